@@ -1,0 +1,111 @@
+# Every target that needs Python creates .venv from requirements/*.txt first, and does nothing when it is up to date.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
+LOCK_DATE ?= $(shell date -u -d '7 days ago' +%F)
+
+##@ Use
+
+.PHONY: help
+help: ## Show this help
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n\033[1m%s\033[0m\n", substr($$0, 5)} \
+	  /^[a-z0-9-]+:.*## / {printf "  \033[36m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: $(VENV)/.dev ## Run the operator against the current kubeconfig context (ARGS="--help" shows its flags)
+	$(BIN)/nodemanager operator $(ARGS)
+
+.PHONY: install
+install: $(VENV)/.dev ## Install the CRDs into the current kubeconfig's cluster
+	$(BIN)/nodemanager crds --install
+
+.PHONY: uninstall
+uninstall: $(VENV)/.dev ## Remove the CRDs, and with them every ConfigSet and ManagedNode, from that cluster
+	$(BIN)/nodemanager crds --uninstall --yes
+
+.PHONY: build
+build: bin/manager ## Build bin/manager, one executable file
+
+bin/manager: $(VENV)/.dev requirements/runtime.txt $(shell find src -name '*.py')
+	rm -rf build && mkdir -p bin build
+	$(PIP_INSTALL) --require-hashes --target build/site -r requirements/runtime.txt
+	$(PIP_INSTALL) --no-build-isolation --target build/site .
+	$(BIN)/shiv --compressed --reproducible --compile-pyc --site-packages build/site \
+	  --python '/usr/bin/env python3' --console-script nodemanager --output-file $@
+	rm -rf build
+
+##@ Develop
+
+.PHONY: test
+test: $(VENV)/.dev ## Run the tests (with KUBEBUILDER_ASSETS=dir: also against kube-apiserver and etcd)
+	$(BIN)/pytest $(ARGS)
+
+.PHONY: check
+check: $(VENV)/.dev verify ## Lint, format check, strict types, import contracts, generated files
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+.PHONY: fmt
+fmt: $(VENV)/.dev ## Format the code and mend what ruff can mend
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+.PHONY: generate
+generate: $(VENV)/.dev ## Write config/ and docs/reference/ from the typed API
+	$(BIN)/python -m tools.generate
+
+.PHONY: verify
+verify: $(VENV)/.dev ## Fail when a generated file is not what the types say
+	$(BIN)/python -m tools.generate --check
+
+.PHONY: e2e
+e2e: $(VENV)/.dev bin/manager ## Run the built bin/manager the way a user does
+	$(BIN)/pytest tests/e2e $(ARGS)
+
+.PHONY: bench
+bench: $(VENV)/.dev $(VENV)/.bench ## Measure client, cache and memory side by side, as ratios
+	$(BIN)/python -m bench $(ARGS)
+
+.PHONY: docs
+docs: $(VENV)/.dev $(VENV)/.docs ## Build the documentation into site/
+	$(BIN)/mkdocs build --strict --quiet --site-dir site
+
+.PHONY: lock
+lock: ## Refresh the lock files (needs uv on PATH)
+	cd requirements && for lock in runtime dev docs bench; do \
+	  uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	    --exclude-newer $(LOCK_DATE) --upgrade $$lock.in --output-file $$lock.txt; done
+
+.PHONY: clean
+clean: ## Remove everything that make created
+	rm -rf $(VENV) bin build site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+##@ Files
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "cannot create .venv: Python 3.11 or newer is needed; set PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) \
+	  || { echo "cannot create .venv: on Debian and Ubuntu install python3-venv" >&2; rm -rf $(VENV); exit 1; }
+
+$(VENV)/.dev: requirements/dev.txt pyproject.toml | $(BIN)/python
+	$(PIP_INSTALL) --require-hashes -r requirements/dev.txt
+	$(PIP_INSTALL) --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.docs: requirements/docs.txt $(VENV)/.dev
+	$(PIP_INSTALL) --require-hashes -r requirements/docs.txt
+	@touch $@
+
+$(VENV)/.bench: requirements/bench.txt $(VENV)/.dev
+	$(PIP_INSTALL) --require-hashes -r requirements/bench.txt
+	@touch $@

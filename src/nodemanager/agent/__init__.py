@@ -1,0 +1,1 @@
+"""Observe, plan, apply and report on the one host it runs on."""

@@ -1,0 +1,1 @@
+"""A Kubernetes-compatible HTTP API over the store."""

@@ -1,0 +1,1 @@
+"""Revisioned objects and their watches, for the embedded server only."""

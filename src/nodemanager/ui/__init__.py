@@ -1,0 +1,1 @@
+"""A thin read-mostly web page over the client."""
