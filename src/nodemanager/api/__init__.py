@@ -1,0 +1,3 @@
+"""Typed resources and the rules that hold for them.
+
+Pure: no clock, no environment, no I/O. Used by every other package."""

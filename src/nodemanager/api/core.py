@@ -1,0 +1,65 @@
+"""The few built-in kinds that we read or write ourselves, with the fields we use of them."""
+
+from __future__ import annotations
+
+from nodemanager.api.objects import ObjectMeta, Resource, Struct, Untyped
+
+
+class LeaseSpec(Struct):
+    """Who holds a lease, since when, and for how long without renewal."""
+
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+class Lease(Struct):
+    """`coordination.k8s.io/v1` Lease."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: LeaseSpec = LeaseSpec()
+
+
+class ObjectReference(Struct):
+    """What an event is about."""
+
+    api_version: str = ""
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class EventSource(Struct):
+    """Who reports an event, and from which host."""
+
+    component: str = ""
+    host: str = ""
+
+
+class Event(Struct):
+    """`v1` Event, as `kubectl describe` shows it."""
+
+    metadata: ObjectMeta
+    involved_object: ObjectReference
+    type: str = ""
+    reason: str = ""
+    message: str = ""
+    source: EventSource = EventSource()
+    count: int = 0
+    first_timestamp: str | None = None
+    last_timestamp: str | None = None
+    reporting_component: str = ""
+    reporting_instance: str = ""
+
+
+LEASES = Resource("coordination.k8s.io", "v1", "Lease", "leases", Lease)
+EVENTS = Resource("", "v1", "Event", "events", Event)
+PODS: Resource[Untyped] = Resource("", "v1", "Pod", "pods", dict)
+SERVICE_ACCOUNTS: Resource[Untyped] = Resource("", "v1", "ServiceAccount", "serviceaccounts", dict)
+CRDS: Resource[Untyped] = Resource(
+    "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", dict, False
+)

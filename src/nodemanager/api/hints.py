@@ -1,0 +1,114 @@
+"""What a CRD schema says about a field beyond its Python type.
+
+`meta` attaches it to the annotation. Nothing here is enforced when an object is decoded: an
+object that an older or a newer CRD admitted must still be readable. The API server enforces
+it, from the schema that `api.schema` makes of these hints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypedDict, Unpack
+
+import msgspec
+
+
+class Rule(NamedTuple):
+    """A CEL rule: what must hold, and what to tell the person whose manifest does not."""
+
+    rule: str
+    message: str
+    field_path: str = ""
+    """Which field of an object the message is about, such as `.target`; empty = the value itself."""
+
+
+class Hints(TypedDict, total=False):
+    """What `meta` takes: OpenAPI keywords in snake_case, and three of our own."""
+
+    enum: Sequence[str]
+    default: Any
+    format: str
+    pattern: str
+    minimum: int
+    maximum: int
+    min_length: int
+    max_length: int
+    min_items: int
+    max_items: int
+    max_properties: int
+    nullable: bool
+    list_map_keys: Sequence[str]
+    """The list is a map: these fields identify an item, and two items may not share them."""
+    atomic: bool
+    """The object is replaced as a whole by server-side apply."""
+    required: bool
+
+
+REQUIRED = "x-required"
+"""Key under which `required` travels until the schema of the parent picks it up."""
+
+_KEYWORDS = {
+    "max_length": "maxLength",
+    "min_length": "minLength",
+    "max_items": "maxItems",
+    "min_items": "minItems",
+    "max_properties": "maxProperties",
+    "list_map_keys": "x-kubernetes-list-map-keys",
+    "required": REQUIRED,
+}
+
+
+def meta(description: str, *rules: Rule, **hints: Unpack[Hints]) -> msgspec.Meta:
+    """Return the annotation of a field: what `kubectl explain` says, and what the schema checks."""
+    extra: dict[str, Any] = {}
+    for name, value in hints.items():
+        if name == "atomic":
+            extra["x-kubernetes-map-type"] = "atomic"
+            continue
+        extra[_KEYWORDS.get(name, name)] = list(value) if isinstance(value, tuple) else value
+    if "x-kubernetes-list-map-keys" in extra:
+        extra["x-kubernetes-list-type"] = "map"
+    if rules:
+        extra["x-kubernetes-validations"] = [validation(rule) for rule in rules]
+    return msgspec.Meta(description=description, extra_json_schema=extra)
+
+
+def validation(rule: Rule) -> dict[str, str]:
+    """Return a rule as an entry of `x-kubernetes-validations`."""
+    entry = {"rule": rule.rule, "message": rule.message}
+    if rule.field_path:
+        entry["fieldPath"] = rule.field_path
+    return entry
+
+
+PATH_MAX = 4096
+"""Longest path Linux takes."""
+
+NAME_MAX = 253
+"""Longest name of a Kubernetes object."""
+
+DURATION_MAX = 64
+"""Longest duration text admitted; bounds what the CEL rules on it may cost."""
+
+TEXT_MAX = 1_572_864
+"""What etcd takes in one request: no text admitted at all is longer."""
+
+_PART = "([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|\N{MICRO SIGN}s|ms|s|m|h)"
+
+ABSOLUTE_PATH = Rule("self.startsWith('/')", 'must be an absolute path, such as "/etc/motd"')
+NO_PARENT = Rule(
+    "!self.contains('/../') && !self.endsWith('/..')",
+    'must not contain "..": write the path that is meant, without detours',
+)
+DURATION = Rule(
+    f"self == '' || self == '0' || self.matches('^({_PART})+$')",
+    'must be a duration with units, such as "45s", "10m" or "1h30m" (there is no unit for days: write "24h")',
+)
+POSITIVE_DURATION = Rule(
+    f"self.matches('^({_PART})+$') && duration(self) > duration('0s')",
+    'must be a duration above zero with units, such as "45s", "10m" or "1h30m"',
+)
+OBJECT_NAME = Rule(
+    "self == '' || self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",
+    "names a Lease, so it must consist of lower case letters, digits, '-' and '.', such as \"web-frontends\"",
+)

@@ -1,0 +1,246 @@
+"""ManagedNode: one host, what it is told, and what it reports.
+
+People own `spec` and most labels; the agent of the host owns `status`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+
+from nodemanager.api.conditions import Condition
+from nodemanager.api.configset import GROUP, VERSION
+from nodemanager.api.hints import DURATION, DURATION_MAX, NAME_MAX, OBJECT_NAME, PATH_MAX, Rule, meta
+from nodemanager.api.objects import ObjectMeta, Resource, Struct
+
+DRIFTED: Final = "Drifted"
+"""Condition type: the host differs, right now, from what its ConfigSets declare."""
+
+APPLIED: Final = "Applied"
+"""Reason of Ready=True: everything declared for the host holds."""
+
+APPLY_FAILED: Final = "ApplyFailed"
+"""Reason of Ready=False: at least one resource could not be brought about; the message names it."""
+
+VALIDATION_FAILED: Final = "ValidationFailed"
+"""Reason of Ready=False: `validate` refused the new content of a file, and the old one is in place."""
+
+APPLYING: Final = "Applying"
+"""Reason of Ready=Unknown: the first pass since the agent started is not over."""
+
+AGENT_SILENT: Final = "AgentSilent"
+"""Reason of Ready=Unknown: the heartbeat Lease ran out, so nobody knows how the host is."""
+
+NO_DRIFT: Final = "NoDrift"
+"""Reason of Drifted=False: the host is as declared."""
+
+NOT_REPAIRED: Final = "NotRepaired"
+"""Reason of Drifted=True: somebody changed a managed resource and it could not be put back yet."""
+
+CONTESTED: Final = "Contested"
+"""Reason of Drifted=True: something keeps changing a resource back, so repairing it was slowed down."""
+
+LABEL_OS: Final = "nodemanager.io/os"
+"""Label the agent sets: the ID of os-release, such as debian or arch."""
+
+ANNOTATION_HOLD: Final = "upgrade.nodemanager/hold"
+"""Annotation that, with any value, keeps a host from being upgraded."""
+
+_SCHEDULE = Rule(
+    r"self == '' || self.matches('^(@[a-z]+|[^ ]+( +[^ ]+){4,6})$')",
+    'must be a cron schedule of 5 to 7 fields, such as "30 3 * * 0", or a name, such as "@daily"',
+)
+
+
+class Upgrade(Struct):
+    """When the host upgrades all its packages and reboots."""
+
+    group: Annotated[
+        str,
+        meta(
+            "Hosts of one group upgrade one at a time; it names a Lease. Omitted = on its own.",
+            OBJECT_NAME,
+            max_length=NAME_MAX,
+        ),
+    ] = ""
+    schedule: Annotated[
+        str,
+        meta('Cron schedule in the host\'s time zone, such as "30 3 * * 0".', _SCHEDULE, max_length=256),
+    ] = ""
+    delay: Annotated[
+        str,
+        meta(
+            'Shortest time between two upgrades of this host, such as "160h".',
+            DURATION,
+            max_length=DURATION_MAX,
+        ),
+    ] = ""
+
+
+class WireGuardSpec(Struct):
+    """Whether the host gets a WireGuard key pair of its own."""
+
+    enabled: Annotated[
+        bool,
+        meta("Keep a key pair in the Secret wg-INTERFACE-NODE and publish its public half. Default false."),
+    ] = False
+    interface: Annotated[
+        str, meta("Network interface the keys are for. Default wg0.", max_length=15, default="wg0")
+    ] = "wg0"
+
+
+class ManagedNodeSpec(Struct):
+    """What people decide about a host."""
+
+    domain: Annotated[str, meta("DNS domain of the host, for templates.", max_length=NAME_MAX)] = ""
+    reconcile_period: Annotated[
+        str,
+        meta(
+            'How often the host looks at itself when nothing happens, such as "1h". Omitted or "0" = only '
+            "when something does.",
+            DURATION,
+            max_length=DURATION_MAX,
+        ),
+    ] = ""
+    upgrade: Annotated[Upgrade | None, meta("When to upgrade; omitted = never by itself.")] = None
+    wire_guard: Annotated[WireGuardSpec | None, meta("WireGuard keys; omitted = none.")] = None
+
+
+class Interface(Struct):
+    """Addresses of a network interface, without prefix length."""
+
+    ipv4: Annotated[list[str], meta("IPv4 addresses.", max_items=1024)] = []
+    ipv6: Annotated[list[str], meta("IPv6 addresses that are not link-local.", max_items=1024)] = []
+
+
+class AppliedConfigSet(Struct):
+    """How a ConfigSet went on this host."""
+
+    name: Annotated[str, meta("Name of the ConfigSet.", required=True, max_length=NAME_MAX)] = ""
+    resource_version: Annotated[
+        str, meta("The metadata.resourceVersion that was applied.", max_length=64)
+    ] = ""
+    observed_generation: Annotated[
+        int, meta("The metadata.generation that was applied; 0 = the agent does not say.", minimum=0)
+    ] = 0
+    last_applied: Annotated[
+        str | None, meta("When it was last applied.", format="date-time", nullable=True)
+    ] = None
+    error: Annotated[str, meta("What went wrong; empty = nothing.", max_length=32768)] = ""
+    conflicts: Annotated[
+        list[str],
+        meta(
+            "Resources held back because another ConfigSet says otherwise, such as "
+            'file:/etc/motd (also in configset "base").',
+            max_items=8192,
+        ),
+    ] = []
+
+
+class SSHHostKey(Struct, omit_defaults=False):
+    """Fingerprint of an SSH host key, in the terms of an SSHFP record."""
+
+    algorithm: Annotated[
+        int, meta("Key algorithm: 1 RSA, 2 DSA, 3 ECDSA, 4 Ed25519, 6 Ed448.", format="int32", required=True)
+    ] = 0
+    fingerprint_type: Annotated[
+        int, meta("Hash of the fingerprint: 1 SHA-1, 2 SHA-256.", format="int32", required=True)
+    ] = 0
+    fingerprint: Annotated[str, meta("The fingerprint, in hex.", required=True, max_length=256)] = ""
+
+
+class WireGuardStatus(Struct, omit_defaults=False):
+    """Public side of a WireGuard interface."""
+
+    name: Annotated[str, meta("Network interface.", required=True, max_length=15)] = ""
+    public_key: Annotated[str, meta("Public key, in base64.", required=True, max_length=64)] = ""
+    listen_port: Annotated[int, meta("UDP port it listens on; 0 = unknown.", format="int32")] = 0
+
+
+class Heartbeat(Struct):
+    """Where the sign of life of the agent is."""
+
+    lease_name: Annotated[
+        str,
+        meta("Lease, in the namespace of the ManagedNode, that the agent renews.", max_length=NAME_MAX),
+    ] = ""
+
+
+class Drift(Struct, omit_defaults=False):
+    """Changes made behind our back, and undone."""
+
+    repaired: Annotated[int, meta("How many were undone since the agent was installed.", minimum=0)] = 0
+    last_time: Annotated[
+        str | None, meta("When the last one was undone.", format="date-time", nullable=True)
+    ] = None
+    last_resource: Annotated[
+        str, meta("What it was about, such as file:/etc/motd.", max_length=PATH_MAX + 64)
+    ] = ""
+
+
+class ManagedNodeStatus(Struct):
+    """What the agent saw on the host; never what was wished for."""
+
+    observed_generation: Annotated[int, meta("The metadata.generation this status is about.", minimum=0)] = 0
+    conditions: Annotated[
+        list[Condition], meta("Ready, Drifted and Conflicted.", list_map_keys=("type",), max_items=64)
+    ] = []
+    agent_version: Annotated[str, meta("Version of the agent on the host.", max_length=256)] = ""
+    release: Annotated[str, meta("Kernel release, as in uname -r.", max_length=256)] = ""
+    heartbeat: Annotated[Heartbeat | None, meta("Sign of life, kept out of this object to spare writes.")] = (
+        None
+    )
+    drift: Annotated[Drift | None, meta("What was changed on the host and put back.")] = None
+    configsets: Annotated[
+        list[AppliedConfigSet],
+        meta(
+            "Every ConfigSet that matches the host, with its result.", list_map_keys=("name",), max_items=4096
+        ),
+    ] = []
+    interfaces: Annotated[
+        dict[str, Interface],
+        meta("Network interfaces that are up and have addresses, by name.", max_properties=4096),
+    ] = {}
+    ssh_host_keys: Annotated[
+        list[SSHHostKey],
+        meta("Fingerprints of the SSH host keys, for SSHFP records.", max_items=256),
+    ] = []
+    wire_guard: Annotated[
+        list[WireGuardStatus],
+        meta("WireGuard interfaces and their public keys.", list_map_keys=("name",), max_items=256),
+    ] = []
+    file_backups: Annotated[
+        dict[str, str],
+        meta(
+            "SHA-256 of the content a managed file had before it was first replaced, by path.",
+            max_properties=65536,
+        ),
+    ] = {}
+    last_file_bucket_gc: Annotated[
+        str | None,
+        meta("When old backups were last removed on the host.", format="date-time", nullable=True),
+    ] = msgspec.field(default=None, name="lastFileBucketGC")
+    last_upgrade: Annotated[
+        str | None, meta("When the last upgrade was done.", format="date-time", nullable=True)
+    ] = None
+    kubernetes_node_cordoned: Annotated[
+        str | None,
+        meta(
+            "Since when the agent keeps the Node of the same name cordoned.",
+            format="date-time",
+            nullable=True,
+        ),
+    ] = None
+    jailed: Annotated[bool, meta("Whether the agent runs inside a FreeBSD jail.")] = False
+
+
+class ManagedNode(Struct):
+    """A host: what people decide about it, and what its agent reports."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: Annotated[ManagedNodeSpec, meta("What people decide about the host.")] = ManagedNodeSpec()
+    status: Annotated[ManagedNodeStatus, meta("What the agent saw on it.")] = ManagedNodeStatus()
+
+
+MANAGED_NODES: Final = Resource(GROUP, VERSION, "ManagedNode", "managednodes", ManagedNode)

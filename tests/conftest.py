@@ -1,0 +1,28 @@
+"""Fixtures for all tests: a real kube-apiserver when one is given, a clear skip when not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from support import apiserver
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep all tests that share the real API server in one worker process."""
+    for item in items:
+        if "kube" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.apiserver)
+            item.add_marker(pytest.mark.xdist_group("apiserver"))
+
+
+@pytest.fixture(scope="session")
+def kube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[apiserver.ApiServer]:
+    """A real kube-apiserver, shared by all tests of one worker."""
+    if apiserver.assets() is None:
+        pytest.skip(
+            "no kube-apiserver given: set KUBEBUILDER_ASSETS to a folder with kube-apiserver and etcd"
+        )
+    with apiserver.running(tmp_path_factory.mktemp("kube")) as api:
+        yield api

@@ -1,0 +1,101 @@
+"""The generator: writes what the types say, checks without writing, and names what differs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nodemanager.api import crds, manifests
+
+ROOT = Path(__file__).resolve().parents[3]
+FILES = [
+    "config/crd/configsets.common.nodemanager.yaml",
+    "config/crd/managednodes.common.nodemanager.yaml",
+    "docs/reference/configset.md",
+    "docs/reference/managednode.md",
+]
+
+
+@pytest.fixture(autouse=True)
+def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT))
+
+
+def run(*argv: str, root: Path) -> int:
+    from tools import generate
+
+    return generate.main(argv, root)
+
+
+def written(root: Path) -> list[str]:
+    return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
+
+
+def test_writes_every_file_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(root=tmp_path) == 0
+    assert written(tmp_path) == FILES
+    assert sorted(capsys.readouterr().out.splitlines()) == [f"wrote {name}" for name in FILES]
+    assert run(root=tmp_path) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_check_accepts_what_was_just_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(root=tmp_path)
+    capsys.readouterr()
+    assert run("--check", root=tmp_path) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_check_shows_the_difference_and_writes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(root=tmp_path)
+    capsys.readouterr()
+    path = tmp_path / FILES[0]
+    edited = path.read_text(encoding="utf-8").replace("singular: configset", "singular: confset")
+    path.write_text(edited, encoding="utf-8")
+    assert run("--check", root=tmp_path) == 1
+    out = capsys.readouterr().out
+    assert f"{FILES[0]} is out of date: run make generate" in out
+    assert "-    singular: confset" in out
+    assert "+    singular: configset" in out
+    assert FILES[1] not in out
+    assert path.read_text(encoding="utf-8") == edited
+
+
+def test_check_of_an_empty_folder_shows_only_the_head(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("--check", root=tmp_path) == 1
+    out = capsys.readouterr().out
+    assert all(f"{name} is out of date" in out for name in FILES)
+    assert len(out.splitlines()) < 200
+    assert written(tmp_path) == []
+
+
+def test_the_written_crds_are_the_crds(tmp_path: Path) -> None:
+    run(root=tmp_path)
+    text = [(tmp_path / name).read_text(encoding="utf-8") for name in FILES[:2]]
+    assert [manifests.load_all(each, "crd")[0] for each in text] == crds.all_crds()
+    assert all("do not edit: make generate" in each.splitlines()[0] for each in text)
+
+
+def test_the_reference_has_every_field_in_its_section(tmp_path: Path) -> None:
+    run(root=tmp_path)
+    page = (tmp_path / FILES[2]).read_text(encoding="utf-8")
+    section = page.split("## spec.files[]\n")[1].split("\n## ")[0]
+    assert "| `path` (required) | string | Absolute path on the host" in section
+    assert "decimal 644 means something else" in section
+    assert "One of `gotemplate`, `jinja`" in section
+    assert "target is missing" in section
+    assert "## spec.files[].validate\n" in page
+    node = (tmp_path / FILES[3]).read_text(encoding="utf-8")
+    assert "## status.interfaces.*\n" in node
+    assert "| `lastUpgrade` | time |" in node
+    assert "| Drift | Whether the host differs" in node
+
+
+def test_the_repository_is_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:
+    code = run("--check", root=ROOT)
+    assert code == 0, capsys.readouterr().out

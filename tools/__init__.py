@@ -1,0 +1,1 @@
+"""Programs for people who work on nodemanager; no part of what is installed."""
