@@ -1,0 +1,73 @@
+"""Where an API is and who we are there: what every way of configuring a client ends in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+Headers = Mapping[str, str | tuple[str, ...]]
+"""Header values by name; several values are sent as several lines."""
+
+
+class TlsIdentity(NamedTuple):
+    """A client certificate and its key, both PEM."""
+
+    certificate: bytes
+    key: bytes
+
+    def __repr__(self) -> str:
+        return "TlsIdentity(...)"  # a key must not end up in a log through a traceback
+
+
+class Credentials(Protocol):
+    """Who we are, asked for anew before every request so that it may rotate."""
+
+    async def headers(self) -> Headers:
+        """Return the headers that authenticate a request."""
+        ...
+
+    async def tls_identity(self) -> TlsIdentity | None:
+        """Return the client certificate to present, if there is one."""
+        ...
+
+    async def refresh(self) -> bool:
+        """React to a 401: drop what is cached; tell whether trying again may help."""
+        ...
+
+
+class Anonymous:
+    """No credentials at all."""
+
+    async def headers(self) -> Headers:
+        """Return no headers."""
+        return {}
+
+    async def tls_identity(self) -> TlsIdentity | None:
+        """Return no certificate."""
+        return None
+
+    async def refresh(self) -> bool:
+        """Nothing can change."""
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class ClientConfig:
+    """Everything needed to talk to one API server as one user."""
+
+    server: str
+    """Base URL, such as `https://10.0.0.1:6443` or `https://rancher.example/k8s/clusters/c-1`."""
+    namespace: str = "default"
+    """Namespace of the context, for commands that are not told one."""
+    ca: bytes | None = None
+    """PEM bundle that the server must chain to; None = the system's trust store."""
+    tls_server_name: str = ""
+    """Name to check the server certificate against, when it is not the host in `server`."""
+    insecure: bool = False
+    """Do not verify the server certificate."""
+    proxy: str = ""
+    """URL of a proxy, or empty for a direct connection."""
+    credentials: Credentials = field(default_factory=Anonymous)
+    source: str = ""
+    """Where this came from, for messages: a file and context, or "the service account of this pod"."""

@@ -1,0 +1,200 @@
+"""One HTTP/1.1 connection: asyncio streams for the bytes, h11 for their meaning."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlsplit
+
+import h11
+
+from nodemanager import __version__
+from nodemanager.api import errors
+from nodemanager.client import proxies
+from nodemanager.client.config import ClientConfig
+
+USER_AGENT = f"nodemanager/{__version__}"
+CONNECT_TIMEOUT = 10.0
+CLOSE_TIMEOUT = 1.0
+READ_SIZE = 64 * 1024
+MAX_HEADER = 64 * 1024
+KEEPALIVE = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 30_000}
+"""A peer that vanished without a word is noticed within half a minute, by the kernel."""
+
+
+class Dialer:
+    """Opens connections to the configured server, through its proxy if there is one."""
+
+    def __init__(self, config: ClientConfig) -> None:
+        url = urlsplit(config.server)
+        if url.scheme not in ("http", "https") or not url.hostname:
+            raise errors.ConfigError(
+                f"cannot use server {config.server!r}: expected a URL such as https://host:6443"
+            )
+        self._url = url
+        self._config = config
+        self._host = url.hostname
+        self._port = url.port or (443 if url.scheme == "https" else 80)
+        self._proxy = proxies.parse(config.proxy) if config.proxy else None
+        authority = url.netloc.rpartition("@")[2]
+        self._prefix = url.path.rstrip("/")
+        self._headers = {"host": authority, "user-agent": USER_AGENT}
+        if self._proxy and self._proxy.forwards(url.scheme):
+            self._prefix = f"{url.scheme}://{authority}{self._prefix}"
+            self._headers |= self._proxy.headers
+
+    async def dial(self, context: ssl.SSLContext | None) -> Connection:
+        """Open a connection, or raise a TransportError that says where it failed."""
+        where = f"cannot reach {self._config.server}"
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT):
+                reader, writer = await self._open(context)
+        except TimeoutError as error:
+            raise errors.TimedOut(f"{where}: no connection within {CONNECT_TIMEOUT:.0f} s") from error
+        except ssl.SSLCertVerificationError as error:
+            raise errors.TlsError(
+                f"{where}: its certificate was not accepted: {error.verify_message}; check"
+                " certificate-authority and tls-server-name in the kubeconfig"
+            ) from error
+        except ssl.SSLError as error:
+            raise errors.TlsError(f"{where}: TLS handshake failed: {error.reason or error}") from error
+        except OSError as error:
+            raise errors.Unreachable(f"{where}: {error.strerror or error}") from error
+        _keep_alive(writer)
+        return Connection(reader, writer, context, self._prefix, self._headers)
+
+    async def _open(
+        self, context: ssl.SSLContext | None
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        name = self._config.tls_server_name or self._host
+        if self._proxy is None:
+            if context is None:
+                return await asyncio.open_connection(self._host, self._port, happy_eyeballs_delay=0.25)
+            return await asyncio.open_connection(
+                self._host, self._port, ssl=context, server_hostname=name,
+                ssl_shutdown_timeout=CLOSE_TIMEOUT, happy_eyeballs_delay=0.25,
+            )  # fmt: skip
+        reader, writer = await proxies.open_tunnel(self._proxy, self._url.scheme, self._host, self._port)
+        if context is not None:
+            await writer.start_tls(context, server_hostname=name)
+        return reader, writer
+
+
+class Connection:
+    """One connection, one request at a time."""
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        context: ssl.SSLContext | None,
+        prefix: str,
+        headers: Mapping[str, str],
+    ) -> None:
+        self.context = context
+        self.idle_since = 0.0
+        self._reader = reader
+        self._writer = writer
+        self._prefix = prefix
+        self._headers = headers
+        self._h11 = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEADER)
+
+    async def exchange(
+        self, method: str, target: str, headers: Sequence[tuple[str, str]], body: bytes
+    ) -> tuple[int, dict[str, str]]:
+        """Send a request and return status and headers of the answer."""
+        fields = [*self._headers.items(), *headers]
+        if body or method in ("POST", "PUT", "PATCH"):
+            fields.append(("content-length", str(len(body))))
+        try:
+            request = h11.Request(method=method, target=self._prefix + target, headers=fields)
+            data = self._h11.send(request) or b""
+            if body:
+                data += self._h11.send(h11.Data(data=body)) or b""
+            data += self._h11.send(h11.EndOfMessage()) or b""
+        except h11.LocalProtocolError as error:
+            raise errors.ConfigError(f"cannot send {method} {target}: {error}") from error
+        try:
+            self._writer.write(data)
+            await self._writer.drain()
+        except OSError as error:
+            raise _broken(error) from error
+        event = await self._next_event()
+        while isinstance(event, h11.InformationalResponse):
+            event = await self._next_event()
+        if not isinstance(event, h11.Response):
+            raise errors.Unreachable("cannot read the answer: the server closed the connection")
+        return event.status_code, {k.decode("latin-1"): v.decode("latin-1") for k, v in event.headers}
+
+    async def read_chunk(self, idle_timeout: float | None = None) -> bytes:
+        """Return the next piece of the body, empty at its end."""
+        try:
+            async with asyncio.timeout(idle_timeout):
+                event = await self._next_event()
+        except TimeoutError as error:
+            raise errors.TimedOut(f"cannot go on reading: no byte for {idle_timeout:.0f} s") from error
+        if isinstance(event, h11.Data):
+            return event.data  # bytearray in truth; everything downstream takes either
+        return b""
+
+    def usable(self) -> bool:
+        """Tell whether an idle connection can still be used, as far as we have heard."""
+        return not (self._writer.is_closing() or self._reader.at_eof() or self._reader.exception())
+
+    def reset(self) -> bool:
+        """Get ready for the next request; False when the answer was not read to its end."""
+        if not self.usable():
+            return False
+        try:
+            self._h11.start_next_cycle()
+        except h11.LocalProtocolError:
+            return False
+        return True
+
+    def abort(self) -> None:
+        """Drop the connection at once."""
+        self._writer.transport.abort()
+
+    async def close(self) -> None:
+        """Say goodbye, but not for long."""
+        try:
+            async with asyncio.timeout(CLOSE_TIMEOUT):
+                self._writer.close()
+                await self._writer.wait_closed()
+        except (OSError, TimeoutError):
+            self.abort()
+
+    async def _next_event(self) -> object:
+        try:
+            while (event := self._h11.next_event()) is h11.NEED_DATA:
+                self._h11.receive_data(await self._reader.read(READ_SIZE))
+        except h11.RemoteProtocolError as error:
+            if self._reader.at_eof():
+                raise errors.Unreachable(
+                    "cannot read the answer: the connection was closed half-way"
+                ) from error
+            raise errors.ProtocolError(f"cannot read the answer: it is not HTTP: {error}") from error
+        except ssl.SSLError as error:
+            raise errors.TlsError(
+                f"cannot read the answer: TLS failed: {error.reason or error}; if the server asks for"
+                " a client certificate, check that ours is not expired"
+            ) from error
+        except OSError as error:
+            raise _broken(error) from error
+        return event
+
+
+def _broken(error: OSError) -> errors.Unreachable:
+    return errors.Unreachable(f"cannot go on: the connection broke: {error.strerror or error}")
+
+
+def _keep_alive(writer: asyncio.StreamWriter) -> None:
+    sock: socket.socket | None = writer.get_extra_info("socket")
+    if sock is None:
+        return
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in KEEPALIVE.items():
+        if hasattr(socket, name):  # not every system has all four
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

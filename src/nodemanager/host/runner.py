@@ -1,0 +1,207 @@
+"""The one door to subprocess: run a program, bounded in time and in output.
+
+    RunError (an OSError)
+    +-- CommandNotFound (also FileNotFoundError)   there is no such program
+    +-- CommandTimedOut (also TimeoutError)        it was killed because it took too long
+    +-- OutputTooLarge                             it was killed because it wrote too much
+    +-- CommandFailed                              it ran and said no (`Completed.check`)
+
+Every child leads a session of its own, so that it and all it started can be ended as one
+process group. A child that exits normally is believed: what it left running (a daemon that
+an init script started) is not killed, and not waited for, even if it holds our pipes open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shlex
+import signal
+import subprocess  # for DEVNULL; processes are started through asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from nodemanager.host.pipes import Input, Output
+
+MAX_OUTPUT = 1024 * 1024
+"""How much a child may write to each of stdout and stderr, unless the caller says otherwise."""
+TERM_GRACE = 2.0
+"""Seconds between asking a process group to end and killing it."""
+
+_SHOWN_COMMAND = 200
+_SHOWN_OUTPUT = 1024
+
+
+class RunError(OSError):
+    """A program could not be run, or did not do what it was run for."""
+
+
+class CommandNotFound(RunError, FileNotFoundError):
+    """There is no such program."""
+
+
+class CommandTimedOut(RunError, TimeoutError):
+    """The program was killed because it took longer than allowed."""
+
+
+class OutputTooLarge(RunError):
+    """The program was killed because it wrote more than allowed."""
+
+
+class CommandFailed(RunError):
+    """The program ran and ended with a status other than 0."""
+
+    def __init__(self, completed: Completed):
+        self.argv = completed.argv
+        self.returncode = completed.returncode
+        self.stdout = tail(completed.stdout)
+        self.stderr = tail(completed.stderr)
+        said = self.stderr or self.stdout or "it said nothing"
+        super().__init__(f"cannot run {_shown(self.argv)}: {_ending(self.returncode)}: {said}")
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """How a program ended and what it wrote."""
+
+    argv: tuple[str, ...]
+    returncode: int
+    """Exit status, or the negative number of the signal that ended it."""
+    stdout: bytes
+    stderr: bytes
+
+    def check(self) -> Completed:
+        """Return self, or raise CommandFailed if the program did not succeed."""
+        if self.returncode != 0:
+            raise CommandFailed(self)
+        return self
+
+
+async def run(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    stdin: bytes = b"",
+    timeout: float,
+    max_output: int = MAX_OUTPUT,
+    cwd: str | None = None,
+) -> Completed:
+    """Run a program to its end and return what it wrote, whatever its exit status.
+
+    `env` replaces the environment (None = ours); a program without a slash is looked up in
+    the PATH of that environment. On timeout, cancellation and too much output the whole
+    process group is ended before this returns.
+    """
+    argv = tuple(argv)
+    with _pipes(argv, stdin, max_output) as (source, stdout, stderr):
+        process = await _start(argv, source.child_end, (stdout.child_end, stderr.child_end), env, cwd)
+        for pipe in (source, stdout, stderr):
+            pipe.attach(lambda: _abort(process))
+        try:
+            async with asyncio.timeout(timeout):
+                await process.wait()
+        except TimeoutError:
+            await _end(process)
+            raise CommandTimedOut(
+                f"cannot run {_shown(argv)}: it did not finish within {timeout:g} s and was killed"
+            ) from None
+        finally:
+            if process.returncode is None:
+                await _end(process)
+        stdout.drain()
+        stderr.drain()
+        if stdout.overflowed or stderr.overflowed:
+            name = "stdout" if stdout.overflowed else "stderr"
+            raise OutputTooLarge(
+                f"cannot run {_shown(argv)}: it wrote more than {max_output} bytes to {name}"
+            )
+        return Completed(argv, process.returncode or 0, stdout.collected(), stderr.collected())
+
+
+@contextlib.contextmanager
+def _pipes(argv: tuple[str, ...], stdin: bytes, max_output: int) -> Iterator[tuple[Input, Output, Output]]:
+    with contextlib.ExitStack() as stack:
+        try:
+            source = stack.enter_context(Input(stdin))
+            outputs = [stack.enter_context(Output(max_output)) for _ in range(2)]
+        except OSError as error:  # no file descriptors left
+            raise RunError(f"cannot run {_shown(argv)}: {error.strerror or error}") from error
+        yield source, outputs[0], outputs[1]
+
+
+async def _start(
+    argv: tuple[str, ...],
+    stdin: int,
+    outputs: tuple[int, int],
+    env: Mapping[str, str] | None,
+    cwd: str | None,
+) -> asyncio.subprocess.Process:
+    if not argv or not argv[0]:
+        raise RunError("cannot run a command: no program was named")
+    try:
+        return await asyncio.create_subprocess_exec(
+            *argv,
+            stdin=stdin if stdin >= 0 else subprocess.DEVNULL,
+            stdout=outputs[0],
+            stderr=outputs[1],
+            env=env,
+            cwd=cwd,
+            close_fds=True,
+            start_new_session=True,
+        )
+    except FileNotFoundError as error:
+        if cwd is not None and error.filename == cwd:
+            raise RunError(f"cannot run {_shown(argv)}: there is no directory {cwd}") from error
+        raise CommandNotFound(
+            f"cannot run {_shown(argv)}: {argv[0]} (or the interpreter its first line names) is not there"
+        ) from error
+    except OSError as error:
+        raise RunError(f"cannot run {_shown(argv)}: {error.strerror or error}") from error
+    except ValueError as error:  # a NUL byte, a lone surrogate, or "=" in the name of a variable
+        raise RunError(f"cannot run {_shown(argv)}: an argument or variable is malformed: {error}") from None
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """End the whole group: ask, then insist; also when we are cancelled while waiting."""
+    _signal_group(process, signal.SIGTERM)
+    try:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(TERM_GRACE):
+                await process.wait()
+    finally:
+        # Also when the child is gone: what it started may have ignored the first signal.
+        _signal_group(process, signal.SIGKILL)
+    await process.wait()
+
+
+def _abort(process: asyncio.subprocess.Process) -> None:
+    """Kill a group that writes without end; once its leader has exited, the rest is not ours to kill."""
+    if process.returncode is None:
+        _signal_group(process, signal.SIGKILL)
+
+
+def _signal_group(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # EPERM: only zombies left (BSD)
+        os.killpg(process.pid, number)
+
+
+def tail(output: bytes, limit: int = _SHOWN_OUTPUT) -> str:
+    """Return the end of what a program wrote, fit for a message: bounded and printable."""
+    text = output[-4 * limit :].decode("utf-8", "replace").strip()
+    text = "".join(char if char.isprintable() or char in "\n\t" else "?" for char in text)
+    return text if len(text) <= limit else "..." + text[-limit:]
+
+
+def _shown(argv: tuple[str, ...]) -> str:
+    text = "".join(char if char.isprintable() else "?" for char in shlex.join(argv))
+    return text if len(text) <= _SHOWN_COMMAND else text[:_SHOWN_COMMAND] + "..."
+
+
+def _ending(returncode: int) -> str:
+    if returncode >= 0:
+        return f"exit status {returncode}"
+    try:
+        return f"killed by {signal.Signals(-returncode).name}"
+    except ValueError:
+        return f"killed by signal {-returncode}"
