@@ -1,0 +1,285 @@
+"""List and watch, kept as an indexed snapshot in memory.
+
+    list (streamed where the server can, paged otherwise)
+      -> watch from there, bookmarks keep the place
+           -> the stream ends or breaks: watch again from the last revision
+           -> 410 Gone: list again; what is missing from the new list was deleted meanwhile
+
+Subscribers hear of every difference between two states of the snapshot, in order, exactly
+once, including the deletions that nobody told us about.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
+
+from nodemanager.api import errors
+from nodemanager.api.objects import HasMetadata, ObjectKey, Resource, key_of
+from nodemanager.client.calls import EVERYWHERE, Selection
+from nodemanager.client.http import WATCH_IDLE_TIMEOUT, Client
+from nodemanager.client.watch import Malformed, Watch, WatchEvent, ends_initial_events
+from nodemanager.runtime.backoff import Backoff
+from nodemanager.runtime.indexed import IndexedObjects, IndexFunction
+
+T = TypeVar("T", bound=HasMetadata)
+log = logging.getLogger(__name__)
+PASSING = (errors.Unauthorized, errors.Forbidden, errors.Gone, errors.TooManyRequests)
+"""Refusals that say nothing about whether a server can stream lists."""
+RECONNECT = Backoff(base=0.5, maximum=30.0, jitter=0.5)
+
+
+class Change(NamedTuple, Generic[T]):
+    """A difference between two snapshots: `old` is None for a new object, `new` for one that is gone."""
+
+    key: ObjectKey
+    old: T | None
+    new: T | None
+
+
+Subscriber = Callable[[Change[T]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class CacheOptions:
+    """How a cache talks to the server."""
+
+    backoff: Backoff = RECONNECT
+    watch_seconds: int = 300
+    """The server ends each watch after this to twice this, so that watches spread over servers."""
+    idle_timeout: float = WATCH_IDLE_TIMEOUT
+    initial_timeout: float = 60.0
+    """How long a streamed list may take before we ask for a paged one instead."""
+    healthy_after: float = 5.0
+    """A watch that lived this long resets the backoff."""
+    resync: float = 0.0
+    """Repeat every object to the subscribers this often; 0 = never, which is right nearly always."""
+
+
+class Cache(Generic[T]):
+    """All objects of one kind in one selection, as the server last told us."""
+
+    def __init__(
+        self,
+        client: Client,
+        resource: Resource[T],
+        selection: Selection = EVERYWHERE,
+        *,
+        options: CacheOptions | None = None,
+    ) -> None:
+        self.name = f"cache of {resource.qualified_name}{selection}"
+        self.malformed: dict[ObjectKey, str] = {}
+        """Objects that exist but do not decode, and why; their last good state stays in the snapshot."""
+        self._client = client
+        self._resource = resource
+        self._selection = selection
+        self._options = options or CacheOptions()
+        self._objects: IndexedObjects[T] = IndexedObjects()
+        self._subscribers: list[Subscriber[T]] = []
+        self._synced = asyncio.Event()
+        self._version = ""
+        self._streams = True
+
+    # What others see
+
+    def get(self, key: ObjectKey) -> T | None:
+        """Return an object, or None."""
+        return self._objects.get(key)
+
+    def values(self) -> list[T]:
+        """Return all objects."""
+        return self._objects.values()
+
+    def find(self, index: str, value: str) -> list[T]:
+        """Return the objects that an index has under a value."""
+        return self._objects.find(index, value)
+
+    def add_index(self, name: str, function: IndexFunction[T]) -> None:
+        """Keep an index; may be called at any time."""
+        self._objects.add_index(name, function)
+
+    def subscribe(self, subscriber: Subscriber[T]) -> None:
+        """Tell `subscriber` of every change from now on, beginning with what is already there."""
+        self._subscribers.append(subscriber)
+        for key, obj in self._objects.items():
+            self._tell_one(subscriber, Change(key, None, obj))
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether the snapshot has been complete at least once."""
+        return self._synced.is_set()
+
+    async def synced(self) -> None:
+        """Wait until the snapshot is complete."""
+        await self._synced.wait()
+
+    # The loop
+
+    async def run(self) -> None:
+        """Follow the server until cancelled."""
+        loop = asyncio.get_running_loop()
+        failures = 0
+        resync = asyncio.create_task(self._resync()) if self._options.resync else None
+        try:
+            while True:
+                started = loop.time()
+                error = await self._follow_once()
+                failures = 0 if loop.time() - started >= self._options.healthy_after else failures + 1
+                await asyncio.sleep(self._delay(failures, error))
+        finally:
+            if resync is not None:
+                resync.cancel()
+
+    async def _follow_once(self) -> errors.KubeError | None:
+        """List if need be, then watch until the stream ends; return why it ended, None for no reason."""
+        try:
+            if self._version:
+                await self._watch_on()
+            elif not (self._streams and await self._try_stream()):
+                await self._page_list()
+                await self._watch_on()
+        except errors.Gone as error:
+            log.info("%s: our revision is gone, listing again: %s", self.name, error)
+            self._version = ""
+            return error
+        except errors.KubeError as error:
+            log.warning("%s: %s", self.name, error)
+            return error
+        return None
+
+    def _delay(self, failures: int, error: errors.KubeError | None) -> float:
+        """Return how long to wait: nothing after a long healthy watch, else backoff or what was asked."""
+        if error is None and failures == 0:
+            return 0.0
+        asked = error.retry_after if isinstance(error, errors.StatusError) else None
+        return max(self._options.backoff.delay(max(failures, 1)), asked or 0.0)
+
+    async def _page_list(self) -> None:
+        page = await self._client.list(self._resource, self._selection)
+        self._replace({key_of(obj): obj for obj in page.items}, page.malformed)
+        self._version = page.resource_version
+        self._synced.set()
+
+    async def _watch_on(self) -> None:
+        async with await self._open(self._version) as watch:
+            while batch := await watch.batch():
+                self._apply_all(batch)
+
+    async def _try_stream(self) -> bool:
+        """Follow by a streamed list; False when this server does not serve one, then and from then on."""
+        try:
+            await self._stream_list()
+        except (TimeoutError, errors.StatusError) as error:
+            if self._version or isinstance(error, PASSING):
+                raise
+            log.info("%s: streamed lists are not served, using pages: %s", self.name, str(error) or "no end")
+            self._streams = False
+        return self._streams
+
+    async def _stream_list(self) -> None:
+        """Receive the list as the beginning of the watch, which the server need not hold in memory."""
+        async with asyncio.timeout(self._options.initial_timeout) as initial:
+            async with await self._open("") as watch:
+                rest = await self._initial_events(watch)
+                initial.reschedule(None)
+                self._apply_all(rest)
+                while batch := await watch.batch():
+                    self._apply_all(batch)
+
+    async def _initial_events(self, watch: Watch[T]) -> list[WatchEvent | Malformed]:
+        """Collect the present objects up to the closing bookmark; return the events behind it."""
+        present: dict[ObjectKey, T] = {}
+        malformed: list[Malformed] = []
+        while batch := await watch.batch():
+            for position, event in enumerate(batch):
+                if isinstance(event, Malformed):
+                    malformed.append(event)
+                elif event.change != "BOOKMARK":
+                    present[key_of(event.object)] = event.object
+                elif ends_initial_events(event):
+                    self._replace(present, malformed)
+                    self._version = event.object.metadata.resource_version
+                    self._synced.set()
+                    return batch[position + 1 :]
+        raise errors.Unreachable("cannot list: the stream ended before the list was complete")
+
+    async def _open(self, version: str) -> Watch[T]:
+        seconds = self._options.watch_seconds
+        return await self._client.watch(
+            self._resource,
+            self._selection,
+            resource_version=version,
+            initial_events=not version,
+            server_timeout=random.randint(seconds, 2 * seconds),  # noqa: S311 - spreads load, hides nothing
+            idle_timeout=self._options.idle_timeout,
+        )
+
+    # Changing the snapshot
+
+    def _apply_all(self, events: list[WatchEvent | Malformed]) -> None:
+        for event in events:
+            if isinstance(event, Malformed):
+                self._version = event.resource_version
+                self._note_malformed(event)
+                continue
+            obj = event.object
+            meta = obj.metadata
+            if event.change != "BOOKMARK":
+                key = ObjectKey(meta.namespace, meta.name)
+                if event.change == "DELETED":
+                    self._remove(key)
+                else:
+                    self._put(key, obj)
+            self._version = meta.resource_version
+
+    def _replace(self, present: Mapping[ObjectKey, T], malformed: list[Malformed]) -> None:
+        """Make the snapshot equal to a fresh list; what the list does not have is gone."""
+        unreadable = {item.key for item in malformed}
+        for key in [key for key in self._objects if key not in present and key not in unreadable]:
+            self._remove(key)
+        for key in [key for key in self.malformed if key not in unreadable]:
+            del self.malformed[key]
+        for item in malformed:
+            self._note_malformed(item)
+        for key, obj in present.items():
+            known = self._objects.get(key)
+            if known is None or known.metadata.resource_version != obj.metadata.resource_version:
+                self._put(key, obj)
+
+    def _put(self, key: ObjectKey, obj: T) -> None:
+        self.malformed.pop(key, None)
+        old = self._objects.put(key, obj)
+        self._tell(Change(key, old, obj))
+
+    def _remove(self, key: ObjectKey) -> None:
+        self.malformed.pop(key, None)
+        old = self._objects.pop(key)
+        if old is not None:
+            self._tell(Change(key, old, None))
+
+    def _note_malformed(self, item: Malformed) -> None:
+        if self.malformed.get(item.key) != item.message:
+            log.error("%s: cannot read %s, keeping what we knew of it: %s", self.name, item.key, item.message)
+        self.malformed[item.key] = item.message
+        known = self._objects.get(item.key)
+        self._tell(Change(item.key, known, known))
+
+    def _tell(self, change: Change[T]) -> None:
+        for subscriber in self._subscribers:
+            self._tell_one(subscriber, change)
+
+    def _tell_one(self, subscriber: Subscriber[T], change: Change[T]) -> None:
+        try:
+            subscriber(change)
+        except Exception:  # one bad subscriber must not keep the others from hearing
+            log.exception("%s: a subscriber failed on %s", self.name, change.key)
+
+    async def _resync(self) -> None:
+        while True:
+            await asyncio.sleep(self._options.resync)
+            for key, obj in self._objects.items():
+                self._tell(Change(key, obj, obj))

@@ -1,0 +1,28 @@
+"""Ending tasks so that none is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from typing import Any
+
+
+async def end(tasks: Collection[asyncio.Task[Any]], *, again_after: float | None = None) -> None:
+    """Cancel tasks and return when every one has ended, also when we are cancelled meanwhile.
+
+    Being cancelled ourselves cancels the tasks once more, for those that take a second
+    cancellation as "at once"; so does the passing of `again_after` seconds. Our cancellation is
+    raised when they have ended. What the tasks raised is left in them.
+    """
+    cancelled: asyncio.CancelledError | None = None
+    pending = {task for task in tasks if not task.done()}
+    while pending:
+        for task in pending:
+            task.cancel()
+        try:
+            _, pending = await asyncio.wait(pending, timeout=again_after)
+        except asyncio.CancelledError as exc:
+            cancelled = exc
+            pending = {task for task in pending if not task.done()}
+    if cancelled is not None:
+        raise cancelled

@@ -1,0 +1,73 @@
+"""A process that stands for election and, while it leads, writes its fencing token down.
+
+    python -m support.candidate KUBECONFIG NAME LEASE_SECONDS
+
+The tests stop and continue it with signals. Every line it prints is a fact about itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+
+from nodemanager.api import errors
+from nodemanager.api.objects import ObjectMeta, Resource, Struct
+from nodemanager.client import kubeconfig
+from nodemanager.client.http import Client
+from nodemanager.client.patches import MergePatch
+from nodemanager.client.transport import HttpTransport
+from nodemanager.host import runner
+from nodemanager.runtime.lease import LeaderElector, Timings
+from nodemanager.runtime.parts import LeadershipLost
+
+
+class ConfigMap(Struct):
+    """What the leaders write to."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    data: dict[str, str] = {}
+
+
+CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", ConfigMap)
+SHARED = ("fence", "default")
+
+
+def say(*words: object) -> None:
+    """Print one fact with the time it became true."""
+    sys.stdout.write(f"{time.monotonic():.6f} {' '.join(map(str, words))}\n")
+    sys.stdout.flush()
+
+
+async def write_tokens(client: Client, elector: LeaderElector) -> None:
+    """Write our token into the shared object, over and over, through the fence."""
+    fenced = client.guarded(elector.check)
+    say("leads", elector.token)
+    try:
+        while True:
+            data = {"token": str(elector.token), "at": str(time.monotonic_ns())}
+            try:
+                await fenced.patch(CONFIG_MAPS, *SHARED, MergePatch({"data": data}))
+            except errors.KubeError as error:
+                say("failed", error)
+            await asyncio.sleep(0.02)
+    finally:
+        say("ends", elector.token)
+
+
+async def main(path: str, name: str, seconds: int) -> None:
+    """Stand for election until killed."""
+    config = kubeconfig.load(path=path, environ=os.environ, run=runner.run)
+    client = Client(HttpTransport(config))
+    timings = Timings(seconds, seconds * 0.7, seconds * 0.15)
+    elector = LeaderElector(client, "failover", "default", name, timings=timings)
+    while True:
+        try:
+            await elector.run(lambda: write_tokens(client, elector))
+        except LeadershipLost as error:
+            say("lost", error)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))

@@ -1,0 +1,263 @@
+"""The cache, one behaviour at a time, on a model server and virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections.abc import AsyncIterator
+
+import pytest
+
+from nodemanager.api.core import LEASES, Lease
+from nodemanager.api.objects import ObjectKey
+from nodemanager.client.calls import Selection
+from nodemanager.client.http import Client
+from nodemanager.client.transport import Request
+from nodemanager.runtime.cache import Cache, CacheOptions, Change
+from support import virtual_time
+from support.model_api import NAMESPACE, Answer, ModelApi, ModelWatch, status_body, value_of
+
+KEY = ObjectKey(NAMESPACE, "a")
+BAD = {"metadata": {"namespace": NAMESPACE, "name": "bad", "resourceVersion": "9"}, "spec": "not an object"}
+
+
+@contextlib.asynccontextmanager
+async def running(cache: Cache[Lease]) -> AsyncIterator[None]:
+    task = asyncio.create_task(cache.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+def new_cache(api: ModelApi, **options: float) -> Cache[Lease]:
+    return Cache(Client(api), LEASES, Selection(NAMESPACE), options=CacheOptions(**options))  # type: ignore[arg-type]
+
+
+class Recorder(list[tuple[str, str | None, str | None]]):
+    """Every change as (name, old value, new value)."""
+
+    def __call__(self, change: Change[Lease]) -> None:
+        values = [None if obj is None else value_of(obj) for obj in (change.old, change.new)]
+        self.append((change.key.name, values[0], values[1]))
+
+
+@pytest.mark.parametrize("streams", [pytest.param(True, id="streamed"), pytest.param(False, id="paged")])
+@virtual_time.test
+async def test_tells_of_what_is_there_then_of_what_changes(streams: bool) -> None:
+    api = ModelApi(streams=streams)
+    for name in "abcde":  # more than one page
+        api.put(name, "1")
+    cache, seen = new_cache(api), Recorder()
+    cache.subscribe(seen)
+    assert not cache.has_synced
+    async with running(cache):
+        await cache.synced()
+        assert sorted(seen) == [(name, None, "1") for name in "abcde"]
+        seen.clear()
+        api.put("a", "2")
+        api.delete("b")
+        api.put("f", "1")
+        await virtual_time.settle()
+        assert seen == [("a", "1", "2"), ("b", "1", None), ("f", None, "1")]
+
+
+@virtual_time.test
+async def test_a_relist_finds_the_deletions_it_missed() -> None:
+    api = ModelApi()
+    api.put("a", "1")
+    api.put("b", "1")
+    cache, seen = new_cache(api), Recorder()
+    cache.subscribe(seen)
+    async with running(cache):
+        await cache.synced()
+        seen.clear()
+        for watch in list(api.watches):
+            watch.push(b"")  # the stream ends ...
+            api.watches.clear()
+        api.delete("a")  # ... and what happens now is compacted away before we are back
+        api.put("c", "1")
+        api.compact()
+        api.put("b", "2")
+        await asyncio.sleep(60)
+        assert sorted(seen) == [("a", "1", None), ("b", "1", "2"), ("c", None, "1")]
+
+
+@virtual_time.test
+async def test_events_behind_the_closing_bookmark_in_the_same_read_are_not_lost() -> None:
+    class Hasty(ModelApi):
+        async def send(self, request: Request) -> Answer | ModelWatch:
+            answer = await super().send(request)
+            if isinstance(answer, ModelWatch):
+                first = answer._chunks.popleft()
+                assert isinstance(first, bytes)
+                self.put("late", "1")
+                answer.pull()
+                second = answer._chunks.popleft()
+                assert isinstance(second, bytes)
+                answer._chunks.append(first + second)
+            return answer
+
+    api = Hasty()
+    api.put("a", "1")
+    cache = new_cache(api)
+    async with running(cache):
+        await cache.synced()
+        await virtual_time.settle()
+        assert {lease.metadata.name for lease in cache.values()} == {"a", "late"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "streams"),
+    [
+        pytest.param((200, b""), False, id="watch-ends-at-once"),
+        pytest.param((410, status_body(410, "Expired")), True, id="always-gone"),
+        pytest.param((500, status_body(500, "InternalError")), True, id="always-failing"),
+        pytest.param((401, status_body(401, "Unauthorized")), True, id="never-let-in"),
+        pytest.param((200, b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}\n'), False,
+                     id="one-bookmark-then-the-end"),
+    ],
+)  # fmt: skip
+@virtual_time.test
+async def test_a_server_that_never_works_is_not_hammered(answer: tuple[int, bytes], streams: bool) -> None:
+    class Broken(ModelApi):
+        async def send(self, request: Request) -> Answer | ModelWatch:
+            if "watch=1" in request.target or streams:
+                self.requests += 1
+                return Answer(*answer)
+            return await super().send(request)
+
+    api = Broken(streams=streams)
+    async with running(new_cache(api)):
+        await asyncio.sleep(600)
+        # At the ceiling of the backoff every 15 to 30 s; a 401 and a paged list may take two requests each.
+        assert 600 / 30 <= api.requests <= 2 * 600 / 15 + 20
+
+
+@virtual_time.test
+async def test_a_silent_watch_is_noticed_and_renewed() -> None:
+    api = ModelApi()
+    cache = new_cache(api, idle_timeout=90)
+    async with running(cache):
+        await cache.synced()
+        [silent] = api.watches
+        api.watches.clear()  # the server forgot about us, but the connection stands
+        api.put("a", "1")
+        await asyncio.sleep(95)
+        assert cache.get(KEY)
+        assert silent not in api.watches
+
+
+@virtual_time.test
+async def test_one_unreadable_object_costs_only_itself(caplog: pytest.LogCaptureFixture) -> None:
+    for streams in (True, False):
+        api = ModelApi(streams=streams)
+        api.put("a", "1")
+        api.objects["bad"] = BAD
+        cache, seen = new_cache(api), Recorder()
+        cache.subscribe(seen)
+        async with running(cache):
+            await cache.synced()
+            bad = ObjectKey(NAMESPACE, "bad")
+            assert [lease.metadata.name for lease in cache.values()] == ["a"]
+            assert "spec" in cache.malformed[bad]
+            assert "cannot read test/bad" in caplog.text
+            api.put("bad", "mended")
+            await virtual_time.settle()
+            assert not cache.malformed
+            assert seen[-1] == ("bad", None, "mended")
+
+
+@virtual_time.test
+async def test_an_object_that_becomes_unreadable_keeps_its_last_good_state() -> None:
+    api = ModelApi()
+    api.put("bad", "good")
+    cache, seen = new_cache(api), Recorder()
+    cache.subscribe(seen)
+    async with running(cache):
+        await cache.synced()
+        [watch] = api.watches
+        watch.push(json.dumps({"type": "MODIFIED", "object": BAD}).encode() + b"\n")
+        await virtual_time.settle()
+        key = ObjectKey(NAMESPACE, "bad")
+        assert key in cache.malformed
+        assert value_of(cache.get(key) or Lease()) == "good"
+        assert seen[-1] == ("bad", "good", "good")  # subscribers hear that something is wrong
+        watch.push(json.dumps({"type": "DELETED", "object": BAD}).encode() + b"\n")
+        await virtual_time.settle()
+        assert cache.get(key) is None
+        assert not cache.malformed
+
+
+@virtual_time.test
+async def test_a_failing_subscriber_does_not_keep_others_from_hearing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def failing(change: Change[Lease]) -> None:
+        raise RuntimeError("subscriber is broken")
+
+    api = ModelApi()
+    cache, seen = new_cache(api), Recorder()
+    cache.subscribe(failing)
+    cache.subscribe(seen)
+    async with running(cache):
+        await cache.synced()
+        api.put("a", "1")
+        await virtual_time.settle()
+    assert seen == [("a", None, "1")]
+    assert "subscriber is broken" in caplog.text
+
+
+@virtual_time.test
+async def test_a_late_subscriber_hears_of_everything_that_is_there() -> None:
+    api = ModelApi()
+    api.put("a", "1")
+    cache, seen = new_cache(api), Recorder()
+    async with running(cache):
+        await cache.synced()
+        cache.subscribe(seen)
+        assert seen == [("a", None, "1")]
+
+
+@virtual_time.test
+async def test_resync_is_off_by_default_and_repeats_everything_when_on() -> None:
+    for period, expected in ((0.0, 1), (100.0, 11)):
+        api = ModelApi()
+        api.put("a", "1")
+        cache, seen = new_cache(api, resync=period), Recorder()
+        cache.subscribe(seen)
+        async with running(cache):
+            await asyncio.sleep(1050)
+            assert len(seen) == expected
+
+
+@virtual_time.test
+async def test_a_server_without_streamed_lists_is_asked_only_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    api = ModelApi(streams=False)
+    async with running(new_cache(api)):
+        for _ in range(5):
+            await asyncio.sleep(100)
+            api.compact()
+            for watch in list(api.watches):
+                watch.push(b'{"type":"ERROR","object":' + status_body(410, "Expired") + b"}\n")
+    assert caplog.text.count("streamed lists are not served") == 1
+
+
+@virtual_time.test
+async def test_an_initial_stream_without_an_end_falls_back_to_pages() -> None:
+    class Endless(ModelApi):
+        def bookmark(self, *, initial: bool = False) -> bytes:
+            return b"" if initial else super().bookmark()
+
+    api = Endless()
+    api.put("a", "1")
+    cache = new_cache(api, initial_timeout=30)
+    async with running(cache):
+        await asyncio.sleep(35)
+        assert cache.has_synced
+        assert cache.get(KEY)
