@@ -1,0 +1,1 @@
+"""The composition root: settings are read here once, commands are one small file each."""

@@ -1,0 +1,47 @@
+"""What the shell may offer while somebody types: kinds, and names of objects from the cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+import click
+
+from nodemanager.api import errors
+from nodemanager.cli import connect, kinds
+from nodemanager.client.calls import Selection
+
+TIMEOUT: Final = 2.0
+"""How long a person who pressed TAB is kept waiting."""
+
+
+def kinds_and_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Complete `KIND[,KIND]`, then the names of that kind; `KIND/` is completed by names, too."""
+    typed: tuple[str, ...] = ctx.params.get(param.name or "") or ()
+    kind, slash, start = incomplete.partition("/")
+    if slash:
+        return [f"{kind}/{name}" for name in _names(ctx, kind) if name.startswith(start)]
+    if typed:
+        return [name for name in _names(ctx, typed[0]) if name.startswith(incomplete) and name not in typed]
+    before, comma, last = incomplete.rpartition(",")
+    words = [name for each in kinds.all_kinds() for name in each.names[:-2]]
+    return [f"{before}{comma}{word}" for word in words if word.startswith(last)]
+
+
+def _names(ctx: click.Context, text: str) -> list[str]:
+    """Return the names of all objects of a kind, or none at all if that is not possible quickly."""
+    logging.disable()  # whatever goes wrong, the line that is being typed stays as it is
+    try:
+        (kind,) = kinds.find(text)
+        return asyncio.run(_read_names(connect.of_context(ctx), kind))
+    except (click.UsageError, errors.KubeError, OSError, ValueError):
+        return []
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+async def _read_names(settings: connect.Settings, kind: kinds.Kind) -> list[str]:
+    async with asyncio.timeout(TIMEOUT), connect.connect(settings) as client:
+        page = await client.page(kind.resource.untyped(), Selection(settings.namespace))
+        return [obj["metadata"]["name"] for obj in page.items]

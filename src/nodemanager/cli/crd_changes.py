@@ -1,0 +1,143 @@
+"""Install our CRDs and wait until they are served; uninstall them and wait until they are gone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from nodemanager.api import core, crds, errors
+from nodemanager.api.objects import ListMeta, Struct, Untyped
+from nodemanager.cli import kinds
+from nodemanager.client.calls import Call, DeleteOptions, WriteOptions
+from nodemanager.client.http import Client
+from nodemanager.client.patches import ApplyPatch
+from nodemanager.runtime.backoff import Backoff
+
+FIELD_MANAGER: Final = "nodemanager"
+_POLL: Final = Backoff(base=0.05, maximum=1.0, jitter=0.0)
+
+Progress = Callable[[str], None]
+"""Told, in words for people, what is being waited for."""
+
+
+class Outcome(NamedTuple):
+    """What became of one CRD."""
+
+    name: str
+    result: str
+
+
+class _Counted(Struct):
+    metadata: ListMeta = ListMeta()
+    items: list[msgspec.Raw] | None = None
+
+
+class Changes:
+    """Changes of all our CRDs in one cluster."""
+
+    def __init__(self, client: Client, *, dry_run: bool, timeout: float, progress: Progress) -> None:
+        self._client = client
+        self._dry_run = dry_run
+        self._timeout = timeout
+        self._progress = progress
+
+    async def install(self) -> AsyncIterator[Outcome]:
+        """Apply every CRD, and yield each once the server serves it."""
+        for crd in crds.all_crds():
+            name: str = crd["metadata"]["name"]
+            before = await self._read(name)
+            if before is not None and "deletionTimestamp" in before["metadata"]:
+                before = None
+                if not self._dry_run:
+                    await self._wait(name, "the old one is being deleted", lambda found: found is None)
+            after = await self._client.patch(
+                core.CRDS,
+                name,
+                "",
+                ApplyPatch(crd, force=True),
+                options=WriteOptions(dry_run=self._dry_run, field_manager=FIELD_MANAGER),
+            )
+            if not self._dry_run:
+                await self._wait(name, "it is not served yet", _is_established)
+            yield Outcome(name, _difference(before, after))
+
+    async def uninstall(self) -> AsyncIterator[Outcome]:
+        """Delete every CRD that is there, and yield each once it is gone with all its objects."""
+        for crd in reversed(crds.all_crds()):
+            name: str = crd["metadata"]["name"]
+            try:
+                await self._client.delete(core.CRDS, name, options=DeleteOptions(dry_run=self._dry_run))
+            except errors.NotFound:
+                yield Outcome(name, "not found")
+                continue
+            if not self._dry_run:
+                await self._wait(name, "its objects are being deleted", lambda found: found is None)
+            yield Outcome(name, "deleted")
+
+    async def _read(self, name: str) -> Untyped | None:
+        try:
+            return await self._client.get(core.CRDS, name)
+        except errors.NotFound:
+            return None
+
+    async def _wait(self, name: str, why: str, done: Callable[[Untyped | None], bool]) -> None:
+        """Look again and again, at most once a second, until a CRD is as it should be."""
+        attempts = 0
+        try:
+            async with asyncio.timeout(self._timeout):
+                while not done(await self._read(name)):
+                    attempts += 1
+                    if attempts == 5:  # most are done by now; from here on somebody wonders
+                        self._progress(f"waiting for {name}: {why}")
+                    await asyncio.sleep(_POLL.delay(attempts))
+        except TimeoutError:
+            raise errors.TimedOut(
+                f"cannot go on with {name}: {why} after {self._timeout:g} s; ask why with: "
+                f"kubectl describe crd {name}, or allow more with --timeout"
+            ) from None
+
+
+async def count_objects(client: Client) -> dict[str, int]:
+    """Return how many objects of each of our kinds there are, by plural; kinds not installed have none."""
+    counts = {}
+    for kind in kinds.all_kinds():
+        resource = kind.resource
+        call = Call("GET", resource.path(), f"list {resource.qualified_name}", {"limit": "1"})
+        try:
+            found = msgspec.json.decode(await client.send(call), type=_Counted)
+        except errors.NotFound:
+            continue
+        except msgspec.DecodeError as error:
+            raise errors.ProtocolError(f"cannot {call.doing}: the answer does not decode: {error}") from error
+        counts[resource.plural] = len(found.items or []) + (found.metadata.remaining_item_count or 0)
+    return counts
+
+
+def _is_established(crd: Untyped | None) -> bool:
+    """Tell whether the server serves a CRD; raise if it never will."""
+    if crd is None:
+        return False
+    status = crd.get("status") or {}
+    conditions = {each["type"]: each for each in status.get("conditions") or []}  # null when it is new
+    refused = conditions.get("NamesAccepted", {})
+    if refused.get("status") == "False":
+        raise errors.ConfigError(
+            f"cannot install {crd['metadata']['name']}: the cluster refuses its names:"
+            f" {refused.get('message', '')}; another CRD has them: remove that one first"
+        )
+    return bool(conditions.get("Established", {}).get("status") == "True")
+
+
+def _difference(before: Untyped | None, after: Untyped) -> str:
+    """Compare what people see; who manages a field and when is no change to them."""
+    if before is None:
+        return "created"
+    return "unchanged" if _essence(before) == _essence(after) else "configured"
+
+
+def _essence(crd: Untyped) -> tuple[Any, ...]:
+    meta = crd["metadata"]
+    return crd["spec"], meta.get("labels"), meta.get("annotations")

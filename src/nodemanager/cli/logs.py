@@ -1,0 +1,60 @@
+"""Where log lines go and what they look like: one line each, text for people or JSON for collectors."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Final
+
+LEVELS: Final = ("DEBUG", "INFO", "WARN", "ERROR")
+FORMATS: Final = ("text", "json")
+
+
+class TextFormatter(logging.Formatter):
+    """`2026-01-02T03:04:05.678Z INFO  runtime.cache: message`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line; a traceback follows on lines of its own."""
+        level = "WARN" if record.levelname == "WARNING" else record.levelname
+        line = f"{_time(record)} {level:<5} {_source(record)}: {_one_line(record.getMessage())}"
+        if record.exc_info:
+            line += "\n" + self.formatException(record.exc_info)
+        return line
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object per line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        level = "WARN" if record.levelname == "WARNING" else record.levelname
+        fields = {"time": _time(record), "level": level, "source": _source(record)}
+        fields["msg"] = record.getMessage()
+        if record.exc_info:
+            fields["trace"] = self.formatException(record.exc_info)
+        return json.dumps(fields, ensure_ascii=False)
+
+
+def configure(level: str, style: str) -> None:
+    """Send everything at or above `level` to stdout, as a service manager expects it."""
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(JsonFormatter() if style == "json" else TextFormatter())
+    logging.basicConfig(
+        level=logging.WARNING if level == "WARN" else getattr(logging, level), handlers=[handler], force=True
+    )
+
+
+def _time(record: logging.LogRecord) -> str:
+    moment = datetime.fromtimestamp(record.created, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _source(record: logging.LogRecord) -> str:
+    return record.name.removeprefix("nodemanager.")
+
+
+def _one_line(text: str) -> str:
+    """Keep what others wrote from looking like lines of ours."""
+    return text.replace("\r", "\\r").replace("\n", "\\n")

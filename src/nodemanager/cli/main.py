@@ -1,0 +1,214 @@
+"""The `nodemanager` command: which subcommands there are, and how a failure ends.
+
+A subcommand is imported when it is used, so that `nodemanager version` costs nothing that only
+`nodemanager operator` needs. To add one, write `cmd_NAME.py` with a click command called
+`command`, and give it a line in `COMMANDS`.
+
+Exit codes: 0 done, 1 an error that the message explains, 2 wrong usage, 70 a bug of ours,
+130 interrupted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import importlib
+import io
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Final, NamedTuple, NoReturn
+
+import click
+from click.shell_completion import CompletionItem
+
+from nodemanager.cli import output
+
+PROGRAM: Final = "nodemanager"
+EXIT_ERROR: Final = 1
+EXIT_BUG: Final = 70
+EXIT_INTERRUPTED: Final = 130
+
+
+class Entry(NamedTuple):
+    """A subcommand: the module that has it as `command`, and its line in the help."""
+
+    module: str
+    help: str
+
+
+COMMANDS: Final = {
+    "get": Entry("nodemanager.cli.cmd_get", "List hosts and ConfigSets, or watch them change."),
+    "describe": Entry("nodemanager.cli.cmd_describe", "Tell all about one host or ConfigSet."),
+    "operator": Entry("nodemanager.cli.cmd_operator", "Decide what concerns more than one host."),
+    "crds": Entry("nodemanager.cli.cmd_crds", "Print, install or uninstall our kinds."),
+    "completion": Entry("nodemanager.cli.cmd_completion", "Print the completion script of a shell."),
+    "version": Entry("nodemanager.cli.cmd_version", "Print the version."),
+}
+
+
+class State:
+    """What the options of the whole program say."""
+
+    debug = False
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are used; help and completion need none of them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names, in the order to show them."""
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command; a name that is none ends with the ones that look like it."""
+        entry = COMMANDS.get(cmd_name)
+        if entry is not None:
+            command: click.Command = importlib.import_module(entry.module).command
+            return command
+        if not ctx.resilient_parsing and not cmd_name.startswith("-"):
+            alike = difflib.get_close_matches(cmd_name, COMMANDS)
+            hint = f" Did you mean {' or '.join(map(repr, alike))}?" if alike else ""
+            ctx.fail(f"No such command {cmd_name!r}.{hint}")
+        return None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete names of commands and options."""
+        found = [
+            CompletionItem(name, help=entry.help)
+            for name, entry in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
+
+
+def _show_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        from nodemanager.cli import cmd_version
+
+        click.echo(cmd_version.facts().line())
+        ctx.exit()
+
+
+def _set_debug(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        import logging
+
+        ctx.ensure_object(State).debug = True
+        logging.basicConfig(level=logging.DEBUG, format="%(levelname)s %(name)s: %(message)s")
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Show what a command does, with examples: nodemanager COMMAND --help",
+)
+@click.option(
+    "--debug",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    envvar="NODEMANAGER_DEBUG",
+    show_envvar=True,
+    callback=_set_debug,
+    help="Log everything to stderr, and show where in the code an error came from.",
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Print the version and exit.",
+)
+@click.option(
+    "-version",  # as the Go program spelt it
+    "go_version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    hidden=True,
+)
+def cli() -> None:
+    """Configure and maintain hosts, with Kubernetes as the configuration plane.
+
+    \b
+    nodemanager crds --install     teach a cluster our kinds
+    nodemanager get mn,cs          see hosts and configuration sets
+    nodemanager describe mn web1   see how one host is doing, and why
+    """
+
+
+def main(args: Sequence[str] | None = None) -> NoReturn:
+    """Run the program and exit."""
+    sys.exit(run(args))
+
+
+def run(args: Sequence[str] | None = None) -> int:
+    """Run the program and return its exit code."""
+    _tolerate_odd_text()
+    state = State()
+    try:
+        code = cli.main(args, prog_name=PROGRAM, standalone_mode=False, obj=state)
+        sys.stdout.flush()  # here, where a reader that has left can still be noticed
+    except (click.Abort, KeyboardInterrupt):
+        return EXIT_INTERRUPTED
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except BrokenPipeError:
+        _forget_stdout()
+        return EXIT_ERROR
+    except Exception as error:  # noqa: BLE001 - the last resort: whatever it is, it ends as one line
+        return _report(error, state.debug)
+    return code if isinstance(code, int) else 0
+
+
+def _report(error: Exception, debug: bool) -> int:
+    """Tell what went wrong, in one line unless asked for more."""
+    if debug:
+        traceback.print_exception(error)
+    if isinstance(error, _expected()):
+        click.echo(f"error: {output.one_line(str(error))}", err=True)
+        return EXIT_ERROR
+    what = output.one_line(f"{type(error).__name__}: {error}")
+    more = "" if debug else "; run it again as nodemanager --debug ... and report what it prints"
+    click.echo(f"error: this is a bug in nodemanager: {what}{more}", err=True)
+    return EXIT_BUG
+
+
+def _expected() -> tuple[type[BaseException], ...]:
+    """Return the errors that are no bugs; whoever raised one has loaded its module already."""
+    kinds: list[type[BaseException]] = [OSError]
+    for module, name in (
+        ("nodemanager.api.errors", "KubeError"),
+        ("nodemanager.api.manifests", "ManifestError"),
+        ("nodemanager.runtime.manager", "ManagerError"),
+    ):
+        if module in sys.modules:
+            kinds.append(getattr(sys.modules[module], name))
+    return tuple(kinds)
+
+
+def _tolerate_odd_text() -> None:
+    """Make sure that no name or message in the world can end us because the terminal cannot show it."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _forget_stdout() -> None:
+    """Send what is still buffered nowhere, so that Python does not complain about it at exit."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)

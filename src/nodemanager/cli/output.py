@@ -1,0 +1,168 @@
+"""How things look on a terminal: columns, ages, colours. Nothing in here knows Kubernetes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, TextIO
+
+import click
+
+NONE: Final = "<none>"
+UNKNOWN: Final = "<unknown>"
+_PADDING: Final = 3
+_MIN_WIDTH: Final = 6
+_COLOURS: Final = {
+    ("READY", "True"): "green",
+    ("READY", "False"): "red",
+    ("READY", "Unknown"): "yellow",
+}
+
+
+def one_line(text: str, limit: int = 0) -> str:
+    """Return somebody else's text as one line that cannot steer a terminal, cut to `limit` characters."""
+    flat = " ".join(text.split())
+    flat = "".join(char if char.isprintable() else "?" for char in flat)
+    return f"{flat[: limit - 3]}..." if limit and len(flat) > limit else flat
+
+
+# Time
+
+
+def human_duration(seconds: float) -> str:
+    """Return a duration in the two or fewer units that matter, as kubectl does: 90s, 5m30s, 3d4h, 2y."""
+    whole = int(seconds)
+    if whole < 0:  # a clock that is a second ahead is no reason to alarm anybody
+        return "0s" if whole == -1 else "<invalid>"
+    minutes, hours, days = whole // 60, whole // 3600, whole // 86400
+    steps = (
+        (whole < 120, (whole, "s"), (0, "")),
+        (minutes < 10, (minutes, "m"), (whole % 60, "s")),
+        (minutes < 180, (minutes, "m"), (0, "")),
+        (hours < 8, (hours, "h"), (minutes % 60, "m")),
+        (hours < 48, (hours, "h"), (0, "")),
+        (days < 8, (days, "d"), (hours % 24, "h")),
+        (days < 730, (days, "d"), (0, "")),
+        (days < 2920, (days // 365, "y"), (days % 365, "d")),
+        (True, (days // 365, "y"), (0, "")),
+    )
+    (large, unit), (small, smaller) = next(step[1:] for step in steps if step[0])
+    return f"{large}{unit}{small}{smaller}" if small else f"{large}{unit}"
+
+
+def parse_time(timestamp: str | None) -> datetime | None:
+    """Return the moment of an RFC 3339 timestamp, or None for anything else."""
+    try:
+        moment = datetime.fromisoformat(timestamp or "")
+    except ValueError:
+        return None
+    return moment if moment.tzinfo is not None else None
+
+
+def age(timestamp: str | None, now: datetime) -> str:
+    """Return how long ago a timestamp was."""
+    moment = parse_time(timestamp)
+    return UNKNOWN if moment is None else human_duration((now - moment).total_seconds())
+
+
+def ago(timestamp: str | None, now: datetime) -> str:
+    """Return a timestamp with its age, for a line of its own."""
+    return f"{timestamp} ({age(timestamp, now)} ago)" if timestamp else NONE
+
+
+# Colour
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """Whether to use colour."""
+
+    colour: bool = False
+
+    @classmethod
+    def of(cls, stream: TextIO, environ: Mapping[str, str]) -> Style:
+        """Return the style for a stream: colour on a terminal, unless NO_COLOR or TERM=dumb say no."""
+        wanted = not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
+        return cls(wanted and stream.isatty())
+
+    def cell(self, header: str, text: str) -> str:
+        """Return a cell of a table, which may have been padded, coloured by what it says."""
+        colour = _COLOURS.get((header, text.rstrip()))
+        return click.style(text, fg=colour) if self.colour and colour else text
+
+
+PLAIN: Final = Style()
+
+
+# Tables
+
+
+class TableWriter:
+    """Writes rows in columns that never get narrower, so that rows may follow for hours."""
+
+    def __init__(self, headers: Sequence[str], style: Style = PLAIN, out: TextIO | None = None) -> None:
+        self._headers = list(headers)
+        self._style = style
+        self._out = out
+        self._widths = [0] * len(headers)
+        self._begun = False
+
+    def write(self, rows: Sequence[Sequence[str]]) -> None:
+        """Write rows, after the headers if these are the first."""
+        out = self._out or sys.stdout
+        for line in self.lines(rows):
+            out.write(line + "\n")
+        out.flush()
+
+    def lines(self, rows: Sequence[Sequence[str]]) -> list[str]:
+        """Return rows as text."""
+        shown = list(rows) if self._begun else [self._headers, *rows]
+        self._begun = True
+        for row in shown:
+            needed = [max(_MIN_WIDTH, len(cell) + _PADDING) for cell in row]
+            self._widths = [max(pair) for pair in zip(self._widths, needed, strict=True)]
+        return [self._line(row, heading=row is self._headers) for row in shown]
+
+    def _line(self, row: Sequence[str], *, heading: bool) -> str:
+        last = len(row) - 1
+        padded = [cell if at == last else cell.ljust(self._widths[at]) for at, cell in enumerate(row)]
+        if heading:
+            return "".join(padded).rstrip()
+        pairs = zip(self._headers, padded, strict=True)
+        return "".join(self._style.cell(header, cell) for header, cell in pairs).rstrip()
+
+
+# Reports
+
+
+class Report:
+    """A text of labelled lines, sections and small tables, built from top to bottom."""
+
+    def __init__(self, label_width: int = 16) -> None:
+        self._width = label_width
+        self._lines: list[str] = []
+
+    def field(self, label: str, *values: str) -> None:
+        """Add a labelled value; more than one go below each other."""
+        shown = [one_line(value) for value in values] or [NONE]
+        self._lines.append(f"{label + ':':<{self._width - 1}} {shown[0]}")
+        self._lines += [" " * self._width + value for value in shown[1:]]
+
+    def table(
+        self, title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], limit: int = 0
+    ) -> None:
+        """Add a section that is a table, of which at most `limit` rows are shown."""
+        if not rows:
+            self.field(title)
+            return
+        shown = [[one_line(cell) or NONE for cell in row] for row in (rows[:limit] if limit else rows)]
+        self._lines.append(f"{title}:")
+        self._lines += ["  " + line for line in TableWriter(headers).lines(shown)]
+        if len(shown) < len(rows):
+            self._lines.append(f"  ... and {len(rows) - len(shown)} more (all of them: -o yaml)")
+
+    def text(self) -> str:
+        """Return the whole report."""
+        return "\n".join(self._lines)

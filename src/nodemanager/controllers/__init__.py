@@ -1,0 +1,1 @@
+"""What the operator decides, one module per kind. Never touches a host."""

@@ -1,0 +1,140 @@
+"""Rolls up what the hosts report about each ConfigSet into the status of the ConfigSet.
+
+    ManagedNode.status.configsets of all hosts  ->  ConfigSet.status.nodes and conditions
+
+One writer instead of every host: with many, they would fight over one condition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from nodemanager.api import conditions, matching
+from nodemanager.api.conditions import Condition
+from nodemanager.api.configset import CONFIG_SETS, ConfigSet, ConfigSetStatus, NodeCounts
+from nodemanager.api.managednode import AppliedConfigSet, ManagedNode
+from nodemanager.api.objects import ObjectKey, key_of
+from nodemanager.client.http import Client
+from nodemanager.client.patches import MergePatch, difference
+from nodemanager.runtime.cache import Cache, Change
+from nodemanager.runtime.queue import WorkQueue
+
+SETTLE_SECONDS = 0.5
+"""Hosts report at about the same time; their reports are counted together."""
+MAX_NAMED = 5
+"""Hosts that a message names before it only counts."""
+
+
+class ConfigSetRollup:
+    """Keeps `status` of every ConfigSet equal to what the hosts say of it."""
+
+    def __init__(
+        self,
+        client: Client,
+        config_sets: Cache[ConfigSet],
+        nodes: Cache[ManagedNode],
+        queue: WorkQueue[ObjectKey],
+        now: Callable[[], str],
+    ) -> None:
+        self._client = client
+        self._config_sets = config_sets
+        self._nodes = nodes
+        self._queue = queue
+        self._now = now
+        config_sets.subscribe(self._on_config_set)
+        nodes.subscribe(self._on_node)
+
+    async def reconcile(self, key: ObjectKey) -> None:
+        """Count, and write the status if it says anything new."""
+        config_set = self._config_sets.get(key)
+        if config_set is None or config_set.metadata.deletion_timestamp:
+            return
+        nodes = [node for node in self._nodes.values() if node.metadata.namespace == key.namespace]
+        wanted = summarise(config_set, nodes, self._now())
+        old, new = msgspec.to_builtins(config_set.status), msgspec.to_builtins(wanted)
+        if patch := difference(old, new):
+            await self._client.patch(
+                CONFIG_SETS, key.name, key.namespace, MergePatch({"status": patch}), subresource="status"
+            )
+
+    def _on_config_set(self, change: Change[ConfigSet]) -> None:
+        if change.new is not None:
+            self._queue.add(change.key)
+
+    def _on_node(self, change: Change[ManagedNode]) -> None:
+        for key in affected(change, self._config_sets.values()):
+            self._queue.add_after(key, SETTLE_SECONDS)
+
+
+def affected(change: Change[ManagedNode], config_sets: Iterable[ConfigSet]) -> list[ObjectKey]:
+    """Return the ConfigSets whose counts a change of a host may change."""
+    states = [node for node in (change.old, change.new) if node is not None]
+    reported = {entry.name for node in states for entry in node.status.configsets}
+    relabelled = len(states) == 1 or states[0].metadata.labels != states[1].metadata.labels
+    return [
+        key_of(config_set)
+        for config_set in config_sets
+        if config_set.metadata.namespace == change.key.namespace
+        and (config_set.metadata.name in reported or relabelled)
+    ]
+
+
+def summarise(config_set: ConfigSet, nodes: Iterable[ManagedNode], now: str) -> ConfigSetStatus:
+    """Return the status that follows from what the hosts report; pure."""
+    generation = config_set.metadata.generation
+    reports = {
+        node.metadata.name: _report(node, config_set.metadata.name)
+        for node in sorted(nodes, key=lambda node: node.metadata.name)
+        if matching.matches(config_set, node.metadata.labels)
+    }
+    conflicted = [name for name, report in reports.items() if report and report.conflicts]
+    failed = [name for name, report in reports.items() if report and report.error]
+    applied = [name for name, report in reports.items() if report and _holds(report, generation)]
+    counts = NodeCounts(
+        matched=len(reports), applied=len(applied), failed=len(failed), conflicted=len(conflicted)
+    )
+    found = list(config_set.status.conditions)
+    for condition in (_ready(counts, failed, generation), _conflicted(conflicted, generation)):
+        found = conditions.set_condition(found, condition, now)
+    return ConfigSetStatus(observed_generation=generation, nodes=counts, conditions=found)
+
+
+def _report(node: ManagedNode, name: str) -> AppliedConfigSet | None:
+    return next((entry for entry in node.status.configsets if entry.name == name), None)
+
+
+def _holds(report: AppliedConfigSet, generation: int) -> bool:
+    """Tell whether all of this generation is in force; agents of the Go project do not say which one is."""
+    current = report.observed_generation in (0, generation)
+    return current and not report.error and not report.conflicts
+
+
+def _ready(counts: NodeCounts, failed: list[str], generation: int) -> Condition:
+    status, reason, message = conditions.TRUE, "Applied", f"applied on {counts.applied} hosts"
+    if failed:
+        status, reason, message = conditions.FALSE, "ApplyFailed", f"failed on {_named(failed)}"
+    elif counts.matched == 0:
+        status, reason, message = conditions.UNKNOWN, "NoHost", "no host matches its labels or nodeSelector"
+    elif counts.applied < counts.matched:
+        waiting = counts.matched - counts.applied
+        status, reason, message = conditions.FALSE, "Applying", f"{waiting} hosts have not applied it yet"
+    return Condition(
+        type=conditions.READY, status=status, reason=reason, message=message, observed_generation=generation
+    )
+
+
+def _conflicted(hosts: list[str], generation: int) -> Condition:
+    return Condition(
+        type=conditions.CONFLICTED,
+        status=conditions.TRUE if hosts else conditions.FALSE,
+        reason=conditions.RESOURCE_CONFLICT if hosts else conditions.NO_CONFLICT,
+        message=f"another ConfigSet says otherwise on {_named(hosts)}" if hosts else "",
+        observed_generation=generation,
+    )
+
+
+def _named(hosts: list[str]) -> str:
+    more = len(hosts) - MAX_NAMED
+    return ", ".join(hosts[:MAX_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,28 @@
+"""A subcommand that fails as it is told to."""
+
+from __future__ import annotations
+
+import errno
+
+import click
+
+from nodemanager.api import errors, manifests
+
+FAILURES: dict[str, BaseException] = {
+    "kube": errors.Conflict("cannot patch x: somebody\nelse \x1b[31mwas faster"),
+    "config": errors.ConfigError("cannot read the kubeconfig: it is a poem"),
+    "manifest": manifests.ManifestError("cannot read a.yaml: line 3: no"),
+    "os": OSError(errno.ENOSPC, "No space left on device"),
+    "bug": KeyError("spec"),
+    "usage": click.UsageError("not like this"),
+    "interrupt": KeyboardInterrupt(),
+    "abort": click.Abort(),
+    "exit": click.exceptions.Exit(3),
+}
+
+
+@click.command()
+@click.argument("how")
+def command(how: str) -> None:
+    """Fail."""
+    raise FAILURES[how]

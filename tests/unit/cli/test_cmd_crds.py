@@ -1,0 +1,190 @@
+"""`nodemanager crds`: printed, installed, uninstalled, and what is said when that cannot be."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nodemanager.api import crds, manifests
+from support import cli
+from support.scripted_server import Exchange, serve
+
+NAMES = [crd["metadata"]["name"] for crd in crds.all_crds()]
+ESTABLISHED = {"type": "Established", "status": "True"}
+PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"
+
+
+class FakeCrds:
+    """A server that knows CRDs, one answer at a time."""
+
+    def __init__(self, conditions: list[dict[str, str]] | None = None, terminating: int = 0) -> None:
+        self.stored: dict[str, dict[str, Any]] = {}
+        self.applied: list[dict[str, str]] = []
+        self.deleted: list[str] = []
+        self.conditions = conditions
+        self.objects = 3
+        self._terminating = terminating
+
+    async def __call__(self, exchange: Exchange) -> None:
+        path = exchange.target.partition("?")[0]
+        if not path.startswith(PATH):
+            meta = {"remainingItemCount": self.objects - 1}
+            await exchange.json({"items": [{}] if self.objects else [], "metadata": meta})
+            return
+        name = path.removeprefix(PATH)
+        if exchange.method == "PATCH":
+            await self._apply(name, exchange)
+        elif exchange.method == "DELETE":
+            await self._delete(name, exchange)
+        elif name not in self.stored:
+            await exchange.refuse(404, "NotFound")
+        else:
+            await exchange.json(self._aged(name))
+
+    def _aged(self, name: str) -> dict[str, Any]:
+        crd = self.stored[name]
+        if "deletionTimestamp" in crd["metadata"]:
+            self._terminating -= 1
+            if self._terminating <= 0:
+                del self.stored[name]
+        return crd
+
+    async def _apply(self, name: str, exchange: Exchange) -> None:
+        self.applied.append(exchange.query)
+        assert exchange.headers["content-type"] == "application/apply-patch+yaml"
+        crd = {**json.loads(exchange.body), "status": {"conditions": self.conditions}}
+        if "dryRun" not in exchange.query:
+            self.stored[name] = crd
+        await exchange.json(crd)
+
+    async def _delete(self, name: str, exchange: Exchange) -> None:
+        if name not in self.stored:
+            await exchange.refuse(404, "NotFound")
+            return
+        self.deleted.append(name)
+        if not json.loads(exchange.body).get("dryRun"):
+            del self.stored[name]
+        await exchange.json({"kind": "Status", "status": "Success"})
+
+
+class Terminal(io.StringIO):
+    """A terminal at which somebody has typed ahead."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+async def run(server: FakeCrds, folder: Path, *args: str) -> cli.Ran:
+    async with serve(server) as scripted:
+        return await cli.run_against(scripted, folder, "crds", *args)
+
+
+def lines(result: str) -> list[str]:
+    return [f"{name} {result}" for name in NAMES]
+
+
+def test_printed_as_yaml_and_as_json() -> None:
+    assert manifests.load_all(cli.run("crds").stdout, "stdout") == crds.all_crds()
+    printed = json.loads(cli.run("crds", "-o", "json").stdout)
+    assert (printed["kind"], printed["items"]) == ("List", crds.all_crds())
+
+
+async def test_installed_again_and_again(tmp_path: Path) -> None:
+    server = FakeCrds([ESTABLISHED])
+    first = await run(server, tmp_path, "--install")
+    assert first == cli.Ran(0, "\n".join(lines("created")) + "\n", "")
+    assert server.applied[0] == {"fieldManager": "nodemanager", "force": "true"}
+    again = await run(server, tmp_path, "--install")
+    assert again.stdout.splitlines() == lines("unchanged")
+    server.stored[NAMES[0]]["spec"] = {"old": True}
+    upgraded = await run(server, tmp_path, "--install")
+    assert upgraded.stdout.splitlines() == [f"{NAMES[0]} configured", f"{NAMES[1]} unchanged"]
+
+
+async def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
+    server = FakeCrds([ESTABLISHED])
+    ran = await run(server, tmp_path, "--install", "--dry-run")
+    assert ran.stdout.splitlines() == lines("created (server dry run)")
+    assert server.stored == {}
+    await run(server, tmp_path, "--install")
+    ran = await run(server, tmp_path, "--uninstall", "--dry-run")
+    assert ran.stdout.splitlines() == lines("deleted (server dry run)")[::-1]
+    assert list(server.stored) == NAMES
+
+
+async def test_refused_names_are_an_error_at_once(tmp_path: Path) -> None:
+    refused = {"type": "NamesAccepted", "status": "False", "message": '"mn" is already in use'}
+    ran = await run(FakeCrds([refused]), tmp_path, "--install")
+    assert (ran.code, ran.stdout) == (1, "")
+    assert f'cannot install {NAMES[0]}: the cluster refuses its names: "mn" is already in use' in ran.stderr
+
+
+async def test_one_that_is_never_served_ends_with_the_timeout(tmp_path: Path) -> None:
+    ran = await run(FakeCrds(None), tmp_path, "--install", "--timeout", "1500ms")
+    assert (ran.code, ran.stdout) == (1, "")
+    progress, error = ran.stderr.splitlines()
+    assert progress == f"waiting for {NAMES[0]}: it is not served yet"
+    assert error.startswith(f"error: cannot go on with {NAMES[0]}: it is not served yet after 1.5 s")
+
+
+async def test_one_that_is_being_deleted_is_waited_for(tmp_path: Path) -> None:
+    server = FakeCrds([ESTABLISHED], terminating=3)
+    old = {"metadata": {"name": NAMES[0], "deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": {}}
+    server.stored[NAMES[0]] = old
+    ran = await run(server, tmp_path, "--install")
+    assert ran.stdout.splitlines() == lines("created")
+    assert "deletionTimestamp" not in server.stored[NAMES[0]]["metadata"]
+
+
+async def test_uninstalled_again_and_again(tmp_path: Path) -> None:
+    server = FakeCrds([ESTABLISHED])
+    await run(server, tmp_path, "--install")
+    first = await run(server, tmp_path, "--uninstall", "--yes")
+    assert first.stdout.splitlines() == lines("deleted")[::-1]
+    assert "3 managednodes and 3 configsets" in first.stderr
+    again = await run(server, tmp_path, "--uninstall", "--yes")
+    assert (again.code, again.stdout.splitlines()) == (0, lines("not found")[::-1])
+
+
+async def test_without_a_terminal_nothing_is_deleted_unless_that_was_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = FakeCrds([ESTABLISHED])
+    await run(server, tmp_path, "--install")
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    ran = await run(server, tmp_path, "--uninstall")
+    assert (ran.code, ran.stdout, server.deleted) == (1, "", [])
+    assert "add --yes" in ran.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(("answer", "code"), [pytest.param("y", 0, id="yes"), pytest.param("n", 1, id="no")])
+async def test_at_a_terminal_somebody_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, code: int
+) -> None:
+    server = FakeCrds([ESTABLISHED])
+    await run(server, tmp_path, "--install")
+    monkeypatch.setattr("sys.stdin", Terminal(f"{answer}\n"))
+    ran = await run(server, tmp_path, "--uninstall")
+    assert ran.code == code
+    assert "Go on? [y/N]" in ran.stderr
+    assert server.deleted == (NAMES[::-1] if code == 0 else [])
+    assert ("Nothing was removed." in ran.stderr) == (code == 1)
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        pytest.param(["--yes"], "--dry-run and --yes are for", id="yes-alone"),
+        pytest.param(["--dry-run"], "--dry-run and --yes are for", id="dry-run-alone"),
+        pytest.param(["--install", "--timeout", "5"], "has no unit", id="timeout-without-unit"),
+        pytest.param(["--install", "--timeout", "0"], "no time at all", id="timeout-zero"),
+    ],
+)
+def test_wrong_usage(args: list[str], message: str) -> None:
+    ran = cli.run("crds", *args)
+    assert (ran.code, ran.stdout) == (2, "")
+    assert message in ran.stderr

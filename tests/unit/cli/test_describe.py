@@ -1,0 +1,283 @@
+"""Descriptions: golden texts of full and of bare objects, and what must never be in them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from nodemanager.api import core, manifests
+from nodemanager.api.configset import ConfigSet
+from nodemanager.api.managednode import ManagedNode
+from nodemanager.cli import describe_configset, describe_node
+from support import cases, cli
+from support.scripted_server import Exchange, serve
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+SECRET = "do-not-show-this"
+NODE = """\
+apiVersion: common.nodemanager/v1
+kind: ManagedNode
+metadata:
+  name: web1
+  namespace: nodemanager
+  uid: u1
+  generation: 3
+  creationTimestamp: "2025-12-30T03:04:05Z"
+  deletionTimestamp: "2026-01-02T03:03:05Z"
+  finalizers: [nodemanager.io/cleanup]
+  labels: {role: web, nodemanager.io/os: debian}
+  annotations: {upgrade.nodemanager/hold: ""}
+spec:
+  domain: example.net
+  reconcilePeriod: 1h
+  upgrade: {schedule: "30 3 * * 0", group: web}
+  wireGuard: {enabled: true}
+status:
+  release: 6.1.0
+  agentVersion: 0.1.0
+  heartbeat: {leaseName: web1}
+  kubernetesNodeCordoned: "2026-01-02T03:00:00Z"
+  jailed: true
+  lastUpgrade: "2026-01-01T03:04:05Z"
+  fileBackups: {/etc/motd: abc}
+  drift: {repaired: 4, lastTime: "2026-01-02T03:03:05Z", lastResource: "file:/etc/motd"}
+  conditions:
+  - {type: Ready, status: "False", reason: ApplyFailed, message: "file:/etc/x:\\n no space",
+     observedGeneration: 2, lastTransitionTime: "2026-01-02T02:54:05Z"}
+  configsets:
+  - {name: base, lastApplied: "2026-01-02T03:03:05Z", conflicts: ['file:/etc/motd (also in configset "web")']}
+  - {name: web, error: "cannot write /etc/x: no space"}
+  interfaces: {eth0: {ipv4: [10.0.0.1, 10.0.0.2], ipv6: ["fd00::1"]}, eth1: {}}
+  sshHostKeys:
+  - {algorithm: 4, fingerprintType: 2, fingerprint: aabb}
+  - {algorithm: 9, fingerprintType: 7, fingerprint: ccdd}
+  wireGuard: [{name: wg0, publicKey: "KEY=", listenPort: 51820}]
+"""
+NODE_TEXT = """\
+Name:           web1
+Namespace:      nodemanager
+Labels:         nodemanager.io/os=debian
+                role=web
+Created:        2025-12-30T03:04:05Z (3d ago)
+Being deleted:  since 2026-01-02T03:03:05Z (60s ago), held by nodemanager.io/cleanup
+Release:        6.1.0
+Agent:          0.1.0
+Heartbeat:      Lease web1
+Domain:         example.net
+Reconciles:     every 1h
+Jailed:         yes
+Cordoned:       since 2026-01-02T03:00:00Z (4m5s ago)
+Backups:        1 files can be restored
+Upgrade:        schedule 30 3 * * 0, group web
+                last 2026-01-01T03:04:05Z (24h ago)
+                held back by annotation upgrade.nodemanager/hold
+Drift:          4 foreign changes undone
+                last file:/etc/motd, 2026-01-02T03:03:05Z (60s ago)
+Conditions:
+  TYPE    STATUS             REASON        SINCE   MESSAGE
+  Ready   False (outdated)   ApplyFailed   10m     file:/etc/x: no space
+ConfigSets:
+  NAME   APPLIED   CONFLICTS   ERROR
+  base   60s ago   1           <none>
+  web    never     0           cannot write /etc/x: no space
+Conflicts:
+  CONFIGSET   HELD BACK
+  base        file:/etc/motd (also in configset "web")
+Interfaces:
+  NAME   IPV4                 IPV6
+  eth0   10.0.0.1, 10.0.0.2   fd00::1
+  eth1   <none>               <none>
+WireGuard:
+  INTERFACE   PUBLIC KEY   PORT
+  wg0         KEY=         51820
+SSH host keys:
+  ALGORITHM     HASH      FINGERPRINT
+  Ed25519       SHA-256   aabb
+  algorithm 9   hash 7    ccdd
+Events:
+  TYPE      REASON   AGE                    FROM    MESSAGE
+  Normal    First    2m5s                   agent   began
+  Warning   Drift    60s (x3 over 2m5s)     agent   /etc/motd was changed
+"""
+SET = f"""\
+apiVersion: common.nodemanager/v1
+kind: ConfigSet
+metadata:
+  name: web
+  namespace: nodemanager
+  labels: {{role: web}}
+spec:
+  priority: 10
+  nodeSelector: {{}}
+  packages: [{{name: nginx, version: 1.26.2}}, {{name: apache2, ensure: absent}}]
+  files:
+  - {{path: /etc/motd, content: "{SECRET}", mode: "0644", owner: root, group: adm, createOnly: true}}
+  - {{path: /etc/app.conf, template: "{SECRET}", engine: jinja, secretRefs: [app-db], configMapRefs: [app],
+      validate: {{command: appctl, args: ["{SECRET}"]}}}}
+  - {{path: /etc/current, ensure: symlink, target: v3}}
+  services:
+  - {{name: nginx, ensure: running, enable: true, reload: true,
+      subscribe_files: [/etc/app.conf], lock_group: web}}
+  - {{name: syncthing, user: alice, enable: false}}
+  executions:
+  - {{command: make, args: [all], subscribe_files: [/a, /b], creates: /srv/x, timeout: 90s}}
+  - {{command: b, onlyIf: {{command: test, args: [-e, "/a b"]}}, unless: {{command: c}}}}
+  notifies: [{{apiVersion: common.nodemanager/v1, kind: Jail}}]
+status:
+  nodes: {{matched: 4, applied: 2, failed: 1, conflicted: 1}}
+"""
+SET_TEXT = """\
+Name:           web
+Namespace:      nodemanager
+Labels:         role=web
+Created:        <none>
+Priority:       10
+For hosts with: labels role=web
+                any labels (nodeSelector {})
+Hosts:          4 matched, 2 applied, 1 failed, 1 conflicted
+Conditions:     <none>
+Packages (2):
+  NAME      ENSURE      VERSION
+  nginx     installed   1.26.2
+  apache2   absent      <none>
+Files (3):
+  PATH  ENSURE  MODE  OWNER  CONTENT  USES
+  /etc/motd      file     0644    root:adm  text of 16 B, written once        <none>
+  /etc/app.conf  file     <none>  <none>    jinja of 16 B, checked by appctl  secret app-db, configmap app
+  /etc/current   symlink  <none>  <none>    -> v3                             <none>
+Services (2):
+  NAME   ENSURE   AT BOOT   ON CHANGE
+  nginx   running   enabled   reload when /etc/app.conf changes, one host of web at a time
+  syncthing (of user alice)   left alone   disabled   <none>
+Executions (2):
+  COMMAND    RUNS                                              TIMEOUT
+  make all   when one of 2 files changes, until /srv/x exists   90s
+  b          if test -e '/a b', unless c                       5m
+Notifies (1):
+  KIND   NAME   NAMESPACE
+  Jail   all    <none>
+Events:         <none>
+"""
+
+
+def event(reason: str, message: str, last: str | None, **fields: Any) -> core.Event:
+    base = {"metadata": {"creationTimestamp": "2026-01-02T03:02:00Z"}, "involvedObject": {}, "reason": reason,
+            "message": message, "lastTimestamp": last, "source": {"component": "agent"}}  # fmt: skip
+    return msgspec.convert({**base, **fields}, core.Event)
+
+
+def typed(text: str, kind: type[Any]) -> Any:
+    (obj,) = manifests.load_all(text, "test")
+    return msgspec.convert(obj, kind)
+
+
+def squeezed(text: str) -> list[list[str]]:
+    """Return lines as words, so that a test fails for what is said and not for how wide a column is."""
+    return [line.split() for line in text.splitlines()]
+
+
+def test_a_host() -> None:
+    repeated = {"type": "Warning", "count": 3, "firstTimestamp": "2026-01-02T03:02:00Z"}
+    happened = [
+        event("Drift", "/etc/motd was changed", "2026-01-02T03:03:05Z", **repeated),
+        event("First", "began", None, type="Normal"),
+    ]
+    assert squeezed(describe_node.render(typed(NODE, ManagedNode), happened, NOW)) == squeezed(NODE_TEXT)
+
+
+def test_a_config_set() -> None:
+    text = describe_configset.render(typed(SET, ConfigSet), [], NOW)
+    assert squeezed(text) == squeezed(SET_TEXT)
+
+
+def test_columns_of_a_description_are_aligned() -> None:
+    lines = describe_configset.render(typed(SET, ConfigSet), [], NOW).splitlines()
+    start = lines.index("Packages (2):")
+    assert lines[start + 1 : start + 4] == [
+        "  NAME      ENSURE      VERSION",
+        "  nginx     installed   1.26.2",
+        "  apache2   absent      <none>",
+    ]
+
+
+def test_content_is_never_shown() -> None:
+    assert SECRET in SET
+    assert SECRET not in describe_configset.render(typed(SET, ConfigSet), [], NOW)
+
+
+def test_objects_of_which_nothing_is_known_yet() -> None:
+    node = describe_node.render(ManagedNode(), [], NOW)
+    assert "has not reported yet" in node
+    assert "never by itself" in node
+    assert "it is for no host" in describe_configset.render(ConfigSet(), [], NOW)
+
+
+@pytest.mark.parametrize("path", cases.manifests("accepted"))
+def test_whatever_is_accepted_can_be_described(path: Path) -> None:
+    for obj in manifests.load_all(path.read_text(encoding="utf-8"), path.name):
+        name = obj["metadata"]["name"]
+        if obj["kind"] == "ConfigSet":
+            text = describe_configset.render(msgspec.convert(obj, ConfigSet), [], NOW)
+            for file in obj.get("spec", {}).get("files", []):
+                assert file["path"] in text
+        else:
+            text = describe_node.render(msgspec.convert(obj, ManagedNode), [], NOW)
+        assert text.splitlines()[0].split() == ["Name:", name]
+        assert all(line.isprintable() for line in text.splitlines())
+
+
+def test_long_lists_are_cut() -> None:
+    many = typed(SET, ConfigSet)
+    packages = [msgspec.structs.replace(many.spec.packages[0], name=f"p{i}") for i in range(60)]
+    long = msgspec.structs.replace(many, spec=msgspec.structs.replace(many.spec, packages=packages))
+    text = describe_configset.render(long, [], NOW)
+    assert "Packages (60):" in text
+    assert "p49 " in text
+    assert "p50 " not in text
+    assert "... and 10 more" in text
+
+
+async def test_the_command_reads_the_object_and_its_events(tmp_path: Path) -> None:
+    (obj,) = manifests.load_all(NODE, "test")
+
+    async def handler(exchange: Exchange) -> None:
+        if "/events" in exchange.target:
+            assert exchange.query["fieldSelector"] == "involvedObject.uid=u1"
+            meta = {"metadata": {"name": "e1"}, "involvedObject": {}, "source": {}}
+            await exchange.json({"items": [{**meta, "reason": "Applied", "firstTimestamp": None}]})
+        elif exchange.target.endswith("/web1"):
+            await exchange.json(obj)
+        else:
+            details = {"name": "nope", "kind": "managednodes"}
+            await exchange.json({"code": 404, "reason": "NotFound", "message": "no", "details": details}, 404)
+
+    async with serve(handler) as server:
+        ran = await cli.run_against(server, tmp_path, "describe", "mn", "nope", "web1")
+    assert ran.code == 1
+    assert ran.stdout.startswith("Name:           web1\n")
+    assert "Applied" in ran.stdout
+    assert ran.stderr == "error: cannot get managednodes.common.nodemanager nodemanager/nope: no\n"
+
+
+async def test_events_that_cannot_be_read_do_not_hide_the_rest(tmp_path: Path) -> None:
+    async def handler(exchange: Exchange) -> None:
+        if "/events" in exchange.target:
+            await exchange.refuse(403, "Forbidden", "no")
+        else:
+            await exchange.json({"metadata": {"name": "base", "namespace": "nodemanager", "uid": "u2"}})
+
+    async with serve(handler) as server:
+        ran = await cli.run_against(server, tmp_path, "describe", "cs/base")
+    assert ran.code == 0
+    assert "base" in ran.stdout
+    assert ran.stderr.startswith("warning: cannot list events")
+
+
+def test_a_name_is_needed() -> None:
+    ran = cli.run("describe", "mn")
+    assert ran.code == 2
+    assert "name the ManagedNode" in ran.stderr

@@ -1,0 +1,235 @@
+"""The shell around the commands: laziness, help, exit codes, signals and pipes."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from nodemanager.cli import main
+from support import cli
+from support.scripted_server import Exchange, serve, until
+
+HEAVY = (
+    "asyncio",
+    "ssl",
+    "msgspec",
+    "yaml",
+    "h11",
+    "json",
+    "logging",
+    "nodemanager.client",
+    "nodemanager.api",
+)
+RUNS = 7
+
+
+@pytest.fixture(name="fail")
+def _fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NODEMANAGER_DEBUG", raising=False)
+    monkeypatch.setitem(main.COMMANDS, "fail", main.Entry("support.failing_command", "Fail."))
+
+
+def loaded_after(*args: str) -> list[str]:
+    """Return the heavy modules that a run of the command has loaded."""
+    code = (
+        "import sys; from nodemanager.cli import main;"
+        f"main.run({list(args)!r}); sys.stderr.write('\\n'.join(sorted(sys.modules)))"
+    )
+    argv = [sys.executable, "-c", code]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=True, env=cli.environment())
+    return [name for name in HEAVY if name in done.stderr.split()]
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        pytest.param(["version"], id="version"),
+        pytest.param(["--version"], id="version-option"),
+        pytest.param(["--help"], id="help"),
+        pytest.param(["completion", "bash"], id="completion"),
+    ],
+)
+def test_nothing_heavy_is_imported(args: list[str]) -> None:
+    assert loaded_after(*args) == []
+
+
+def test_the_list_of_heavy_modules_can_be_noticed() -> None:
+    assert {"asyncio", "msgspec", "nodemanager.client"} <= set(loaded_after("get", "--help"))
+
+
+def cpu_seconds(*argv: str) -> float:
+    """Return the CPU time of a process, user and system."""
+    process = subprocess.Popen([sys.executable, *argv], stdout=subprocess.DEVNULL, env=cli.environment())
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    return usage.ru_utime + usage.ru_stime
+
+
+def test_version_costs_under_100_ms_of_cpu_beyond_the_interpreter() -> None:
+    cpu_seconds("-m", "nodemanager", "version")  # so that every .pyc is there
+    pairs = [(cpu_seconds("-m", "nodemanager", "version"), cpu_seconds("-c", "pass")) for _ in range(RUNS)]
+    ours, bare = (statistics.median(times) for times in zip(*pairs, strict=True))
+    assert ours - bare < 0.1
+
+
+@pytest.mark.parametrize("name", list(main.COMMANDS))
+def test_every_command_teaches(name: str) -> None:
+    command = importlib.import_module(main.COMMANDS[name].module).command
+    assert isinstance(command, click.Command)
+    ran = cli.run(name, "--help")
+    assert ran.code == 0
+    assert "Examples:" in ran.stdout
+    assert f"  nodemanager {name}" in ran.stdout
+
+
+def test_help_lists_every_command() -> None:
+    ran = cli.run("--help")
+    assert ran.code == 0
+    for name, entry in main.COMMANDS.items():
+        assert any(line.split(maxsplit=1) == [name, entry.help] for line in ran.stdout.splitlines())
+
+
+def test_alone_it_prints_help_and_counts_as_wrong_usage() -> None:
+    ran = cli.run()
+    assert ran.code == 2
+    assert "Commands:" in ran.stdout + ran.stderr
+
+
+def test_a_mistyped_command_is_recognised() -> None:
+    ran = cli.run("discribe", "mn", "x")
+    assert ran.code == 2
+    assert "Did you mean 'describe'?" in ran.stderr
+    assert "Did you mean" not in cli.run("zzz").stderr
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "line"),
+    [
+        pytest.param("kube", 1, "error: cannot patch x: somebody else ?[31mwas faster", id="kube"),
+        pytest.param("config", 1, "error: cannot read the kubeconfig: it is a poem", id="config"),
+        pytest.param("manifest", 1, "error: cannot read a.yaml: line 3: no", id="manifest"),
+        pytest.param("os", 1, "error: [Errno 28] No space left on device", id="os"),
+        pytest.param("interrupt", 130, "", id="interrupt"),
+        pytest.param("abort", 130, "", id="abort"),
+        pytest.param("exit", 3, "", id="exit"),
+    ],
+)
+@pytest.mark.usefixtures("fail")
+def test_failures_are_one_line_and_an_exit_code(how: str, code: int, line: str) -> None:
+    ran = cli.run("fail", how)
+    assert (ran.code, ran.stdout, ran.stderr.strip()) == (code, "", line)
+
+
+@pytest.mark.usefixtures("fail")
+def test_wrong_usage_is_2_and_points_to_the_help() -> None:
+    ran = cli.run("fail", "usage")
+    assert ran.code == 2
+    assert "Error: not like this" in ran.stderr
+    assert cli.run("fail", "usage", "--no-such-option").code == 2
+
+
+@pytest.mark.usefixtures("fail")
+def test_a_bug_is_70_and_says_how_to_see_more() -> None:
+    ran = cli.run("fail", "bug")
+    assert ran.code == 70
+    (line,) = ran.stderr.splitlines()
+    assert line.startswith("error: this is a bug in nodemanager: KeyError: 'spec'")
+    assert "--debug" in line
+
+
+@pytest.mark.usefixtures("fail")
+def test_debug_shows_where_it_happened(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = cli.run("--debug", "fail", "bug")
+    monkeypatch.setenv("NODEMANAGER_DEBUG", "1")
+    for ran in (asked, cli.run("fail", "bug")):
+        assert ran.code == 70
+        assert "failing_command.py" in ran.stderr
+        assert ran.stderr.splitlines()[-1].startswith("error: this is a bug")
+
+
+async def test_control_c_ends_a_watch_with_130(tmp_path: Path) -> None:
+    async def handler(exchange: Exchange) -> None:
+        if "watch" in exchange.query:
+            await exchange.stream()
+            await exchange.hang()
+        else:
+            await exchange.json(cli.table("web1"))
+
+    async with serve(handler) as server:
+        argv = [*cli.ARGV, "get", "mn", "-w", "--kubeconfig", cli.kubeconfig(server.url, tmp_path)]
+        process = await asyncio.create_subprocess_exec(
+            *argv, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env=cli.environment()
+        )
+        await until(lambda: len(server.requests) == 2)
+        process.send_signal(signal.SIGINT)
+        out, err = await asyncio.wait_for(process.communicate(), 10)
+    assert process.returncode == 130
+    assert b"web1" in out
+    assert err.strip() == b""
+
+
+@pytest.mark.parametrize("command", ["crds", "version"])
+def test_a_reader_that_leaves_is_no_reason_to_complain(command: str) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(
+            [*cli.ARGV, command],
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            timeout=30,
+            check=False,
+            env=cli.environment(),
+        )
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+async def test_text_that_the_terminal_cannot_show_does_not_end_us(tmp_path: Path) -> None:
+    async def handler(exchange: Exchange) -> None:
+        await exchange.json({"items": [{"metadata": {"name": "gr\xf6\N{SNOWMAN}"}}], "metadata": {}})
+
+    async with serve(handler) as server:
+        argv = [*cli.ARGV, "get", "mn", "-o", "name", "--kubeconfig", cli.kubeconfig(server.url, tmp_path)]
+        process = await asyncio.create_subprocess_exec(
+            *argv, stdout=asyncio.subprocess.PIPE, env=cli.environment(PYTHONIOENCODING="latin-1")
+        )
+        out, _ = await asyncio.wait_for(process.communicate(), 30)
+    assert process.returncode == 0
+    assert out == b"managednode.common.nodemanager/gr\xf6\\u2603\n"
+
+
+def test_without_any_cluster_every_way_to_give_one_is_named() -> None:
+    argv = [*cli.ARGV, "get", "mn"]
+    done = subprocess.run(
+        argv, capture_output=True, text=True, timeout=30, check=False, env=cli.environment()
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: cannot find an API server: ")
+    assert "--kubeconfig" in done.stderr
+
+
+def test_version() -> None:
+    text = cli.run("version")
+    facts = json.loads(cli.run("version", "-o", "json").stdout)
+    python = ".".join(map(str, sys.version_info[:3]))
+    assert facts["python"] == python
+    assert text.stdout.split() == [
+        "nodemanager",
+        facts["version"],
+        f"python/{python}",
+        f"{facts['os']}/{facts['arch']}",
+    ]
+    assert cli.run("--version") == cli.run("-version") == text
