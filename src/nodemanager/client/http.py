@@ -168,8 +168,9 @@ class Client:
     ) -> T:
         """Change a part of an object and return the whole."""
         query = options.query()
-        if isinstance(patch, patches.ApplyPatch) and patch.force:
-            query["force"] = "true"
+        if isinstance(patch, patches.ApplyPatch):
+            patch = _named_apply(patch, resource, name, namespace)
+            query |= {"force": "true"} if patch.force else {}
         what = f"{resource.qualified_name}/{subresource}" if subresource else resource.qualified_name
         doing = f"patch {what} {namespace + '/' if namespace else ''}{name}"
         path = resource.path(namespace, name, subresource)
@@ -272,6 +273,15 @@ def _named(call: Call) -> Iterator[None]:
         raise errors.TimedOut(f"cannot {call.doing}: no answer within {call.timeout:g} s") from error
     except errors.TransportError as error:
         raise type(error)(f"cannot {call.doing}: {error}") from error
+
+
+def _named_apply(
+    patch: patches.ApplyPatch, resource: Resource[Any], name: str, namespace: str
+) -> patches.ApplyPatch:
+    """Put in what an apply must say of itself and the caller has said already."""
+    meta = {"name": name, **({"namespace": namespace} if namespace else {}), **patch.body.get("metadata", {})}
+    kind = {"apiVersion": resource.api_version, "kind": resource.kind}
+    return replace(patch, body={**kind, **patch.body, "metadata": meta})
 
 
 def _doing(verb: str, resource: Resource[Any], namespace: str, name: str = "") -> str:

@@ -67,6 +67,13 @@ def difference(old: Any, new: Any) -> dict[str, Any]:
         if isinstance(before, dict) and isinstance(value, dict):
             if inner := difference(before, value):
                 patch[name] = inner
-        elif before != value or name not in old:
+        elif name not in old or not _same(before, value):
             patch[name] = value
     return patch
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Compare as JSON, where true is not 1 although Python says so."""
+    return one == other and msgspec.json.encode(one, order="sorted") == msgspec.json.encode(
+        other, order="sorted"
+    )

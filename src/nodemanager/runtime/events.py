@@ -8,6 +8,8 @@ events costs a log line, not a reconcile.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import itertools
 import logging
 from collections import OrderedDict, deque
 from collections.abc import Callable
@@ -69,6 +71,7 @@ class _Note:
     reason: str
     message: str
     at: datetime
+    name: str
     combined: bool = False
 
 
@@ -94,6 +97,7 @@ class EventRecorder:
         self._now = now
         self._pending: deque[_Note] = deque()
         self._wake = asyncio.Event()
+        self._sequence = itertools.count()
         self._seen: OrderedDict[tuple[str, ...], _Seen] = OrderedDict()
         self._messages: OrderedDict[tuple[str, ...], OrderedDict[str, float]] = OrderedDict()
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
@@ -123,7 +127,10 @@ class EventRecorder:
             self.dropped += 1
             log.debug("not recording an event: %s %s reports too much", resource.kind, meta.name)
             return
-        self._pending.append(_Note(reference, kind, reason, message[:MAX_MESSAGE], self._now()))
+        now = self._now()
+        # Named here, once: if an answer gets lost, the second try must not make a second event.
+        name = f"{meta.name}.{int(now.timestamp() * 1_000_000):x}{next(self._sequence) & 0xFFFF:04x}"
+        self._pending.append(_Note(reference, kind, reason, message[:MAX_MESSAGE], now, name))
         self._wake.set()
 
     async def run(self) -> None:
@@ -178,9 +185,8 @@ class EventRecorder:
 
     async def _create(self, note: _Note, now: float) -> _Seen:
         namespace = note.reference.namespace or "default"
-        stamp = int(note.at.timestamp() * 1_000_000)
         event = core.Event(
-            metadata=ObjectMeta(name=f"{note.reference.name}.{stamp:x}", namespace=namespace),
+            metadata=ObjectMeta(name=note.name, namespace=namespace),
             involved_object=note.reference,
             type=note.kind,
             reason=note.reason,
@@ -192,7 +198,8 @@ class EventRecorder:
             reporting_component=self._source.component,
             reporting_instance=self._source.host,
         )
-        await self._client.create(core.EVENTS, event, namespace)
+        with contextlib.suppress(errors.AlreadyExists):
+            await self._client.create(core.EVENTS, event, namespace)
         return _Seen(event.metadata.name, namespace, 1, now)
 
     def _combined(self, note: _Note, now: float) -> _Note:
