@@ -32,7 +32,7 @@ def run(settings: Settings) -> Section:
     variants = [
         Variant("informer, TLS", tls, GOAL),
         Variant("informer, HTTP", plain),
-        Variant("informer and worker, TLS", tls, workers=1),
+        Variant("informer, queue and worker, TLS", tls, workers=1),
         Variant("informer, TLS, one event per read", tls, pace=1),
     ]
     measured = [(variant, _measure(settings, variant)) for variant in variants]
@@ -40,6 +40,7 @@ def run(settings: Settings) -> Section:
     decode = statistics.median(encrypted["decode"])
     rows = [
         Row("decoding alone", decode, "us", 1.0, note=f"{encrypted['bytes']:.0f} bytes per event"),
+        _kept(encrypted),
         _floor("reading and decoding, TLS", encrypted),
         _floor("reading and decoding, HTTP", unencrypted),
         *(_row(variant, result) for variant, result in measured),
@@ -54,6 +55,12 @@ def _measure(settings: Settings, variant: Variant) -> dict[str, Any]:
         events, rounds = settings.pick(2000, 200), settings.pick(3, 1)
     args = (nodes, events, variant.pace, variant.workers, rounds)
     return processes.measure("bench.children.informer", str(variant.kubeconfig), *map(str, args)).answer
+
+
+def _kept(result: dict[str, Any]) -> Row:
+    """Return what decoding costs when the objects are kept, as a cache must: the memory is not reused."""
+    pairs = list(zip(result["keep"], result["decode"], strict=True))
+    return Row("decoding and keeping", _median_cost(pairs), "us", _median_ratio(pairs))
 
 
 def _floor(what: str, result: dict[str, Any]) -> Row:

@@ -2,8 +2,8 @@
 
     python -m bench.children.informer KUBECONFIG NODES EVENTS PACE WORKERS ROUNDS
 
-The informer is Client, Cache with an index, and a subscriber that adds to a WorkQueue. Only
-modifications are measured, not connecting and listing.
+The informer is Client, Cache with an index, and a subscriber; with WORKERS, the subscriber adds to a
+WorkQueue that workers empty. Only modifications are measured, not connecting and listing.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from bench import nodes, script
 from bench.children import alive, socket_floor
 from nodemanager.api.managednode import MANAGED_NODES, ManagedNode
 from nodemanager.api.objects import ObjectKey
-from nodemanager.client import load
+from nodemanager.client import load, tls
 from nodemanager.client.calls import Call, Selection
 from nodemanager.client.config import ClientConfig
 from nodemanager.client.http import Client
 from nodemanager.client.transport import HttpTransport
-from nodemanager.client.watch import _event_decoder  # the very decoder that Watch uses
+from nodemanager.client.watch import event_decoder
 from nodemanager.host import runner
 from nodemanager.runtime.cache import Cache, Change
 from nodemanager.runtime.metrics import Registry
@@ -39,11 +39,23 @@ TIMEOUT = 60.0
 
 def decode_alone(lines: Sequence[bytes]) -> float:
     """Return the CPU seconds that decoding takes."""
-    decode: Callable[[bytes], Any] = _event_decoder(ManagedNode).decode
+    decode: Callable[[bytes], Any] = event_decoder(MANAGED_NODES).decode
     gc.collect()
     started = time.process_time()
     for line in lines:
         decode(line)
+    return time.process_time() - started
+
+
+def decode_and_keep(lines: Sequence[bytes]) -> float:
+    """Return the CPU seconds of decoding into a dict with the newest object of each name."""
+    decode: Callable[[bytes], Any] = event_decoder(MANAGED_NODES).decode
+    kept: dict[str, ManagedNode] = {}
+    gc.collect()
+    started = time.process_time()
+    for line in lines:
+        node = decode(line).object
+        kept[node.metadata.name] = node
     return time.process_time() - started
 
 
@@ -67,7 +79,7 @@ class Informer:
         try:
             async with alive.while_running(following), asyncio.timeout(TIMEOUT):
                 await self._cache.synced()
-                self._cache.subscribe(self._enqueue)
+                self._cache.subscribe(self._hear)
                 self._queue, self._seen = _new_queue(), 0  # what subscribing repeated does not count
                 self._complete.clear()
                 tasks |= {asyncio.create_task(self._work(self._queue)) for _ in range(self._workers)}
@@ -81,15 +93,12 @@ class Informer:
                 task.cancel()
             await asyncio.wait(tasks)
 
-    def _enqueue(self, change: Change[ManagedNode]) -> None:
-        self._queue.add(change.key)
+    def _hear(self, change: Change[ManagedNode]) -> None:
+        if self._workers:
+            self._queue.add(change.key)
         self._seen += 1
         if self._seen == self._wanted.events:
             self._complete.set()
-        elif not self._workers and self._seen % self._wanted.nodes == 0:
-            # Every node has been added once. Without a worker further adds would be duplicates, which
-            # cost nearly nothing; a new queue makes each of them a real one.
-            self._queue = _new_queue()
 
     async def _work(self, queue: WorkQueue[ObjectKey]) -> None:
         with contextlib.suppress(QueueClosed):
@@ -108,7 +117,7 @@ def _waits() -> int:
 async def one_round(
     config: ClientConfig, wanted: script.Script, workers: int, lines: list[bytes]
 ) -> list[float]:
-    """Return the CPU seconds of decoding, of reading, and of the informer, and how often it waited."""
+    """Return the CPU seconds of decoding, keeping, reading, and the informer, and how often it waited."""
     client = Client(HttpTransport(config))
     try:
         before = decode_alone(lines)
@@ -117,18 +126,20 @@ async def one_round(
     finally:
         await client.close()
     reading = await socket_floor.read_alone(config, wanted, sum(map(len, lines)))
-    return [decoding, reading, cost, float(waits)]
+    return [decoding, decode_and_keep(lines), reading, cost, float(waits)]
 
 
 async def measure(kubeconfig: str, wanted: script.Script, workers: int, rounds: int) -> dict[str, Any]:
     """Return the cost per event in microseconds, round by round."""
     lines = list(nodes.changes(wanted.nodes, wanted.events))
+    tls.set_buffer_size()  # as the programs do
     config = load.discover(path=kubeconfig, environ={}, run=runner.run)
     measured = [await one_round(config, wanted, workers, lines) for _ in range(rounds)]
-    decoding, reading, informing, waits = zip(*measured, strict=True)
+    decoding, keeping, reading, informing, waits = zip(*measured, strict=True)
     scale = 1e6 / wanted.events
     return {
         "decode": [seconds * scale for seconds in decoding],
+        "keep": [seconds * scale for seconds in keeping],
         "read": [seconds * scale for seconds in reading],
         "informer": [seconds * scale for seconds in informing],
         "events_per_wait": wanted.events * rounds / max(sum(waits), 1),

@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator
 from bench import nodes, resident, script
 from bench.children import alive
 from nodemanager.api.managednode import MANAGED_NODES, ManagedNode
-from nodemanager.client import load
+from nodemanager.client import load, tls
 from nodemanager.client.calls import Selection
 from nodemanager.client.http import Client
 from nodemanager.client.transport import HttpTransport
@@ -45,6 +45,7 @@ async def cached(client: Client, wanted: script.Script) -> AsyncIterator[Cache[M
 
 async def cache_growth(kubeconfig: str, count: int, *, paged: bool) -> int:
     """Return by how many KiB the process grows with a cache of so many nodes, its watch open."""
+    tls.set_buffer_size()  # as the programs do
     client = Client(HttpTransport(load.discover(path=kubeconfig, environ={}, run=runner.run)))
     try:
         async with cached(client, script.Script(nodes=WARM_UP, paged=paged)):

@@ -11,7 +11,7 @@ import time
 
 from bench import resident
 from nodemanager.api.managednode import MANAGED_NODES, ManagedNode
-from nodemanager.client import load
+from nodemanager.client import load, tls
 from nodemanager.client.calls import Selection
 from nodemanager.client.http import Client
 from nodemanager.client.transport import HttpTransport
@@ -23,6 +23,7 @@ TIMEOUT = 60.0
 
 async def main(kubeconfig: str, selector: str) -> None:
     """List, watch, and say what it took until the first event after the list."""
+    tls.set_buffer_size()  # as the programs do
     client = Client(HttpTransport(load.discover(path=kubeconfig, environ={}, run=runner.run)))
     cache = Cache(client, MANAGED_NODES, Selection(labels=selector))
     heard = asyncio.Event()

@@ -12,7 +12,7 @@ from typing import Any, Final
 import click
 
 from nodemanager.api import errors
-from nodemanager.client import kubeconfig, load
+from nodemanager.client import kubeconfig, load, tls
 from nodemanager.client.config import ClientConfig
 from nodemanager.client.http import Client
 from nodemanager.client.transport import HttpTransport, Transport
@@ -62,6 +62,7 @@ def of_context(ctx: click.Context) -> Settings:
 
 def client_config(settings: Settings) -> ClientConfig:
     """Return where the API is and who we are there, or raise ConfigError."""
+    tls.set_buffer_size()
     return load.discover(
         path=settings.kubeconfig, context=settings.context, environ=settings.environ, run=runner.run
     )

@@ -13,6 +13,7 @@ import h11
 from nodemanager import __version__
 from nodemanager.api import errors
 from nodemanager.client import proxies
+from nodemanager.client.chunked import ChunkedBody
 from nodemanager.client.config import ClientConfig
 
 USER_AGENT = f"nodemanager/{__version__}"
@@ -99,7 +100,10 @@ class Connection:
         self._writer = writer
         self._prefix = prefix
         self._headers = headers
-        self._h11 = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEADER)
+        self._h11 = _new_cycle()
+        self._chunked: ChunkedBody | None = None
+        self._unread = b""
+        self._keep_alive = True
 
     async def exchange(
         self, method: str, target: str, headers: Sequence[tuple[str, str]], body: bytes
@@ -126,12 +130,21 @@ class Connection:
             event = await self._next_event()
         if not isinstance(event, h11.Response):
             raise errors.Unreachable("cannot read the answer: the server closed the connection")
-        return event.status_code, {k.decode("latin-1"): v.decode("latin-1") for k, v in event.headers}
+        found = {k.decode("latin-1"): v.decode("latin-1") for k, v in event.headers}
+        if found.get("transfer-encoding", "").lower() == "chunked":
+            # From here on h11 is out of it, so what it would say about reuse is decided here.
+            self._chunked = ChunkedBody()
+            self._unread = self._h11.trailing_data[0]
+            closing = "close" in found.get("connection", "").lower()
+            self._keep_alive = event.http_version == b"1.1" and not closing
+        return event.status_code, found
 
     async def read_chunk(self, idle_timeout: float | None = None) -> bytes:
         """Return the next piece of the body, empty at its end."""
         try:
             async with asyncio.timeout(idle_timeout):
+                if self._chunked is not None:
+                    return await self._next_piece(self._chunked)
                 event = await self._next_event()
         except TimeoutError as error:
             raise errors.TimedOut(f"cannot go on reading: no byte for {idle_timeout:.0f} s") from error
@@ -141,11 +154,21 @@ class Connection:
 
     def usable(self) -> bool:
         """Tell whether an idle connection can still be used, as far as we have heard."""
-        return not (self._writer.is_closing() or self._reader.at_eof() or self._reader.exception())
+        if self._writer.is_closing() or self._reader.at_eof() or self._reader.exception():
+            return False
+        # Bytes that nobody asked for would be taken for the next answer. asyncio has no public way to
+        # ask for them; without the attribute, we would be as careless as most clients are.
+        return not getattr(self._reader, "_buffer", b"")
 
     def reset(self) -> bool:
         """Get ready for the next request; False when the answer was not read to its end."""
         if not self.usable():
+            return False
+        if self._chunked is not None:
+            read = self._chunked.complete and not self._unread
+            self._chunked, self._h11 = None, _new_cycle()
+            return read and self._keep_alive
+        if self._h11.trailing_data[0]:
             return False
         try:
             self._h11.start_next_cycle()
@@ -166,16 +189,33 @@ class Connection:
         except (OSError, TimeoutError):
             self.abort()
 
+    async def _next_piece(self, body: ChunkedBody) -> bytes:
+        """Return everything that one read completes, empty at the end of the body."""
+        data, self._unread = self._unread, b""
+        while not body.complete:
+            data = data or await self._receive()
+            if not data:
+                raise errors.Unreachable("cannot read the answer: the connection was closed half-way")
+            if piece := body.feed(data):
+                return piece
+            data = b""
+        return b""
+
     async def _next_event(self) -> object:
         try:
             while (event := self._h11.next_event()) is h11.NEED_DATA:
-                self._h11.receive_data(await self._reader.read(READ_SIZE))
+                self._h11.receive_data(await self._receive())
         except h11.RemoteProtocolError as error:
             if self._reader.at_eof():
                 raise errors.Unreachable(
                     "cannot read the answer: the connection was closed half-way"
                 ) from error
             raise errors.ProtocolError(f"cannot read the answer: it is not HTTP: {error}") from error
+        return event
+
+    async def _receive(self) -> bytes:
+        try:
+            return await self._reader.read(READ_SIZE)
         except ssl.SSLError as error:
             raise errors.TlsError(
                 f"cannot read the answer: TLS failed: {error.reason or error}; if the server asks for"
@@ -183,7 +223,10 @@ class Connection:
             ) from error
         except OSError as error:
             raise _broken(error) from error
-        return event
+
+
+def _new_cycle() -> h11.Connection:
+    return h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEADER)
 
 
 def _broken(error: OSError) -> errors.Unreachable:

@@ -6,11 +6,21 @@ import contextlib
 import os
 import ssl
 import tempfile
+from asyncio import sslproto
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from nodemanager.api import errors
 from nodemanager.client.config import ClientConfig, TlsIdentity
+
+
+def set_buffer_size(size: int = 64 * 1024) -> None:
+    """Have asyncio allocate smaller buffers for TLS connections, in the whole process.
+
+    Its own 256 KiB are zeroed for every connection, also for one that carries a bookmark a minute. 64 KiB
+    is cheaper to read through, too: it stays in the processor's cache. For the composition root.
+    """
+    sslproto.SSLProtocol.max_size = size
 
 
 class ContextCache:

@@ -67,11 +67,6 @@ class Page(Generic[T]):
     malformed: list[Malformed] = field(default_factory=list)
 
 
-def _hashable(kind: Any) -> Any:
-    """Return the type as what it is to a cache; type checkers doubt that types hash."""
-    return kind
-
-
 @functools.lru_cache(maxsize=64)
 def _page_decoder(kind: Any) -> msgspec.json.Decoder[Any]:
     fields = [("metadata", ListMeta, ListMeta()), ("items", list[kind] | None, None)]
@@ -94,10 +89,15 @@ def _event_decoder(kind: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(union)
 
 
+def event_decoder(resource: Resource[Any]) -> msgspec.json.Decoder[Any]:
+    """Return the decoder for watch events of a kind."""
+    return _event_decoder(resource.type)  # type: ignore[arg-type]  # types do hash
+
+
 def decode_page(resource: Resource[T], body: bytes) -> Page[T]:
     """Decode one page of a list."""
     try:
-        page = _page_decoder(_hashable(resource.type)).decode(body)
+        page = _page_decoder(resource.type).decode(body)  # type: ignore[arg-type]  # types do hash
         return Page(page.items or [], page.metadata.resource_version, page.metadata.continue_)
     except msgspec.ValidationError:
         return _decode_loose_page(resource, body)
@@ -136,11 +136,14 @@ class Watch(Generic[T]):
     """
 
     def __init__(self, resource: Resource[T], response: Response, idle_timeout: float) -> None:
-        self._decode = _event_decoder(_hashable(resource.type)).decode
+        decoder = event_decoder(resource)
+        self._decode = decoder.decode
+        self._decode_lines = decoder.decode_lines
         self._response = response
         self._idle_timeout = idle_timeout
         self._tail: list[bytes] = []
         self._size = 0
+        self._error: errors.KubeError | None = None
 
     async def __aenter__(self) -> Watch[T]:
         return self
@@ -151,23 +154,56 @@ class Watch(Generic[T]):
         await self._response.close()
 
     async def batch(self) -> list[WatchEvent | Malformed]:
-        """Return the next events, at least one; an empty list when the server ended the watch."""
+        """Return the next events, at least one; an empty list when the server ended the watch.
+
+        An error behind good events is raised by the next call, so that none of them is lost.
+        """
+        if self._error is not None:
+            raise self._error
         while chunk := await self._response.read_chunk(self._idle_timeout):
-            first, newline, rest = chunk.partition(b"\n")
-            self._tail.append(first)
-            self._size += len(first)
-            if self._size > MAX_EVENT:
-                raise errors.ProtocolError(f"cannot read a watch event: longer than {MAX_EVENT} bytes")
-            if not newline:
+            end = chunk.rfind(b"\n") + 1
+            if not end:
+                self._keep(chunk)
                 continue
-            lines = [b"".join(self._tail), *rest.split(b"\n")]
-            last = lines.pop()
-            self._tail, self._size = [last], len(last)
-            if events := [self._event(line) for line in lines if line]:
+            lines = b"".join([*self._tail, chunk[:end]])
+            self._tail.clear()
+            self._size = 0
+            self._keep(chunk[end:])
+            if events := self._events(lines):
                 return events
         if self._size:
             raise errors.Unreachable("cannot go on watching: the stream ended in the middle of an event")
         return []
+
+    def _keep(self, beginning: bytes) -> None:
+        """Remember the beginning of an event that is not complete."""
+        if beginning:
+            self._tail.append(beginning)
+            self._size += len(beginning)
+        if self._size > MAX_EVENT:
+            raise errors.ProtocolError(f"cannot read a watch event: longer than {MAX_EVENT} bytes")
+
+    def _events(self, lines: bytes) -> list[WatchEvent | Malformed]:
+        try:
+            decoded: list[WatchEvent] = self._decode_lines(lines)
+        except msgspec.DecodeError:
+            return self._one_by_one(lines)  # to find out which it is
+        for event in decoded:
+            if event.change == "ERROR":
+                return self._one_by_one(lines)
+        return decoded  # type: ignore[return-value]  # a list of one of the two; copying it would cost
+
+    def _one_by_one(self, lines: bytes) -> list[WatchEvent | Malformed]:
+        events: list[WatchEvent | Malformed] = []
+        for line in filter(None, lines.split(b"\n")):
+            try:
+                events.append(self._event(line))
+            except errors.KubeError as error:
+                if not events:
+                    raise
+                self._error = error
+                break
+        return events
 
     def _event(self, line: bytes) -> WatchEvent | Malformed:
         try:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
@@ -106,7 +106,7 @@ class Cache(Generic[T]):
         """Tell `subscriber` of every change from now on, beginning with what is already there."""
         self._subscribers.append(subscriber)
         for key, obj in self._objects.items():
-            self._tell_one(subscriber, Change(key, None, obj))
+            self._tell(Change(key, None, obj), [subscriber])
 
     @property
     def has_synced(self) -> bool:
@@ -226,11 +226,11 @@ class Cache(Generic[T]):
                 self._version = event.resource_version
                 self._note_malformed(event)
                 continue
-            obj = event.object
+            obj, change = event.object, event.change
             meta = obj.metadata
-            if event.change != "BOOKMARK":
+            if change != "BOOKMARK":
                 key = ObjectKey(meta.namespace, meta.name)
-                if event.change == "DELETED":
+                if change == "DELETED":
                     self._remove(key)
                 else:
                     self._put(key, obj)
@@ -251,9 +251,9 @@ class Cache(Generic[T]):
                 self._put(key, obj)
 
     def _put(self, key: ObjectKey, obj: T) -> None:
-        self.malformed.pop(key, None)
-        old = self._objects.put(key, obj)
-        self._tell(Change(key, old, obj))
+        if self.malformed:
+            self.malformed.pop(key, None)
+        self._tell(Change(key, self._objects.put(key, obj), obj))
 
     def _remove(self, key: ObjectKey) -> None:
         self.malformed.pop(key, None)
@@ -268,15 +268,12 @@ class Cache(Generic[T]):
         known = self._objects.get(item.key)
         self._tell(Change(item.key, known, known))
 
-    def _tell(self, change: Change[T]) -> None:
-        for subscriber in self._subscribers:
-            self._tell_one(subscriber, change)
-
-    def _tell_one(self, subscriber: Subscriber[T], change: Change[T]) -> None:
-        try:
-            subscriber(change)
-        except Exception:  # one bad subscriber must not keep the others from hearing
-            log.exception("%s: a subscriber failed on %s", self.name, change.key)
+    def _tell(self, change: Change[T], subscribers: Sequence[Subscriber[T]] | None = None) -> None:
+        for subscriber in self._subscribers if subscribers is None else subscribers:
+            try:
+                subscriber(change)
+            except Exception:  # one bad subscriber must not keep the others from hearing
+                log.exception("%s: a subscriber failed on %s", self.name, change.key)
 
     async def _resync(self) -> None:
         while True:

@@ -18,7 +18,9 @@ class IndexedObjects(Generic[T]):
     def __init__(self) -> None:
         self._objects: dict[ObjectKey, T] = {}
         self._functions: dict[str, IndexFunction[T]] = {}
-        self._indexes: dict[str, dict[str, dict[ObjectKey, T]]] = {}
+        self._indexes: dict[
+            str, dict[str, dict[ObjectKey, None]]
+        ] = {}  # a dict keeps the order, a set does not
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -43,37 +45,39 @@ class IndexedObjects(Generic[T]):
         self._functions[name] = function
         self._indexes[name] = {}
         for key, obj in self._objects.items():
-            self._enter(name, key, obj)
+            self._enter(name, key, function(obj))
 
     def find(self, index: str, value: str) -> list[T]:
         """Return the objects that an index has under a value."""
-        return list(self._indexes[index].get(value, {}).values())
+        return [self._objects[key] for key in self._indexes[index].get(value, ())]
 
     def put(self, key: ObjectKey, obj: T) -> T | None:
         """Add or replace an object; return the one that was there."""
         old = self._objects.get(key)
         self._objects[key] = obj
-        for name in self._functions:
-            if old is not None:
-                self._leave(name, key, old)
-            self._enter(name, key, obj)
+        for name, function in self._functions.items():
+            before = [] if old is None else list(function(old))
+            now = list(function(obj))
+            if before != now:  # mostly an object changes where no index looks
+                self._leave(name, key, before)
+                self._enter(name, key, now)
         return old
 
     def pop(self, key: ObjectKey) -> T | None:
         """Remove an object; return it."""
         old = self._objects.pop(key, None)
         if old is not None:
-            for name in self._functions:
-                self._leave(name, key, old)
+            for name, function in self._functions.items():
+                self._leave(name, key, function(old))
         return old
 
-    def _enter(self, name: str, key: ObjectKey, obj: T) -> None:
-        for value in self._functions[name](obj):
-            self._indexes[name].setdefault(value, {})[key] = obj
+    def _enter(self, name: str, key: ObjectKey, values: Iterable[str]) -> None:
+        for value in values:
+            self._indexes[name].setdefault(value, {})[key] = None
 
-    def _leave(self, name: str, key: ObjectKey, obj: T) -> None:
+    def _leave(self, name: str, key: ObjectKey, values: Iterable[str]) -> None:
         index = self._indexes[name]
-        for value in self._functions[name](obj):
+        for value in values:
             entries = index.get(value)
             if entries is not None:
                 entries.pop(key, None)

@@ -7,9 +7,11 @@ TransportError, retries happen when they are safe and only then, nothing waits f
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import json
 import ssl
+from collections.abc import Awaitable, Callable
 
 import pytest
 import trustme
@@ -189,6 +191,56 @@ async def test_connections_are_reused() -> None:
         for _ in range(5):
             await client.get(LEASES, "a", "test")
         assert server.connections == 1
+
+
+async def chunked(exchange: Exchange, *, extra: bytes = b"", head: bytes = b"") -> None:
+    body = json.dumps(LEASE).encode()
+    await exchange.raw(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n" + head + b"\r\n")
+    await exchange.chunk(body[:10])
+    await exchange.chunk(body[10:])
+    await exchange.raw(b"0\r\ntrailer: x\r\n\r\n" + extra)
+
+
+async def test_connections_are_reused_after_a_chunked_answer() -> None:
+    async with serve(chunked) as server, connected(ClientConfig(server.url)) as client:
+        for _ in range(3):
+            assert (await client.get(LEASES, "a", "test")).metadata.name == "a"
+        assert server.connections == 1
+
+
+async def test_connections_are_not_reused_when_the_server_says_so() -> None:
+    async def handler(exchange: Exchange) -> None:
+        await chunked(exchange, head=b"Connection: Close\r\n")
+
+    async with serve(handler) as server, connected(ClientConfig(server.url)) as client:
+        for _ in range(3):
+            await client.get(LEASES, "a", "test")
+        assert server.connections == 3
+
+
+async def with_length(exchange: Exchange, *, extra: bytes = b"") -> None:
+    body = json.dumps(LEASE).encode()
+    await exchange.raw(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b%b" % (len(body), body, extra))
+
+
+@pytest.mark.parametrize("answer", [chunked, with_length])
+@pytest.mark.parametrize("late", [pytest.param(False, id="at once"), pytest.param(True, id="later")])
+async def test_what_follows_an_answer_is_never_taken_for_the_next_one(
+    answer: Callable[..., Awaitable[None]], late: bool
+) -> None:
+    smuggled = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
+
+    async def handler(exchange: Exchange) -> None:
+        await answer(exchange, extra=smuggled if len(server.requests) == 1 and not late else b"")
+
+    async with serve(handler) as server, connected(ClientConfig(server.url)) as client:
+        with contextlib.suppress(errors.ProtocolError):  # whether it arrives with the end or behind it
+            await client.get(LEASES, "a", "test")
+        if late:
+            await server.requests[0].raw(smuggled)
+            await until(lambda: not client._transport._idle[0].usable())  # type: ignore[attr-defined]
+        assert (await client.get(LEASES, "a", "test")).metadata.name == "a"
+        assert server.connections == 2
 
 
 @pytest.mark.parametrize("end", [pytest.param(False, id="close"), pytest.param(True, id="reset")])

@@ -78,6 +78,17 @@ def test_events_are_the_same_however_the_bytes_are_cut(names: list[str], cuts: l
     assert [event.object.metadata.name for event in events if isinstance(event, WatchEvent)] == names
 
 
+@pytest.mark.parametrize("bad", [b"garbage\n", line("ERROR", json.loads(status_body(410, "Gone")))])
+async def test_good_events_in_front_of_an_error_are_not_lost(bad: bytes) -> None:
+    good = line("ADDED", lease("a", 1)) + line("ADDED", lease("b", 2))
+    async with Watch(LEASES, Chunks(good + bad + line("ADDED", lease("c", 3))), 60) as watch:
+        events = await watch.batch()
+        assert [e.object.metadata.name for e in events if isinstance(e, WatchEvent)] == ["a", "b"]
+        for _ in range(2):
+            with pytest.raises(errors.KubeError):
+                await watch.batch()
+
+
 async def test_a_stream_that_ends_in_the_middle_of_an_event_is_broken_not_finished() -> None:
     with pytest.raises(errors.Unreachable, match="in the middle of an event"):
         await collect(line("ADDED", lease("a", 1))[:-10])
