@@ -55,6 +55,8 @@ class Link:
 
     def __init__(self, api: LeaseApi, delay: Callable[[], float] = lambda: 0.0) -> None:
         self.cut = False
+        self.lose_answers = 0
+        self.hang_on = ""
         self.api = api
         self.delay = delay
 
@@ -62,7 +64,12 @@ class Link:
         await asyncio.sleep(self.delay())
         if self.cut:
             raise errors.Unreachable("cut")
+        if request.method == self.hang_on:
+            await asyncio.Event().wait()
         answer = self.api.handle(request)  # it takes effect here; the way back takes time again
+        if self.lose_answers and request.method == "PATCH":
+            self.lose_answers -= 1
+            await asyncio.Event().wait()
         await asyncio.sleep(self.delay())
         if self.cut:
             raise errors.Unreachable("cut on the way back")

@@ -16,9 +16,14 @@ from nodemanager.api.hints import (
     NAME_MAX,
     NO_PARENT,
     OBJECT_NAME,
+    PATH,
     PATH_MAX,
+    PLAIN_PATH,
     POSITIVE_DURATION,
+    PRINTABLE,
     TEXT_MAX,
+    UNIT,
+    WORD,
     Rule,
     meta,
 )
@@ -51,7 +56,15 @@ class Package(Struct):
     )
 
     name: Annotated[
-        str, meta("Name as the package manager knows it.", required=True, min_length=1, max_length=512)
+        str,
+        meta(
+            "Name as the package manager knows it.",
+            WORD,
+            pattern=PRINTABLE,
+            required=True,
+            min_length=1,
+            max_length=512,
+        ),
     ] = ""
     ensure: Annotated[
         str,
@@ -65,7 +78,10 @@ class Package(Struct):
     version: Annotated[
         str,
         meta(
-            "Exact version to hold the package at, such as 1.24.0-2; omitted = any version.", max_length=512
+            "Exact version to hold the package at, such as 1.24.0-2; omitted = any version.",
+            WORD,
+            pattern=PRINTABLE,
+            max_length=512,
         ),
     ] = ""
 
@@ -112,6 +128,11 @@ class File(Struct):
             'target is missing: "ensure: symlink" needs the path that the link shall point to',
             ".target",
         ),
+        Rule(
+            "self.path != '/' || (self.ensure == 'directory' && !(has(self.purge) && self.purge))",
+            '"/" can only be a directory, and cannot be purged',
+            ".path",
+        ),
     )
 
     path: Annotated[
@@ -120,6 +141,8 @@ class File(Struct):
             "Absolute path on the host, such as /etc/motd.",
             ABSOLUTE_PATH,
             NO_PARENT,
+            PLAIN_PATH,
+            pattern=PATH,
             required=True,
             max_length=PATH_MAX,
         ),
@@ -152,8 +175,15 @@ class File(Struct):
             default="gotemplate",
         ),
     ] = "gotemplate"
-    owner: Annotated[str, meta("Owning user, by name or number. Default root.", max_length=256)] = ""
-    group: Annotated[str, meta("Owning group, by name or number. Default root's group.", max_length=256)] = ""
+    owner: Annotated[
+        str, meta("Owning user, by name or number. Default root.", WORD, pattern=PRINTABLE, max_length=256)
+    ] = ""
+    group: Annotated[
+        str,
+        meta(
+            "Owning group, by name or number. Default root's group.", WORD, pattern=PRINTABLE, max_length=256
+        ),
+    ] = ""
     mode: Annotated[
         str,
         meta(
@@ -166,9 +196,9 @@ class File(Struct):
             max_length=16,
         ),
     ] = ""
-    target: Annotated[str, meta("Where a symlink points to; may be relative to it.", max_length=PATH_MAX)] = (
-        ""
-    )
+    target: Annotated[
+        str, meta("Where a symlink points to; may be relative to it.", pattern=PRINTABLE, max_length=PATH_MAX)
+    ] = ""
     secret_refs: Annotated[
         list[Annotated[str, meta("Name of a Secret, or a template that renders to one.", max_length=4096)]],
         meta(
@@ -202,12 +232,20 @@ class Service(Struct):
 
     name: Annotated[
         str,
-        meta("Name of the service or unit, such as nginx.", required=True, min_length=1, max_length=256),
+        meta(
+            "Name of the service or unit, such as nginx: letters, digits and _.@:- only.",
+            pattern=UNIT,
+            required=True,
+            min_length=1,
+            max_length=256,
+        ),
     ] = ""
     user: Annotated[
         str,
         meta(
             "User whose own systemd instance runs the unit; empty (default) = the system's.",
+            WORD,
+            pattern=PRINTABLE,
             max_length=256,
             default="",
         ),
@@ -227,7 +265,9 @@ class Service(Struct):
         bool,
         meta("Reload instead of restart when a subscribed file changes. Default false."),
     ] = False
-    arguments: Annotated[str, meta("Flags for the service, on FreeBSD (rc.conf).", max_length=8192)] = ""
+    arguments: Annotated[
+        str, meta("Flags for the service, on FreeBSD (rc.conf).", pattern=PRINTABLE, max_length=8192)
+    ] = ""
     subscribe_files: Annotated[
         Paths,
         meta(
@@ -295,9 +335,15 @@ class Notify(Struct):
     """An object that is told, by an annotation, when this ConfigSet has been applied."""
 
     api_version: Annotated[
-        str, meta("API version of the object, such as common.nodemanager/v1.", required=True, max_length=317)
+        str,
+        meta(
+            "API version of the object, such as common.nodemanager/v1.",
+            required=True,
+            min_length=1,
+            max_length=317,
+        ),
     ] = ""
-    kind: Annotated[str, meta("Kind of the object.", required=True, max_length=63)] = ""
+    kind: Annotated[str, meta("Kind of the object.", required=True, min_length=1, max_length=63)] = ""
     name: Annotated[str, meta("Name of the object; omitted = all of that kind.", max_length=NAME_MAX)] = ""
     namespace: Annotated[
         str, meta("Namespace of the object; omitted = that of the ConfigSet.", max_length=63)

@@ -30,6 +30,10 @@ from nodemanager.api.objects import Struct
 
 MAX_FOREIGN_TEXT = 1024
 """How much of somebody else's text we repeat in a message."""
+MAX_RETRY_AFTER = 300
+"""How many seconds we let a server tell us to stay away; it may be a proxy that knows no better."""
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding hostile JSON can raise."""
 
 
 class KubeError(Exception):
@@ -118,7 +122,8 @@ class StatusError(KubeError):
     @property
     def retry_after(self) -> float | None:
         """Seconds the server asked us to wait, if it did."""
-        return float(self.details.retry_after_seconds) or None
+        seconds = self.details.retry_after_seconds
+        return float(min(seconds, MAX_RETRY_AFTER)) if seconds > 0 else None
 
 
 class BadRequest(StatusError):
@@ -253,7 +258,7 @@ def from_response(code: int, body: bytes, headers: Mapping[str, str]) -> StatusE
         text = body[:MAX_FOREIGN_TEXT].decode("utf-8", "replace").strip()
         status = Status(message=text or f"the server answered {code} without a reason", code=code)
     retry_after = headers.get("retry-after", "")
-    if retry_after.isdigit():
+    if retry_after.isascii() and retry_after.isdigit() and len(retry_after) < 10:
         details = status.details or StatusDetails()
         status = msgspec.structs.replace(
             status, details=msgspec.structs.replace(details, retry_after_seconds=int(retry_after))
@@ -264,6 +269,6 @@ def from_response(code: int, body: bytes, headers: Mapping[str, str]) -> StatusE
 def _decode_status(body: bytes) -> Status | None:
     try:
         decoded: Any = msgspec.json.decode(body, type=Status)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return None
     return decoded if isinstance(decoded, Status) else None

@@ -96,19 +96,35 @@ TEXT_MAX = 1_572_864
 _PART = "([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|\N{MICRO SIGN}s|ms|s|m|h)"
 
 ABSOLUTE_PATH = Rule("self.startsWith('/')", 'must be an absolute path, such as "/etc/motd"')
+# Patterns, not CEL: on long texts the estimated cost of matches() is beyond what a CRD may have.
+PATH = "^/?([^/[:cntrl:]]+/?)*$"
+PRINTABLE = "^[^[:cntrl:]]*$"
+UNIT = r"^[A-Za-z0-9_.@:][-A-Za-z0-9_.@:\\]*$"
+WORD = Rule(
+    "!self.startsWith('-') && !self.contains(' ')",
+    'must be one word that does not begin with "-": it becomes an argument of a command',
+)
+PLAIN_PATH = Rule(
+    "!self.contains('/./') && !self.endsWith('/.')",
+    'must not contain "/./": write the path that is meant, without detours',
+)
 NO_PARENT = Rule(
     "!self.contains('/../') && !self.endsWith('/..')",
     'must not contain "..": write the path that is meant, without detours',
 )
 DURATION = Rule(
-    f"self == '' || self == '0' || self.matches('^({_PART})+$')",
+    f"self == '' || self == '0' || (self.matches('^({_PART})+$') && duration(self) >= duration('0s'))",
     'must be a duration with units, such as "45s", "10m" or "1h30m" (there is no unit for days: write "24h")',
 )
 POSITIVE_DURATION = Rule(
     f"self.matches('^({_PART})+$') && duration(self) > duration('0s')",
     'must be a duration above zero with units, such as "45s", "10m" or "1h30m"',
 )
+INTERFACE = Rule(
+    "self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
+    "must consist of lower case letters, digits and '-', such as \"wg0\": it is part of the name of a Secret",
+)
 OBJECT_NAME = Rule(
-    "self == '' || self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",
+    "self == '' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",
     "names a Lease, so it must consist of lower case letters, digits, '-' and '.', such as \"web-frontends\"",
 )

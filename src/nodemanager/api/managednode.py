@@ -11,7 +11,16 @@ import msgspec
 
 from nodemanager.api.conditions import Condition
 from nodemanager.api.configset import GROUP, VERSION
-from nodemanager.api.hints import DURATION, DURATION_MAX, NAME_MAX, OBJECT_NAME, PATH_MAX, Rule, meta
+from nodemanager.api.hints import (
+    DURATION,
+    DURATION_MAX,
+    INTERFACE,
+    NAME_MAX,
+    OBJECT_NAME,
+    PATH_MAX,
+    Rule,
+    meta,
+)
 from nodemanager.api.objects import ObjectMeta, Resource, Struct
 
 DRIFTED: Final = "Drifted"
@@ -48,7 +57,8 @@ ANNOTATION_HOLD: Final = "upgrade.nodemanager/hold"
 """Annotation that, with any value, keeps a host from being upgraded."""
 
 _SCHEDULE = Rule(
-    r"self == '' || self.matches('^(@[a-z]+|[^ ]+( +[^ ]+){4,6})$')",
+    r"self == '' || self.matches('^[ \\t]*(@(hourly|daily|weekly|monthly|yearly|annually)"
+    r"|[-0-9A-Za-z*/,#?]+([ \\t]+[-0-9A-Za-z*/,#?]+){4,6})[ \\t]*$')",
     'must be a cron schedule of 5 to 7 fields, such as "30 3 * * 0", or a name, such as "@daily"',
 )
 
@@ -86,7 +96,7 @@ class WireGuardSpec(Struct):
         meta("Keep a key pair in the Secret wg-INTERFACE-NODE and publish its public half. Default false."),
     ] = False
     interface: Annotated[
-        str, meta("Network interface the keys are for. Default wg0.", max_length=15, default="wg0")
+        str, meta("Network interface the keys are for. Default wg0.", INTERFACE, max_length=15, default="wg0")
     ] = "wg0"
 
 

@@ -46,8 +46,8 @@ Examples:
 """
 )
 @connect.options(namespaced=False)
-@click.option("--install", "action", flag_value="install", help="Put them into the cluster, or upgrade them.")
-@click.option("--uninstall", "action", flag_value="uninstall", help="Remove them, and all their objects.")
+@click.option("--install", is_flag=True, help="Put them into the cluster, or upgrade them.")
+@click.option("--uninstall", is_flag=True, help="Remove them, and all their objects.")
 @click.option(
     "-o", "--output", "form", type=click.Choice(["yaml", "json"]), default="yaml", help="How to print them."
 )
@@ -57,13 +57,21 @@ Examples:
     "--timeout", default="1m", show_default=True, callback=_seconds, help="How long to wait for each of them."
 )
 def command(
-    settings: connect.Settings, action: str | None, form: str, dry_run: bool, yes: bool, timeout: float
+    settings: connect.Settings,
+    install: bool,
+    uninstall: bool,
+    form: str,
+    dry_run: bool,
+    yes: bool,
+    timeout: float,
 ) -> None:
     """Print the CustomResourceDefinitions of our kinds, or install them into a cluster."""
+    if install and uninstall:
+        raise click.UsageError("--install and --uninstall are opposites: give one of them")
     request = Request(settings, dry_run, timeout)
-    if action == "install":
+    if install:
         asyncio.run(_install(request))
-    elif action == "uninstall":
+    elif uninstall:
         _consider(request, agreed=dry_run or yes)
         asyncio.run(_uninstall(request))
     elif dry_run or yes:

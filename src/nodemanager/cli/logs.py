@@ -39,6 +39,7 @@ class JsonFormatter(logging.Formatter):
 
 def configure(level: str, style: str) -> None:
     """Send everything at or above `level` to stdout, as a service manager expects it."""
+    logging.raiseExceptions = False  # a full disk must not answer every line with a page of traceback
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(JsonFormatter() if style == "json" else TextFormatter())
     logging.basicConfig(

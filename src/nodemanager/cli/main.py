@@ -200,7 +200,11 @@ def _expected() -> tuple[type[BaseException], ...]:
 
 
 def _tolerate_odd_text() -> None:
-    """Make sure that no name or message in the world can end us because the terminal cannot show it."""
+    """Make sure that nothing we print can end us: no odd name, and no stream that is closed."""
+    if sys.stdout is None:  # as cron jobs and daemons like to start us; typeshed does not know
+        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -99,10 +99,10 @@ class Call:
     retry: bool = True
     """Wait and repeat when the server asks us to come back later."""
 
-    def request(self) -> Request:
-        """Return the HTTP request."""
+    def request(self, guard: Callable[[], None] | None = None) -> Request:
+        """Return the HTTP request; `guard` has the last word before a write is sent."""
         headers = {"accept": self.accept}
         if self.body:
             headers["content-type"] = self.content_type
         target = f"{self.path}?{urlencode(self.query)}" if self.query else self.path
-        return Request(self.method, target, self.body, headers)
+        return Request(self.method, target, self.body, headers, None if self.method == "GET" else guard)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any
 from urllib.parse import urlsplit
 
 import h11
@@ -21,6 +23,7 @@ CONNECT_TIMEOUT = 10.0
 CLOSE_TIMEOUT = 1.0
 READ_SIZE = 64 * 1024
 MAX_HEADER = 64 * 1024
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 KEEPALIVE = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 30_000}
 """A peer that vanished without a word is noticed within half a minute, by the kernel."""
 
@@ -51,7 +54,7 @@ class Dialer:
         where = f"cannot reach {self._config.server}"
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT):
-                reader, writer = await self._open(context)
+                reader, writer = await _kept(self._open(context))
         except TimeoutError as error:
             raise errors.TimedOut(f"{where}: no connection within {CONNECT_TIMEOUT:.0f} s") from error
         except ssl.SSLCertVerificationError as error:
@@ -63,12 +66,12 @@ class Dialer:
             raise errors.TlsError(f"{where}: TLS handshake failed: {error.reason or error}") from error
         except OSError as error:
             raise errors.Unreachable(f"{where}: {error.strerror or error}") from error
+        except UnicodeError as error:
+            raise errors.ConfigError(f"{where}: {self._host!r} is not a host name") from error
         _keep_alive(writer)
         return Connection(reader, writer, context, self._prefix, self._headers)
 
-    async def _open(
-        self, context: ssl.SSLContext | None
-    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _open(self, context: ssl.SSLContext | None) -> Streams:
         name = self._config.tls_server_name or self._host
         if self._proxy is None:
             if context is None:
@@ -120,18 +123,18 @@ class Connection:
             data += self._h11.send(h11.EndOfMessage()) or b""
         except h11.LocalProtocolError as error:
             raise errors.ConfigError(f"cannot send {method} {target}: {error}") from error
-        try:
-            self._writer.write(data)
+        self._writer.write(data)
+        # A server may answer before it has read everything ("too large") and close: what it said counts
+        # more than that we could not go on.
+        with contextlib.suppress(OSError):
             await self._writer.drain()
-        except OSError as error:
-            raise _broken(error) from error
         event = await self._next_event()
         while isinstance(event, h11.InformationalResponse):
             event = await self._next_event()
         if not isinstance(event, h11.Response):
             raise errors.Unreachable("cannot read the answer: the server closed the connection")
         found = {k.decode("latin-1"): v.decode("latin-1") for k, v in event.headers}
-        if found.get("transfer-encoding", "").lower() == "chunked":
+        if found.get("transfer-encoding", "").lower() == "chunked" and event.status_code not in (204, 304):
             # From here on h11 is out of it, so what it would say about reuse is decided here.
             self._chunked = ChunkedBody()
             self._unread = self._h11.trailing_data[0]
@@ -223,6 +226,24 @@ class Connection:
             ) from error
         except OSError as error:
             raise _broken(error) from error
+
+
+async def _kept(opening: Coroutine[Any, Any, Streams]) -> Streams:
+    """Open a connection; when we are cancelled in the meantime, close it as soon as it is there.
+
+    Cancelled in the middle, Python 3.11 may lose a connected socket to the garbage collector.
+    """
+    task = asyncio.ensure_future(opening)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        task.add_done_callback(_drop)
+        raise
+
+
+def _drop(opened: asyncio.Future[Streams]) -> None:
+    if not opened.cancelled() and opened.exception() is None:
+        opened.result()[1].transport.abort()
 
 
 def _new_cycle() -> h11.Connection:

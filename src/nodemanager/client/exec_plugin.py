@@ -153,7 +153,7 @@ class ExecCredentials:
         self._run = run
         self._clock = clock
         self._wall_clock = wall_clock
-        self._lock = asyncio.Lock()
+        self._asking: asyncio.Task[None] | None = None
         self._answer: _Answer | None = None
         self._problem: ConfigError | None = None
         self._ran_at = -float("inf")
@@ -168,17 +168,15 @@ class ExecCredentials:
 
     async def refresh(self) -> bool:
         """Run the plugin anew unless it ran a moment ago; trying again helps if it has an answer."""
-        async with self._lock:
-            if self._may_run():
-                await self._ask()
-            return self._problem is None
+        if self._may_run():
+            await self._ask()
+        return self._problem is None
 
     async def _current(self) -> _Answer:
-        async with self._lock:
-            answer = self._answer
-            if (answer is None or self._wall_clock() >= answer.refresh_at) and self._may_run():
-                await self._ask()
-            return self._usable()
+        answer = self._answer
+        if (answer is None or self._wall_clock() >= answer.refresh_at) and self._may_run():
+            await self._ask()
+        return self._usable()
 
     def _usable(self) -> _Answer:
         """Return the last good answer; a failed renewal matters only once that one has expired."""
@@ -189,9 +187,22 @@ class ExecCredentials:
         raise ConfigError(str(self._problem))
 
     def _may_run(self) -> bool:
-        return self._clock() - self._ran_at >= MIN_INTERVAL
+        return self._is_running() or self._clock() - self._ran_at >= MIN_INTERVAL
+
+    def _is_running(self) -> bool:
+        return self._asking is not None and not self._asking.done()
 
     async def _ask(self) -> None:
+        """Wait for the run that is under way, or start one.
+
+        A run belongs to nobody: a caller whose deadline is shorter than the plugin is slow gives up,
+        and the next one finds the answer.
+        """
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.create_task(self._run_once(), name=f"run {self._plugin}")
+        await asyncio.shield(self._asking)
+
+    async def _run_once(self) -> None:
         """Run the plugin and keep its answer, or what went wrong."""
         try:
             self._answer = await self._obtain()

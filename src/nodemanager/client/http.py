@@ -251,12 +251,13 @@ class Client:
             await asyncio.sleep(error.retry_after)
 
     async def _send_once(self, call: Call) -> Response:
-        if self._guard is not None and call.method != "GET":
-            self._guard()
+        request = call.request(self._guard)
+        if request.guard is not None:
+            request.guard()  # cheap, and spares us the way; the transport asks again at its end
         started = asyncio.get_running_loop().time()
         code = "<error>"
         try:
-            response = await self._transport.send(call.request())
+            response = await self._transport.send(request)
             code = str(response.status)
         finally:
             if self._observe is not None:
@@ -293,5 +294,5 @@ def _doing(verb: str, resource: Resource[Any], namespace: str, name: str = "") -
 def _decode(kind: type[T], body: bytes, call: Call) -> T:
     try:
         return msgspec.json.decode(body, type=kind)
-    except msgspec.DecodeError as error:
+    except errors.UNREADABLE as error:
         raise errors.ProtocolError(f"cannot {call.doing}: the answer does not decode: {error}") from error

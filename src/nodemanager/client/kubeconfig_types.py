@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections import Counter
 from typing import Any
 
 import msgspec
@@ -167,7 +168,7 @@ def decode(document: object, source: str) -> Config:
         ("users", [entry.name for entry in config.users]),
         ("contexts", [entry.name for entry in config.contexts]),
     ):
-        if repeated := next((name for place, name in enumerate(names) if name in names[:place]), None):
+        if repeated := next((name for name, count in Counter(names).items() if count > 1), None):
             raise ConfigError(
                 f"cannot use {source}: {section} has two entries named {repeated!r}; remove one"
             )

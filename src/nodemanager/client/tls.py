@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
+import re
 import ssl
 import tempfile
 from asyncio import sslproto
@@ -12,6 +14,11 @@ from urllib.parse import urlsplit
 
 from nodemanager.api import errors
 from nodemanager.client.config import ClientConfig, TlsIdentity
+
+log = logging.getLogger(__name__)
+_CERTIFICATE = re.compile(
+    rb"-----BEGIN (?:TRUSTED )?CERTIFICATE-----.*?-----END (?:TRUSTED )?CERTIFICATE-----", re.DOTALL
+)
 
 
 def set_buffer_size(size: int = 64 * 1024) -> None:
@@ -36,10 +43,19 @@ class ContextCache:
         """Return the context to connect with, None for plain HTTP."""
         if self._plain:
             return None
-        if self._context is None or identity != self._identity:
+        if self._context is None:
             self._context = build(self._config, identity)
-            self._identity = identity
+        elif identity != self._identity:
+            self._replace(identity)
+        self._identity = identity
         return self._context
+
+    def _replace(self, identity: TlsIdentity | None) -> None:
+        """Build a context for a new identity; half a rotation, which cannot be used, leaves the old one."""
+        try:
+            self._context = build(self._config, identity)
+        except errors.ConfigError as error:
+            log.warning("%s; going on with the one before", error)
 
 
 def build(config: ClientConfig, identity: TlsIdentity | None) -> ssl.SSLContext:
@@ -60,8 +76,9 @@ def build(config: ClientConfig, identity: TlsIdentity | None) -> ssl.SSLContext:
 
 
 def _load_ca(context: ssl.SSLContext, config: ClientConfig) -> None:
+    blocks = _CERTIFICATE.findall(config.ca or b"")  # without the comments, which may be in any language
     try:
-        context.load_verify_locations(cadata=(config.ca or b"").decode("ascii"))
+        context.load_verify_locations(cadata=b"\n".join(blocks).decode("ascii"))
     except (ssl.SSLError, UnicodeDecodeError, ValueError) as error:
         raise errors.ConfigError(
             f"cannot use the certificate authority of {config.source or config.server}: it is not PEM"

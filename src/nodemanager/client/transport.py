@@ -7,7 +7,7 @@ server behind the same two methods.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -30,6 +30,8 @@ class Request:
     target: str
     body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
+    guard: Callable[[], None] | None = None
+    """Called right before the first byte leaves; raises if it must not."""
 
 
 class Response(Protocol):
@@ -129,6 +131,8 @@ class HttpTransport:
         try:
             if self._closed:
                 raise errors.Unreachable(f"cannot reach {self._config.server}: this client was closed")
+            if request.guard is not None:
+                request.guard()  # here, after all that took time: credentials, a proxy, a handshake
             status, headers = await connection.exchange(request.method, request.target, lines, request.body)
         except BaseException:
             self._busy.discard(connection)

@@ -98,10 +98,10 @@ def decode_page(resource: Resource[T], body: bytes) -> Page[T]:
     """Decode one page of a list."""
     try:
         page = _page_decoder(resource.type).decode(body)  # type: ignore[arg-type]  # types do hash
-        return Page(page.items or [], page.metadata.resource_version, page.metadata.continue_)
+        return Page(page.items or [], _version(resource, page.metadata), page.metadata.continue_)
     except msgspec.ValidationError:
         return _decode_loose_page(resource, body)
-    except msgspec.DecodeError as error:
+    except errors.UNREADABLE as error:
         raise errors.ProtocolError(f"cannot read the list of {resource.plural}: {error}") from error
 
 
@@ -109,22 +109,32 @@ def _decode_loose_page(resource: Resource[T], body: bytes) -> Page[T]:
     """Decode item by item, so that one bad object costs only itself."""
     try:
         loose = msgspec.json.decode(body, type=_LoosePage)
-    except msgspec.DecodeError as error:
+    except errors.UNREADABLE as error:
         raise errors.ProtocolError(f"cannot read the list of {resource.plural}: {error}") from error
     items: list[T] = []
     malformed: list[Malformed] = []
     for raw in loose.items or []:
         try:
             items.append(msgspec.json.decode(raw, type=resource.type))
-        except msgspec.DecodeError as error:
+        except errors.UNREADABLE as error:
             malformed.append(_malformed(raw, error))
-    return Page(items, loose.metadata.resource_version, loose.metadata.continue_, malformed)
+    return Page(items, _version(resource, loose.metadata), loose.metadata.continue_, malformed)
 
 
-def _malformed(raw: msgspec.Raw, error: msgspec.DecodeError) -> Malformed:
+def _version(resource: Resource[Any], meta: ListMeta) -> str:
+    """Return the revision of a list; what has none is no list, however well it decodes.
+
+    A proxy that answers `{}` must not look like "everything was deleted".
+    """
+    if not meta.resource_version:
+        raise errors.ProtocolError(f"cannot read the list of {resource.plural}: it has no resourceVersion")
+    return meta.resource_version
+
+
+def _malformed(raw: msgspec.Raw, error: Exception) -> Malformed:
     try:
         meta = msgspec.json.decode(raw, type=_Bare).metadata
-    except msgspec.DecodeError as worse:
+    except errors.UNREADABLE as worse:
         raise errors.ProtocolError(f"cannot read an object: {worse}") from worse
     return Malformed(ObjectKey(meta.namespace, meta.name), meta.resource_version, str(error))
 
@@ -186,7 +196,7 @@ class Watch(Generic[T]):
     def _events(self, lines: bytes) -> list[WatchEvent | Malformed]:
         try:
             decoded: list[WatchEvent] = self._decode_lines(lines)
-        except msgspec.DecodeError:
+        except errors.UNREADABLE:
             return self._one_by_one(lines)  # to find out which it is
         for event in decoded:
             if event.change == "ERROR":
@@ -210,7 +220,7 @@ class Watch(Generic[T]):
             event: WatchEvent = self._decode(line)
         except msgspec.ValidationError as error:
             return self._loose_event(line, error)
-        except msgspec.DecodeError as error:
+        except errors.UNREADABLE as error:
             raise errors.ProtocolError(f"cannot read a watch event: {error}") from error
         if event.change == "ERROR":
             raise errors.from_status(event.object)
@@ -219,7 +229,7 @@ class Watch(Generic[T]):
     def _loose_event(self, line: bytes, error: msgspec.ValidationError) -> WatchEvent | Malformed:
         try:
             loose = msgspec.json.decode(line, type=_Loose)
-        except msgspec.DecodeError as worse:
+        except errors.UNREADABLE as worse:
             raise errors.ProtocolError(f"cannot read a watch event: {worse}") from worse
         malformed = _malformed(loose.object, error)
         if loose.type == "DELETED":  # that it is gone is all there is to know

@@ -7,11 +7,12 @@ One writer instead of every host: with many, they would fight over one condition
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable
 
 import msgspec
 
-from nodemanager.api import conditions, matching
+from nodemanager.api import conditions, errors, matching
 from nodemanager.api.conditions import Condition
 from nodemanager.api.configset import CONFIG_SETS, ConfigSet, ConfigSetStatus, NodeCounts
 from nodemanager.api.managednode import AppliedConfigSet, ManagedNode
@@ -23,6 +24,9 @@ from nodemanager.runtime.queue import WorkQueue
 
 SETTLE_SECONDS = 0.5
 """Hosts report at about the same time; their reports are counted together."""
+STATUS_SECONDS = 30.0
+"""Only the status of a set changed: by us, or by somebody with whom we do not race (agents of the Go project
+write a condition of their own, and would answer at network speed)."""
 MAX_NAMED = 5
 """Hosts that a message names before it only counts."""
 
@@ -55,12 +59,18 @@ class ConfigSetRollup:
         wanted = summarise(config_set, nodes, self._now())
         old, new = msgspec.to_builtins(config_set.status), msgspec.to_builtins(wanted)
         if patch := difference(old, new):
-            await self._client.patch(
-                CONFIG_SETS, key.name, key.namespace, MergePatch({"status": patch}), subresource="status"
-            )
+            # The list of conditions is written whole, so it must be based on the one that is there.
+            meta = {"resourceVersion": config_set.metadata.resource_version}
+            body = MergePatch({"metadata": meta, "status": patch})
+            with contextlib.suppress(errors.NotFound):  # deleted meanwhile: nothing left to say
+                await self._client.patch(CONFIG_SETS, key.name, key.namespace, body, subresource="status")
 
     def _on_config_set(self, change: Change[ConfigSet]) -> None:
-        if change.new is not None:
+        if change.new is None:
+            return
+        if change.old is not None and _declares_the_same(change.old, change.new):
+            self._queue.add_after(change.key, STATUS_SECONDS)
+        else:
             self._queue.add(change.key)
 
     def _on_node(self, change: Change[ManagedNode]) -> None:
@@ -68,10 +78,19 @@ class ConfigSetRollup:
             self._queue.add_after(key, SETTLE_SECONDS)
 
 
+def _declares_the_same(one: ConfigSet, other: ConfigSet) -> bool:
+    return (one.metadata.generation, one.metadata.labels) == (
+        other.metadata.generation,
+        other.metadata.labels,
+    )
+
+
 def affected(change: Change[ManagedNode], config_sets: Iterable[ConfigSet]) -> list[ObjectKey]:
     """Return the ConfigSets whose counts a change of a host may change."""
     states = [node for node in (change.old, change.new) if node is not None]
     reported = {entry.name for node in states for entry in node.status.configsets}
+    if not states:  # one that could never be read
+        return []
     relabelled = len(states) == 1 or states[0].metadata.labels != states[1].metadata.labels
     return [
         key_of(config_set)

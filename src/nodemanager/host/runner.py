@@ -102,13 +102,13 @@ async def run(
             async with asyncio.timeout(timeout):
                 await process.wait()
         except TimeoutError:
-            await _end(process)
+            fate = "was killed" if await _end(process) else "could not even be killed"
             raise CommandTimedOut(
-                f"cannot run {_shown(argv)}: it did not finish within {timeout:g} s and was killed"
+                f"cannot run {_shown(argv)}: it did not finish within {timeout:g} s and {fate}"
             ) from None
-        finally:
-            if process.returncode is None:
-                await _end(process)
+        except BaseException:
+            await _end(process)
+            raise
         stdout.drain()
         stderr.drain()
         if stdout.overflowed or stderr.overflowed:
@@ -162,17 +162,26 @@ async def _start(
         raise RunError(f"cannot run {_shown(argv)}: an argument or variable is malformed: {error}") from None
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """End the whole group: ask, then insist; also when we are cancelled while waiting."""
+async def _end(process: asyncio.subprocess.Process) -> bool:
+    """End the whole group: ask, then insist; also when we are cancelled while waiting.
+
+    Return False for a child that outlives even that: one in uninterruptible sleep, on a dead NFS
+    server perhaps. Waiting for it would pass its sleep on to us.
+    """
     _signal_group(process, signal.SIGTERM)
     try:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(TERM_GRACE):
-                await process.wait()
+        await _wait(process)
     finally:
         # Also when the child is gone: what it started may have ignored the first signal.
         _signal_group(process, signal.SIGKILL)
-    await process.wait()
+    return await _wait(process)
+
+
+async def _wait(process: asyncio.subprocess.Process) -> bool:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(TERM_GRACE):
+            await process.wait()
+    return process.returncode is not None
 
 
 def _abort(process: asyncio.subprocess.Process) -> None:

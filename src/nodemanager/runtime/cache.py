@@ -28,7 +28,14 @@ from nodemanager.runtime.indexed import IndexedObjects, IndexFunction
 
 T = TypeVar("T", bound=HasMetadata)
 log = logging.getLogger(__name__)
-PASSING = (errors.Unauthorized, errors.Forbidden, errors.Gone, errors.TooManyRequests)
+PASSING = (
+    errors.Unauthorized,
+    errors.Forbidden,
+    errors.Gone,
+    errors.TooManyRequests,
+    errors.ServiceUnavailable,
+    errors.ServerTimeout,
+)
 """Refusals that say nothing about whether a server can stream lists."""
 RECONNECT = Backoff(base=0.5, maximum=30.0, jitter=0.5)
 
@@ -193,18 +200,24 @@ class Cache(Generic[T]):
     async def _initial_events(self, watch: Watch[T]) -> list[WatchEvent | Malformed]:
         """Collect the present objects up to the closing bookmark; return the events behind it."""
         present: dict[ObjectKey, T] = {}
-        malformed: list[Malformed] = []
+        malformed: dict[ObjectKey, Malformed] = {}
         while batch := await watch.batch():
             for position, event in enumerate(batch):
                 if isinstance(event, Malformed):
-                    malformed.append(event)
-                elif event.change != "BOOKMARK":
-                    present[key_of(event.object)] = event.object
-                elif ends_initial_events(event):
-                    self._replace(present, malformed)
-                    self._version = event.object.metadata.resource_version
-                    self._synced.set()
-                    return batch[position + 1 :]
+                    malformed[event.key] = event
+                    continue
+                if event.change == "BOOKMARK":
+                    if ends_initial_events(event):
+                        self._version = _required_version(event)
+                        self._replace(present, list(malformed.values()))
+                        self._synced.set()
+                        return batch[position + 1 :]
+                    continue
+                key = key_of(event.object)
+                malformed.pop(key, None)
+                present.pop(key, None)
+                if event.change != "DELETED":
+                    present[key] = event.object
         raise errors.Unreachable("cannot list: the stream ended before the list was complete")
 
     async def _open(self, version: str) -> Watch[T]:
@@ -223,7 +236,7 @@ class Cache(Generic[T]):
     def _apply_all(self, events: list[WatchEvent | Malformed]) -> None:
         for event in events:
             if isinstance(event, Malformed):
-                self._version = event.resource_version
+                self._version = event.resource_version or self._version
                 self._note_malformed(event)
                 continue
             obj, change = event.object, event.change
@@ -234,7 +247,7 @@ class Cache(Generic[T]):
                     self._remove(key)
                 else:
                     self._put(key, obj)
-            self._version = meta.resource_version
+            self._version = meta.resource_version or self._version
 
     def _replace(self, present: Mapping[ObjectKey, T], malformed: list[Malformed]) -> None:
         """Make the snapshot equal to a fresh list; what the list does not have is gone."""
@@ -246,6 +259,8 @@ class Cache(Generic[T]):
         for item in malformed:
             self._note_malformed(item)
         for key, obj in present.items():
+            if key in unreadable:
+                continue
             known = self._objects.get(key)
             if known is None or known.metadata.resource_version != obj.metadata.resource_version:
                 self._put(key, obj)
@@ -253,7 +268,12 @@ class Cache(Generic[T]):
     def _put(self, key: ObjectKey, obj: T) -> None:
         if self.malformed:
             self.malformed.pop(key, None)
-        self._tell(Change(key, self._objects.put(key, obj), obj))
+        old = self._objects.put(key, obj)
+        if old is not None and old.metadata.uid != obj.metadata.uid:
+            # Deleted and created anew while we were not looking: another object of the same name.
+            self._tell(Change(key, old, None))
+            old = None
+        self._tell(Change(key, old, obj))
 
     def _remove(self, key: ObjectKey) -> None:
         self.malformed.pop(key, None)
@@ -280,3 +300,10 @@ class Cache(Generic[T]):
             await asyncio.sleep(self._options.resync)
             for key, obj in self._objects.items():
                 self._tell(Change(key, obj, obj))
+
+
+def _required_version(bookmark: WatchEvent) -> str:
+    version: str = bookmark.object.metadata.resource_version
+    if not version:
+        raise errors.ProtocolError("cannot read the list: its closing bookmark has no resourceVersion")
+    return version

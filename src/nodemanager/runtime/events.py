@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 MAX_MESSAGE = 1024
 MAX_PENDING = 1000
-MAX_REMEMBERED = 4096
+MAX_REMEMBERED = 512
 MAX_ATTEMPTS = 12
 FLUSH_SECONDS = 3.0
 RETRY = Backoff(base=1.0, maximum=60.0)
@@ -130,7 +130,9 @@ class EventRecorder:
         now = self._now()
         # Named here, once: if an answer gets lost, the second try must not make a second event.
         name = f"{meta.name}.{int(now.timestamp() * 1_000_000):x}{next(self._sequence) & 0xFFFF:04x}"
-        self._pending.append(_Note(reference, kind, reason, message[:MAX_MESSAGE], now, name))
+        # File names are bytes: what is no Unicode in one must not end us when it is encoded.
+        text = message[:MAX_MESSAGE].encode("utf-8", "replace").decode()
+        self._pending.append(_Note(reference, kind, reason, text, now, name))
         self._wake.set()
 
     async def run(self) -> None:

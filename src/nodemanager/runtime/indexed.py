@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
 from nodemanager.api.objects import HasMetadata, ObjectKey
 
+log = logging.getLogger(__name__)
 T = TypeVar("T", bound=HasMetadata)
 IndexFunction = Callable[[T], Iterable[str]]
 """Returns the values under which an object is to be found."""
@@ -45,7 +47,7 @@ class IndexedObjects(Generic[T]):
         self._functions[name] = function
         self._indexes[name] = {}
         for key, obj in self._objects.items():
-            self._enter(name, key, function(obj))
+            self._enter(name, key, self._values(name, function, key, obj))
 
     def find(self, index: str, value: str) -> list[T]:
         """Return the objects that an index has under a value."""
@@ -56,8 +58,8 @@ class IndexedObjects(Generic[T]):
         old = self._objects.get(key)
         self._objects[key] = obj
         for name, function in self._functions.items():
-            before = [] if old is None else list(function(old))
-            now = list(function(obj))
+            before = [] if old is None else self._values(name, function, key, old)
+            now = self._values(name, function, key, obj)
             if before != now:  # mostly an object changes where no index looks
                 self._leave(name, key, before)
                 self._enter(name, key, now)
@@ -68,8 +70,16 @@ class IndexedObjects(Generic[T]):
         old = self._objects.pop(key, None)
         if old is not None:
             for name, function in self._functions.items():
-                self._leave(name, key, function(old))
+                self._leave(name, key, self._values(name, function, key, old))
         return old
+
+    def _values(self, name: str, function: IndexFunction[T], key: ObjectKey, obj: T) -> list[str]:
+        """Ask an index function; one that fails finds the object under nothing, and ends nobody."""
+        try:
+            return list(function(obj))
+        except Exception:
+            log.exception("the index %s failed on %s", name, key)
+            return []
 
     def _enter(self, name: str, key: ObjectKey, values: Iterable[str]) -> None:
         for value in values:

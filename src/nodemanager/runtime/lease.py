@@ -17,7 +17,7 @@ import logging
 import os
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -28,6 +28,11 @@ from nodemanager.client.patches import MergePatch
 from nodemanager.runtime.parts import LeadershipLost
 
 log = logging.getLogger(__name__)
+RELEASED_SECONDS = 1
+"""Duration that a lease has when its holder gave it back, and that nobody's lease has otherwise."""
+_RELEASED = {"holderIdentity": "", "leaseDurationSeconds": RELEASED_SECONDS}
+COMPLAIN_SECONDS = 60.0
+"""The same complaint is written once in this time."""
 
 
 def boot_clock() -> float:
@@ -56,9 +61,10 @@ class Timings:
     retry_period: float = 2.0
 
     def __post_init__(self) -> None:
-        if not 0 < self.retry_period < self.renew_deadline < self.lease_duration:
+        if not 0 < self.retry_period < self.renew_deadline < self.lease_duration > RELEASED_SECONDS:
             raise ValueError(
-                f"cannot use lease timings {self}: need 0 < retry_period < renew_deadline < lease_duration"
+                f"cannot use lease timings {self}: need 0 < retry_period < renew_deadline < lease_duration,"
+                f" which must be above {RELEASED_SECONDS}"
             )
 
     @property
@@ -109,6 +115,7 @@ class LeaderElector:
         self._valid_until = float("-inf")
         self._version = ""
         self._observed = _Observed("", 0.0)
+        self._complaint = ("", float("-inf"))
 
     # What others see
 
@@ -133,7 +140,11 @@ class LeaderElector:
 
         Raises LeadershipLost when the lease is lost, after `lead` was cancelled and has ended.
         """
-        await self._acquire()
+        try:
+            await self._acquire()
+        except asyncio.CancelledError:
+            await self._disown()
+            raise
         log.info("%s: %s leads now (token %d)", self.name, self.identity, self.token)
         working = asyncio.ensure_future(lead())
         renewing = asyncio.create_task(self._renew(), name=f"renew {self.name}")
@@ -192,8 +203,18 @@ class LeaderElector:
         except errors.Conflict:
             return False  # somebody was faster
         except errors.KubeError as error:
-            log.warning("%s: cannot stand for election: %s", self.name, error)
+            self._complain(error)
             return False
+
+    def _complain(self, error: errors.KubeError) -> None:
+        """Write down why we cannot be elected, but not every second."""
+        now = self._clocks.steady()
+        if str(error) != self._complaint[0] or now >= self._complaint[1] + COMPLAIN_SECONDS:
+            hint = ""
+            if isinstance(error, errors.NotFound):
+                hint = f"; create it with: kubectl create namespace {self._key[1]}"
+            log.warning("%s: cannot stand for election: %s%s", self.name, error, hint)
+            self._complaint = (str(error), now)
 
     def _may_create(self) -> bool:
         """Tell whether a missing lease may be created: whoever held it a moment ago may not know yet."""
@@ -205,8 +226,8 @@ class LeaderElector:
     def _expired(self, lease: core.Lease) -> bool:
         """Tell whether the lease has not changed for its whole duration, on our own clock."""
         now = self._clocks.steady()
-        if not lease.spec.holder_identity:
-            return True
+        if not lease.spec.holder_identity and lease.spec.lease_duration_seconds == RELEASED_SECONDS:
+            return True  # given back; cleared by a person, its holder would not know yet
         if lease.metadata.resource_version != self._observed.version:
             self._observed = _Observed(lease.metadata.resource_version, now)
         duration = max(lease.spec.lease_duration_seconds or 0, self._timings.lease_duration)
@@ -252,7 +273,7 @@ class LeaderElector:
             "leaseTransitions": transitions,
         }
 
-    async def _patch(self, spec: dict[str, Any], version: str) -> core.Lease:
+    async def _patch(self, spec: Mapping[str, Any], version: str) -> core.Lease:
         body = {"metadata": {"resourceVersion": version}, "spec": spec}
         return await self._client.patch(core.LEASES, *self._key, MergePatch(body))
 
@@ -269,21 +290,25 @@ class LeaderElector:
                 log.warning("%s: cannot renew, %.1f s left: %s", self.name, left, error)
 
     async def _renew_once(self) -> None:
-        sent = self._clocks.steady()
-        spec = {"renewTime": _micro_time(self._clocks.wall())}
+        """Renew within half a deadline, whatever it takes, so that a failure leaves room for a second try."""
         try:
-            # Half a deadline, so that one lost packet leaves room for a second try.
             async with asyncio.timeout(min(self.remaining(), self._timings.renew_deadline / 2)):
-                lease = await self._patch(spec, self._version)
+                try:
+                    await self._send_renewal()
+                except (errors.Conflict, errors.NotFound):
+                    own = await self._read_own()
+                    if own is None:
+                        self._valid_until = float("-inf")
+                        raise LeadershipLost(f"{self.name} was taken from {self.identity}") from None
+                    # A person touched it, or our last renewal took effect and its answer got lost.
+                    self._version = own.metadata.resource_version
+                    await self._send_renewal()
         except TimeoutError as error:
             raise errors.TimedOut("no answer in time") from error
-        except (errors.Conflict, errors.NotFound):
-            own = await self._read_own()
-            if own is None:
-                self._valid_until = float("-inf")
-                raise LeadershipLost(f"{self.name} was taken from {self.identity}") from None
-            self._version = own.metadata.resource_version  # touched by a person; renewed the next time round
-            return
+
+    async def _send_renewal(self) -> None:
+        sent = self._clocks.steady()
+        lease = await self._patch({"renewTime": _micro_time(self._clocks.wall())}, self._version)
         self._version = lease.metadata.resource_version
         self._valid_until = sent + self._timings.renew_deadline
 
@@ -293,6 +318,16 @@ class LeaderElector:
             return None
         return lease if lease.spec.lease_transitions == self.token else None
 
+    async def _disown(self) -> None:
+        """Give back a lease that the request under way may have won without our knowing."""
+        try:
+            async with asyncio.timeout(self._timings.retry_period):
+                lease = await self._client.get(core.LEASES, *self._key)
+                if lease.spec.holder_identity == self.identity:
+                    await self._patch(_RELEASED, lease.metadata.resource_version)
+        except (errors.KubeError, TimeoutError) as error:
+            log.debug("%s: cannot look whether it is ours: %s", self.name, error)
+
     async def _release(self) -> None:
         """Give the lease back, so that a successor need not wait for it to run out."""
         if not self.is_leader:
@@ -300,7 +335,7 @@ class LeaderElector:
         self._valid_until = float("-inf")
         try:
             async with asyncio.timeout(self._timings.retry_period):
-                await self._patch({"holderIdentity": "", "leaseDurationSeconds": 1}, self._version)
+                await self._patch(_RELEASED, self._version)
         except (errors.KubeError, TimeoutError) as error:
             log.warning("%s: cannot release, it will run out by itself: %s", self.name, error)
 

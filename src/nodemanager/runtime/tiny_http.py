@@ -56,14 +56,23 @@ class Connections:
         self._handler = handler
         self._limits = limits
         self._open: set[asyncio.Task[None]] = set()
+        self._idle: dict[asyncio.Task[None], None] = {}
+        """Those between two requests, longest first."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        """Those open, and those that are just being ended."""
 
     def __len__(self) -> int:
         return len(self._open)
 
     def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve a new connection, or turn it away when there are too many."""
+        """Serve a new connection; when there are too many, end the one idle longest, or turn it away."""
         # Nothing may pile up in the transport, so that `drain` means "handed to the kernel".
         writer.transport.set_write_buffer_limits(high=0)
+        if len(self._open) >= self._limits.connections and self._idle:
+            oldest = next(iter(self._idle))
+            del self._idle[oldest]
+            self._open.discard(oldest)
+            oldest.cancel()
         if len(self._open) >= self._limits.connections:
             writer.write(
                 b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
@@ -72,11 +81,17 @@ class Connections:
             return
         task = asyncio.create_task(self._serve(reader, writer), name="probe connection")
         self._open.add(task)
-        task.add_done_callback(self._open.discard)
+        self._tasks.add(task)
+        task.add_done_callback(self._forget)
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        self._open.discard(task)
+        self._tasks.discard(task)
+        self._idle.pop(task, None)
 
     async def close(self) -> None:
         """End all connections."""
-        await tasks.end(self._open.copy())
+        await tasks.end(self._tasks.copy())
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=self._limits.header_bytes)
@@ -96,12 +111,15 @@ class Connections:
         self, connection: h11.Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         """Answer requests until one side wants to end."""
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - we are a coroutine of one
         patience = self._limits.header_timeout
         while True:
             try:
                 request = await self._next_request(connection, reader, patience)
                 if request is None:
                     return
+                self._idle.pop(task, None)
                 reply, head = self._answer(request), request.method == b"HEAD"
             except h11.RemoteProtocolError as exc:
                 reply, head = Reply(HTTPStatus(exc.error_status_hint), b"bad request\n"), False
@@ -110,6 +128,7 @@ class Connections:
                 return  # an error, `Connection: close`, or a body, which we do not read
             connection.start_next_cycle()
             patience = self._limits.idle_timeout
+            self._idle[task] = None
 
     async def _next_request(
         self, connection: h11.Connection, reader: asyncio.StreamReader, patience: float

@@ -15,6 +15,7 @@ from support import cli
 from support.scripted_server import Exchange, Handler, serve
 
 NODES = "/apis/common.nodemanager/v1/namespaces/nodemanager/managednodes"
+LISTED = {"metadata": {"resourceVersion": "7"}}
 OBJECT: dict[str, Any] = {
     "metadata": {"name": "web1", "namespace": "nodemanager", "managedFields": [{"manager": "x"}]},
     "spec": {"domain": "example.net"},
@@ -162,13 +163,13 @@ async def test_whole_objects(tmp_path: Path) -> None:
     page = {"items": [OBJECT, OBJECT], "metadata": {"resourceVersion": "7"}}
     ran, _ = await get(answering(page), tmp_path, "mn", "-o", "json")
     assert json.loads(ran.stdout) == {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": [bare] * 2}
-    ran, _ = await get(answering({"items": []}), tmp_path, "mn", "-o", "yaml")
+    ran, _ = await get(answering(LISTED | {"items": []}), tmp_path, "mn", "-o", "yaml")
     assert manifests.load_all(ran.stdout, "stdout") == []
     assert (ran.code, ran.stderr) == (0, "")
 
 
 async def test_names_can_be_given_back(tmp_path: Path) -> None:
-    ran, _ = await get(answering({"items": [OBJECT]}), tmp_path, "mn", "-o", "name")
+    ran, _ = await get(answering(LISTED | {"items": [OBJECT]}), tmp_path, "mn", "-o", "name")
     assert ran.stdout == "managednode.common.nodemanager/web1\n"
     again, (asked,) = await get(answering(cli.table("web1")), tmp_path, ran.stdout.strip())
     assert again.code == 0
@@ -176,7 +177,11 @@ async def test_names_can_be_given_back(tmp_path: Path) -> None:
 
 
 async def test_a_server_without_tables(tmp_path: Path) -> None:
-    ran, _ = await get(answering({"kind": "ManagedNodeList", "items": [OBJECT]}), tmp_path, "mn")
+    ran, _ = await get(
+        answering(LISTED | {"kind": "ManagedNodeList", "items": [OBJECT]}),
+        tmp_path,
+        "mn",
+    )
     assert ran.code == 1
     assert "does not serve tables; use -o yaml" in ran.stderr
 

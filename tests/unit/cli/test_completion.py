@@ -76,7 +76,8 @@ async def test_bash_offers(tmp_path: Path, words: list[str], expected: list[str]
 async def test_bash_offers_names_of_the_cluster(tmp_path: Path) -> None:
     async def handler(exchange: Exchange) -> None:
         items = [{"metadata": {"name": name}} for name in ("web1", "web2", "db1")]
-        await exchange.json({"items": items if "/namespaces/lab/managednodes" in exchange.target else []})
+        found = items if "/namespaces/lab/managednodes" in exchange.target else []
+        await exchange.json({"items": found, "metadata": {"resourceVersion": "7"}})
 
     async with serve(handler) as server:
         where = {"KUBECONFIG": cli.kubeconfig(server.url, tmp_path)}

@@ -248,7 +248,8 @@ async def test_the_command_reads_the_object_and_its_events(tmp_path: Path) -> No
         if "/events" in exchange.target:
             assert exchange.query["fieldSelector"] == "involvedObject.uid=u1"
             meta = {"metadata": {"name": "e1"}, "involvedObject": {}, "source": {}}
-            await exchange.json({"items": [{**meta, "reason": "Applied", "firstTimestamp": None}]})
+            event = {**meta, "reason": "Applied", "firstTimestamp": None}
+            await exchange.json({"items": [event], "metadata": {"resourceVersion": "7"}})
         elif exchange.target.endswith("/web1"):
             await exchange.json(obj)
         else:

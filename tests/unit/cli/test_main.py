@@ -199,7 +199,9 @@ def test_a_reader_that_leaves_is_no_reason_to_complain(command: str) -> None:
 
 async def test_text_that_the_terminal_cannot_show_does_not_end_us(tmp_path: Path) -> None:
     async def handler(exchange: Exchange) -> None:
-        await exchange.json({"items": [{"metadata": {"name": "gr\xf6\N{SNOWMAN}"}}], "metadata": {}})
+        await exchange.json(
+            {"items": [{"metadata": {"name": "gr\xf6\N{SNOWMAN}"}}], "metadata": {"resourceVersion": "7"}}
+        )
 
     async with serve(handler) as server:
         argv = [*cli.ARGV, "get", "mn", "-o", "name", "--kubeconfig", cli.kubeconfig(server.url, tmp_path)]

@@ -343,3 +343,16 @@ def test_reprs_have_no_secrets() -> None:
     assert "hunter2" not in repr(plugin)
     answer = exec_plugin.read_answer(scripts.exec_credential(token="hunter2").encode(), plugin, NOW)
     assert "hunter2" not in repr(answer)
+
+
+async def test_a_plugin_slower_than_its_callers_still_gets_to_answer(tmp_path: Path) -> None:
+    command = scripts.write_plugin(
+        tmp_path / "slow", scripts.exec_credential(token="late"), before="sleep 0.6"
+    )
+    plugin = credentials(command)
+    for _ in range(2):
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await plugin.headers()
+    async with asyncio.timeout(10):
+        assert await token(plugin) == "late"

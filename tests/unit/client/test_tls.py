@@ -109,5 +109,20 @@ def test_systems_without_memfd_use_a_private_file_that_is_gone_afterwards(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_authority_may_have_comments_in_any_language(ca: trustme.CA) -> None:
+    bundle = "# Főtanúsítvány\n".encode() + ca.cert_pem.bytes() + "# больше ничего\n".encode()
+    assert len(tls.build(ClientConfig("https://x", ca=bundle), None).get_ca_certs()) == 1
+
+
+def test_half_a_rotation_keeps_the_identity_before(ca: trustme.CA, caplog: pytest.LogCaptureFixture) -> None:
+    cache = tls.ContextCache(ClientConfig("https://x", insecure=True))
+    old, new = identity(ca, "old"), identity(ca, "new")
+    first = cache.get(old)
+    for _ in range(3):
+        assert cache.get(new._replace(key=old.key)) is first
+    assert caplog.text.count("going on with the one before") == 1
+    assert cache.get(new) is not first
+
+
 def test_a_key_does_not_show_in_a_representation(ca: trustme.CA) -> None:
     assert "PRIVATE" not in repr(identity(ca, "a"))

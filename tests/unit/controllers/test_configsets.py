@@ -97,6 +97,7 @@ def test_the_same_reports_give_the_same_status_at_any_time() -> None:
         pytest.param(node("x", report()), node("x"), ["base"], id="report gone"),
         pytest.param(node("x"), node("x", c="d"), ["base", "other"], id="relabelled"),
         pytest.param(node("x"), node("x"), [], id="nothing that counts"),
+        pytest.param(None, None, [], id="unreadable from the start"),
     ],
 )
 def test_which_sets_a_host_affects(

@@ -261,3 +261,83 @@ async def test_an_initial_stream_without_an_end_falls_back_to_pages() -> None:
         await asyncio.sleep(35)
         assert cache.has_synced
         assert cache.get(KEY)
+
+
+@virtual_time.test
+async def test_a_deletion_within_the_initial_events_is_a_deletion() -> None:
+    class Undecided(ModelApi):
+        async def send(self, request: Request) -> Answer | ModelWatch:
+            answer = await super().send(request)
+            if isinstance(answer, ModelWatch):
+                gone = json.dumps({"type": "DELETED", "object": self.objects["a"]}).encode() + b"\n"
+                prelude = answer._chunks.popleft()
+                assert isinstance(prelude, bytes)
+                *lines, bookmark = prelude.splitlines(keepends=True)
+                answer._chunks.append(b"".join([*lines, gone, bookmark]))
+            return answer
+
+    api = Undecided()
+    api.put("a", "1")
+    api.put("b", "1")
+    cache = new_cache(api)
+    async with running(cache):
+        await cache.synced()
+        assert [lease.metadata.name for lease in cache.values()] == ["b"]
+
+
+@virtual_time.test
+async def test_an_object_that_was_created_anew_is_told_of_as_deleted_and_new() -> None:
+    api = ModelApi()
+    api.put("a", "1")
+    api.objects["a"]["metadata"]["uid"] = "first"
+    cache, seen = new_cache(api), Recorder()
+    cache.subscribe(seen)
+    async with running(cache):
+        await cache.synced()
+        seen.clear()
+        api.put("a", "2")
+        api.objects["a"]["metadata"]["uid"] = "second"
+        api.compact()
+        for watch in list(api.watches):
+            watch._chunks.clear()
+            watch.push(b'{"type":"ERROR","object":' + status_body(410, "Expired") + b"}\n")
+        await asyncio.sleep(60)
+        assert seen == [("a", "1", None), ("a", None, "2")]
+
+
+@virtual_time.test
+async def test_an_index_that_fails_ends_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    api = ModelApi()
+    api.put("a", "1")
+    cache = new_cache(api)
+    cache.add_index("broken", lambda lease: [lease.metadata.labels["missing"]])
+    cache.add_index("value", lambda lease: [value_of(lease)])
+    async with running(cache):
+        await cache.synced()
+        api.put("a", "2")
+        await virtual_time.settle()
+        assert len(cache.find("value", "2")) == 1
+        assert cache.find("broken", "x") == []
+    assert "the index broken failed on test/a" in caplog.text
+
+
+@pytest.mark.parametrize("code", [429, 503, 504])
+@virtual_time.test
+async def test_a_server_that_is_just_starting_is_asked_for_streams_again(code: int) -> None:
+    api = ModelApi()
+    api.faults.append(Answer(code, status_body(code, "")))
+    cache = new_cache(api)
+    async with running(cache):
+        await cache.synced()
+        assert cache._streams
+
+
+@virtual_time.test
+async def test_nobody_sends_us_away_for_a_year() -> None:
+    api = ModelApi()
+    api.faults.append(Answer(503, status_body(503, ""), {"retry-after": "31536000"}))
+    api.faults.append(Answer(503, status_body(503, ""), {"retry-after": "31536000"}))
+    cache = new_cache(api)
+    async with running(cache):
+        await asyncio.sleep(700)
+        assert cache.has_synced

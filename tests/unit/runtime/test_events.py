@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 from collections import deque
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -218,3 +219,12 @@ async def test_what_is_waiting_at_the_end_is_sent_but_not_for_long() -> None:
     async with recording(silent) as recorder:
         recorder.normal(LEASES, about("a"), "Last", "words")
     assert asyncio.get_running_loop().time() - before <= 3.1
+
+
+@virtual_time.test
+async def test_a_message_that_is_no_unicode_does_not_end_us() -> None:
+    api = EventApi()
+    async with recording(api) as recorder:
+        recorder.warning(LEASES, about("a"), "Failed", "cannot read " + os.fsdecode(b"/etc/caf\xe9"))
+        recorder.warning(LEASES, about("a"), "Next", "x")
+    assert api.seen() == [("Failed", "cannot read /etc/caf?", 1), ("Next", "x", 1)]

@@ -241,3 +241,19 @@ def test_garbage_never_breaks_the_server(data: bytes) -> None:
         assert status(await served.ask(b"GET / HTTP/1.0\r\n\r\n")) == 200
 
     with_server(scenario)
+
+
+def test_idle_connections_make_room_for_the_next_client() -> None:
+    async def scenario(served: Served) -> None:
+        readers = []
+        for _ in range(LIMITS.connections):
+            reader, writer = await served.connect()
+            writer.write(GET)
+            assert (await reader.read(4096)).startswith(b"HTTP/1.1 200")
+            readers.append(reader)
+        assert status(await served.ask(GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))) == 200
+        assert await readers[0].read() == b""  # the one that was idle longest had to go
+        assert not readers[1].at_eof()
+        assert now() == 0.0
+
+    with_server(scenario)
