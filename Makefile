@@ -32,12 +32,16 @@ uninstall: $(VENV)/.dev ## Remove the CRDs, and with them every ConfigSet and Ma
 .PHONY: build
 build: bin/manager ## Build bin/manager, one executable file
 
-bin/manager: $(VENV)/.dev requirements/runtime.txt $(shell find src -name '*.py')
+bin/manager: $(VENV)/.dev requirements/runtime.txt tools/launcher.sh $(shell find src -name '*.py')
 	rm -rf build && mkdir -p bin build
 	$(PIP_INSTALL) --require-hashes --target build/site -r requirements/runtime.txt
 	$(PIP_INSTALL) --no-build-isolation --target build/site .
+	rm -rf build/site/bin build/site/nodemanager-*.dist-info/{RECORD,direct_url.json}  # they name this folder
 	$(BIN)/shiv --compressed --reproducible --compile-pyc --site-packages build/site \
-	  --python '/usr/bin/env python3' --console-script nodemanager --output-file $@
+	  --entry-point nodemanager.cli.main:main --output-file build/manager.pyz
+	sed "s/@PYTHON@/$$($(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])')/g" tools/launcher.sh > build/manager
+	tail -n +2 build/manager.pyz >> build/manager  # without the first line, which is a launcher, too
+	chmod +x build/manager && mv build/manager $@
 	rm -rf build
 
 ##@ Develop

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -29,6 +30,29 @@ def test_it_runs_by_itself(environ: dict[str, str]) -> None:
     done = manager(environ, "version", "-o", "json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["version"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has something to lose here")
+def test_root_runs_nothing_that_others_put_into_a_home(environ: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / ".shiv").mkdir()
+    (tmp_path / "nodemanager.py").write_text("raise SystemExit('planted')")
+    done = manager({**environ, "PYTHONPATH": str(tmp_path)}, "version")
+    assert done.returncode == 0, done.stderr
+    assert list((tmp_path / ".shiv").iterdir()) == []
+
+
+def test_another_python_is_told_which_one_is_needed(environ: dict[str, str], tmp_path: Path) -> None:
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("sh", "id"):
+        found = shutil.which(name)
+        assert found is not None
+        (tools / name).symlink_to(found)
+    (tools / "python3").write_text("#!/bin/sh\nexit 1\n")
+    (tools / "python3").chmod(0o755)
+    done = manager({**environ, "PATH": str(tools)}, "version")
+    assert done.returncode == 1
+    assert "needs Python 3." in done.stderr
 
 
 def test_it_has_the_kinds_of_this_tree(environ: dict[str, str]) -> None:
