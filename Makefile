@@ -80,7 +80,7 @@ bench: $(VENV)/.dev $(VENV)/.bench ## Measure client, cache and memory side by s
 
 .PHONY: docs
 docs: $(VENV)/.dev $(VENV)/.docs ## Build the documentation into site/
-	$(BIN)/mkdocs build --strict --quiet --site-dir site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir site
 
 .PHONY: lock
 lock: ## Refresh the lock files (needs uv on PATH)
