@@ -19,7 +19,8 @@ from nodemanager.client.http import Client
 from nodemanager.client.patches import MergePatch
 from nodemanager.client.transport import HttpTransport
 from nodemanager.host import runner
-from nodemanager.runtime.lease import LeaderElector, Timings
+from nodemanager.runtime.election import LeaderElector
+from nodemanager.runtime.lease import LeaseLock, Timings
 from nodemanager.runtime.parts import LeadershipLost
 
 
@@ -40,20 +41,20 @@ def say(*words: object) -> None:
     sys.stdout.flush()
 
 
-async def write_tokens(client: Client, elector: LeaderElector) -> None:
+async def write_tokens(client: Client, lock: LeaseLock) -> None:
     """Write our token into the shared object, over and over, through the fence."""
-    fenced = client.guarded(elector.check)
-    say("leads", elector.token)
+    fenced = client.guarded(lock.check)
+    say("leads", lock.token)
     try:
         while True:
-            data = {"token": str(elector.token), "at": str(time.monotonic_ns())}
+            data = {"token": str(lock.token), "at": str(time.monotonic_ns())}
             try:
                 await fenced.patch(CONFIG_MAPS, *SHARED, MergePatch({"data": data}))
             except errors.KubeError as error:
                 say("failed", error)
             await asyncio.sleep(0.02)
     finally:
-        say("ends", elector.token)
+        say("ends", lock.token)
 
 
 async def main(path: str, name: str, seconds: int) -> None:
@@ -61,10 +62,11 @@ async def main(path: str, name: str, seconds: int) -> None:
     config = kubeconfig.load(path=path, environ=os.environ, run=runner.run)
     client = Client(HttpTransport(config))
     timings = Timings(seconds, seconds * 0.7, seconds * 0.15)
-    elector = LeaderElector(client, "failover", "default", name, timings=timings)
+    lock = LeaseLock(client, "failover", "default", name, timings=timings)
+    elector = LeaderElector(lock)
     while True:
         try:
-            await elector.run(lambda: write_tokens(client, elector))
+            await elector.run(lambda: write_tokens(client, lock))
         except LeadershipLost as error:
             say("lost", error)
 

@@ -26,7 +26,8 @@ from nodemanager.controllers.configsets import ConfigSetRollup
 from nodemanager.runtime import metrics, probes, process_metrics
 from nodemanager.runtime.cache import Cache
 from nodemanager.runtime.controller import Controller
-from nodemanager.runtime.lease import LeaderElector
+from nodemanager.runtime.election import LeaderElector
+from nodemanager.runtime.lease import LeaseLock
 from nodemanager.runtime.manager import Manager, StopTimedOut
 from nodemanager.runtime.queue import WorkQueue
 
@@ -103,10 +104,11 @@ def assemble(client: Client, namespace: str, options: Options, registry: metrics
     elector = None
     writer = client
     if options.leader_elect:
-        elector = LeaderElector(client, LEASE, namespace, f"{socket.gethostname()}_{uuid.uuid4()}")
-        writer = client.guarded(elector.check)
+        lock = LeaseLock(client, LEASE, namespace, f"{socket.gethostname()}_{uuid.uuid4()}")
+        elector = LeaderElector(lock)
+        writer = client.guarded(lock.check)
         status = registry.gauge("leader_election_master_status", "1 while this process leads.", ("name",))
-        status.labels(LEASE).set_function(lambda: float(elector.is_leader))
+        status.labels(LEASE).set_function(lambda: float(lock.held))
     manager = Manager(log=log, elector=elector)
     here = Selection(namespace)
     config_sets = Cache(client, CONFIG_SETS, here)

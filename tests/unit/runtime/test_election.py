@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 from nodemanager.client.http import Client
 from nodemanager.client.transport import Request
-from nodemanager.runtime.lease import Clocks, LeaderElector, Timings
+from nodemanager.runtime.election import LeaderElector
+from nodemanager.runtime.lease import Clocks, LeaseLock, Timings
 from nodemanager.runtime.parts import LeadershipLost
 from support import virtual_time
 from support.lease_api import LeaseApi, Link
@@ -43,10 +44,10 @@ class Candidate:
 
     def __post_init__(self) -> None:
         self.link = Link(self.api, self.delay)
-        self.elector = LeaderElector(
-            Client(self.link), "lease", "test", self.name, timings=TIMINGS,
-            clocks=Clocks(steady=self.now), on_overrun=self.overrun,
-        )  # fmt: skip
+        self.lock = LeaseLock(
+            Client(self.link), "lease", "test", self.name, timings=TIMINGS, clocks=Clocks(steady=self.now)
+        )
+        self.elector = LeaderElector(self.lock, on_overrun=self.overrun)
 
     def now(self) -> float:
         return asyncio.get_running_loop().time() * self.rate
@@ -58,7 +59,7 @@ class Candidate:
         loop = asyncio.get_running_loop()
         period = [loop.time(), float("inf")]
         self.periods.append(period)
-        self.tokens.append(self.elector.token)
+        self.tokens.append(self.lock.token)
         try:
             await asyncio.Event().wait()
         finally:
@@ -100,11 +101,11 @@ async def test_one_leads_and_the_other_waits() -> None:
             await asyncio.sleep(300)
             assert len(one.periods) == 1
             assert not two.periods
-            assert one.elector.is_leader
-            assert not two.elector.is_leader
+            assert one.lock.held
+            assert not two.lock.held
             with pytest.raises(LeadershipLost, match="two does not hold lease test/lease"):
-                two.elector.check()
-            one.elector.check()
+                two.lock.check()
+            one.lock.check()
 
 
 @virtual_time.test
@@ -147,12 +148,12 @@ async def test_a_leader_that_slept_finds_itself_deposed() -> None:
     one = Candidate(api, "one")
     async with standing(one):
         await virtual_time.settle()
-        assert one.elector.is_leader
+        assert one.lock.held
         loop = asyncio.get_running_loop()
         assert isinstance(loop, virtual_time.VirtualTimeLoop)
         loop.advance(3600)
         with pytest.raises(LeadershipLost):
-            one.elector.check()
+            one.lock.check()
 
 
 @virtual_time.test
@@ -272,7 +273,7 @@ async def test_an_impatient_second_cancellation_reaches_the_work_and_the_lease_i
     await asyncio.sleep(5)
     task.cancel()
     await asyncio.sleep(20)  # longer than a lease: it is renewed while the work takes its time
-    assert one.elector.is_leader
+    assert one.lock.held
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -293,7 +294,7 @@ async def test_work_that_fails_releases_the_lease_and_passes_the_error_on() -> N
         await one.elector.run(lead)
     assert api.lease is not None
     assert api.lease["spec"]["holderIdentity"] == ""
-    assert not one.elector.is_leader
+    assert not one.lock.held
 
 
 @pytest.mark.parametrize("timings", [(10, 10, 2), (15, 10, 10), (15, 10, 0), (5, 10, 2)])
@@ -347,7 +348,7 @@ def test_never_two_leaders_whatever_happens(
                 candidate.link.cut = False
                 candidate.link.delay = lambda: 0.0
             await asyncio.sleep(60)
-            assert any(c.elector.is_leader for c in candidates.values()), "nobody leads though all is well"
+            assert any(c.lock.held for c in candidates.values()), "nobody leads though all is well"
             for task in running.values():
                 task.cancel()
             await asyncio.wait(running.values())
