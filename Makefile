@@ -84,7 +84,7 @@ docs: $(VENV)/.dev $(VENV)/.docs ## Build the documentation into site/
 
 .PHONY: lock
 lock: ## Refresh the lock files (needs uv on PATH)
-	cd requirements && for lock in runtime dev docs bench; do \
+	cd requirements && for lock in runtime server dev docs bench; do \
 	  uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 	    --exclude-newer $(LOCK_DATE) --upgrade $$lock.in --output-file $$lock.txt; done
 

@@ -1,0 +1,80 @@
+"""The store that forgets everything when it is closed: for tests, and the twin of the durable one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from nodemanager.store import state as state_
+from nodemanager.store.base import Kind, Listing, Record, StoreClosed, Subscription
+from nodemanager.store.broadcast import BUFFER, Broadcast
+from nodemanager.store.state import Change, Retention, State
+
+
+class MemoryStore:
+    """A Store in memory."""
+
+    def __init__(
+        self,
+        *,
+        retention: Retention | None = None,
+        buffer: int = BUFFER,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._now = now
+        self._state = State(retention=retention)
+        self._broadcast = Broadcast(self._state.revision, buffer)
+
+    @property
+    def revision(self) -> int:
+        """The revision of the last change."""
+        return self._state.revision
+
+    @property
+    def compacted(self) -> int:
+        """The revision before which nothing is remembered."""
+        return self._state.compacted
+
+    def get(self, key: str) -> Record | None:
+        """Return the present state of a key."""
+        return self._state.get(key)
+
+    def list(self, prefix: str, *, revision: int = 0, after: str = "", limit: int = 0) -> Listing:
+        """Return keys under a prefix, now or at a revision; `after` and `limit` make pages."""
+        return self._state.page(prefix, revision, after, limit)
+
+    async def create(self, key: str, value: bytes) -> Record:
+        """Add a key."""
+        return self._change(Change(Kind.CREATED, key, value))
+
+    async def update(self, key: str, value: bytes, expected: int) -> Record:
+        """Replace a value whose revision is `expected`."""
+        return self._change(Change(Kind.UPDATED, key, value, expected))
+
+    async def delete(self, key: str, expected: int) -> Record:
+        """Remove a key whose revision is `expected`; return its last state with the deletion's revision."""
+        return self._change(Change(Kind.DELETED, key, expected=expected))
+
+    def watch(self, prefix: str, after: int) -> Subscription:
+        """Follow all changes under a prefix that came after a revision."""
+        return self._broadcast.subscribe(prefix, self._state.history(prefix, after))
+
+    async def compact(self, revision: int) -> None:
+        """Forget what is older than a revision."""
+        self._state.compact(revision)
+
+    async def close(self) -> None:
+        """End all watches and refuse all changes from now on."""
+        self._broadcast.close()
+
+    def _change(self, change: Change) -> Record:
+        state_.check_key(change.key)
+        state_.check_value(change.key, change.value)
+        if self._broadcast.closed:
+            raise StoreClosed(f"cannot change {change.key}: the store is closed")
+        event = state_.decide(change, self._state.get(change.key), self._state.revision + 1)
+        now = self._now()
+        self._state.apply(event, now)
+        self._state.trim(now)
+        self._broadcast.publish([event])
+        return event.record
