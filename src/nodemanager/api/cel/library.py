@@ -1,0 +1,43 @@
+"""All functions and names of types that an expression can use, in one table."""
+
+from __future__ import annotations
+
+from nodemanager.api.cel import (
+    conversions,
+    lib_format,
+    lib_kube_formats,
+    lib_lists,
+    lib_net,
+    lib_quantity,
+    lib_semver,
+    lib_strings,
+    lib_url,
+    standard,
+)  # fmt: skip
+from nodemanager.api.cel.ast import Ident, Node, Select
+from nodemanager.api.cel.registry import Library, Overload
+
+FUNCTIONS: dict[str, list[Overload]] = Library(
+    standard.LIBRARY, conversions.LIBRARY, lib_strings.LIBRARY, lib_format.LIBRARY, lib_lists.LIBRARY,
+    lib_url.LIBRARY, lib_net.LIBRARY, lib_quantity.LIBRARY, lib_semver.LIBRARY, lib_kube_formats.LIBRARY,
+).functions  # fmt: skip
+"""Every function by its name, those of a namespace with the namespace in front."""
+
+TYPE_NAMES = {
+    "bool": "bool", "int": "int", "uint": "uint", "double": "double", "string": "string", "bytes": "bytes",
+    "list": "list", "map": "map", "type": "type", "null_type": "null", "optional_type": "optional_type",
+    "google.protobuf.Timestamp": "timestamp", "google.protobuf.Duration": "duration",
+    "net.IP": "net.IP", "net.CIDR": "net.CIDR",
+    "kubernetes.Quantity": "kubernetes.Quantity", "kubernetes.URL": "kubernetes.URL",
+    "kubernetes.Semver": "kubernetes.Semver",
+}  # fmt: skip
+"""Names that stand for a type -> that type."""
+
+
+def qualified(node: Node) -> str:
+    """Return the dotted name that a chain of selections spells, or nothing."""
+    parts: list[str] = []
+    while isinstance(node, Select) and not node.test and not node.optional:
+        parts.append(node.field)
+        node = node.operand
+    return ".".join([node.name, *reversed(parts)]) if isinstance(node, Ident) else ""
