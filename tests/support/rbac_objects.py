@@ -1,0 +1,60 @@
+"""Small makers of RBAC objects and of an authoriser over them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nodemanager.api.rbac import GROUP
+from nodemanager.server.authz import Authorizer
+from support.rbac_world import Lister
+
+
+def rule(verbs: str, resources: str, groups: str = "", **more: list[str]) -> dict[str, Any]:
+    """Return a rule; lists are written with blanks between, and the core group as nothing."""
+    return {
+        "verbs": verbs.split(),
+        "resources": resources.split(),
+        "apiGroups": groups.split() or [""],
+        **more,
+    }
+
+
+def role(name: str, *rules: dict[str, Any], namespace: str = "", **more: Any) -> dict[str, Any]:
+    """Return a Role or, without namespace, a ClusterRole."""
+    metadata: dict[str, Any] = {"name": name, "labels": more.pop("labels", {})}
+    if namespace:
+        metadata["namespace"] = namespace
+    return {"metadata": metadata, "rules": list(rules), **more}
+
+
+def binding(name: str, ref: str, *subjects: str, namespace: str = "") -> dict[str, Any]:
+    """Return a binding; `ref` is Kind/name, a subject is Kind/name or Kind/namespace/name."""
+    kind, _, role_name = ref.partition("/")
+    metadata = {"name": name, "namespace": namespace} if namespace else {"name": name}
+    return {
+        "metadata": metadata,
+        "roleRef": {"apiGroup": GROUP, "kind": kind, "name": role_name},
+        "subjects": [_subject(one) for one in subjects],
+    }
+
+
+def _subject(text: str) -> dict[str, str]:
+    kind, *space, name = text.split("/")
+    subject = {"kind": kind, "name": name}
+    return subject | {"namespace": space[0]} if space else subject
+
+
+def authorizer(
+    cluster_roles: list[dict[str, Any]],
+    cluster_bindings: list[dict[str, Any]],
+    roles: list[dict[str, Any]] | None = None,
+    bindings: list[dict[str, Any]] | None = None,
+) -> Authorizer:
+    """Return an authoriser over these objects."""
+    objects = {
+        "clusterroles": cluster_roles,
+        "clusterrolebindings": cluster_bindings,
+        "roles": roles or [],
+        "rolebindings": bindings or [],
+    }
+    return Authorizer(Lister(objects=objects))
