@@ -18,8 +18,8 @@ help: ## Show this help
 	  /^[a-z0-9-]+:.*## / {printf "  \033[36m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: run
-run: $(VENV)/.dev ## Run the operator against the current kubeconfig context (ARGS="--help" shows its flags)
-	$(BIN)/nodemanager operator $(ARGS)
+run: $(VENV)/.dev ## Run the operator on the current kubeconfig's cluster, or on an embedded API where there is none
+	$(BIN)/nodemanager up $(ARGS)
 
 .PHONY: install
 install: $(VENV)/.dev ## Install the CRDs into the current kubeconfig's cluster

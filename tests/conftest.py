@@ -9,6 +9,7 @@ import pytest
 from support import apiserver
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep all tests that share the real API server in one worker process."""
     for item in items:

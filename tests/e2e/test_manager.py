@@ -70,6 +70,12 @@ def test_without_a_cluster_it_says_what_to_do(environ: dict[str, str]) -> None:
     assert done.stderr.count("\n") == 1
 
 
+def test_what_this_build_leaves_out_is_named(environ: dict[str, str]) -> None:
+    done = manager(environ, "server", "--help")
+    assert done.returncode == 1
+    assert "install nodemanager[server]" in done.stderr
+
+
 def test_completion_is_valid_bash(environ: dict[str, str]) -> None:
     script = manager(environ, "completion", "bash").stdout
     checked = subprocess.run(["bash", "-n"], input=script, text=True, timeout=10, check=False)

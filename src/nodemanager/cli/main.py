@@ -42,10 +42,16 @@ COMMANDS: Final = {
     "get": Entry("nodemanager.cli.cmd_get", "List hosts and ConfigSets, or watch them change."),
     "describe": Entry("nodemanager.cli.cmd_describe", "Tell all about one host or ConfigSet."),
     "operator": Entry("nodemanager.cli.cmd_operator", "Decide what concerns more than one host."),
+    "server": Entry("nodemanager.cli.cmd_server", "Serve a Kubernetes API without a cluster."),
+    "up": Entry("nodemanager.cli.cmd_up", "Run everything in one process, with a cluster or without."),
     "crds": Entry("nodemanager.cli.cmd_crds", "Print, install or uninstall our kinds."),
     "completion": Entry("nodemanager.cli.cmd_completion", "Print the completion script of a shell."),
     "version": Entry("nodemanager.cli.cmd_version", "Print the version."),
 }
+
+
+OPTIONAL: Final = ("aiohttp", "cryptography", "jwt")
+"""Packages that only the embedded API needs; a host does without them."""
 
 
 class State:
@@ -66,8 +72,7 @@ class LazyGroup(click.Group):
         """Import a command; a name that is none ends with the ones that look like it."""
         entry = COMMANDS.get(cmd_name)
         if entry is not None:
-            command: click.Command = importlib.import_module(entry.module).command
-            return command
+            return _load(cmd_name, entry)
         if not ctx.resilient_parsing and not cmd_name.startswith("-"):
             alike = difflib.get_close_matches(cmd_name, COMMANDS)
             hint = f" Did you mean {' or '.join(map(repr, alike))}?" if alike else ""
@@ -88,6 +93,18 @@ class LazyGroup(click.Group):
             if name.startswith(incomplete)
         ]
         return found + click.Command.shell_complete(self, ctx, incomplete)
+
+
+def _load(name: str, entry: Entry) -> click.Command:
+    try:
+        command: click.Command = importlib.import_module(entry.module).command
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in OPTIONAL:
+            raise
+        raise click.ClickException(
+            f"cannot run {name}: this installation is without {error.name}; install nodemanager[server]"
+        ) from error
+    return command
 
 
 def _show_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
@@ -193,6 +210,7 @@ def _expected() -> tuple[type[BaseException], ...]:
         ("nodemanager.api.errors", "KubeError"),
         ("nodemanager.api.manifests", "ManifestError"),
         ("nodemanager.runtime.manager", "ManagerError"),
+        ("nodemanager.store.base", "StoreError"),
     ):
         if module in sys.modules:
             kinds.append(getattr(sys.modules[module], name))

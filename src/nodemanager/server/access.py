@@ -1,0 +1,131 @@
+"""Identity and permission as the HTTP core needs them: the gate, the reviews, tokens, RBAC's own rules."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from aiohttp import web
+
+from nodemanager.server import access_reviews, bodies, role_writes, token_api, token_keys
+from nodemanager.server.gate import AccessGate
+from nodemanager.server.hub import Answer, Call, Change, Hub
+from nodemanager.server.resources import ServedKind
+from nodemanager.server.tokens import Tokens
+
+_AUTHENTICATION = "authentication.k8s.io"
+_AUTHORIZATION = "authorization.k8s.io"
+_CREATE = ("create",)
+
+REVIEWS: tuple[ServedKind, ...] = (
+    ServedKind(_AUTHENTICATION, "v1", "TokenReview", "tokenreviews", namespaced=False, verbs=_CREATE),
+    ServedKind(
+        _AUTHENTICATION, "v1", "SelfSubjectReview", "selfsubjectreviews", namespaced=False, verbs=_CREATE
+    ),
+    ServedKind(
+        _AUTHORIZATION, "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False, verbs=_CREATE
+    ),
+    ServedKind(
+        _AUTHORIZATION, "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False,
+        verbs=_CREATE,
+    ),
+    ServedKind(
+        _AUTHORIZATION, "v1", "SelfSubjectRulesReview", "selfsubjectrulesreviews", namespaced=False,
+        verbs=_CREATE,
+    ),
+    ServedKind(
+        _AUTHORIZATION, "v1", "LocalSubjectAccessReview", "localsubjectaccessreviews", verbs=_CREATE
+    ),
+)  # fmt: skip
+"""Kinds that are questions: created, answered, and never stored."""
+
+Handler = Callable[[Hub, Call], Awaitable[Answer]]
+
+
+def with_tokens(kinds: tuple[ServedKind, ...]) -> tuple[ServedKind, ...]:
+    """Return the built-in kinds with `serviceaccounts/token`, which this module answers."""
+    return tuple(
+        dataclasses.replace(kind, subresources={**kind.subresources, "token": _CREATE})
+        if (kind.group, kind.plural) == ("", "serviceaccounts")
+        else kind
+        for kind in kinds
+    )
+
+
+class RbacAdmission:
+    """Nobody may grant more than they have: the rules about writing roles and bindings."""
+
+    def __init__(self, gate: AccessGate) -> None:
+        self._authorizer = gate.authorizer
+
+    async def review(self, change: Change) -> None:
+        """Raise Forbidden for an escalation."""
+        if change.kind.group != "rbac.authorization.k8s.io" or change.new is None:
+            return
+        if change.kind.kind in ("Role", "ClusterRole"):
+            role_writes.check_role(
+                self._authorizer, change.user, change.new, namespace=change.namespace,
+                url_name="" if change.verb == "create" else change.name, old=change.old,
+            )  # fmt: skip
+        else:
+            role_writes.check_binding(self._authorizer, change.user, change.new, namespace=change.namespace)
+
+
+def handlers(gate: AccessGate, tokens: Tokens) -> Mapping[tuple[str, str], Handler]:
+    """Return who answers the questions, by resource and subresource."""
+    authorizer = gate.authorizer
+    return {
+        ("serviceaccounts", "token"): _token_request(tokens),
+        ("tokenreviews", ""): _answered(lambda _, body: token_api.token_review(tokens, body)),
+        ("selfsubjectreviews", ""): _self_review,
+        ("subjectaccessreviews", ""): _answered(
+            lambda _, body: access_reviews.subject_access_review(authorizer, body)
+        ),
+        ("selfsubjectaccessreviews", ""): _answered(
+            lambda call, body: access_reviews.self_subject_access_review(authorizer, call.user, body)
+        ),
+        ("selfsubjectrulesreviews", ""): _answered(
+            lambda call, body: access_reviews.self_subject_rules_review(authorizer, call.user, body)
+        ),
+        ("localsubjectaccessreviews", ""): _answered(
+            lambda call, body: access_reviews.local_subject_access_review(authorizer, call.namespace, body)
+        ),
+    }
+
+
+def key_pages(tokens: Tokens) -> Callable[[web.Request], web.Response | None]:
+    """Return a page with which others can verify our tokens: the OIDC discovery document and the keys."""
+
+    def page(request: web.Request) -> web.Response | None:
+        if request.path == "/openid/v1/jwks":
+            return web.json_response(tokens.key.jwks(), content_type="application/jwk-set+json")
+        if request.path == "/.well-known/openid-configuration":
+            uri = f"{request.scheme}://{request.host}/openid/v1/jwks"
+            return web.json_response(token_keys.discovery(tokens.issuer, uri))
+        return None
+
+    return page
+
+
+def _answered(answer: Callable[[Call, dict[str, Any]], dict[str, Any]]) -> Handler:
+    async def handle(_hub: Hub, call: Call) -> Answer:
+        return Answer(answer(call, bodies.read_object(call.body, call.content_type, call.kind)), 201)
+
+    return handle
+
+
+async def _self_review(hub: Hub, call: Call) -> Answer:
+    bodies.read_object(call.body, call.content_type, call.kind)
+    return Answer(access_reviews.self_subject_review(call.user, hub.now()), 201)
+
+
+def _token_request(tokens: Tokens) -> Handler:
+    kind = ServedKind(_AUTHENTICATION, "v1", "TokenRequest", "tokenrequests", verbs=_CREATE)
+
+    async def handle(_hub: Hub, call: Call) -> Answer:
+        body = bodies.read_object(call.body, call.content_type, kind)
+        requested = token_api.token_request(tokens, call.namespace, call.info.name, body)
+        return Answer(requested.answer, 201, tuple(requested.warnings))
+
+    return handle

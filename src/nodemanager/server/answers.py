@@ -1,0 +1,111 @@
+"""From what a handler returns to bytes: objects, lists, Tables, metadata, and Status for refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from nodemanager.api import errors
+from nodemanager.api.objects import Untyped
+from nodemanager.server import stored, tables
+from nodemanager.server.hub import Answer, Call
+from nodemanager.server.negotiation import Form, Shape
+
+MAX_WARNINGS = 20
+MAX_WARNING = 512
+
+
+def respond(answer: Answer, call: Call, now: datetime) -> web.Response:
+    """Return the HTTP response of an answer in the form the client asked for."""
+    body = shape(answer.body, call, now)
+    return encoded(body, call.form, answer.status, answer.warnings)
+
+
+def encoded(body: Any, form: Form, status: int = 200, warnings: tuple[str, ...] = ()) -> web.Response:
+    """Return a response with that body."""
+    response = web.Response(
+        body=form.encode(body), status=status, headers={"Content-Type": form.content_type}
+    )
+    for warning in warnings[:MAX_WARNINGS]:
+        response.headers.add("Warning", f'299 - "{_quoted(warning[:MAX_WARNING])}"')
+    response.headers["Cache-Control"] = "no-cache, private"
+    return response
+
+
+def refusal(error: errors.StatusError) -> web.Response:
+    """Return the HTTP response of a refusal."""
+    response = web.json_response(body=msgspec.json.encode(status_body(error)), status=error.status.code)
+    if error.details.retry_after_seconds:
+        response.headers["Retry-After"] = str(error.details.retry_after_seconds)
+    response.headers["Cache-Control"] = "no-cache, private"
+    return response
+
+
+def status_body(error: errors.StatusError) -> Untyped:
+    """Return the `Status` of a refusal."""
+    body: Untyped = msgspec.to_builtins(error.status)
+    body.setdefault("status", "Failure")
+    if error.status.details is not None:
+        body["details"] = msgspec.to_builtins(error.status.details)
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, **body}
+
+
+def shape(body: Any, call: Call, now: datetime) -> Any:
+    """Return an object or a list as whole, metadata only, or Table."""
+    form = call.form
+    if form.shape is Shape.WHOLE or not isinstance(body, dict) or body.get("kind") == "Status":
+        return body
+    is_list = "items" in body and body.get("kind") != call.kind.kind
+    if form.shape is Shape.TABLE:
+        return tables.table(call.kind, body, call.query.get("includeObject", ""), now)
+    if is_list is not (form.shape is Shape.METADATA_LIST):
+        wanted, found = form.shape.value, "is a list" if is_list else "is not a list"
+        raise errors.NotAcceptable(f"you requested {wanted}, but the requested object {found}")
+    if not is_list:
+        return stored.metadata_of(body)
+    return {
+        "kind": "PartialObjectMetadataList",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": body["metadata"],
+        "items": [stored.metadata_of(item) for item in body["items"]],
+    }
+
+
+class EventShaper:
+    """Writes the events of one watch; only the first Table repeats the columns."""
+
+    def __init__(self, call: Call, now: Callable[[], datetime]) -> None:
+        self._call = call
+        self._now = now
+        self._columns_sent = False
+
+    def encode(self, kind: str, obj: Untyped) -> bytes:
+        """Return one line of the stream."""
+        shaped: Any = obj
+        form = self._call.form
+        if form.shape is Shape.TABLE:
+            shaped = tables.table(
+                self._call.kind, obj, self._call.query.get("includeObject", ""), self._now()
+            )
+            if kind == "BOOKMARK":
+                shaped["rows"] = []
+            if self._columns_sent:
+                shaped["columnDefinitions"] = None
+            self._columns_sent = True
+        elif form.shape in (Shape.METADATA, Shape.METADATA_LIST):
+            shaped = stored.metadata_of(obj)
+        return msgspec.json.encode({"type": kind, "object": shaped}) + b"\n"
+
+
+def plain_text(text: str, status: int = 200) -> web.Response:
+    """Return a response that is no JSON."""
+    return web.Response(text=text, status=status, content_type="text/plain")
+
+
+def _quoted(text: str) -> str:
+    flat = "".join(char if char.isprintable() else " " for char in text)
+    return flat.replace("\\", "\\\\").replace('"', '\\"')

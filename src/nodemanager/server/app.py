@@ -1,0 +1,262 @@
+"""The application: every request comes through here, is bounded, admitted, routed and answered."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from aiohttp import web
+
+from nodemanager.api import errors
+from nodemanager.api.identity import Attributes
+from nodemanager.server import (
+    answers,
+    crds,
+    deletion,
+    discovery,
+    namespaces,
+    negotiation,
+    patching,
+    read,
+    routing,
+    selection,
+    stored,
+    sweeping,
+    watch,
+    write,
+)  # fmt: skip
+from nodemanager.server.builtin_kinds import CRDS
+from nodemanager.server.hub import Answer, Call, Hub
+from nodemanager.server.negotiation import Shape
+from nodemanager.server.security import Gate
+from nodemanager.store.base import StoreClosed, StoreError
+
+LOG = logging.getLogger(__name__)
+MAX_BODY = 3 * 2**20
+MAX_QUERY = 64 * 1024
+BODY_TIMEOUT = 30.0
+REQUEST_TIMEOUT = 60.0
+
+Handler = Callable[[Hub, Call], Awaitable[Answer]]
+Page = Callable[[web.Request], web.Response | None]
+"""Answers a request for one of its own paths, and returns None for all others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the server is given at its start."""
+
+    max_in_flight: int = 400
+    """How many requests, watches aside, are worked on at a time; more are told to come back."""
+    max_watches: int = 5000
+    namespaces: tuple[str, ...] = ()
+    """Namespaces that are there from the start, besides Kubernetes' own."""
+    handlers: Mapping[tuple[str, str], Handler] = field(default_factory=dict)
+    """Who answers in place of us, by resource and subresource: pods and eviction, or a review and none."""
+    pages: Sequence[Page] = ()
+    """Who is asked about paths that are no resource and no discovery, one after the other."""
+
+
+async def _get(hub: Hub, call: Call) -> Answer:
+    return read.get(hub, call)
+
+
+async def _list(hub: Hub, call: Call) -> Answer:
+    return read.list_objects(hub, call)
+
+
+_HANDLERS: dict[str, Handler] = {
+    "get": _get,
+    "list": _list,
+    "create": write.create,
+    "update": write.update,
+    "patch": patching.patch,
+    "delete": deletion.delete,
+    "deletecollection": deletion.delete_collection,
+}
+
+
+class Api:
+    """The Kubernetes API over one hub."""
+
+    def __init__(self, hub: Hub, gate: Gate, settings: Settings | None = None) -> None:
+        self.hub = hub
+        self._gate = gate
+        self._settings = settings or Settings()
+        self._working = self._watching = 0
+        self._ready = False
+
+    @property
+    def watching(self) -> int:
+        """How many watches are open."""
+        return self._watching
+
+    def application(self) -> web.Application:
+        """Return the aiohttp application; it owns the background work, not the store."""
+        app = web.Application(client_max_size=MAX_BODY)
+        app.router.add_route("*", "/{path:.*}", self._handle)
+        app.cleanup_ctx.append(self._background)
+        app.on_shutdown.append(self._shut_down)
+        return app
+
+    async def _background(self, _app: web.Application) -> AsyncIterator[None]:
+        await namespaces.ensure(self.hub, *namespaces.DEFAULT, *self._settings.namespaces)
+        for record in self.hub.store.list(CRDS.prefix()).records:
+            crds.serve(self.hub.catalogue, stored.load(CRDS, record))
+        sweeper = asyncio.create_task(sweeping.sweep_forever(self.hub), name="sweeper")
+        self._ready = True
+        yield
+        self._ready = False
+        sweeper.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await sweeper
+
+    async def _shut_down(self, _app: web.Application) -> None:
+        self.hub.closing.set()
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        """Answer one request; whatever goes wrong becomes a Status."""
+        started = asyncio.get_running_loop().time()
+        status = 500
+        try:
+            response = await self._answer(request)
+            status = response.status
+        except errors.StatusError as error:
+            status = error.status.code
+            response = _refused(error)
+        except StoreClosed as error:
+            status = 503
+            response = answers.refusal(errors.ServiceUnavailable(f"cannot store: {error}"))
+        except (StoreError, AssertionError, LookupError, TypeError, ValueError, RecursionError) as error:
+            LOG.exception("cannot answer %s %s", request.method, request.path)
+            response = answers.refusal(
+                errors.InternalError(f"Internal error occurred: {type(error).__name__}")
+            )
+        finally:
+            seconds = asyncio.get_running_loop().time() - started
+            # The query is left out: it may hold what a client should not have put there.
+            LOG.debug("%s %s %s %.3fs", request.method, request.path, status, seconds)
+        return response
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        if len(request.query_string) > MAX_QUERY:
+            raise errors.BadRequest(f"cannot read the query: longer than {MAX_QUERY} characters")
+        query = dict(request.query)
+        info = routing.parse(request.method, request.rel_url.raw_path, query)
+        if not info.is_resource and info.path.strip("/").split("/")[0] in discovery.HEALTH:
+            return self._health(info.path)
+        asked = _attributes(info, query)
+        user = await self._gate.admit(request, asked)
+        await self._gate.authorize(user, asked)
+        if not info.is_resource:
+            return self._document(request, info)
+        kind = routing.resolve(info, self.hub.catalogue)
+        call = Call(
+            info, kind, query, user, negotiation.choose(request.headers.get("Accept", "")),
+            user_agent=request.headers.get("User-Agent", ""),
+        )  # fmt: skip
+        if info.verb == "watch":
+            return await self._watch(call, request)
+        return await self._work(call, request)
+
+    async def _work(self, call: Call, request: web.Request) -> web.StreamResponse:
+        if self._working >= self._settings.max_in_flight:
+            raise _too_many()
+        self._working += 1
+        try:
+            async with asyncio.timeout(REQUEST_TIMEOUT):
+                body = await _body(request)
+                call = Call(
+                    call.info, call.kind, call.query, call.user, call.form, body,
+                    request.headers.get("Content-Type", ""), call.user_agent,
+                )  # fmt: skip
+                answer = await self._handler(call)(self.hub, call)
+        except TimeoutError as error:
+            text = f"Timeout: request did not complete within {REQUEST_TIMEOUT:g}s"
+            raise errors.ServerTimeout(text) from error
+        finally:
+            self._working -= 1
+        return answers.respond(answer, call, self.hub.now())
+
+    def _handler(self, call: Call) -> Handler:
+        special = self._settings.handlers.get((call.kind.plural, call.info.subresource))
+        return special or _HANDLERS[call.info.verb]
+
+    async def _watch(self, call: Call, request: web.Request) -> web.StreamResponse:
+        if self._watching >= self._settings.max_watches:
+            raise _too_many()
+        self._watching += 1
+        try:
+            return await watch.serve(self.hub, call, request)
+        finally:
+            self._watching -= 1
+
+    def _document(self, request: web.Request, info: routing.RequestInfo) -> web.Response:
+        aggregated = discovery.aggregated(info.path, self.hub.catalogue)
+        if aggregated is not None and "as=APIGroupDiscoveryList" in request.headers.get("Accept", ""):
+            form = negotiation.choose(request.headers["Accept"], discovery=True)
+            if form.shape is Shape.DISCOVERY:
+                return answers.encoded(aggregated, form)
+        body = discovery.document(info.path, self.hub.catalogue, request.host)
+        if body is None:
+            found = (page(request) for page in self._settings.pages)
+            answer = next((response for response in found if response is not None), None)
+            if answer is None:
+                raise routing.PageNotFound("404 page not found")
+            return answer
+        if request.method not in ("GET", "HEAD"):
+            raise errors.NotAllowed(
+                "the server does not allow this method on the requested resource",
+                details=errors.StatusDetails(),
+            )
+        return answers.encoded(body, negotiation.choose(request.headers.get("Accept", ""), discovery=True))
+
+    def _health(self, path: str) -> web.Response:
+        if path.startswith("/readyz") and not self._ready:
+            return answers.plain_text("starting", 503)
+        return answers.plain_text("ok")
+
+
+async def _body(request: web.Request) -> bytes:
+    """Return the body, within its bounds of size and time."""
+    if not request.can_read_body:
+        return b""
+    try:
+        async with asyncio.timeout(BODY_TIMEOUT):
+            return await request.read()
+    except web.HTTPRequestEntityTooLarge as error:
+        text = f"Request entity too large: limit is {MAX_BODY}"
+        raise errors.TooLarge(text) from error
+    except TimeoutError as error:
+        raise errors.BadRequest(
+            f"cannot read the body: it did not arrive within {BODY_TIMEOUT:g} s"
+        ) from error
+
+
+def _attributes(info: routing.RequestInfo, query: Mapping[str, str]) -> Attributes:
+    if not info.is_resource:
+        return Attributes(info.verb, path=info.path)
+    name = info.name
+    if not name and info.verb in ("list", "watch", "deletecollection") and query.get("fieldSelector"):
+        with contextlib.suppress(errors.BadRequest):  # refused later, where the kind is known
+            tests = selection.parse_fields(query["fieldSelector"])
+            name = selection.Selection(fields=tests).name
+    return Attributes(
+        info.verb, info.group, info.version, info.resource, info.subresource, info.namespace, name
+    )
+
+
+def _refused(error: errors.StatusError) -> web.Response:
+    if isinstance(error, routing.PageNotFound):
+        return answers.plain_text("404 page not found\n", 404)
+    if isinstance(error, watch.Expired):
+        return web.Response(body=watch.error_line(error), content_type="application/json")
+    return answers.refusal(error)
+
+
+def _too_many() -> errors.TooManyRequests:
+    details = errors.StatusDetails(retry_after_seconds=1)
+    return errors.TooManyRequests("too many requests, please try again later", details=details)

@@ -1,0 +1,136 @@
+"""Reading what clients send: JSON or YAML, bounded, with Kubernetes' complaints."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+from nodemanager.api import errors, manifests
+from nodemanager.api.objects import Untyped
+from nodemanager.server import protobuf
+from nodemanager.server.resources import ServedKind
+
+MAX_SHOWN = 256
+MAX_DUPLICATES = 100
+_FORMATS = f"application/json, application/yaml, {protobuf.MEDIA_TYPE}"
+
+
+def media_type(content_type: str) -> str:
+    """Return a Content-Type without its parameters."""
+    return content_type.partition(";")[0].strip().lower()
+
+
+def decode(body: bytes, content_type: str) -> Any:
+    """Return the value in a body; raise ValueError with the reason when there is none."""
+    media = media_type(content_type) or "application/json"
+    if media == "application/json":
+        return decode_json(body)
+    if media in ("application/yaml", "application/apply-patch+yaml"):
+        return decode_yaml(body)
+    if media == protobuf.MEDIA_TYPE:
+        try:
+            return protobuf.decode(body)
+        except errors.UNREADABLE as error:
+            raise ValueError(str(error)) from error
+    raise errors.UnsupportedType(
+        f"the body of the request was in an unknown format - accepted media types include: {_FORMATS}"
+    )
+
+
+def decode_json(body: bytes) -> Any:
+    """Return the value of a JSON text, or raise ValueError."""
+    if not body.strip():
+        raise ValueError("unexpected end of JSON input")
+    try:
+        return msgspec.json.decode(body)
+    except errors.UNREADABLE as error:
+        raise ValueError(str(error)) from error
+
+
+def decode_yaml(body: bytes) -> Any:
+    """Return the value of a text of one YAML document, or raise ValueError."""
+    if body.lstrip()[:1] == b"{":
+        try:
+            return decode_json(body)
+        except ValueError:
+            pass  # flow style YAML looks the same at first
+    try:
+        found = list(manifests.documents(body.decode(), "the body"))
+    except (manifests.ManifestError, UnicodeDecodeError) as error:
+        raise ValueError(str(error)) from error
+    if len(found) != 1:
+        raise ValueError(f"expected one YAML document, found {len(found)}")
+    return found[0][1]
+
+
+def read_object(body: bytes, content_type: str, kind: ServedKind) -> Untyped:
+    """Return the object in a body, of exactly that kind and version."""
+    try:
+        value = decode(body, content_type)
+    except ValueError as error:
+        why = f"couldn't get version/kind; json parse error: {error}"
+        raise _unrecognized(kind, why, body) from error
+    if not isinstance(value, dict):
+        why = "couldn't get version/kind; json parse error: the body is not an object"
+        raise _unrecognized(kind, why, body)
+    check_kind(value, kind, body)
+    return value
+
+
+def check_kind(obj: Untyped, kind: ServedKind, body: bytes = b"") -> None:
+    """Refuse an object of another kind or version; built-in kinds may leave both out."""
+    version, name = obj.get("apiVersion", ""), obj.get("kind", "")
+    if kind.custom and not name:
+        shown = body[:MAX_SHOWN].decode(errors="replace")
+        raise _unrecognized(kind, f"Object 'Kind' is missing in '{shown}'", body)
+    if name not in ("", kind.kind) and not kind.custom:
+        raise errors.BadRequest(
+            f'{name} in version "{version or kind.version}" cannot be handled as a {kind.kind}: '
+            f"it is of another kind"
+        )
+    if version not in ("", kind.api_version) or (kind.custom and not version):
+        raise errors.BadRequest(
+            f"the API version in the data ({version}) does not match the expected API version "
+            f"({kind.api_version})"
+        )
+
+
+def duplicates(body: bytes) -> list[str]:
+    """Return the paths of keys that are given twice in a JSON text."""
+    found = False
+
+    def collect(pairs: list[tuple[str, Any]]) -> None:
+        nonlocal found
+        found = found or len({key for key, _ in pairs}) < len(pairs)
+
+    try:
+        json.loads(body, object_pairs_hook=collect)
+        # Only a body that repeats a key is worth the walk that finds out where.
+        return _paths(json.loads(body, object_pairs_hook=_Pairs), "")[:MAX_DUPLICATES] if found else []
+    except (ValueError, RecursionError):
+        return []
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """An object with its keys as they were written."""
+
+
+def _paths(value: Any, path: str) -> list[str]:
+    if isinstance(value, _Pairs):
+        keys = [key for key, _ in value]
+        twice = [key for index, key in enumerate(keys) if key in keys[:index]]
+        inner = [where for key, item in value for where in _paths(item, f"{path}{key}.")]
+        return [f"{path}{key}" for key in dict.fromkeys(twice)] + inner
+    if isinstance(value, list):
+        stem = path.removesuffix(".")
+        return [where for index, item in enumerate(value) for where in _paths(item, f"{stem}[{index}].")]
+    return []
+
+
+def _unrecognized(kind: ServedKind, why: str, body: bytes) -> errors.BadRequest:
+    shown = body[:MAX_SHOWN].decode(errors="replace") or "<empty>"
+    return errors.BadRequest(
+        f"the object provided is unrecognized (must be of type {kind.kind}): {why} ({shown})"
+    )

@@ -1,0 +1,53 @@
+"""What an embedded API has from its first second: default roles, our kinds, our namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from nodemanager.api import crds as our_crds
+from nodemanager.api import rbac_defaults
+from nodemanager.api.identity import MASTERS, User
+from nodemanager.api.objects import Untyped
+from nodemanager.server import negotiation, stored, write
+from nodemanager.server.builtin_kinds import CRDS
+from nodemanager.server.hub import Call, Hub
+from nodemanager.server.resources import ServedKind
+from nodemanager.server.routing import RequestInfo
+
+OURSELVES = User("system:apiserver", (MASTERS,))
+_RBAC = ("rbac.authorization.k8s.io", "v1")
+
+
+async def ensure_defaults(hub: Hub) -> None:
+    """Create what is missing; what people changed of the default roles stays as it is."""
+    for plural, objects in (
+        ("clusterroles", rbac_defaults.cluster_roles()),
+        ("clusterrolebindings", rbac_defaults.cluster_role_bindings()),
+    ):
+        kind = hub.catalogue.find(*_RBAC, plural)
+        if kind is None:
+            raise LookupError(f"cannot serve: the kind {plural} is missing from the table of kinds")
+        await _ensure(hub, kind, objects, upgrade=False)
+    await _ensure(hub, CRDS, our_crds.all_crds(), upgrade=True)
+
+
+async def _ensure(hub: Hub, kind: ServedKind, objects: Iterable[dict[str, Any]], *, upgrade: bool) -> None:
+    for given in objects:
+        obj = {name: value for name, value in given.items() if value is not None}
+        record = hub.store.get(kind.key("", obj["metadata"]["name"]))
+        if record is None:
+            await write.create(hub, _call(kind, "create", "", obj))
+        elif upgrade:
+            present = stored.load(kind, record)
+            newer = {**present, "spec": {**present["spec"], **obj["spec"]}}
+            if newer != present:
+                await write.update(hub, _call(kind, "update", obj["metadata"]["name"], newer))
+
+
+def _call(kind: ServedKind, verb: str, name: str, obj: Untyped) -> Call:
+    info = RequestInfo(verb, "", kind.group, kind.version, "", kind.plural, name)
+    form = negotiation.choose("application/json")
+    return Call(info, kind, {}, OURSELVES, form, msgspec.json.encode(obj), "application/json", "nodemanager")

@@ -1,0 +1,139 @@
+"""The embedded API as one part of a process: files, identity, store and HTTP, in the right order.
+
+data folder -> CA, token key -> store -> default objects -> admin.kubeconfig -> listening
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from asyncio import sslproto
+from dataclasses import dataclass
+from pathlib import Path
+
+from aiohttp import web
+
+from nodemanager.server import (
+    access,
+    admin_config,
+    bootstrap,
+    certs,
+    private_files,
+    token_keys,
+)  # fmt: skip
+from nodemanager.server.app import Api, Settings
+from nodemanager.server.authn import Authenticator
+from nodemanager.server.authz import Authorizer
+from nodemanager.server.builtin_kinds import BUILTIN
+from nodemanager.server.gate import AccessGate
+from nodemanager.server.hub import Hub, utc_now
+from nodemanager.server.listers import StoredObjects, StoredRoles
+from nodemanager.server.openapi_feed import Feed
+from nodemanager.server.resources import Catalogue
+from nodemanager.server.security import HttpGate
+from nodemanager.server.serving import Serving
+from nodemanager.server.tokens import Tokens
+from nodemanager.store.base import Store
+from nodemanager.store.sqlite import SqliteStore
+
+log = logging.getLogger(__name__)
+DATABASE = "state.db"
+KUBECONFIG = "admin.kubeconfig"
+TLS_BUFFER = 16 * 1024
+"""What one connection costs; asyncio's own 256 KiB would make five hundred watches expensive."""
+STOP_SECONDS = 5.0
+NOT_ENFORCED = ("admissionregistration.k8s.io",)
+"""A policy that is stored and then not enforced would be a lie, so these kinds are refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Where the server keeps its data and where it listens."""
+
+    data_dir: Path
+    host: str = "127.0.0.1"
+    port: int = 6443
+    namespace: str = "nodemanager"
+
+
+class EmbeddedServer:
+    """Serves until cancelled; `kubeconfig` is there, and everything in place, before it listens."""
+
+    name = "embedded API"
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._listening = asyncio.Event()
+        self.url = ""
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig."""
+        return self._options.data_dir / KUBECONFIG
+
+    async def ready(self) -> None:
+        """Wait until it serves."""
+        await self._listening.wait()
+
+    async def run(self) -> None:
+        """Serve until cancelled, then end open requests and close the store."""
+        private_files.prepare_folder(self._options.data_dir)
+        store = await SqliteStore.open(self._options.data_dir / DATABASE)
+        try:
+            await self._serve(store)
+        finally:
+            await store.close()
+
+    async def _serve(self, store: Store) -> None:
+        folder, options = self._options.data_dir, self._options
+        authority = certs.load_or_create(folder / "ca.pem", utc_now())
+        api = self._api(store)
+        sslproto.SSLProtocol.max_size = TLS_BUFFER
+        with _listen(options.host, options.port) as sock:
+            address = sock.getsockname()
+            host = f"[{address[0]}]" if ":" in address[0] else address[0]
+            self.url = f"https://{host}:{address[1]}"
+            names = [*dict.fromkeys([address[0], options.host, "127.0.0.1", "::1", "localhost"])]
+            serving = Serving(authority, folder / "serving.pem", names, utc_now)
+            runner = web.AppRunner(api.application(), access_log=None, shutdown_timeout=STOP_SECONDS)
+            await runner.setup()
+            renewing = asyncio.create_task(serving.keep_fresh(), name="serving certificate")
+            try:
+                await bootstrap.ensure_defaults(api.hub)
+                admin_config.write(self.kubeconfig, self.url, authority, utc_now())
+                await web.SockSite(runner, sock, ssl_context=serving.context).start()
+                log.info("serving on %s, kubeconfig %s", self.url, self.kubeconfig)
+                self._listening.set()
+                await asyncio.get_running_loop().create_future()
+            finally:
+                renewing.cancel()
+                await runner.cleanup()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await renewing
+
+    def _api(self, store: Store) -> Api:
+        served = tuple(kind for kind in BUILTIN if kind.group not in NOT_ENFORCED)
+        catalogue = Catalogue((*access.with_tokens(served), *access.REVIEWS))
+        hub = Hub(store, catalogue)
+        key = token_keys.load_or_create(self._options.data_dir / "service-account-key.pem")
+        tokens = Tokens(key, StoredObjects(hub), utc_now)
+        gate = AccessGate(Authenticator(tokens), Authorizer(StoredRoles(hub)))
+        hub.admission = (access.RbacAdmission(gate),)
+        settings = Settings(
+            namespaces=(self._options.namespace,),
+            handlers=access.handlers(gate, tokens),
+            pages=(Feed(hub).page, access.key_pages(tokens)),
+        )
+        return Api(hub, HttpGate(gate), settings)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=128)
+    except OSError as error:
+        raise OSError(
+            error.errno, f"cannot listen on {host}:{port}: {error.strerror}; choose another --bind-address"
+        ) from error

@@ -1,0 +1,97 @@
+"""What every handler needs: the store, the kinds, the clock; and one request, read once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from nodemanager.api.identity import User
+from nodemanager.api.objects import Untyped
+from nodemanager.server.negotiation import Form
+from nodemanager.server.resources import Catalogue, ServedKind
+from nodemanager.server.routing import RequestInfo
+from nodemanager.store.base import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A write that admission may refuse: the object before and after, None where there is none."""
+
+    verb: str
+    kind: ServedKind
+    namespace: str
+    name: str
+    subresource: str
+    new: Untyped | None
+    old: Untyped | None
+    user: User
+    dry_run: bool = False
+
+
+class Admission(Protocol):
+    """Something that may refuse a write by raising a StatusError."""
+
+    async def review(self, change: Change) -> None:
+        """Return if the change may happen."""
+        ...
+
+
+def utc_now() -> datetime:
+    """Return the present time."""
+    return datetime.now(UTC)
+
+
+@dataclass(slots=True)
+class Hub:
+    """The server's state, shared by all requests of one event loop."""
+
+    store: Store
+    catalogue: Catalogue
+    admission: Sequence[Admission] = ()
+    now: Callable[[], datetime] = utc_now
+    closing: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the server stops: watches end."""
+    ending: set[str] = field(default_factory=set)
+    """The store's keys of namespaces and definitions that wait for their objects to go."""
+    swept: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when one of those may have got further."""
+
+    def timestamp(self) -> str:
+        """Return the present time as metadata writes it."""
+        return self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request about objects of a kind."""
+
+    info: RequestInfo
+    kind: ServedKind
+    query: Mapping[str, str]
+    user: User
+    form: Form
+    body: bytes = b""
+    content_type: str = ""
+    user_agent: str = ""
+
+    @property
+    def namespace(self) -> str:
+        """The namespace that matters: none for kinds outside of namespaces."""
+        return self.info.namespace if self.kind.namespaced else ""
+
+    @property
+    def key(self) -> str:
+        """The store's key of the object the request names."""
+        return self.kind.key(self.namespace, self.info.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a handler returns: a body still to be shaped and encoded."""
+
+    body: Any
+    status: int = 200
+    warnings: tuple[str, ...] = ()

@@ -1,0 +1,105 @@
+"""What a kind's schema does to its objects: pruning, defaults, validation, owners, compiled once."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from nodemanager.api import defaulting, field_sets, merge_types, pruning, schema_validation, structural
+from nodemanager.api import server_side_apply as ssa
+from nodemanager.api.cel.rules import RuleSet
+from nodemanager.api.errors import Cause
+from nodemanager.api.field_sets import FieldSet
+from nodemanager.api.merge_types import MergeType
+from nodemanager.api.objects import Untyped
+from nodemanager.server import builtin_schemas
+from nodemanager.server.resources import ServedKind
+
+_OPEN: dict[str, Any] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+_STATUS = FieldSet.of((field_sets.field("status"),))
+_NOT_STATUS = FieldSet.of((field_sets.field("spec"),))
+
+_BLOCKING = frozenset(
+    (
+        "FieldValueNotSupported",
+        "FieldValueRequired",
+        "FieldValueTooLong",
+        "FieldValueTooMany",
+        "FieldValueTypeInvalid",
+    )
+)
+"""Faults after which the rules could not be trusted: they are written for objects that fit the schema."""
+_UNCHECKED = Cause(
+    field="<nil>",
+    reason="FieldValueInvalid",
+    message="Invalid value: null: some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation",
+)
+
+
+class Machinery:
+    """The compiled schema of one kind."""
+
+    def __init__(self, kind: ServedKind) -> None:
+        schema = kind.schema
+        if schema is None and not kind.custom:
+            schema = builtin_schemas.structural(kind.group, kind.version, kind.kind)
+        self._node = structural.compile_schema(schema or _OPEN)
+        self._custom = kind.custom
+        self._rules = RuleSet(dict(schema)) if kind.custom and schema else None
+        self._has_rules = any(node.rules for node in structural.walk(self._node))
+        self._has_status = kind.has_status
+        self.merge_type: MergeType = merge_types.object_type(dict(schema) if schema else None)
+
+    def prune(self, obj: Untyped) -> list[str]:
+        """Remove unknown fields, and return their paths."""
+        return pruning.prune(obj, self._node)
+
+    def fill_in(self, obj: Untyped) -> None:
+        """Fill in the defaults of a custom kind; the built-in kinds have theirs in `strategies`."""
+        if self._custom:
+            defaulting.apply_defaults(obj, self._node)
+
+    def validate(self, obj: Untyped, old: Untyped | None) -> list[Cause]:
+        """Return what is wrong with an object, or with a change to it: first the schema, then its rules."""
+        faults = schema_validation.validate(obj, self._node, old=old)
+        if self._rules is None or not self._has_rules:
+            return faults
+        if any(fault.reason in _BLOCKING for fault in faults):
+            return [*faults, _UNCHECKED]
+        return faults + self._rules.evaluate(obj, old=old)
+
+    def writer(self, manager: str, kind: ServedKind, now: str, subresource: str) -> ssa.Writer:
+        """Return who writes, and which fields that door lets through."""
+        reset = FieldSet()
+        if self._has_status:
+            reset = _NOT_STATUS if subresource == "status" else _STATUS
+        return ssa.Writer(
+            manager=manager[:128], api_version=kind.api_version, kind=kind.kind, now=now,
+            subresource=subresource, reset_fields=reset,
+        )  # fmt: skip
+
+
+class _ById:
+    """A kind as a cache key: kinds hold dicts and are replaced, never changed."""
+
+    __slots__ = ("kind",)
+
+    def __init__(self, kind: ServedKind) -> None:
+        self.kind = kind
+
+    def __hash__(self) -> int:
+        return id(self.kind)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ById) and other.kind is self.kind
+
+
+@lru_cache(maxsize=512)
+def _of(key: _ById) -> Machinery:
+    return Machinery(key.kind)
+
+
+def of(kind: ServedKind) -> Machinery:
+    """Return the compiled schema of a kind."""
+    return _of(_ById(kind))

@@ -1,0 +1,250 @@
+"""The rules of `metadata`: what the server sets, what clients may change, and names that hold."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import uuid
+from typing import Any
+
+from nodemanager.api import errors, json_values
+from nodemanager.api.errors import Cause
+from nodemanager.api.objects import Untyped
+from nodemanager.server.refusals import value_forbidden, value_invalid, value_required
+from nodemanager.server.resources import ServedKind
+
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_SUFFIX, _BASE_MAX = 5, 58
+_LABEL_FORM = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN_FORM = rf"{_LABEL_FORM}(\.{_LABEL_FORM})*"
+_QUALIFIED_FORM = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_VALUE_FORM = f"({_QUALIFIED_FORM})?"
+_MAX_ANNOTATIONS = 256 * 1024
+_STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
+_IMMUTABLE = (
+    "name",
+    "namespace",
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)
+_KEPT = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+_MAPS, _LISTS = ("labels", "annotations"), ("finalizers", "ownerReferences", "managedFields")
+
+
+def check_shape(obj: Untyped, kind: ServedKind) -> None:
+    """Refuse metadata whose fields have other types than an ObjectMeta."""
+    meta = obj.setdefault("metadata", {})
+    if meta is None:
+        meta = obj["metadata"] = {}
+    if not isinstance(meta, dict):
+        raise unfit(kind, "json: cannot unmarshal metadata into Go struct field of type ObjectMeta")
+    for field in [field for field, value in meta.items() if value is None]:
+        del meta[field]
+    for field, value in meta.items():
+        wanted = _wrong_type(field, value)
+        if wanted:
+            found = json_values.json_type(_culprit(value))
+            raise unfit(
+                kind,
+                f"json: cannot unmarshal {found} into Go struct field ObjectMeta.{field} of type {wanted}",
+            )
+
+
+def _culprit(value: Any) -> Any:
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return next((item for item in items if not isinstance(item, str)), value)
+
+
+def unfit(kind: ServedKind, why: str) -> errors.BadRequest:
+    """Return the refusal of an object that does not decode as its kind."""
+    return errors.BadRequest(
+        f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {why}'
+    )
+
+
+def _wrong_type(field: str, value: Any) -> str:
+    if field in _MAPS:
+        fits = isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
+        return "" if fits else "string"
+    if field in _LISTS:
+        item_type = str if field == "finalizers" else dict
+        fits = isinstance(value, list) and all(isinstance(item, item_type) for item in value)
+        return "" if fits else "list"
+    if field in ("generation", "deletionGracePeriodSeconds"):
+        return "" if type(value) is int else "int64"
+    known = (*_IMMUTABLE, "generateName", "resourceVersion", "selfLink")
+    return "string" if field in known and not isinstance(value, str) else ""
+
+
+def begin(obj: Untyped, kind: ServedKind, namespace: str, now: str) -> None:
+    """Set what the server sets on a new object."""
+    meta = obj["metadata"]
+    if meta.get("namespace", namespace) != namespace:
+        raise errors.BadRequest(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    for field in (
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "selfLink",
+        "generation",
+        "resourceVersion",
+    ):
+        meta.pop(field, None)
+    if namespace:
+        meta["namespace"] = namespace
+    if not meta.get("name") and meta.get("generateName"):
+        meta["name"] = generated(meta["generateName"])
+    meta["uid"] = str(uuid.uuid4())
+    meta["creationTimestamp"] = now
+    if kind.custom or kind.counted:
+        meta["generation"] = 1
+
+
+def generated(base: str) -> str:
+    """Return a name that starts with a base and ends at random."""
+    return base[:_BASE_MAX] + "".join(secrets.choice(_ALPHABET) for _ in range(_SUFFIX))
+
+
+def carry_over(obj: Untyped, old: Untyped) -> None:
+    """Keep what clients need not repeat; what they changed is left for `changes_refused`."""
+    meta, was = obj["metadata"], old["metadata"]
+    for field in _KEPT:
+        if field in was and (field == "generation" or not meta.get(field)):
+            meta[field] = was[field]
+    if "generation" not in was:
+        meta.pop("generation", None)
+    meta.pop("selfLink", None)
+
+
+def count_generation(obj: Untyped, old: Untyped, kind: ServedKind) -> None:
+    """Raise the generation if anything but metadata and a separate status has changed."""
+    if not kind.custom and not kind.counted:
+        return
+    ignored = {"metadata", "apiVersion", "kind"} | (
+        {"status"} if kind.has_status or not kind.custom else set()
+    )
+    if any(obj.get(key) != old.get(key) for key in (obj.keys() | old.keys()) - ignored):
+        obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+
+def faults(obj: Untyped, kind: ServedKind) -> list[Cause]:
+    """Return what is wrong with the metadata of an object."""
+    meta = obj["metadata"]
+    name = meta.get("name", "")
+    found = [] if name else [value_required("metadata.name", "name or generateName is required")]
+    found += [value_invalid("metadata.name", name, why) for why in name_faults(name, kind.name_rule) if name]
+    for key, value in (meta.get("labels") or {}).items():
+        found += [value_invalid("metadata.labels", key, why) for why in key_faults(key)]
+        found += [value_invalid("metadata.labels", value, why) for why in _value_faults(value)]
+    annotations = meta.get("annotations") or {}
+    for key in annotations:
+        found += [value_invalid("metadata.annotations", key, why) for why in key_faults(key.lower())]
+    if sum(len(key) + len(value) for key, value in annotations.items()) > _MAX_ANNOTATIONS:
+        text = f"Too long: may not be more than {_MAX_ANNOTATIONS} bytes"
+        found.append(Cause(field="metadata.annotations", reason="FieldValueTooLong", message=text))
+    for index, finalizer in enumerate(meta.get("finalizers") or []):
+        found += _finalizer_faults(f"metadata.finalizers[{index}]", finalizer)
+    return found + _owner_faults(meta.get("ownerReferences") or [])
+
+
+def _owner_faults(owners: list[Untyped]) -> list[Cause]:
+    found = []
+    for index, owner in enumerate(owners):
+        for field in ("apiVersion", "kind", "name", "uid"):
+            if not owner.get(field):
+                path = f"metadata.ownerReferences[{index}].{'version' if field == 'apiVersion' else field}"
+                found.append(value_invalid(path, "", f"{path.rpartition('.')[2]} must not be empty"))
+    controllers = [owner for owner in owners if owner.get("controller")]
+    if len(controllers) > 1:
+        why = "Only one reference can have Controller set to true"
+        found.append(value_invalid("metadata.ownerReferences", len(controllers), why))
+    return found
+
+
+def _finalizer_faults(path: str, finalizer: str) -> list[Cause]:
+    found = [value_invalid(path, finalizer, why) for why in key_faults(finalizer)]
+    if not found and "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
+        why = "name is neither a standard finalizer name nor is it fully qualified"
+        found.append(value_invalid(path, finalizer, why))
+    return found
+
+
+def changes_refused(obj: Untyped, old: Untyped) -> list[Cause]:
+    """Return what an update must not change in metadata."""
+    meta, was = obj["metadata"], old["metadata"]
+    found = [
+        value_invalid(f"metadata.{field}", meta.get(field), "field is immutable")
+        for field in _IMMUTABLE
+        if meta.get(field) != was.get(field)
+    ]
+    if was.get("deletionTimestamp"):
+        new = [one for one in meta.get("finalizers") or [] if one not in (was.get("finalizers") or [])]
+        if new:
+            quoted = ", ".join(f'"{one}"' for one in new)
+            why = "no new finalizers can be added if the object is being deleted, found new finalizers "
+            found.append(value_forbidden("metadata.finalizers", f"{why}[]string{{{quoted}}}"))
+    return found
+
+
+def name_faults(name: str, rule: str) -> list[str]:
+    """Return why a name cannot be one, in Kubernetes' words."""
+    if rule == "path":
+        found = [f"may not be '{name}'"] if name in (".", "..") else []
+        return found + [f"may not contain '{char}'" for char in "/%" if char in name]
+    if rule == "label":
+        return label_faults(name)
+    found = ["must be no more than 253 bytes"] if len(name) > 253 else []
+    if not found and not re.fullmatch(_SUBDOMAIN_FORM, name):
+        found.append(
+            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
+            "and must start and end with an alphanumeric character (e.g. 'example.com', regex used for "
+            f"validation is '{_SUBDOMAIN_FORM}')"
+        )
+    return found
+
+
+def label_faults(name: str) -> list[str]:
+    """Return why a text is no DNS label."""
+    found = ["must be no more than 63 bytes"] if len(name) > 63 else []
+    if not found and not re.fullmatch(_LABEL_FORM, name):
+        found.append(
+            "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must "
+            "start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for "
+            f"validation is '{_LABEL_FORM}')"
+        )
+    return found
+
+
+def key_faults(key: str) -> list[str]:
+    """Return why a text is no key of a label."""
+    prefix, slash, name = key.rpartition("/")
+    found = []
+    if slash and not prefix:
+        found.append("prefix part must be non-empty")
+    elif slash:
+        found += [f"prefix part {why}" for why in name_faults(prefix, "subdomain")]
+    if not name:
+        found.append("name part must be non-empty")
+    elif len(name) > 63:
+        return [*found, "name part must be no more than 63 bytes"]
+    if not re.fullmatch(_QUALIFIED_FORM, name):
+        found.append(
+            "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with "
+            "an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for "
+            f"validation is '{_QUALIFIED_FORM}')"
+        )
+    return found
+
+
+def _value_faults(value: str) -> list[str]:
+    found = ["must be no more than 63 bytes"] if len(value) > 63 else []
+    if not found and not re.fullmatch(_VALUE_FORM, value):
+        found.append(
+            "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
+            "and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or "
+            f"'12345', regex used for validation is '{_VALUE_FORM}')"
+        )
+    return found

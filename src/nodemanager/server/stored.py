@@ -1,0 +1,56 @@
+"""Objects as the store keeps them: JSON without resourceVersion, which is the record's revision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from nodemanager.api.objects import Untyped
+from nodemanager.server.resources import ServedKind
+from nodemanager.store.base import Record
+
+_EVENTS = "events.k8s.io"
+_RENAMED = {
+    "regarding": "involvedObject", "note": "message", "deprecatedSource": "source",
+    "deprecatedFirstTimestamp": "firstTimestamp", "deprecatedLastTimestamp": "lastTimestamp",
+    "deprecatedCount": "count", "reportingController": "reportingComponent",
+}  # fmt: skip
+_BACK = {theirs: ours for ours, theirs in _RENAMED.items()}
+
+
+def load(kind: ServedKind, record: Record) -> Untyped:
+    """Return the object of a record, as that version of its kind shows it."""
+    obj: Untyped = msgspec.json.decode(record.value)
+    obj["metadata"]["resourceVersion"] = str(record.revision)
+    if kind.group == _EVENTS:
+        obj = {_BACK.get(key, key): value for key, value in obj.items()}
+    return {**obj, "apiVersion": kind.api_version, "kind": kind.kind}
+
+
+def dump(kind: ServedKind, obj: Untyped) -> bytes:
+    """Return the bytes to keep of an object."""
+    meta = {key: value for key, value in obj["metadata"].items() if key != "resourceVersion"}
+    kept = {**obj, "metadata": meta}
+    if kind.group == _EVENTS:  # both groups of events share one place; the core form is what is kept
+        kept = {_RENAMED.get(key, key): value for key, value in kept.items()}
+        kept["apiVersion"] = "v1"
+    return msgspec.json.encode(kept)
+
+
+def metadata_of(obj: Untyped) -> Untyped:
+    """Return the PartialObjectMetadata of an object."""
+    return {
+        "kind": "PartialObjectMetadata",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": obj.get("metadata", {}),
+    }
+
+
+def at_path(obj: Any, path: str) -> Any:
+    """Return the value at a dotted path such as `spec.nodeName`, or None."""
+    for step in path.strip(".").split("."):
+        if not isinstance(obj, dict):
+            return None
+        obj = obj.get(step)
+    return obj

@@ -1,0 +1,309 @@
+"""`nodemanager server` as a real process, with our own client, our commands and kubectl."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nodemanager.api import errors
+from nodemanager.api.configset import CONFIG_SETS
+from nodemanager.api.core import LEASES, SERVICE_ACCOUNTS, Lease
+from nodemanager.api.managednode import MANAGED_NODES
+from nodemanager.api.objects import ObjectMeta, Resource, Untyped
+from nodemanager.client import kubeconfig, subresources
+from nodemanager.client.calls import DeleteOptions, Selection
+from nodemanager.client.config import ClientConfig
+from nodemanager.client.patches import ApplyPatch, MergePatch
+from nodemanager.host import runner
+from nodemanager.runtime.cache import Cache
+from support import cases
+from support.clients import Tokens, connected
+from support.scripted_server import until
+
+NAMESPACE = "nodemanager"
+ROLES: Resource[Untyped] = Resource("rbac.authorization.k8s.io", "v1", "Role", "roles", dict)
+BINDINGS: Resource[Untyped] = Resource("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings", dict)
+SET: dict[str, Any] = {
+    "metadata": {"name": "clock", "labels": {"role": "web"}},
+    "spec": {"packages": [{"name": "chrony"}], "files": [{"path": "/etc/chrony.conf", "content": "x\n"}]},
+}
+
+
+class Server:
+    """A server process on a data folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.folder / "admin.kubeconfig"
+
+    def start(self) -> float:
+        """Start it; return how many seconds it took until it listened."""
+        self.kubeconfig.unlink(missing_ok=True)
+        log = self.folder.parent / "server.log"
+        argv = [sys.executable, "-m", "nodemanager", "server", "--data-dir", str(self.folder)]
+        started = time.monotonic()
+        with log.open("wb") as file:
+            self.process = subprocess.Popen(
+                [*argv, "--bind-address", "127.0.0.1:0"], stdout=file, stderr=file
+            )
+        while b"serving on" not in log.read_bytes():
+            assert self.process.poll() is None, log.read_text()
+            assert time.monotonic() < started + 30, log.read_text()
+            time.sleep(0.01)
+        return time.monotonic() - started
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        assert self.process is not None
+        self.process.send_signal(number)
+        return self.process.wait(20)
+
+    def config(self) -> ClientConfig:
+        return kubeconfig.load(path=str(self.kubeconfig), environ={}, run=runner.run)
+
+    def cli(self, *args: str) -> subprocess.CompletedProcess[str]:
+        argv = [sys.executable, "-m", "nodemanager", *args, "--kubeconfig", str(self.kubeconfig)]
+        return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    running = Server(tmp_path / "data")
+    running.start()
+    try:
+        yield running
+    finally:
+        if running.process is not None:
+            running.process.kill()
+            running.process.wait(10)
+
+
+async def test_objects_are_created_watched_changed_and_deleted(server: Server) -> None:
+    async with connected(server.config()) as client:
+        cache = Cache(client, CONFIG_SETS, Selection(NAMESPACE))
+        told: list[tuple[bool, bool]] = []
+        cache.subscribe(lambda change: told.append((change.old is not None, change.new is not None)))
+        following = asyncio.create_task(cache.run())
+        await asyncio.wait_for(cache.synced(), 10)
+        made = await client.create(CONFIG_SETS, SET, NAMESPACE)
+        assert made.spec.packages[0].ensure == "installed"  # a default of the schema
+        assert made.metadata.generation == 1
+        patched = await client.patch(CONFIG_SETS, "clock", NAMESPACE, MergePatch({"spec": {"priority": 7}}))
+        assert (patched.spec.priority, patched.metadata.generation) == (7, 2)
+        applied = await client.patch(
+            CONFIG_SETS, "clock", NAMESPACE, ApplyPatch({"metadata": {"labels": {"by": "apply"}}})
+        )
+        assert applied.metadata.labels == {"role": "web", "by": "apply"}
+        stale = {"metadata": {"resourceVersion": made.metadata.resource_version}, "spec": {"priority": 1}}
+        with pytest.raises(errors.Conflict):
+            await client.patch(CONFIG_SETS, "clock", NAMESPACE, MergePatch(stale))
+        await client.delete(CONFIG_SETS, "clock", NAMESPACE)
+        await until(lambda: told[-1:] == [(True, False)])
+        assert told == [(False, True), (True, True), (True, True), (True, False)]
+        following.cancel()
+        await asyncio.wait({following})
+
+
+async def test_a_bad_manifest_is_refused_by_field(server: Server) -> None:
+    async with connected(server.config()) as client:
+        bad = {"metadata": {"name": "bad"}, "spec": {"files": [{"path": "/x", "ensure": "sometimes"}]}}
+        with pytest.raises(errors.Invalid) as e:
+            await client.create(CONFIG_SETS, bad, NAMESPACE)
+        assert e.value.causes[0].field == "spec.files[0].ensure"
+        with pytest.raises(errors.NotFound, match='namespaces "nowhere" not found'):
+            await client.create(CONFIG_SETS, SET, "nowhere")
+
+
+async def test_what_was_acknowledged_survives_a_kill(server: Server) -> None:
+    async with connected(server.config()) as client:
+        for number in range(20):
+            await client.create(LEASES, Lease(metadata=ObjectMeta(name=f"lease-{number}")), NAMESPACE)
+        before = await client.list(LEASES, Selection(NAMESPACE))
+    assert server.stop(signal.SIGKILL) == -signal.SIGKILL
+    server.start()
+    async with connected(server.config()) as client:
+        after = await client.list(LEASES, Selection(NAMESPACE))
+        assert after.items == before.items
+        assert int(after.resource_version) >= int(before.resource_version)
+        nodes = await client.list(MANAGED_NODES, Selection(NAMESPACE))
+        assert nodes.items == []
+    assert server.stop() == 0
+
+
+async def test_who_is_nobody_and_who_has_few_rights(server: Server) -> None:
+    config = server.config()
+    async with connected(config) as admin:
+        await admin.create(SERVICE_ACCOUNTS, {"metadata": {"name": "host"}}, NAMESPACE)
+        rules = [{"apiGroups": [CONFIG_SETS.group], "resources": ["configsets"], "verbs": ["get", "list"]}]
+        await admin.create(ROLES, {"metadata": {"name": "reader"}, "rules": rules}, NAMESPACE)
+        subject = {"kind": "ServiceAccount", "name": "host", "namespace": NAMESPACE}
+        role = {"apiGroup": ROLES.group, "kind": "Role", "name": "reader"}
+        binding = {"metadata": {"name": "reader"}, "roleRef": role, "subjects": [subject]}
+        await admin.create(BINDINGS, binding, NAMESPACE)
+        issued = await subresources.request_token(admin, "host", NAMESPACE, seconds=600)
+    anonymous = ClientConfig(config.server, ca=config.ca)
+    async with connected(anonymous) as nobody:
+        with pytest.raises(errors.Forbidden, match='User "system:anonymous" cannot list'):
+            await nobody.list(CONFIG_SETS, Selection(NAMESPACE))
+    async with connected(ClientConfig(config.server, ca=config.ca, credentials=Tokens("nonsense"))) as liar:
+        with pytest.raises(errors.Unauthorized):
+            await liar.list(CONFIG_SETS, Selection(NAMESPACE))
+    async with connected(ClientConfig(config.server, ca=config.ca, credentials=Tokens(issued.token))) as host:
+        assert (await host.list(CONFIG_SETS, Selection(NAMESPACE))).items == []
+        with pytest.raises(errors.Forbidden, match='cannot create resource "configsets"'):
+            await host.create(CONFIG_SETS, SET, NAMESPACE)
+        with pytest.raises(errors.Forbidden):
+            await host.create(ROLES, {"metadata": {"name": "more"}, "rules": rules}, NAMESPACE)
+
+
+def test_the_commands_work_without_a_cluster(server: Server) -> None:
+    assert server.cli("crds", "--install").stdout.count("unchanged") == 2
+    assert "No resources found" in server.cli("get", "mn").stderr
+    listed = server.cli("get", "mn,cs", "-A")
+    assert listed.returncode == 0, listed.stderr
+
+
+async def test_what_is_not_served_is_refused_by_name(server: Server) -> None:
+    async with connected(server.config()) as client:
+        await client.create(CONFIG_SETS, SET, NAMESPACE)
+        for policy in ("Foreground", "Orphan"):
+            with pytest.raises(errors.BadRequest, match=f"propagationPolicy {policy} is not served"):
+                await client.delete(
+                    CONFIG_SETS, "clock", NAMESPACE, options=DeleteOptions(propagation=policy)
+                )
+        deployments: Resource[Untyped] = Resource("apps", "v1", "Deployment", "deployments", dict)
+        policies: Resource[Untyped] = Resource(
+            "admissionregistration.k8s.io", "v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies",
+            dict, namespaced=False,
+        )  # fmt: skip
+        for resource in (deployments, policies):
+            with pytest.raises(errors.NotFound):
+                await client.list(resource, Selection(NAMESPACE if resource.namespaced else ""))
+
+
+def test_up_serves_and_operates_without_a_cluster_and_stops_clean(tmp_path: Path) -> None:
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    data = tmp_path / "data"
+    argv = [
+        sys.executable,
+        "-m",
+        "nodemanager",
+        "up",
+        "--data-dir",
+        str(data),
+        "--bind-address",
+        "127.0.0.1:0",
+    ]
+    log = tmp_path / "up.log"
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            [*argv, "--bind-address", "127.0.0.1:0"], stdout=file, stderr=file, env=environ
+        )
+    try:
+        deadline = time.monotonic() + 30
+        while "leads now" not in log.read_text() and time.monotonic() < deadline:
+            assert process.poll() is None, log.read_text()
+            time.sleep(0.02)
+        text = log.read_text()
+        assert "leads now" in text, text
+        assert f"export KUBECONFIG={data / 'admin.kubeconfig'}" in text
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0, log.read_text()
+        assert "Traceback" not in log.read_text()
+    finally:
+        process.kill()
+        process.wait(10)
+
+
+def test_files_are_private_and_a_second_server_is_refused(server: Server) -> None:
+    assert server.kubeconfig.stat().st_mode & 0o777 == 0o600
+    assert server.folder.stat().st_mode & 0o077 == 0
+    argv = [sys.executable, "-m", "nodemanager", "server", "--data-dir", str(server.folder)]
+    second = subprocess.run(
+        [*argv, "--bind-address", "127.0.0.1:0"], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert second.returncode == 1
+    assert "state.db" in second.stderr
+    assert "Traceback" not in second.stderr
+
+
+def test_backup_while_running_and_restore_after(server: Server, tmp_path: Path) -> None:
+    def run(verb: str) -> subprocess.CompletedProcess[str]:
+        argv = [sys.executable, "-m", "nodemanager", "server", verb, "--data-dir", str(server.folder)]
+        return subprocess.run(
+            [*argv, str(tmp_path / "copy.db")], capture_output=True, text=True, timeout=30, check=False
+        )
+
+    done = run("backup")
+    assert done.returncode == 0, done.stderr
+    refused = run("restore")
+    assert refused.returncode == 1
+    assert "stop" in refused.stderr
+    assert server.stop() == 0
+    done = run("restore")
+    assert done.returncode == 0, done.stderr
+    server.start()
+
+
+KUBECTL = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on PATH")
+
+
+@KUBECTL
+def test_kubectl_cannot_tell(server: Server) -> None:
+    environ = {**os.environ, "KUBECONFIG": str(server.kubeconfig)}
+
+    def kubectl(*args: str, stdin: str = "") -> str:
+        done = subprocess.run(
+            ["kubectl", "-n", NAMESPACE, *args], input=stdin, env=environ, capture_output=True, text=True,
+            timeout=60, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, f"kubectl {' '.join(args)}: {done.stderr}"
+        return done.stdout
+
+    manifest = json.dumps({"apiVersion": CONFIG_SETS.api_version, "kind": "ConfigSet", **SET})
+    assert "created" in kubectl("apply", "-f", "-", stdin=manifest)
+    assert "serverside-applied" in kubectl(
+        "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=manifest
+    )
+    assert "PRIORITY" in kubectl("get", "mn,cs")
+    assert "labeled" in kubectl("label", "cs", "clock", "tier=gold")
+    assert kubectl("get", "cs", "clock", "-o", "jsonpath={.metadata.labels.tier}") == "gold"
+    assert "configMapRefs" in kubectl("explain", "configset.spec.files")
+    assert "created" in kubectl("create", "serviceaccount", "host")
+    assert kubectl("create", "token", "host").count(".") == 2
+    assert kubectl("auth", "can-i", "create", "configsets").strip() == "yes"
+    assert "deleted" in kubectl("delete", "cs", "clock")
+
+
+@KUBECTL
+@pytest.mark.parametrize("verdict", ["accepted", "refused"])
+def test_manifests_are_judged_as_by_kube_apiserver(server: Server, verdict: str) -> None:
+    """The cases that tests/contract/test_crds.py puts to the real one, with the same expectations."""
+    environ = {**os.environ, "KUBECONFIG": str(server.kubeconfig)}
+    judged = 0
+    for parameter in cases.manifests(verdict):
+        path = parameter.values[0]
+        assert isinstance(path, Path)
+        done = subprocess.run(
+            ["kubectl", "create", "--dry-run=server", "-n", NAMESPACE, "-f", str(path)],
+            env=environ, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert (done.returncode == 0) == (verdict == "accepted"), f"{path.name}: {done.stdout}{done.stderr}"
+        for fragment in cases.expected_fragments(path) if verdict == "refused" else ():
+            assert fragment in done.stderr, f"{path.name}: {done.stderr}"
+        judged += 1
+    assert judged >= 7

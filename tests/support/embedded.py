@@ -1,0 +1,75 @@
+"""The embedded server on a loopback port, open to everybody: for tests of what comes after the gate."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from nodemanager.api.identity import Attributes, User
+from nodemanager.client.config import ClientConfig
+from nodemanager.client.http import Client
+from nodemanager.server.app import Api, Settings
+from nodemanager.server.builtin_kinds import BUILTIN
+from nodemanager.server.hub import Hub
+from nodemanager.server.resources import Catalogue
+from nodemanager.server.security import Gate
+from nodemanager.store.base import Store
+from nodemanager.store.memory import MemoryStore
+from support.clients import connected
+
+ADMIN = User("admin", ("system:masters",))
+
+
+class OpenGate:
+    """Lets everybody do everything, and remembers what was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[Attributes] = []
+
+    async def admit(self, request: web.Request, asked: Attributes) -> User:
+        return ADMIN
+
+    async def authorize(self, user: User, asked: Attributes) -> None:
+        self.asked.append(asked)
+
+
+@dataclass
+class Embedded:
+    """A running server."""
+
+    server: str
+    hub: Hub
+    gate: Gate
+    client: Client
+    api: Api
+
+    def watching(self) -> int:
+        """How many watches are open."""
+        return self.api.watching
+
+    @property
+    def store(self) -> Store:
+        return self.hub.store
+
+
+@contextlib.asynccontextmanager
+async def serving(
+    store: Store | None = None, settings: Settings | None = None, gate: Gate | None = None
+) -> AsyncIterator[Embedded]:
+    """Serve a store, by default an empty one in memory, until the end of the block."""
+    hub = Hub(store or MemoryStore(), Catalogue(BUILTIN))
+    gate = gate or OpenGate()
+    api = Api(hub, gate, settings)
+    runner = web.AppRunner(api.application(), access_log=None, shutdown_timeout=2)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        host, port = runner.addresses[0][:2]
+        server = f"http://{host}:{port}"
+        async with connected(ClientConfig(server)) as client:
+            yield Embedded(server, hub, gate, client, api)
+    finally:
+        await runner.cleanup()
