@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
@@ -18,11 +19,11 @@ import pytest
 
 from nodemanager.api import errors
 from nodemanager.api.configset import CONFIG_SETS
-from nodemanager.api.core import LEASES, SERVICE_ACCOUNTS, Lease
+from nodemanager.api.core import CRDS, LEASES, SERVICE_ACCOUNTS, Lease
 from nodemanager.api.managednode import MANAGED_NODES
 from nodemanager.api.objects import ObjectMeta, Resource, Untyped
 from nodemanager.client import kubeconfig, subresources
-from nodemanager.client.calls import DeleteOptions, Selection
+from nodemanager.client.calls import Call, DeleteOptions, Selection
 from nodemanager.client.config import ClientConfig
 from nodemanager.client.patches import ApplyPatch, MergePatch
 from nodemanager.host import runner
@@ -168,6 +169,61 @@ async def test_who_is_nobody_and_who_has_few_rights(server: Server) -> None:
             await host.create(CONFIG_SETS, SET, NAMESPACE)
         with pytest.raises(errors.Forbidden):
             await host.create(ROLES, {"metadata": {"name": "more"}, "rules": rules}, NAMESPACE)
+
+
+async def test_an_apply_that_creates_needs_the_right_to_create(server: Server) -> None:
+    config = server.config()
+    async with connected(config) as admin:
+        await admin.create(SERVICE_ACCOUNTS, {"metadata": {"name": "host"}}, NAMESPACE)
+        rules = [{"apiGroups": [LEASES.group], "resources": ["leases"], "verbs": ["get", "patch"]}]
+        await admin.create(ROLES, {"metadata": {"name": "patcher"}, "rules": rules}, NAMESPACE)
+        subject = {"kind": "ServiceAccount", "name": "host", "namespace": NAMESPACE}
+        role = {"apiGroup": ROLES.group, "kind": "Role", "name": "patcher"}
+        binding = {"metadata": {"name": "patcher"}, "roleRef": role, "subjects": [subject]}
+        await admin.create(BINDINGS, binding, NAMESPACE)
+        await admin.create(LEASES, Lease(metadata=ObjectMeta(name="there")), NAMESPACE)
+        issued = await subresources.request_token(admin, "host", NAMESPACE, seconds=600)
+    async with connected(ClientConfig(config.server, ca=config.ca, credentials=Tokens(issued.token))) as host:
+        mine = ApplyPatch({"spec": {"holderIdentity": "me"}})
+        assert (await host.patch(LEASES, "there", NAMESPACE, mine)).spec.holder_identity == "me"
+        with pytest.raises(errors.Forbidden, match='cannot create resource "leases"'):
+            await host.patch(LEASES, "new", NAMESPACE, mine)
+
+
+async def test_bodies_that_would_hold_the_server_up_are_refused(server: Server) -> None:
+    async with connected(server.config()) as client:
+        path = LEASES.path(NAMESPACE)
+
+        async def post(body: bytes, content_type: str = "application/json") -> None:
+            async with asyncio.timeout(10):
+                await client.send(Call("POST", path, "try", {}, body, content_type))
+
+        deep = b'{"metadata":{"name":"x"},"spec":' + b'{"a":' * 600 + b"1" + b"}" * 601
+        with pytest.raises(errors.BadRequest, match="nested deeper"):
+            await post(deep)
+        many = b",".join(b'"k%d":1' % number for number in range(200_000))
+        with contextlib.suppress(errors.StatusError):  # whether with a warning or not: soon
+            await post(b'{"metadata":{"name":"d"},"spec":{"a":1,"a":1},"x":{' + many + b"}}")
+        with pytest.raises(errors.BadRequest, match="send JSON"):
+            await post(b"a:\n" + b"- [1, 2]\n" * 60_000, "application/yaml")
+        text = {"type": "string", "pattern": "((a?){50}){50}a{50}"}
+        crd = {
+            "metadata": {"name": "bombs.test.example"},
+            "spec": {
+                "group": "test.example", "scope": "Namespaced",
+                "names": {"plural": "bombs", "singular": "bomb", "kind": "Bomb", "listKind": "BombList"},
+                "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {
+                    "type": "object", "properties": {"s": text},
+                }}}],
+            },
+        }  # fmt: skip
+        with contextlib.suppress(errors.Invalid):  # refused, or harmless
+            await client.create(CRDS, crd)
+            bombs: Resource[Untyped] = Resource("test.example", "v1", "Bomb", "bombs", dict)
+            async with asyncio.timeout(10):
+                with contextlib.suppress(errors.Invalid):
+                    await client.create(bombs, {"metadata": {"name": "x"}, "s": "a" * 50}, NAMESPACE)
+        await client.list(LEASES, Selection(NAMESPACE))  # it still answers
 
 
 def test_the_commands_work_without_a_cluster(server: Server) -> None:

@@ -170,6 +170,7 @@ class _Translator:
         self._emit(")" * (len(group.scopes) + 1), 1)
 
     def _bar(self) -> None:
+        self.loops += 1
         # Flags reach over alternatives, scopes of Python do not: close them here and open them again.
         scopes = self.groups[-1].scopes
         self._emit(")" * len(scopes) + "|" + "".join(scopes), 1)
@@ -201,9 +202,9 @@ class _Translator:
         if self.last_repeat == start:
             began = self.source[: self.at]
             raise PatternError("invalid nested repetition operator", began[self._before(start) :])
-        if operator in "*+" or "," in operator:
+        self.nested = self.nested or self.source[start - 1] == ")"  # also (a?){50}: it backtracks as well
+        if operator in "*+?" or "," in operator:
             self.loops += 1
-            self.nested = self.nested or self.source[start - 1] == ")"
         ungreedy = lazy != ("U" in self.groups[-1].flags)
         self.out.append(operator + ("?" if ungreedy else ""))
         self.last_repeat = self.at

@@ -10,10 +10,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from nodemanager.api import gotext
+from nodemanager.api.cel.errors import CelError
 from nodemanager.api.embedded import embedded_faults
 from nodemanager.api.errors import Cause
 from nodemanager.api.formats import STRING_FORMATS
 from nodemanager.api.list_types import duplicates
+from nodemanager.api.patterns import Matcher
 from nodemanager.api.ratcheting import Correlated, repeated
 from nodemanager.api.schema_faults import Path, Report, render
 from nodemanager.api.schema_numbers import check_number, is_whole
@@ -126,6 +128,14 @@ def _is_choice(value: Any, choice: Any) -> bool:
     return False
 
 
+def _matches(matcher: Matcher, value: str) -> bool:
+    """Tell whether a text matches; one that takes too much work to find out does not."""
+    try:
+        return matcher.search(value)
+    except CelError:
+        return False
+
+
 def _check_text(value: str, node: Structural, path: Path, _old: Correlated | None, report: Report) -> int:
     rules = node.texts
     if rules is not None:
@@ -133,7 +143,7 @@ def _check_text(value: str, node: Structural, path: Path, _old: Correlated | Non
             report.too_long(path, rules.max_length)
         elif rules.min_length is not None and len(value) < rules.min_length:
             report.invalid(path, value, f"should be at least {rules.min_length} chars long")
-        elif rules.matcher is not None and not rules.matcher.search(value):
+        elif rules.matcher is not None and not _matches(rules.matcher, value):
             report.invalid(path, value, f"should match '{rules.pattern}'")
     if node.format:
         holds = STRING_FORMATS.get(node.format.replace("-", ""))

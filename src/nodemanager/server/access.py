@@ -8,6 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
+from nodemanager.api.identity import Attributes
 from nodemanager.server import access_reviews, bodies, role_writes, token_api, token_keys
 from nodemanager.server.gate import AccessGate
 from nodemanager.server.hub import Answer, Call, Change, Hub
@@ -51,6 +52,22 @@ def with_tokens(kinds: tuple[ServedKind, ...]) -> tuple[ServedKind, ...]:
         else kind
         for kind in kinds
     )
+
+
+class CreationByPatch:
+    """An apply that creates needs the right to create, not only to patch."""
+
+    def __init__(self, gate: AccessGate) -> None:
+        self._authorizer = gate.authorizer
+
+    async def review(self, change: Change) -> None:
+        """Raise Forbidden when a patch would create what its sender may not create."""
+        if change.verb == "create" and change.asked == "patch":
+            kind = change.kind
+            asked = Attributes(
+                "create", kind.group, kind.version, kind.plural, namespace=change.namespace, name=change.name
+            )
+            self._authorizer.require(change.user, asked)
 
 
 class RbacAdmission:

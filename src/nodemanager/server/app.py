@@ -182,7 +182,9 @@ class Api:
         return answers.respond(answer, call, self.hub.now())
 
     def _handler(self, call: Call) -> Handler:
-        special = self._settings.handlers.get((call.kind.plural, call.info.subresource))
+        # By name alone, so only for built-in kinds: a custom kind may be called the same.
+        name = (call.kind.plural, call.info.subresource)
+        special = None if call.kind.custom else self._settings.handlers.get(name)
         return special or _HANDLERS[call.info.verb]
 
     async def _watch(self, call: Call, request: web.Request) -> web.StreamResponse:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from typing import Any
 
 import msgspec
@@ -14,6 +16,12 @@ from nodemanager.server.resources import ServedKind
 
 MAX_SHOWN = 256
 MAX_DUPLICATES = 100
+MAX_YAML = 256 * 1024
+"""YAML is read in Python, in the event loop; half a second is as long as one request may hold it."""
+MAX_DEPTH = 200
+"""Deepest nesting of a body: what walks over objects later must never run out of stack."""
+_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_BRACKETS = re.compile(rb"[\[\]{}]")
 _FORMATS = f"application/json, application/yaml, {protobuf.MEDIA_TYPE}"
 
 
@@ -43,10 +51,21 @@ def decode_json(body: bytes) -> Any:
     """Return the value of a JSON text, or raise ValueError."""
     if not body.strip():
         raise ValueError("unexpected end of JSON input")
+    if _depth(body) > MAX_DEPTH:
+        raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
     try:
         return msgspec.json.decode(body)
     except errors.UNREADABLE as error:
         raise ValueError(str(error)) from error
+
+
+def _depth(body: bytes) -> int:
+    """Return how deep a JSON text may be nested, counting brackets outside of strings."""
+    depth = deepest = 0
+    for bracket in _BRACKETS.findall(_STRINGS.sub(b"", body)):
+        depth += 1 if bracket in b"[{" else -1
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def decode_yaml(body: bytes) -> Any:
@@ -56,6 +75,8 @@ def decode_yaml(body: bytes) -> Any:
             return decode_json(body)
         except ValueError:
             pass  # flow style YAML looks the same at first
+    if len(body) > MAX_YAML:
+        raise ValueError(f"YAML longer than {MAX_YAML} bytes is not read; send JSON")
     try:
         found = list(manifests.documents(body.decode(), "the body"))
     except (manifests.ManifestError, UnicodeDecodeError) as error:
@@ -119,10 +140,9 @@ class _Pairs(list[tuple[str, Any]]):
 
 def _paths(value: Any, path: str) -> list[str]:
     if isinstance(value, _Pairs):
-        keys = [key for key, _ in value]
-        twice = [key for index, key in enumerate(keys) if key in keys[:index]]
+        twice = [key for key, count in Counter(key for key, _ in value).items() if count > 1]
         inner = [where for key, item in value for where in _paths(item, f"{path}{key}.")]
-        return [f"{path}{key}" for key in dict.fromkeys(twice)] + inner
+        return [f"{path}{key}" for key in twice] + inner
     if isinstance(value, list):
         stem = path.removesuffix(".")
         return [where for index, item in enumerate(value) for where in _paths(item, f"{stem}[{index}].")]

@@ -120,7 +120,7 @@ class EmbeddedServer:
         key = token_keys.load_or_create(self._options.data_dir / "service-account-key.pem")
         tokens = Tokens(key, StoredObjects(hub), utc_now)
         gate = AccessGate(Authenticator(tokens), Authorizer(StoredRoles(hub)))
-        hub.admission = (access.RbacAdmission(gate),)
+        hub.admission = (access.CreationByPatch(gate), access.RbacAdmission(gate))
         settings = Settings(
             namespaces=(self._options.namespace,),
             handlers=access.handlers(gate, tokens),

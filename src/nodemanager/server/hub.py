@@ -29,6 +29,8 @@ class Change:
     old: Untyped | None
     user: User
     dry_run: bool = False
+    asked: str = ""
+    """The verb of the request, which is what was authorised: a patch may create."""
 
 
 class Admission(Protocol):

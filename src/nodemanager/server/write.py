@@ -223,8 +223,9 @@ async def _admit(hub: Hub, call: Call, obj: Untyped, old: Untyped | None, option
     strategies.check_namespace(hub, call, name, creating=old is None)
     verb = "update" if old is not None else "create"
     change = Change(
-        verb, call.kind, call.namespace, name, call.info.subresource, obj, old, call.user, options.dry_run
-    )
+        verb, call.kind, call.namespace, name, call.info.subresource, obj, old, call.user, options.dry_run,
+        asked=call.info.verb,
+    )  # fmt: skip
     for reviewer in hub.admission:
         await reviewer.review(change)
 
