@@ -119,6 +119,16 @@ async def test_objects_are_created_watched_changed_and_deleted(server: Server) -
         await asyncio.wait({following})
 
 
+async def test_a_large_list_arrives_whole(server: Server) -> None:
+    async with connected(server.config()) as client:
+        text = "\u00e4" * 100_000
+        for name in ("one", "two", "three"):
+            spec = {"files": [{"path": "/etc/large", "content": text}]}
+            await client.create(CONFIG_SETS, {"metadata": {"name": name}, "spec": spec}, NAMESPACE)
+        page = await client.list(CONFIG_SETS, Selection(NAMESPACE))
+        assert [item.spec.files[0].content == text for item in page.items] == [True] * 3
+
+
 async def test_a_bad_manifest_is_refused_by_field(server: Server) -> None:
     async with connected(server.config()) as client:
         bad = {"metadata": {"name": "bad"}, "spec": {"files": [{"path": "/x", "ensure": "sometimes"}]}}

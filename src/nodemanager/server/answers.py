@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
@@ -16,6 +17,9 @@ from nodemanager.server.hub import Answer, Call
 from nodemanager.server.negotiation import Form, Shape
 
 MAX_WARNINGS = 20
+PIECE = 64 * 1024
+WRITE_TIMEOUT = 30.0
+"""Seconds that a client gets to take one piece."""
 MAX_WARNING = 512
 
 
@@ -23,6 +27,27 @@ def respond(answer: Answer, call: Call, now: datetime) -> web.Response:
     """Return the HTTP response of an answer in the form the client asked for."""
     body = shape(answer.body, call, now)
     return encoded(body, call.form, answer.status, answer.warnings)
+
+
+async def send(request: web.Request, response: web.Response) -> web.StreamResponse:
+    """Send a large body piece by piece, so that a client that does not read cannot keep it in memory.
+
+    Small ones are returned as they are; the framework sends them.
+    """
+    body = response.body
+    if not isinstance(body, bytes) or len(body) <= PIECE or request.method == "HEAD":
+        return response
+    streamed = web.StreamResponse(status=response.status, headers=response.headers)
+    streamed.content_length = len(body)
+    await streamed.prepare(request)
+    try:
+        for start in range(0, len(body), PIECE):
+            async with asyncio.timeout(WRITE_TIMEOUT):
+                await streamed.write(body[start : start + PIECE])
+    except TimeoutError:
+        if request.transport is not None:
+            request.transport.abort()
+    return streamed
 
 
 def encoded(body: Any, form: Form, status: int = 200, warnings: tuple[str, ...] = ()) -> web.Response:

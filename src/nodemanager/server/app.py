@@ -177,9 +177,10 @@ class Api:
         except TimeoutError as error:
             text = f"Timeout: request did not complete within {REQUEST_TIMEOUT:g}s"
             raise errors.ServerTimeout(text) from error
+        else:
+            return await answers.send(request, answers.respond(answer, call, self.hub.now()))
         finally:
             self._working -= 1
-        return answers.respond(answer, call, self.hub.now())
 
     def _handler(self, call: Call) -> Handler:
         # By name alone, so only for built-in kinds: a custom kind may be called the same.

@@ -6,7 +6,6 @@ data folder -> CA, token key -> store -> default objects -> admin.kubeconfig -> 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import socket
 from asyncio import sslproto
@@ -31,6 +30,7 @@ from nodemanager.server.gate import AccessGate
 from nodemanager.server.hub import Hub, utc_now
 from nodemanager.server.listers import StoredObjects, StoredRoles
 from nodemanager.server.openapi_feed import Feed
+from nodemanager.server.reaper import SHARE, Reaper, raise_file_limit
 from nodemanager.server.resources import Catalogue
 from nodemanager.server.security import HttpGate
 from nodemanager.server.serving import Serving
@@ -99,7 +99,12 @@ class EmbeddedServer:
             serving = Serving(authority, folder / "serving.pem", names, utc_now)
             runner = web.AppRunner(api.application(), access_log=None, shutdown_timeout=STOP_SECONDS)
             await runner.setup()
-            renewing = asyncio.create_task(serving.keep_fresh(), name="serving certificate")
+            http = runner.server
+            reaper = Reaper(int(raise_file_limit() * SHARE))
+            background = [
+                asyncio.create_task(serving.keep_fresh(), name="serving certificate"),
+                asyncio.create_task(reaper.run(lambda: http.connections if http else []), name="reaper"),
+            ]
             try:
                 await bootstrap.ensure_defaults(api.hub)
                 admin_config.write(self.kubeconfig, self.url, authority, utc_now())
@@ -108,10 +113,10 @@ class EmbeddedServer:
                 self._listening.set()
                 await asyncio.get_running_loop().create_future()
             finally:
-                renewing.cancel()
+                for task in background:
+                    task.cancel()
                 await runner.cleanup()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await renewing
+                await asyncio.gather(*background, return_exceptions=True)
 
     def _api(self, store: Store) -> Api:
         served = tuple(kind for kind in BUILTIN if kind.group not in NOT_ENFORCED)

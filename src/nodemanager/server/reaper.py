@@ -1,0 +1,63 @@
+"""Ends connections that hold a place without asking for anything: slow headers, idle clients, too many."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import resource
+from collections.abc import Iterable
+from typing import Any
+
+log = logging.getLogger(__name__)
+IDLE_SECONDS = 90.0
+"""Longer than the keep-alive of aiohttp (75 s): who is idle longer is not between two requests."""
+LOOK_EVERY = 1.0
+SHARE = 0.8
+"""Share of the file descriptors that connections may take; the store and the log need some, too."""
+
+
+def raise_file_limit() -> int:
+    """Allow ourselves as many open files as the system lets us; return how many."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        soft = hard
+    return soft
+
+
+class Reaper:
+    """Looks at the connections of a server every second."""
+
+    def __init__(self, limit: int, idle_seconds: float = IDLE_SECONDS) -> None:
+        self._limit = limit
+        self._idle_seconds = idle_seconds
+        self._since: dict[Any, float] = {}
+
+    def reap(self, connections: Iterable[Any], now: float) -> int:
+        """Abort who has been without a request for too long, and the longest idle of too many."""
+        every = list(connections)
+        # aiohttp has no public way to ask whether a connection is working on a request.
+        idle = [one for one in every if getattr(one, "_current_request", one) is None]
+        self._since = {one: self._since.get(one, now) for one in idle}
+        oldest = sorted(self._since, key=self._since.__getitem__)
+        excess = max(0, len(every) - self._limit)
+        doomed = [
+            one
+            for place, one in enumerate(oldest)
+            if place < excess or now - self._since[one] > self._idle_seconds
+        ]
+        for one in doomed:
+            self._since.pop(one)
+            one.force_close()
+            if one.transport is not None:
+                one.transport.abort()
+        return len(doomed)
+
+    async def run(self, connections: Any) -> None:
+        """Reap until cancelled; `connections` returns those that are open."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(LOOK_EVERY)
+            if ended := self.reap(connections(), loop.time()):
+                log.info("ended %d connections that asked for nothing", ended)
