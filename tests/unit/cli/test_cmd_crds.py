@@ -116,6 +116,15 @@ async def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
     assert list(server.stored) == NAMES
 
 
+async def test_install_and_uninstall_together_are_refused_and_nothing_is_deleted(tmp_path: Path) -> None:
+    server = FakeCrds([ESTABLISHED])
+    await run(server, tmp_path, "--install")
+    ran = await run(server, tmp_path, "--install", "--uninstall", "--yes")
+    assert ran.code == 2
+    assert "opposites" in ran.stderr
+    assert list(server.stored) == NAMES
+
+
 async def test_refused_names_are_an_error_at_once(tmp_path: Path) -> None:
     refused = {"type": "NamesAccepted", "status": "False", "message": '"mn" is already in use'}
     ran = await run(FakeCrds([refused]), tmp_path, "--install")

@@ -235,3 +235,10 @@ def test_version() -> None:
         f"{facts['os']}/{facts['arch']}",
     ]
     assert cli.run("--version") == cli.run("-version") == text
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_closed_streams_are_no_bug(closed: str) -> None:
+    script = f'"{sys.executable}" -m nodemanager version {closed}'
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 0, done.stderr

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from typing import Any
 
 import pytest
 
 from nodemanager.api import conditions
-from nodemanager.api.configset import ConfigSet, ConfigSetStatus
-from nodemanager.api.managednode import AppliedConfigSet, ManagedNode, ManagedNodeStatus
+from nodemanager.api.configset import CONFIG_SETS, ConfigSet, ConfigSetStatus
+from nodemanager.api.managednode import MANAGED_NODES, AppliedConfigSet, ManagedNode, ManagedNodeStatus
 from nodemanager.api.objects import ObjectKey, ObjectMeta
+from nodemanager.client.calls import Selection
+from nodemanager.client.http import Client
+from nodemanager.client.transport import Request
 from nodemanager.controllers import configsets
-from nodemanager.runtime.cache import Change
+from nodemanager.runtime.cache import Cache, Change
+from nodemanager.runtime.metrics import Registry
+from nodemanager.runtime.queue import WorkQueue
+from support import virtual_time
+from support.model_api import Answer
 
 NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
 
@@ -108,3 +117,45 @@ def test_which_sets_a_host_affects(
         Change(ObjectKey("ns", "x"), old, new), [config_set(), config_set("other"), elsewhere]
     )
     assert found == [ObjectKey("ns", name) for name in expected]
+
+
+class Recording:
+    """A transport that keeps what was sent."""
+
+    def __init__(self) -> None:
+        self.bodies: list[dict[str, Any]] = []
+
+    async def send(self, request: Request) -> Answer:
+        self.bodies.append(json.loads(request.body))
+        return Answer(200, b'{"metadata": {"name": "base", "namespace": "ns"}}')
+
+    async def reauthenticate(self) -> bool:
+        return False
+
+    async def close(self) -> None:
+        pass
+
+
+@virtual_time.test
+async def test_a_change_of_status_alone_is_not_answered_at_once_and_writes_are_conditional() -> None:
+    """Agents of the Go project write a condition of their own: two eager writers would never stop."""
+    wire = Recording()
+    client = Client(wire)
+    sets = Cache(client, CONFIG_SETS, Selection("ns"))
+    nodes = Cache(client, MANAGED_NODES, Selection("ns"))
+    queue: WorkQueue[ObjectKey] = WorkQueue("configset", metrics=Registry())
+    rollup = configsets.ConfigSetRollup(client, sets, nodes, queue, lambda: NOW)
+    key = ObjectKey("ns", "base")
+    first = config_set(resource_version="5")
+    sets._put(key, first)
+    assert len(queue) == 1
+    queue.done(await queue.get())
+    await rollup.reconcile(key)
+    assert wire.bodies[0]["metadata"] == {"resourceVersion": "5"}
+    foreign = ConfigSetStatus(conditions=[conditions.Condition(type="Conflicted", status="True", reason="X")])
+    sets._put(key, ConfigSet(metadata=config_set(resource_version="6").metadata, status=foreign))
+    await asyncio.sleep(configsets.STATUS_SECONDS - 1)
+    assert len(queue) == 0
+    await asyncio.sleep(2)
+    assert len(queue) == 1
+    queue.shut_down()

@@ -268,3 +268,16 @@ async def test_long_commands_are_cut_in_messages() -> None:
     with pytest.raises(runner.CommandNotFound) as caught:
         await runner.run(["/no/such", "x" * 10_000], timeout=20)
     assert len(str(caught.value)) < 400
+
+
+async def test_a_child_that_no_signal_reaches_does_not_pass_its_sleep_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process in uninterruptible sleep outlives SIGKILL; here no signal is sent at all."""
+    monkeypatch.setattr(runner, "_signal_group", lambda *_: None)
+    monkeypatch.setattr(runner, "TERM_GRACE", 0.1)
+    with pytest.raises(runner.CommandTimedOut, match="could not even be killed"):
+        async with asyncio.timeout(1.5):
+            await runner.run(sh(f"echo $$ > {tmp_path}/pid; exec sleep 2"), timeout=0.1)
+    pid = int((tmp_path / "pid").read_text())
+    await until(lambda: not alive(pid))  # reaped in the background when it ends by itself

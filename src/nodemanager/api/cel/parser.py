@@ -14,7 +14,7 @@ MAX_CHAIN = 160
 _RELATIONS = frozenset({"<", "<=", ">", ">=", "==", "!=", "in"})
 _LEVELS: list[frozenset[str]] = [_RELATIONS, frozenset("+-"), frozenset("*/%")]
 _CONSTANTS = {"true": True, "false": False, "null": None}
-_RESERVED = frozenset(
+RESERVED = frozenset(
     [
         "as",
         "break",
@@ -225,7 +225,7 @@ class _Parser:
         name = token.value
         if name in _CONSTANTS:
             return Literal(token.position, _CONSTANTS[name])
-        if name == "in" or name in _RESERVED:
+        if name == "in" or name in RESERVED:
             raise self.error(f"reserved identifier: {name}", token)
         if not self.at("("):
             return Ident(token.position, name)

@@ -10,6 +10,7 @@ from typing import Any
 
 from nodemanager.api.cel import times
 from nodemanager.api.cel.errors import CelError
+from nodemanager.api.cel.parser import RESERVED
 from nodemanager.api.cel.types import (
     BOOL,
     BYTES,
@@ -28,31 +29,7 @@ from nodemanager.api.cel.values import MapList, Record, SetList
 Schema = Mapping[str, Any]
 Convert = Callable[[Any], Any]
 
-_RESERVED = frozenset(
-    [
-        "true",
-        "false",
-        "null",
-        "in",
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-        "while",
-    ]
-)
+_RESERVED = RESERVED | {"true", "false", "null", "in"}
 _EXPANDED = re.compile(r"__|[-./]")
 _ESCAPES = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
 _NAME = re.compile(r"[A-Za-z_./-][A-Za-z0-9_./-]*")
