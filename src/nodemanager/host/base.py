@@ -1,0 +1,138 @@
+"""What the agent needs of a host, as small Protocols; one adapter per tool speaks its language.
+
+    HostError (an OSError)
+    +-- NotSupported    this host has no such tool, or the tool cannot do it; the message says what to do
+    +-- Busy            somebody else holds a lock of the tool, and did not let go in time
+    +-- ToolFailed      the tool ran and failed; the message ends with what it said
+
+Adapters build argv and parse output in pure functions, and run programs through a `Runner` only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from nodemanager.host import runner
+from nodemanager.plan.facts import ServiceFact
+
+
+class HostError(OSError):
+    """The host, or a tool on it, did not do what it was asked."""
+
+
+class NotSupported(HostError):
+    """This host has no such tool, or the tool cannot do this."""
+
+
+class Busy(HostError):
+    """Somebody else holds a lock, and did not let go in time."""
+
+
+class ToolFailed(HostError):
+    """A tool ran and failed."""
+
+
+class Runner(Protocol):
+    """`host.runner.run`, or one that runs programs inside another root."""
+
+    async def __call__(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
+        timeout: float,
+        max_output: int = runner.MAX_OUTPUT,
+        cwd: str | None = None,
+    ) -> runner.Completed:
+        """Run a program to its end and return what it wrote, whatever its exit status."""
+        ...
+
+
+class Wanted(NamedTuple):
+    """A package to be installed; an empty version is the newest that is offered."""
+
+    name: str
+    version: str = ""
+
+
+class PackageManager(Protocol):
+    """apt, dnf, pacman, apk, pkg: every call is one transaction, non-interactive, and waits for locks."""
+
+    @property
+    def name(self) -> str:
+        """How people call it."""
+        ...
+
+    async def installed(self) -> Mapping[str, str]:
+        """Return the version of every installed package by name, without a process where that is possible."""
+        ...
+
+    async def candidates(self, names: Sequence[str]) -> Mapping[str, str]:
+        """Return the newest version on offer of each of these; unknown names are missing."""
+        ...
+
+    async def install(self, wanted: Sequence[Wanted]) -> None:
+        """Install, upgrade or downgrade all of these, or none."""
+        ...
+
+    async def remove(self, names: Sequence[str]) -> None:
+        """Remove these and only these; fails when something else that is installed needs one of them."""
+        ...
+
+    async def upgrade_all(self, hold: Sequence[Wanted] = ()) -> None:
+        """Upgrade everything that is installed, except that held packages stay at their version."""
+        ...
+
+    async def reboot_needed(self) -> str:
+        """Return why the host should reboot after an upgrade, or an empty string."""
+        ...
+
+
+class ServiceKey(NamedTuple):
+    """A service; of the system, or of one user's own service manager."""
+
+    name: str
+    user: str = ""
+
+
+class ServiceManager(Protocol):
+    """systemd, OpenRC, rc.d."""
+
+    @property
+    def name(self) -> str:
+        """How people call it."""
+        ...
+
+    async def observe(self, keys: Iterable[ServiceKey]) -> Mapping[ServiceKey, ServiceFact]:
+        """Return the state of each; one that cannot be observed has an `error`."""
+        ...
+
+    async def refresh(self, user: str = "") -> None:
+        """Read unit files again (daemon-reload)."""
+        ...
+
+    async def enable(self, key: ServiceKey, *, enabled: bool) -> None:
+        """Make it start at boot, or not."""
+        ...
+
+    async def set_arguments(self, key: ServiceKey, arguments: str) -> None:
+        """Set its flags, where the service manager knows such a thing."""
+        ...
+
+    async def start(self, key: ServiceKey) -> None:
+        """Start it, and fail unless it still runs after a moment."""
+        ...
+
+    async def stop(self, key: ServiceKey) -> None:
+        """Stop it and wait until it has stopped."""
+        ...
+
+    async def restart(self, key: ServiceKey) -> None:
+        """Restart it, and fail unless it still runs after a moment."""
+        ...
+
+    async def reload(self, key: ServiceKey) -> None:
+        """Reload it; restart it where it cannot reload."""
+        ...

@@ -1,0 +1,58 @@
+"""What a host shall be: the declarations of all its ConfigSets, merged into one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from nodemanager.api.declarations import Execution, File, Package, Service
+from nodemanager.plan.resources import ResourceId
+
+D = TypeVar("D", Package, File, Service, Execution)
+
+
+@dataclass(frozen=True, slots=True)
+class Item(Generic[D]):
+    """One resource and how it is declared."""
+
+    id: ResourceId
+    declaration: D
+    sources: tuple[str, ...]
+    """Names of the ConfigSets that declare it so; its result is reported for each of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a file shall contain."""
+
+    data: bytes
+    digest: str
+    """SHA-256 in hex."""
+    secret: bool = False
+    """It was made of a Secret: never shown, never logged, not readable by others unless a mode says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a file's content cannot be had: a template that does not render, a Secret that is missing."""
+
+    message: str
+
+
+Contents = Mapping[str, Content | Failure]
+"""By path, for every item of `Desired.files` that is a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    """All resources of a host, each declared once."""
+
+    packages: tuple[Item[Package], ...] = ()
+    files: tuple[Item[File], ...] = ()
+    services: tuple[Item[Service], ...] = ()
+    executions: tuple[Item[Execution], ...] = ()
+    conflicts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By ConfigSet: what is held back because another one says otherwise, in the words of the Go project."""
+    held: Mapping[ResourceId, str] = field(default_factory=dict)
+    """Resources in conflict, which are in none of the lists above, and why in one sentence."""
