@@ -1,0 +1,60 @@
+"""Executions: a program runs because a file changed, or because its conditions say so; never just so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from nodemanager.api.declarations import Execution
+from nodemanager.plan.desired import Desired, Item
+from nodemanager.plan.facts import Facts, Verdicts
+from nodemanager.plan.resources import ResourceId
+from nodemanager.plan.steps import Blocked, Noop, RunCommand, Step
+from nodemanager.plan.subscribers import because, held_cause
+
+
+def plan_executions(
+    desired: Desired, facts: Facts, changing: Mapping[ResourceId, tuple[str, ...]] | None = None
+) -> Iterator[Step]:
+    """Yield one step for each execution; `changing` is what files of the same plan would make run."""
+    for item in desired.executions:
+        pending = facts.pending.get(item.id)
+        causes = dict.fromkeys((*(pending.causes if pending else ()), *(changing or {}).get(item.id, ())))
+        yield _plan(item, facts.verdicts.get(item.id, Verdicts()), tuple(causes), desired)
+
+
+def _plan(item: Item[Execution], verdicts: Verdicts, causes: tuple[str, ...], desired: Desired) -> Step:
+    execution = item.declaration
+    if held := held_cause(execution.subscribe_files, desired):
+        return Blocked(id=item.id, sources=item.sources, reason=f"waits for {held}, which is in conflict")
+    if execution.subscribe_files and not causes:
+        return Noop(id=item.id, sources=item.sources, reason="none of its files changed")
+    if verdicts.error:
+        return Blocked(id=item.id, sources=item.sources, reason=verdicts.error)
+    if reason := _not_now(execution, verdicts):
+        return Noop(id=item.id, sources=item.sources, reason=reason)
+    return RunCommand(
+        id=item.id,
+        sources=item.sources,
+        reason=_because(execution, causes),
+        execution=execution,
+        causes=causes,
+    )
+
+
+def _not_now(execution: Execution, verdicts: Verdicts) -> str:
+    """Return which condition says no, or an empty string."""
+    if verdicts.created:
+        return f"{execution.creates} exists"
+    if verdicts.only_if is False:
+        return "onlyIf says no"
+    if verdicts.unless:
+        return "unless says it is done"
+    return ""
+
+
+def _because(execution: Execution, causes: tuple[str, ...]) -> str:
+    if causes:
+        return because(causes)
+    if execution.creates:
+        return f"{execution.creates} does not exist"
+    return "its conditions hold"

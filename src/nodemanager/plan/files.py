@@ -1,0 +1,216 @@
+"""Files, directories and links: what is on disk against what shall be.
+
+Parents come before what is in them, removals come last and from the bottom up, so that nothing
+is taken away before what replaces it is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from nodemanager.api.declarations import File
+from nodemanager.plan import attributes, resources
+from nodemanager.plan.attributes import Attributes, UnknownOwner
+from nodemanager.plan.desired import Content, Contents, Desired, Failure, Item
+from nodemanager.plan.facts import Facts, FileFact, Kind
+from nodemanager.plan.resources import ResourceId
+from nodemanager.plan.steps import (
+    Blocked,
+    MakeDirectory,
+    MakeLink,
+    Noop,
+    RemovePath,
+    SetAttributes,
+    Step,
+    WriteFile,
+)
+from nodemanager.plan.subscribers import subscribers
+
+_REMOVALS = (RemovePath,)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    """Everything that the plan for one file looks at."""
+
+    desired: Desired
+    contents: Contents
+    facts: Facts
+    notified: Mapping[str, tuple[ResourceId, ...]]
+    declared: frozenset[str]
+
+
+def plan_files(desired: Desired, contents: Contents, facts: Facts) -> list[Step]:
+    """Return a step for each declared path, and one for each entry that is purged, in order."""
+    declared = frozenset(item.declaration.path for item in desired.files) | frozenset(
+        resource.name for resource in desired.held if resource.kind == resources.FILE
+    )
+    scene = _Scene(desired, contents, facts, subscribers(desired), declared)
+    steps: list[Step] = []
+    for item in desired.files:
+        steps.append(_plan(item, scene))
+        if item.declaration.purge and item.declaration.ensure == "directory":
+            steps += _purge(item, scene)
+    removals = [step for step in steps if isinstance(step, _REMOVALS)]
+    others = [step for step in steps if not isinstance(step, _REMOVALS)]
+    return [
+        *sorted(others, key=lambda step: step.id.name.split("/")),
+        *sorted(removals, key=lambda step: step.id.name.split("/"), reverse=True),
+    ]
+
+
+def _plan(item: Item[File], scene: _Scene) -> Step:
+    wanted = item.declaration
+    before = scene.facts.files.get(wanted.path, FileFact(error="was not observed"))
+    held = _held_above(wanted.path, scene.desired)
+    if held:
+        return _blocked(item, f"waits for {held}, which is in conflict")
+    if before.error:
+        return _blocked(item, before.error)
+    if wanted.ensure == "absent":
+        return _absent(item, before, scene)
+    if wanted.create_only and before.kind is not Kind.ABSENT:
+        return _noop(item, "exists, and is created only")
+    try:
+        wish = attributes.wish(wanted, scene.facts)
+    except UnknownOwner as error:
+        return _blocked(item, str(error))
+    if wanted.ensure == "directory":
+        return _directory(item, before, wish, scene)
+    if wanted.ensure == "symlink":
+        return _link(item, before, wish, scene)
+    return _file(item, before, wish, scene)
+
+
+def _file(item: Item[File], before: FileFact, wish: Attributes, scene: _Scene) -> Step:
+    path = item.declaration.path
+    content = scene.contents.get(path, Failure("its content was not made"))
+    if isinstance(content, Failure):
+        return _blocked(item, content.message)
+    if before.kind in (Kind.DIRECTORY, Kind.OTHER):
+        what = "a directory" if before.kind is Kind.DIRECTORY else "a device, socket or pipe"
+        return _blocked(item, f"cannot write {path}: it is {what}; move it out of the way")
+    if before.kind is Kind.FILE and before.digest == content.digest:
+        return _attributes(item, before, _harden(wish, before, content), scene)
+    reasons = {Kind.ABSENT: "does not exist", Kind.SYMLINK: f"is a link to {before.target}"}
+    reason = reasons.get(before.kind, "content differs")
+    if before.kind is Kind.FILE and before.links > 1:
+        reason += f"; it has {before.links} names, and the others keep the old content"
+    uid, gid, mode = attributes.of_new_file(wish, before, secret=content.secret)
+    return WriteFile(
+        id=item.id, sources=item.sources, reason=reason, path=path, before=before,
+        notifies=scene.notified.get(path, ()), needs=_needs(path, scene.declared),
+        content=content, mode=mode, uid=uid, gid=gid, validation=item.declaration.validate,
+    )  # fmt: skip
+
+
+def _harden(wish: Attributes, before: FileFact, content: Content) -> Attributes:
+    """A secret is nobody else's business, unless a mode says otherwise."""
+    if content.secret and wish.mode is None and before.mode & 0o007:
+        return Attributes(before.mode & ~0o007, wish.uid, wish.gid)
+    return wish
+
+
+def _directory(item: Item[File], before: FileFact, wish: Attributes, scene: _Scene) -> Step:
+    path = item.declaration.path
+    if before.kind is Kind.DIRECTORY:
+        return _attributes(item, before, wish, scene)
+    if before.kind is not Kind.ABSENT:
+        what = f"a link to {before.target}" if before.kind is Kind.SYMLINK else f"a {before.kind}"
+        return _blocked(item, f"cannot make directory {path}: it is {what}; move it out of the way")
+    return MakeDirectory(
+        id=item.id, sources=item.sources, reason="does not exist", path=path, before=before,
+        notifies=scene.notified.get(path, ()), needs=_needs(path, scene.declared),
+        mode=attributes.NEW_DIRECTORY if wish.mode is None else wish.mode,
+        uid=wish.uid or 0, gid=wish.gid or 0,
+    )  # fmt: skip
+
+
+def _link(item: Item[File], before: FileFact, wish: Attributes, scene: _Scene) -> Step:
+    path, target = item.declaration.path, item.declaration.target
+    if before.kind in (Kind.DIRECTORY, Kind.OTHER):
+        what = "a directory" if before.kind is Kind.DIRECTORY else "a device, socket or pipe"
+        return _blocked(item, f"cannot make link {path}: it is {what}; move it out of the way")
+    if before.kind is Kind.SYMLINK and before.target == target:
+        return _attributes(item, before, Attributes(None, wish.uid, wish.gid), scene)
+    reasons = {Kind.ABSENT: "does not exist", Kind.FILE: "is a file"}
+    return MakeLink(
+        id=item.id, sources=item.sources, path=path, before=before, target=target,
+        reason=reasons.get(before.kind, f"points to {before.target}"),
+        notifies=scene.notified.get(path, ()), needs=_needs(path, scene.declared),
+        uid=wish.uid or 0, gid=wish.gid or 0,
+    )  # fmt: skip
+
+
+def _absent(item: Item[File], before: FileFact, scene: _Scene) -> Step:
+    if before.kind is Kind.ABSENT:
+        return _noop(item, "does not exist")
+    return _removal(item, item.declaration.path, before, f"a {before.kind} is there", scene)
+
+
+def _purge(item: Item[File], scene: _Scene) -> Iterator[Step]:
+    """Yield the removal of every entry that nobody declares; of none, if the directory cannot be read."""
+    folder = item.declaration.path
+    if scene.facts.files.get(folder, FileFact()).kind is Kind.ABSENT:
+        return
+    names = scene.facts.listings.get(folder)
+    if names is None:
+        yield _blocked(item, f"cannot purge {folder}: its entries cannot be listed, so none is removed")
+        return
+    for name in names:
+        path = f"{folder.rstrip('/')}/{name}"
+        fact = scene.facts.files.get(path, FileFact())
+        if path in scene.declared or fact.error or fact.kind in (Kind.ABSENT, Kind.DIRECTORY):
+            continue
+        yield _removal(
+            item, path, fact, f"no ConfigSet of this host declares it, and {folder} is purged", scene
+        )
+
+
+def _removal(item: Item[File], path: str, before: FileFact, reason: str, scene: _Scene) -> Step:
+    owed = dict.fromkeys((*scene.notified.get(path, ()), *scene.notified.get(item.declaration.path, ())))
+    return RemovePath(
+        id=resources.file_id(path), sources=item.sources, reason=reason, path=path, before=before,
+        notifies=tuple(owed),
+    )  # fmt: skip
+
+
+def _attributes(item: Item[File], before: FileFact, wish: Attributes, scene: _Scene) -> Step:
+    """Return what it takes to give an existing path its owner and mode."""
+    lacking = attributes.lacking(wish, before)
+    if not lacking:
+        return _noop(item, f"is as declared ({before.kind})")
+    path = item.declaration.path
+    return SetAttributes(
+        id=item.id, sources=item.sources, reason="; ".join(lacking), path=path, before=before,
+        notifies=scene.notified.get(path, ()), needs=_needs(path, scene.declared),
+        mode=wish.mode, uid=wish.uid, gid=wish.gid,
+    )  # fmt: skip
+
+
+def _needs(path: str, declared: frozenset[str]) -> tuple[ResourceId, ...]:
+    """Return the nearest declared path above, without which nothing can be here."""
+    above = path
+    while above != "/":
+        above = above.rpartition("/")[0] or "/"
+        if above in declared:
+            return (resources.file_id(above),)
+    return ()
+
+
+def _held_above(path: str, desired: Desired) -> str:
+    above = path
+    while above != "/":
+        above = above.rpartition("/")[0] or "/"
+        if resources.file_id(above) in desired.held:
+            return str(resources.file_id(above))
+    return ""
+
+
+def _noop(item: Item[File], reason: str) -> Noop:
+    return Noop(id=item.id, sources=item.sources, reason=reason)
+
+
+def _blocked(item: Item[File], reason: str) -> Blocked:
+    return Blocked(id=item.id, sources=item.sources, reason=reason)

@@ -1,0 +1,49 @@
+"""Packages: what is installed against what shall be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nodemanager.api.declarations import Package
+from nodemanager.plan.desired import Desired, Item
+from nodemanager.plan.facts import Facts, PackageFacts
+from nodemanager.plan.steps import Blocked, InstallPackage, Noop, RemovePackage, Step
+
+
+def plan_packages(desired: Desired, facts: Facts) -> Iterator[Step]:
+    """Yield one step for each declared package."""
+    for item in desired.packages:
+        if facts.packages.error:
+            yield Blocked(id=item.id, sources=item.sources, reason=facts.packages.error)
+        else:
+            yield _plan(item, facts.packages)
+
+
+def _plan(item: Item[Package], facts: PackageFacts) -> Step:
+    wanted = item.declaration
+    have = facts.installed.get(wanted.name)
+    if wanted.ensure == "absent":
+        if have is None:
+            return Noop(id=item.id, sources=item.sources, reason="is not installed")
+        return RemovePackage(
+            id=item.id, sources=item.sources, reason=f"{have} is installed", name=wanted.name
+        )
+    reason = _lack(wanted, have, facts)
+    if not reason:
+        return Noop(id=item.id, sources=item.sources, reason=f"{have} is installed")
+    return InstallPackage(
+        id=item.id, sources=item.sources, reason=reason, name=wanted.name, version=wanted.version
+    )
+
+
+def _lack(wanted: Package, have: str | None, facts: PackageFacts) -> str:
+    """Return why the package has to be installed, or an empty string."""
+    if have is None:
+        return "is not installed"
+    if wanted.version and have != wanted.version:
+        return f"{have} is installed, not {wanted.version}"
+    if wanted.ensure == "latest":
+        newest = facts.candidates.get(wanted.name, have)
+        if newest != have:
+            return f"{have} is installed, {newest} is offered"
+    return ""

@@ -1,0 +1,97 @@
+"""Services: what runs and starts at boot against what shall; and the restarts that are owed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from nodemanager.api.declarations import Service
+from nodemanager.plan.desired import Desired, Item
+from nodemanager.plan.facts import Facts, ServiceFact
+from nodemanager.plan.resources import ResourceId
+from nodemanager.plan.steps import Blocked, ChangeService, Noop, RestartService, Step
+from nodemanager.plan.subscribers import because, held_cause
+
+MASKED = "masked"
+
+
+def plan_services(
+    desired: Desired, facts: Facts, changing: Mapping[ResourceId, tuple[str, ...]] | None = None
+) -> Iterator[Step]:
+    """Yield the steps for each service; `changing` is what files of the same plan would make restart."""
+    for item in desired.services:
+        fact = facts.services.get(item.id, ServiceFact(error="was not observed"))
+        pending = facts.pending.get(item.id)
+        causes = dict.fromkeys((*(pending.causes if pending else ()), *(changing or {}).get(item.id, ())))
+        yield from _plan(item, fact, tuple(causes), desired)
+
+
+def _plan(
+    item: Item[Service], fact: ServiceFact, causes: tuple[str, ...], desired: Desired
+) -> Iterator[Step]:
+    wanted = item.declaration
+    obstacle = fact.error or _obstacle(wanted, fact)
+    if obstacle:
+        yield Blocked(id=item.id, sources=item.sources, reason=obstacle)
+        return
+    held = held_cause(wanted.subscribe_files, desired)
+    if held and wanted.ensure == "running":
+        yield Blocked(id=item.id, sources=item.sources, reason=f"waits for {held}, which is in conflict")
+        return
+    if not fact.known:
+        yield Noop(id=item.id, sources=item.sources, reason="there is no such service")
+        return
+    change = _change(item, fact)
+    if change is not None:
+        yield change
+    started = change is not None and change.run is not None
+    if causes and wanted.ensure == "running" and not started:
+        yield RestartService(
+            id=item.id, sources=item.sources, reason=because(causes), name=wanted.name, user=wanted.user,
+            reload=wanted.reload, lock_group=wanted.lock_group, causes=causes,
+            refresh=fact.stale and change is None,
+        )  # fmt: skip
+    elif change is None:
+        yield Noop(id=item.id, sources=item.sources, reason=_as_it_is(fact))
+
+
+def _obstacle(wanted: Service, fact: ServiceFact) -> str:
+    """Return what makes it impossible, or an empty string."""
+    if fact.known and fact.state == MASKED and (wanted.ensure == "running" or wanted.enable):
+        return f"cannot start or enable {wanted.name}: it is masked; run systemctl unmask {wanted.name}"
+    if not fact.known and (wanted.ensure == "running" or wanted.enable):
+        return (
+            f"cannot find service {wanted.name}: the host has none of this name; correct the name, or"
+            " declare the package or the unit file that brings it"
+        )
+    return ""
+
+
+def _change(item: Item[Service], fact: ServiceFact) -> ChangeService | None:
+    wanted = item.declaration
+    reasons = []
+    enable = arguments = run = None
+    if wanted.enable is not None and fact.enabled is not None and wanted.enable != fact.enabled:
+        enable = wanted.enable
+        reasons.append("does not start at boot" if enable else "starts at boot")
+    if wanted.arguments and fact.arguments is not None and wanted.arguments != fact.arguments:
+        arguments = wanted.arguments
+        reasons.append("has other arguments")
+    if wanted.ensure == "running" and not fact.running:
+        run = True
+        reasons.append(f"is not running ({fact.state})" if fact.state else "is not running")
+    elif wanted.ensure == "stopped" and fact.running:
+        run = False
+        reasons.append("is running")
+    if fact.stale:
+        reasons.append("its unit file changed")
+    if not reasons:
+        return None
+    return ChangeService(
+        id=item.id, sources=item.sources, reason=", ".join(reasons), name=wanted.name, user=wanted.user,
+        enable=enable, arguments=arguments, run=run, refresh=fact.stale,
+    )  # fmt: skip
+
+
+def _as_it_is(fact: ServiceFact) -> str:
+    boot = {True: ", enabled", False: ", disabled", None: ""}[fact.enabled]
+    return ("is running" if fact.running else "is not running") + boot
