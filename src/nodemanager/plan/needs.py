@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nodemanager.api.declarations import Execution, Service
-from nodemanager.plan.desired import Desired, Item
+from nodemanager.plan.desired import Content, Contents, Desired, Item
 
 
 @dataclass(frozen=True, slots=True)
 class FileNeeds:
     """For the stage of files."""
 
-    paths: tuple[str, ...]
-    digests: frozenset[str]
-    """Those of `paths` whose content matters."""
+    sizes: Mapping[str, int | None]
+    """Every path that matters, with the size its content shall have where that matters: a file of
+    another size need not be read to know that it differs."""
     purged: tuple[str, ...]
     """Directories whose entries matter."""
     users: frozenset[str]
@@ -44,12 +45,15 @@ class ExecutionNeeds:
     executions: tuple[Item[Execution], ...]
 
 
-def file_needs(desired: Desired) -> FileNeeds:
+def file_needs(desired: Desired, contents: Contents) -> FileNeeds:
     """Return what the plan for files looks at."""
     files = [item.declaration for item in desired.files]
+    sizes: dict[str, int | None] = {}
+    for file in files:
+        content = None if file.create_only else contents.get(file.path)
+        sizes[file.path] = len(content.data) if isinstance(content, Content) else None
     return FileNeeds(
-        paths=tuple(file.path for file in files),
-        digests=frozenset(file.path for file in files if file.ensure == "file" and not file.create_only),
+        sizes=sizes,
         purged=tuple(file.path for file in files if file.purge and file.ensure == "directory"),
         users=frozenset(file.owner for file in files if file.owner),
         groups=frozenset(file.group for file in files if file.group),

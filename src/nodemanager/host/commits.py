@@ -1,0 +1,109 @@
+"""The moments at which a path changes: one function per kind of step."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+
+from nodemanager.host.base import HostError
+from nodemanager.host.staging import Staged
+from nodemanager.host.tree import Place, Tree
+from nodemanager.plan.facts import Kind
+from nodemanager.plan.steps import (
+    FileStep,
+    MakeDirectory,
+    MakeLink,
+    RemovePath,
+    SetAttributes,
+    WriteFile,
+)
+
+
+class Unsafe(HostError):
+    """It could be done, and would touch something that was not meant."""
+
+
+def replaces(step: FileStep) -> bool:
+    """Tell whether a step takes away what is at its path."""
+    return isinstance(step, WriteFile | MakeLink | RemovePath)
+
+
+def carry_out(tree: Tree, step: FileStep, staged: Staged | None) -> None:
+    """Do it."""
+    if staged is not None:
+        staged.commit(tree)
+    elif isinstance(step, RemovePath):
+        _remove(tree.place(step.path), step)
+    elif isinstance(step, SetAttributes):
+        _set_attributes(tree, step)
+    elif not isinstance(step, MakeDirectory):  # those were made before anything was staged in them
+        raise TypeError(f"cannot do {type(step).__name__} to files")
+
+
+def make_directory(tree: Tree, step: MakeDirectory) -> None:
+    """Make a directory with its owner and mode; one that appeared meanwhile is given them, too."""
+    place = tree.place(step.path, make_parents=True)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(place.name, 0o700, dir_fd=place.folder)
+    opened = os.open(
+        place.name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place.folder
+    )
+    try:
+        os.fchown(opened, step.uid, step.gid)
+        os.fchmod(opened, step.mode)
+    finally:
+        os.close(opened)
+
+
+def _remove(place: Place, step: RemovePath) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        if step.before.kind is Kind.DIRECTORY:
+            os.rmdir(place.name, dir_fd=place.folder)
+        else:
+            os.unlink(place.name, dir_fd=place.folder)
+
+
+def _set_attributes(tree: Tree, step: SetAttributes) -> None:
+    uid = -1 if step.uid is None else step.uid
+    gid = -1 if step.gid is None else step.gid
+    if step.path == "/":
+        with tree.readable(tree.folder("/")) as opened:
+            _change(opened, uid, gid, step.mode)
+        return
+    place = tree.place(step.path)
+    if step.before.kind is Kind.SYMLINK:
+        os.chown(place.name, uid, gid, dir_fd=place.folder, follow_symlinks=False)
+        return
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    opened = os.open(place.name, flags, dir_fd=place.folder)
+    try:
+        _check_names(opened, place)
+        _change(opened, uid, gid, step.mode)
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def _change(opened: int, uid: int, gid: int, mode: int | None) -> None:
+    before = os.fstat(opened)
+    if uid != -1 or gid != -1:
+        os.fchown(opened, uid, gid)
+    # chown clears setuid and setgid, so the mode is set after it, wished for or not.
+    wanted = stat.S_IMODE(before.st_mode) if mode is None else mode
+    if stat.S_IMODE(os.fstat(opened).st_mode) != wanted:
+        os.fchmod(opened, wanted)
+
+
+def _check_names(opened: int, place: Place) -> None:
+    """Refuse to change an inode that has another name, where others could have given it that name.
+
+    Whoever owns a directory may, on some systems, link a file of root's into it; changing the
+    owner of `x` there would then change the owner of /etc/shadow.
+    """
+    found = os.fstat(opened)
+    if stat.S_ISREG(found.st_mode) and found.st_nlink > 1 and os.fstat(place.folder).st_uid != 0:
+        raise Unsafe(
+            f"cannot change owner or mode of {place.path}: the file has {found.st_nlink} names, and its"
+            " directory is not root's; make it a file of its own: cp it away, and move it back"
+        )

@@ -1,0 +1,153 @@
+"""Looks at files: what is at a path, whose it is, and what is in it; reads no more than it must."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from nodemanager.host.tree import NoParent, Place, Tree, TreeError
+from nodemanager.plan.facts import FileFact, Kind
+
+CHUNK = 1024 * 1024
+GRAIN = 50_000_000
+"""Nanoseconds within which two changes of an inode may carry the same time stamp."""
+
+Signature = tuple[int, int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    signature: Signature
+    digest: str
+
+
+class Digests:
+    """Remembers what was in a file while its inode says that nothing has happened since."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Known] = {}
+
+    def get(self, path: str, found: os.stat_result) -> str | None:
+        """Return the digest of a file that has not changed since it was read."""
+        known = self._known.get(path)
+        return known.digest if known is not None and known.signature == _signature(found) else None
+
+    def put(self, path: str, found: os.stat_result, digest: str) -> None:
+        """Remember a digest, unless the file was written just now: it may change within the same tick."""
+        if time.time_ns() - found.st_ctime_ns > GRAIN:
+            self._known[path] = _Known(_signature(found), digest)
+        else:
+            self._known.pop(path, None)
+
+    def keep_only(self, paths: Iterable[str]) -> None:
+        """Forget everything but these."""
+        self._known = {path: self._known[path] for path in paths if path in self._known}
+
+
+def _signature(found: os.stat_result) -> Signature:
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def observe(tree: Tree, path: str, size: int | None, digests: Digests) -> FileFact:
+    """Return what is at a path; the digest only of a file that has the `size` it is meant to have."""
+    try:
+        if path == "/":
+            return _of_root(tree)
+        place = tree.place(path)
+        found = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
+        return _fact(place, found, size, digests)
+    except (NoParent, FileNotFoundError):
+        return FileFact()
+    except TreeError as error:
+        return FileFact(error=str(error))
+    except OSError as error:
+        if error.errno == errno.ENOTDIR:
+            return FileFact()
+        return FileFact(error=f"cannot look at {path}: {error.strerror}")
+
+
+def _of_root(tree: Tree) -> FileFact:
+    found = os.fstat(tree.folder("/"))
+    return FileFact(Kind.DIRECTORY, stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid)
+
+
+def _fact(place: Place, found: os.stat_result, size: int | None, digests: Digests) -> FileFact:
+    mode, kind = found.st_mode, Kind.OTHER
+    digest = target = ""
+    if stat.S_ISREG(mode):
+        kind = Kind.FILE
+        if size is not None and size == found.st_size:
+            digest = digests.get(place.path, found) or _read_digest(place, digests)
+    elif stat.S_ISDIR(mode):
+        kind = Kind.DIRECTORY
+    elif stat.S_ISLNK(mode):
+        kind = Kind.SYMLINK
+        target = os.readlink(place.name, dir_fd=place.folder)
+    return FileFact(kind, stat.S_IMODE(mode), found.st_uid, found.st_gid, digest, target, found.st_nlink)
+
+
+def open_file(place: Place) -> int:
+    """Open a regular file for reading, and nothing that has taken its place meanwhile."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | getattr(os, "O_NOATIME", 0)
+    try:
+        descriptor = os.open(place.name, flags, dir_fd=place.folder)
+    except PermissionError:  # O_NOATIME is for the owner and for root
+        descriptor = os.open(place.name, flags & ~getattr(os, "O_NOATIME", 0), dir_fd=place.folder)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is no longer a file")
+    return descriptor
+
+
+def _read_digest(place: Place, digests: Digests) -> str:
+    descriptor = open_file(place)
+    try:
+        before = os.fstat(descriptor)
+        digest = hash_descriptor(descriptor)
+        after = os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
+    if _signature(before) == _signature(after):
+        digests.put(place.path, after, digest)
+    return digest
+
+
+def hash_descriptor(descriptor: int) -> str:
+    """Return the SHA-256 of what can be read from here on."""
+    hasher = hashlib.sha256()
+    while chunk := os.read(descriptor, CHUNK):
+        hasher.update(chunk)
+    return hasher.hexdigest()
+
+
+def list_names(tree: Tree, path: str) -> tuple[str, ...] | None:
+    """Return the names in a directory, sorted; None when it cannot be listed."""
+    try:
+        with tree.readable(tree.folder(path)) as folder, os.scandir(folder) as entries:
+            return tuple(sorted(entry.name for entry in entries))
+    except OSError:
+        return None
+
+
+def observe_all(
+    tree: Tree, sizes: Mapping[str, int | None], purged: Iterable[str], digests: Digests
+) -> tuple[dict[str, FileFact], dict[str, tuple[str, ...] | None]]:
+    """Return what is at each of these paths, and in the directories that are purged."""
+    tree.forget()
+    facts = {path: observe(tree, path, size, digests) for path, size in sizes.items()}
+    listings: dict[str, tuple[str, ...] | None] = {}
+    for folder in purged:
+        if facts[folder].kind is not Kind.DIRECTORY:
+            continue
+        listings[folder] = names = list_names(tree, folder)
+        for name in names or ():
+            path = f"{folder.rstrip('/')}/{name}"
+            if path not in facts:
+                facts[path] = observe(tree, path, None, digests)
+    tree.forget()
+    return facts, listings

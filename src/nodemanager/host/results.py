@@ -1,0 +1,39 @@
+"""What became of the steps of a plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from nodemanager.plan.resources import ResourceId
+from nodemanager.plan.steps import Step
+
+
+class Outcome(StrEnum):
+    """How it went with a resource."""
+
+    UNCHANGED = "unchanged"
+    CHANGED = "changed"
+    FAILED = "failed"
+    BLOCKED = "blocked"
+    """Not tried: something else is in the way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of one step."""
+
+    id: ResourceId
+    sources: tuple[str, ...]
+    outcome: Outcome
+    message: str = ""
+    """Of a failure: `cannot X: why` and what to do; of a change: what was wrong before."""
+    seconds: float = 0.0
+    deed: str = ""
+    """The kind of step, such as WriteFile; for events and metrics."""
+
+
+def result(step: Step, outcome: Outcome, message: str = "", seconds: float = 0.0) -> Result:
+    """Return what became of a step; a change is explained by the step's own reason."""
+    said = message or (step.reason if outcome is not Outcome.UNCHANGED else "")
+    return Result(step.id, step.sources, outcome, said, seconds, type(step).__name__)

@@ -1,0 +1,190 @@
+"""All paths of a host, below one root; no symlink of somebody else is followed on the way.
+
+The agent writes as root into directories that others may write into, too. So a path is walked
+component by component with directory descriptors: what was checked is what is used. A symlink
+on the way is followed only if root (or whoever runs us) made it, and never out of the root:
+absolute targets and `..` are taken as a process that was chrooted there would take them.
+
+    TreeError (a HostError)
+    +-- NoParent      a directory on the way does not exist
+    +-- Obstructed    something on the way is no directory, or a link that is not followed
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from nodemanager.host.base import HostError
+
+MAX_LINKS = 40
+MAX_OPEN = 128
+"""Directories kept open at a time; a process may have 1,024 files open by default."""
+NEW_PARENT = 0o755
+_WALK = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", 0)
+
+
+class TreeError(HostError):
+    """A path cannot be reached."""
+
+
+class NoParent(TreeError, FileNotFoundError):
+    """A directory on the way does not exist."""
+
+
+class Obstructed(TreeError):
+    """Something on the way is no directory, or a link that is not to be followed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a path is: a name in an open directory."""
+
+    folder: int
+    """Descriptor of the directory; valid until `Tree.forget`."""
+    name: str
+    path: str
+
+
+class Tree:
+    """The paths below a root."""
+
+    def __init__(self, root: str = "/") -> None:
+        self.root = str(Path(root).resolve())
+        try:
+            self._top = os.open(self.root, os.O_DIRECTORY | os.O_CLOEXEC | getattr(os, "O_PATH", 0))
+        except OSError as error:
+            raise TreeError(f"cannot use root {root}: {error.strerror}") from error
+        self._open: OrderedDict[str, int] = OrderedDict()
+        self._trusted = {0, os.geteuid()}
+
+    def close(self) -> None:
+        """Give back all descriptors."""
+        self.forget()
+        if self._top >= 0:
+            os.close(self._top)
+            self._top = -1
+
+    def forget(self) -> None:
+        """Close the directories that were walked, so that the next walk sees what has become of them."""
+        while self._open:
+            os.close(self._open.popitem()[1])
+
+    def outside(self, path: str) -> str:
+        """Return how a path is called outside of the root, for messages and for programs that run there."""
+        return path if self.root == "/" else self.root + path
+
+    def place(self, path: str, *, make_parents: bool = False) -> Place:
+        """Return where a path is, everything but its last component resolved."""
+        above, _, name = path.rstrip("/").rpartition("/")
+        if not path.startswith("/") or not name or name in (".", ".."):
+            raise TreeError(errno.EINVAL, f"cannot use path {path!r}: it names no entry of a directory")
+        return Place(self.folder(above or "/", make=make_parents), name, path)
+
+    def folder(self, path: str, *, make: bool = False) -> int:
+        """Return a descriptor of a directory; it is ours to close, and good until `forget`."""
+        known = self._open.get(path)
+        if known is not None:
+            self._open.move_to_end(path)
+            return known
+        found = _Walk(self._top, self._trusted, path, make=make).run()
+        self._open[path] = found
+        if len(self._open) > MAX_OPEN:
+            os.close(self._open.popitem(last=False)[1])
+        return found
+
+    @contextmanager
+    def readable(self, folder: int) -> Iterator[int]:
+        """Open a directory that was found by walking for what a walk cannot do: list and sync."""
+        opened = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            yield opened
+        finally:
+            os.close(opened)
+
+
+class _Walk:
+    """The way to one directory; all descriptors but the last are closed at its end."""
+
+    def __init__(self, top: int, trusted: set[int], path: str, *, make: bool) -> None:
+        self._trusted = trusted
+        self._path = path
+        self._make = make
+        self._ahead = _components(path)[::-1]
+        self._behind = [os.dup(top)]
+        self._links = 0
+
+    def run(self) -> int:
+        try:
+            while self._ahead:
+                self._step(self._ahead.pop())
+            return self._behind.pop()
+        finally:
+            for descriptor in self._behind:
+                os.close(descriptor)
+
+    def _step(self, name: str) -> None:
+        if name == "..":
+            if len(self._behind) > 1:
+                os.close(self._behind.pop())
+            return
+        here = self._behind[-1]
+        try:
+            self._behind.append(os.open(name, _WALK, dir_fd=here))
+        except FileNotFoundError:
+            self._missing(name)
+        except OSError as error:
+            if error.errno not in (errno.ELOOP, errno.ENOTDIR, errno.EMLINK):
+                raise self._obstructed(name, error.strerror or "") from error
+            self._not_a_directory(name)
+
+    def _missing(self, name: str) -> None:
+        if not self._make:
+            raise NoParent(f"cannot reach {self._path}: {name} does not exist")
+        here = self._behind[-1]
+        try:
+            os.mkdir(name, 0o700, dir_fd=here)
+            made = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here)
+            os.fchmod(made, NEW_PARENT)  # not left to the umask
+        except OSError as error:
+            raise self._obstructed(name, error.strerror or "", "cannot make") from error
+        self._behind.append(made)
+
+    def _not_a_directory(self, name: str) -> None:
+        """Follow a link of somebody we trust; everything else is in the way."""
+        here = self._behind[-1]
+        try:
+            found = os.stat(name, dir_fd=here, follow_symlinks=False)
+            if not stat.S_ISLNK(found.st_mode):
+                raise self._obstructed(name, f"{name} is not a directory")
+            if found.st_uid not in self._trusted:
+                raise self._obstructed(
+                    name,
+                    f"{name} is a link made by user {found.st_uid}, which is not followed; remove it,"
+                    " or declare the path it points to",
+                )
+            target = os.readlink(name, dir_fd=here)
+        except TreeError:
+            raise
+        except OSError as error:
+            raise self._obstructed(name, error.strerror or "") from error
+        self._links += 1
+        if self._links > MAX_LINKS:
+            raise self._obstructed(name, "too many links lead to each other")
+        if target.startswith("/"):
+            while len(self._behind) > 1:
+                os.close(self._behind.pop())
+        self._ahead += _components(target)[::-1]
+
+    def _obstructed(self, name: str, why: str, what: str = "cannot reach") -> Obstructed:
+        return Obstructed(f"{what} {self._path}: {why or name}")
+
+
+def _components(path: str) -> list[str]:
+    return [part for part in path.split("/") if part not in ("", ".")]
