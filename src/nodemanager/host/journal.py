@@ -70,10 +70,9 @@ class Journal:
         """Return everything that is owed."""
         return {one: Pending(tuple(entry.causes), entry.since) for one, entry in self._entries.items()}
 
-    def was_started(self, resource: ResourceId) -> bool:
-        """Tell whether a run was begun and its end never recorded."""
-        entry = self._entries.get(resource)
-        return entry is not None and entry.started
+    def started(self) -> list[ResourceId]:
+        """Return the runs that were begun and whose end was never recorded."""
+        return [one for one, entry in self._entries.items() if entry.started]
 
     def owe(self, owed: Mapping[ResourceId, Iterable[str]]) -> None:
         """Record restarts and runs with their causes; returns when that is on disk."""
@@ -94,6 +93,16 @@ class Journal:
         """Record that a run is about to begin; returns when that is on disk."""
         entry = self._entries.setdefault(resource, _Entry([], self._clock()))
         entry.started = True
+        self._save()
+
+    def end(self, resource: ResourceId) -> None:
+        """Record that a run has ended and failed: what was owed before it is owed still."""
+        entry = self._entries.get(resource)
+        if entry is None:
+            return
+        entry.started = False
+        if not entry.causes:
+            del self._entries[resource]
         self._save()
 
     def settle(self, resources: Iterable[ResourceId]) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
 from nodemanager.api.declarations import Execution, Service
 from nodemanager.plan.desired import Content, Contents, Desired, Item
+from nodemanager.plan.resources import ResourceId
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +72,12 @@ def service_needs(desired: Desired) -> ServiceNeeds:
     return ServiceNeeds(desired.services)
 
 
-def execution_needs(desired: Desired) -> ExecutionNeeds:
-    """Return what the plan for executions looks at."""
-    conditional = (
-        item
-        for item in desired.executions
-        if item.declaration.creates or item.declaration.only_if or item.declaration.unless
-    )
+def execution_needs(desired: Desired, owed: Container[ResourceId]) -> ExecutionNeeds:
+    """Return what the plan for executions looks at: nobody is asked about what does not run anyway."""
+    conditional = []
+    for item in desired.executions:
+        execution = item.declaration
+        may_run = not execution.subscribe_files or item.id in owed
+        if may_run and (execution.creates or execution.only_if or execution.unless):
+            conditional.append(item)
     return ExecutionNeeds(tuple(conditional))

@@ -1,0 +1,107 @@
+"""One pass over a host: observe, plan, apply, stage by stage.
+
+    packages -> files -> services -> executions
+
+Every stage looks again, because the one before may have changed what it looks at: a package
+brings files and units, a file brings a restart. A preview looks once and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+from nodemanager.api import durations
+from nodemanager.host import apply, staging
+from nodemanager.host.apply import Tools
+from nodemanager.host.bucket import Bucket
+from nodemanager.host.file_batch import FileBatch, Hands
+from nodemanager.host.observe import Observer
+from nodemanager.host.results import Outcome, Result
+from nodemanager.plan import executions, files, packages, services, subscribers
+from nodemanager.plan.desired import Contents, Desired
+from nodemanager.plan.steps import Blocked, Step
+
+
+@dataclass(slots=True)
+class Converger:
+    """Makes a host what it shall be."""
+
+    observer: Observer
+    tools: Tools
+    bucket: Bucket | None
+    _swept: set[str] = field(default_factory=set)
+
+    async def preview(self, desired: Desired, contents: Contents) -> list[Step]:
+        """Return what a pass would do, as things are now."""
+        pending = self.tools.journal.pending()
+        package_steps = packages.plan_packages(desired, await self.observer.see_packages(desired))
+        seen = await self.observer.see_files(desired, contents)
+        file_steps = files.plan_files(desired, contents, seen)
+        changing = subscribers.owed(file_steps)
+        service_facts = await self.observer.see_services(desired, pending)
+        execution_facts = await self.observer.see_executions(desired, pending, {*pending, *changing})
+        return [
+            *package_steps,
+            *file_steps,
+            *services.plan_services(desired, service_facts, changing),
+            *executions.plan_executions(desired, execution_facts, changing),
+        ]
+
+    async def run(self, desired: Desired, contents: Contents) -> list[Result]:
+        """Make it so, and return what became of every resource."""
+        tools, journal = self.tools, self.tools.journal
+        await self._recover(desired)
+        declared = [item.id for item in desired.services] + [item.id for item in desired.executions]
+        journal.keep_only([*declared, *desired.held])
+        self._sweep(desired)
+        seen = await self.observer.see_packages(desired)
+        results = await apply.apply_packages(list(packages.plan_packages(desired, seen)), tools)
+        batch = FileBatch(Hands(self.observer.tree, self.bucket, journal, self.observer.run))
+        seen = await self.observer.see_files(desired, contents)
+        results += await batch.apply(files.plan_files(desired, contents, seen))
+        seen = await self.observer.see_services(desired, journal.pending())
+        steps = _without_aborted(services.plan_services(desired, seen), batch.aborted)
+        results += await apply.apply_services(steps, tools)
+        seen = await self.observer.see_executions(desired, journal.pending())
+        steps = _without_aborted(executions.plan_executions(desired, seen), batch.aborted)
+        return results + await apply.apply_executions(steps, tools)
+
+    async def _recover(self, desired: Desired) -> None:
+        """Find out what became of runs that were under way when we were killed."""
+        known = {item.id: item.declaration for item in desired.executions}
+        for resource in self.tools.journal.started():
+            execution = known.get(resource)
+            timeout = durations.parse(execution.timeout) if execution else 0.0
+            status = await self.tools.runs.recover(resource, timeout)
+            if status == 0:
+                self.tools.journal.settle([resource])
+            else:
+                self.tools.journal.end(resource)
+            self.tools.runs.clear(resource)
+
+    def _sweep(self, desired: Desired) -> None:
+        """Remove, once per directory, what an earlier process of ours left when it was killed."""
+        folders = {str(PurePosixPath(item.declaration.path).parent) for item in desired.files}
+        for folder in folders - self._swept:
+            staging.sweep(self.observer.tree, folder)
+        self._swept = folders
+        self.observer.tree.forget()
+
+
+def _without_aborted(steps: Iterable[Step], aborted: set[str]) -> list[Step]:
+    """Hold back the steps of ConfigSets that a failed validation has aborted."""
+    kept: list[Step] = []
+    for step in steps:
+        if step.sources and aborted.issuperset(step.sources):
+            reason = f"ConfigSet {step.sources[0]} was aborted by a validation that failed before"
+            kept.append(Blocked(id=step.id, sources=step.sources, reason=reason))
+        else:
+            kept.append(step)
+    return kept
+
+
+def failures(results: Iterable[Result]) -> list[Result]:
+    """Return what did not go well."""
+    return [one for one in results if one.outcome in (Outcome.FAILED, Outcome.BLOCKED)]

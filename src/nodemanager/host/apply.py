@@ -1,0 +1,177 @@
+"""Carries out the steps of a plan for packages, services and executions; files have a batch of their own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from nodemanager.host.base import (
+    Busy,
+    HostError,
+    PackageManager,
+    ServiceKey,
+    ServiceManager,
+    Wanted,
+)  # fmt: skip
+from nodemanager.host.journal import Journal
+from nodemanager.host.results import Outcome, Result, result
+from nodemanager.host.runner import RunError
+from nodemanager.host.runs import Runs
+from nodemanager.plan.steps import (
+    Blocked,
+    ChangeService,
+    InstallPackage,
+    RemovePackage,
+    RestartService,
+    RunCommand,
+    Step,
+)
+
+
+class Locks(Protocol):
+    """Locks that hosts share; somebody else's turn is `Busy`."""
+
+    def hold(self, name: str) -> AbstractAsyncContextManager[None]:
+        """Hold a lock while inside."""
+        ...
+
+
+@dataclass(slots=True)
+class Tools:
+    """What the steps are carried out with."""
+
+    packages: PackageManager | None
+    services: ServiceManager | None
+    runs: Runs
+    journal: Journal
+    locks: Locks
+    clock: Callable[[], float] = time.monotonic
+
+
+def idle(step: Step) -> Result:
+    """Return the result of a step that does nothing."""
+    return result(step, Outcome.BLOCKED if isinstance(step, Blocked) else Outcome.UNCHANGED)
+
+
+async def apply_packages(steps: Sequence[Step], tools: Tools) -> list[Result]:
+    """Remove in one transaction, install in another; if one fails as a whole, package by package.
+
+    So one name that does not exist costs time, and does not keep the others from being installed.
+    """
+    results = [idle(one) for one in steps if not isinstance(one, InstallPackage | RemovePackage)]
+    for kind in (RemovePackage, InstallPackage):
+        wanted = [one for one in steps if isinstance(one, kind)]
+        if not wanted:
+            continue
+        began = tools.clock()
+        try:
+            await _transact(wanted, tools)
+        except (HostError, RunError) as error:
+            if len(wanted) == 1 or isinstance(error, Busy):
+                results += [result(one, Outcome.FAILED, str(error), tools.clock() - began) for one in wanted]
+                continue
+            for one in wanted:
+                results += await _one_package(one, tools)
+        else:
+            results += [result(one, Outcome.CHANGED, seconds=tools.clock() - began) for one in wanted]
+    return results
+
+
+async def _one_package(step: Step, tools: Tools) -> list[Result]:
+    began = tools.clock()
+    try:
+        await _transact([step], tools)
+    except (HostError, RunError) as error:
+        return [result(step, Outcome.FAILED, str(error), tools.clock() - began)]
+    return [result(step, Outcome.CHANGED, seconds=tools.clock() - began)]
+
+
+async def _transact(steps: Sequence[Step], tools: Tools) -> None:
+    if tools.packages is None:
+        raise HostError("cannot change packages: this host has no package manager that we know")
+    install = [Wanted(one.name, one.version) for one in steps if isinstance(one, InstallPackage)]
+    if install:
+        await tools.packages.install(install)
+    remove = [one.name for one in steps if isinstance(one, RemovePackage)]
+    if remove:
+        await tools.packages.remove(remove)
+
+
+async def apply_services(steps: Sequence[Step], tools: Tools) -> list[Result]:
+    """Refresh the service manager once where needed, then change and restart service by service."""
+    results: list[Result] = []
+    refreshed: set[str] = set()
+    for step in steps:
+        if not isinstance(step, ChangeService | RestartService):
+            results.append(idle(step))
+            if not isinstance(step, Blocked):
+                tools.journal.settle([step.id])  # nothing is owed to what is not to run
+            continue
+        began = tools.clock()
+        try:
+            if step.refresh and step.user not in refreshed:
+                refreshed.add(step.user)
+                await _manager(tools).refresh(step.user)
+            await (_change(step, tools) if isinstance(step, ChangeService) else _restart(step, tools))
+        except Busy as error:
+            results.append(result(step, Outcome.BLOCKED, str(error), tools.clock() - began))
+        except (HostError, RunError) as error:
+            results.append(result(step, Outcome.FAILED, str(error), tools.clock() - began))
+        else:
+            results.append(result(step, Outcome.CHANGED, seconds=tools.clock() - began))
+    return results
+
+
+def _manager(tools: Tools) -> ServiceManager:
+    if tools.services is None:
+        raise HostError("cannot change services: this host has no service manager that we know")
+    return tools.services
+
+
+async def _change(step: ChangeService, tools: Tools) -> None:
+    manager, key = _manager(tools), ServiceKey(step.name, step.user)
+    if step.enable is not None:
+        await manager.enable(key, enabled=step.enable)
+    if step.arguments is not None:
+        await manager.set_arguments(key, step.arguments)
+    if step.run is True:
+        await manager.start(key)
+        tools.journal.settle([step.id])  # it runs with what is on disk now
+    elif step.run is False:
+        await manager.stop(key)
+
+
+async def _restart(step: RestartService, tools: Tools) -> None:
+    manager, key = _manager(tools), ServiceKey(step.name, step.user)
+    act = manager.reload if step.reload else manager.restart
+    if step.lock_group:
+        async with tools.locks.hold(step.lock_group):
+            await act(key)
+    else:
+        await act(key)
+    tools.journal.settle([step.id])
+
+
+async def apply_executions(steps: Sequence[Step], tools: Tools) -> list[Result]:
+    """Run programs one after the other, in the order of their declarations."""
+    results = []
+    for step in steps:
+        if not isinstance(step, RunCommand):
+            results.append(idle(step))
+            if not isinstance(step, Blocked):
+                tools.journal.settle([step.id])
+            continue
+        began = tools.clock()
+        try:
+            (await tools.runs.run(step.id, step.execution)).check()
+        except (HostError, RunError) as error:
+            tools.journal.end(step.id)
+            results.append(result(step, Outcome.FAILED, str(error), tools.clock() - began))
+        else:
+            tools.journal.settle([step.id])
+            tools.runs.clear(step.id)
+            results.append(result(step, Outcome.CHANGED, seconds=tools.clock() - began))
+    return results

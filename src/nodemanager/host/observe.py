@@ -1,0 +1,110 @@
+"""Looks at a host for what a plan needs to know, stage by stage."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
+
+from nodemanager.api.declarations import Command, Execution
+from nodemanager.host import file_facts, users
+from nodemanager.host.base import HostError, PackageManager, Runner, ServiceKey, ServiceManager
+from nodemanager.host.file_facts import Digests
+from nodemanager.host.runner import RunError
+from nodemanager.host.threads import in_thread
+from nodemanager.host.tree import Tree
+from nodemanager.plan import needs
+from nodemanager.plan.desired import Contents, Desired, Item
+from nodemanager.plan.facts import Facts, Kind, PackageFacts, Pending, ServiceFact, Verdicts
+from nodemanager.plan.resources import ResourceId
+
+ASK_SECONDS = 60.0
+"""How long a program of `onlyIf` or `unless` may think."""
+
+
+@dataclass(slots=True)
+class Observer:
+    """The eyes of the agent."""
+
+    tree: Tree
+    packages: PackageManager | None
+    services: ServiceManager | None
+    run: Runner
+    digests: Digests = field(default_factory=Digests)
+
+    async def see_packages(self, desired: Desired) -> Facts:
+        """Return the facts for the stage of packages."""
+        needed = needs.package_needs(desired)
+        if not needed.any:
+            return Facts()
+        if self.packages is None:
+            error = "cannot manage packages: this host has no package manager that we know"
+            return Facts(packages=PackageFacts(error=error))
+        try:
+            installed = await self.packages.installed()
+            candidates = await self.packages.candidates(needed.latest) if needed.latest else {}
+        except (HostError, RunError) as error:
+            return Facts(packages=PackageFacts(error=str(error)))
+        return Facts(packages=PackageFacts(installed, candidates))
+
+    async def see_files(self, desired: Desired, contents: Contents) -> Facts:
+        """Return the facts for the stage of files."""
+        needed = needs.file_needs(desired, contents)
+        if not needed.sizes:
+            return Facts()
+        files, listings = await in_thread(
+            lambda: file_facts.observe_all(self.tree, needed.sizes, needed.purged, self.digests)
+        )
+        return Facts(
+            files=files,
+            listings=listings,
+            users=users.user_numbers(self.tree, needed.users),
+            groups=users.group_numbers(self.tree, needed.groups),
+        )
+
+    async def see_services(self, desired: Desired, pending: Mapping[ResourceId, Pending]) -> Facts:
+        """Return the facts for the stage of services."""
+        keys = {
+            item.id: ServiceKey(item.declaration.name, item.declaration.user) for item in desired.services
+        }
+        if not keys:
+            return Facts()
+        if self.services is None:
+            error = "cannot manage services: this host has no service manager that we know"
+            return Facts(services=dict.fromkeys(keys, ServiceFact(error=error)))
+        try:
+            seen = await self.services.observe(keys.values())
+        except (HostError, RunError) as error:
+            return Facts(services=dict.fromkeys(keys, ServiceFact(error=str(error))))
+        missing = ServiceFact(error="was not observed")
+        return Facts(services={one: seen.get(key, missing) for one, key in keys.items()}, pending=pending)
+
+    async def see_executions(
+        self,
+        desired: Desired,
+        pending: Mapping[ResourceId, Pending],
+        owed: Container[ResourceId] | None = None,
+    ) -> Facts:
+        """Return the facts for the stage of executions; `owed` defaults to what is pending."""
+        needed = needs.execution_needs(desired, pending if owed is None else owed)
+        verdicts = {item.id: await self._ask(item) for item in needed.executions}
+        return Facts(pending=pending, verdicts=verdicts)
+
+    async def _ask(self, item: Item[Execution]) -> Verdicts:
+        execution = item.declaration
+        created = None
+        if execution.creates:
+            fact = file_facts.observe(self.tree, execution.creates, None, self.digests)
+            self.tree.forget()
+            created = fact.kind is not Kind.ABSENT
+        try:
+            return Verdicts(
+                created,
+                await self._yes(execution.only_if) if execution.only_if and not created else None,
+                await self._yes(execution.unless) if execution.unless and not created else None,
+            )
+        except RunError as error:
+            return Verdicts(error=f"cannot tell whether it has to run: {error}")
+
+    async def _yes(self, question: Command) -> bool:
+        answer = await self.run([question.command, *question.args], timeout=ASK_SECONDS)
+        return answer.returncode == 0

@@ -1,0 +1,223 @@
+"""A whole pass: stages, what is owed, and what is owed still after a crash."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nodemanager.agent.converge import Converger
+from nodemanager.api.configset import ConfigSet
+from nodemanager.host import environment
+from nodemanager.host.apply import Tools
+from nodemanager.host.journal import Journal
+from nodemanager.host.observe import Observer
+from nodemanager.host.results import Result
+from nodemanager.host.runs import Runs
+from nodemanager.host.tree import Tree
+from nodemanager.plan import merge, steps
+from nodemanager.plan.facts import ServiceFact
+from nodemanager.plan.resources import ResourceId
+from support.fake_tools import MemoryLocks, MemoryPackages, MemoryServices
+from support.root_tree import config_set, failure, literal_contents, needs_root, outcomes
+
+pytestmark = needs_root
+UP = ServiceFact(known=True, running=True, enabled=True)
+DOWN = ServiceFact(known=True, enabled=False)
+Web = Callable[..., ConfigSet]
+
+
+class Host:
+    """This machine's own files below a folder, and tools in memory."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.packages = MemoryPackages({"nginx": "1.22", "jq": "1.6"})
+        self.services = MemoryServices(nginx=UP, app=DOWN)
+        self.locks = MemoryLocks()
+        self.tree = Tree("/")
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin anew, as a new process would."""
+        state = str(self.folder / "state")
+        run = environment.host_runner()
+        self.journal = Journal(self.tree, state)
+        runs = Runs(self.tree, self.journal, run, f"{state}/runs")
+        tools = Tools(self.packages, self.services, runs, self.journal, self.locks)
+        self.converger = Converger(Observer(self.tree, self.packages, self.services, run), tools, None)
+
+    async def converge(self, *sets: ConfigSet) -> list[Result]:
+        desired = merge.merge(sets)
+        return await self.converger.run(desired, literal_contents(desired))
+
+    async def preview(self, *sets: ConfigSet) -> list[str]:
+        desired = merge.merge(sets)
+        found = await self.converger.preview(desired, literal_contents(desired))
+        return [f"{type(one).__name__} {one.id.name.partition('#')[0]}" for one in steps.changes(found)]
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[Host]:
+    found = Host(tmp_path)
+    yield found
+    found.tree.close()
+
+
+@pytest.fixture
+def web(tmp_path: Path) -> Web:
+    def make(content: str = "one", **more: Any) -> ConfigSet:
+        path = str(tmp_path / "nginx.conf")
+        return config_set(
+            "web",
+            packages=[{"name": "nginx"}],
+            files=[{"path": path, "content": content}],
+            services=[{"name": "nginx", "ensure": "running", "subscribe_files": [path], **more}],
+            executions=[
+                {"command": "sh", "args": ["-c", f"echo ran >> {tmp_path}/ran"], "subscribe_files": [path]}
+            ],
+        )
+
+    return make
+
+
+async def test_everything_in_order_and_then_nothing(host: Host, web: Web) -> None:
+    assert await host.preview(web()) == [
+        "InstallPackage nginx",
+        f"WriteFile {host.folder}/nginx.conf",
+        "RestartService nginx",
+        "RunCommand web/sh",
+    ]
+    results = outcomes(await host.converge(web()))
+    assert set(results.values()) == {"changed"}
+    assert (host.packages.calls, host.services.calls) == (["install nginx"], ["restart nginx"])
+    assert (host.folder / "ran").read_text() == "ran\n"
+    assert await host.preview(web()) == []
+    assert set(outcomes(await host.converge(web())).values()) == {"unchanged"}
+    assert host.journal.pending() == {}
+
+
+async def test_a_restart_that_failed_is_owed_until_it_succeeds(host: Host, web: Web) -> None:
+    host.services.broken = {"nginx"}
+    assert outcomes(await host.converge(web()))["service:nginx"] == "failed"
+    host.restart()
+    assert outcomes(await host.converge(web()))["service:nginx"] == "failed"
+    host.services.broken = set()
+    host.restart()
+    assert outcomes(await host.converge(web()))["service:nginx"] == "changed"
+    assert host.services.calls == ["restart nginx"] * 3
+    assert outcomes(await host.converge(web()))["service:nginx"] == "unchanged"
+
+
+async def test_a_restart_waits_for_its_turn(host: Host, web: Web) -> None:
+    host.locks.busy = {"web"}
+    declared = web(lock_group="web")
+    results = await host.converge(declared)
+    assert failure(results, "service:nginx") == "cannot take lock web: another host holds it"
+    assert host.services.calls == []
+    host.locks.busy = set()
+    await host.converge(declared)
+    assert (host.services.calls, host.locks.held) == (["restart nginx"], ["web"])
+
+
+async def test_one_unknown_package_does_not_hide_the_others(host: Host) -> None:
+    results = await host.converge(
+        config_set("a", packages=[{"name": "nginx"}, {"name": "nix"}, {"name": "jq"}])
+    )
+    assert outcomes(results) == {"package:nginx": "changed", "package:nix": "failed", "package:jq": "changed"}
+    assert failure(results, "package:nix") == "cannot install nix: no such package"
+
+
+async def test_a_failed_execution_runs_again_and_one_that_succeeded_does_not(host: Host) -> None:
+    path = str(host.folder / "f")
+    command = f"echo x >> {host.folder}/ran; test -e {host.folder}/good"
+    declared = config_set(
+        "a",
+        files=[{"path": path, "content": "c"}],
+        executions=[{"command": "sh", "args": ["-c", command], "subscribe_files": [path]}],
+    )
+    first = await host.converge(declared)
+    assert "exit status 1" in next(one.message for one in first if one.id.kind == "exec")
+    (host.folder / "good").touch()
+    host.restart()
+    await host.converge(declared)
+    await host.converge(declared)
+    assert (host.folder / "ran").read_text() == "x\n" * 2
+
+
+async def test_arguments_are_never_parsed_by_a_shell(host: Host) -> None:
+    target = host.folder / "made $(touch pwned); `x` 'q' \"d\""
+    declared = config_set(
+        "a", executions=[{"command": "touch", "args": [str(target)], "creates": str(target)}]
+    )
+    await host.converge(declared)
+    assert target.exists()
+    assert set(outcomes(await host.converge(declared)).values()) == {"unchanged"}
+
+
+async def test_an_execution_that_takes_too_long_fails_and_is_killed(host: Host) -> None:
+    declared = config_set(
+        "a", executions=[{"command": "sleep", "args": ["60"], "creates": "/nonexistent", "timeout": "100ms"}]
+    )
+    results = await host.converge(declared)
+    assert "did not finish within 0.1 s and was killed" in results[0].message
+
+
+async def test_a_run_that_ended_while_we_were_dead_counts(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agent is killed after the program ended and before that was recorded."""
+
+    def killed(resources: Iterable[ResourceId]) -> None:
+        if list(resources):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(host.journal, "settle", killed)
+    path = str(host.folder / "f")
+    declared = config_set(
+        "a",
+        files=[{"path": path, "content": "c"}],
+        executions=[
+            {"command": "sh", "args": ["-c", f"echo x >> {host.folder}/ran"], "subscribe_files": [path]}
+        ],
+    )
+    with pytest.raises(KeyboardInterrupt):
+        await host.converge(declared)
+    assert (host.folder / "ran").read_text() == "x\n"
+    host.restart()
+    await host.converge(declared)
+    assert (host.folder / "ran").read_text() == "x\n"
+    assert host.journal.pending() == {}
+
+
+async def test_nothing_is_owed_to_what_is_no_longer_declared(host: Host, web: Web) -> None:
+    host.services.broken = {"nginx"}
+    await host.converge(web())
+    assert [str(one) for one in host.journal.pending()] == ["service:nginx"]
+    await host.converge(config_set("web", packages=[{"name": "nginx"}]))
+    assert host.journal.pending() == {}
+
+
+async def test_a_service_that_is_started_needs_no_restart(host: Host) -> None:
+    path = str(host.folder / "f")
+    declared = config_set(
+        "a",
+        files=[{"path": path, "content": "c"}],
+        services=[{"name": "app", "ensure": "running", "enable": True, "subscribe_files": [path]}],
+    )
+    await host.converge(declared)
+    assert host.services.calls == ["enable app", "start app"]
+    assert host.journal.pending() == {}
+
+
+async def test_an_aborted_set_starts_nothing(host: Host) -> None:
+    path = str(host.folder / "f")
+    check = {"command": "/bin/false", "onFailure": "abort"}
+    declared = config_set(
+        "a", files=[{"path": path, "validate": check}], services=[{"name": "app", "ensure": "running"}]
+    )
+    results = await host.converge(declared)
+    assert "was aborted by a validation that failed" in failure(results, "service:app")
+    assert host.services.calls == []
