@@ -1,0 +1,46 @@
+"""Objects from manifests without an API: refused for the same reasons, in the same words, as by one."""
+
+from __future__ import annotations
+
+import copy
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import msgspec
+
+from nodemanager.api import crds, defaulting, pruning, schema_validation, structural
+from nodemanager.api.cel.rules import RuleSet
+from nodemanager.api.manifests import ManifestError
+from nodemanager.api.objects import Resource, Untyped
+
+T = TypeVar("T")
+
+
+def typed(obj: Untyped, resource: Resource[T], source: str) -> T:
+    """Return a manifest of one of our kinds as an object, defaults filled in, or raise ManifestError."""
+    schema = _schema(resource.group, resource.kind)
+    node = structural.compile_schema(schema)
+    obj = copy.deepcopy(obj)
+    name = str((obj.get("metadata") or {}).get("name", "")) if isinstance(obj.get("metadata"), dict) else ""
+    where = f"cannot use {resource.kind} {name or '(without a name)'} in {source}"
+    if not name:
+        raise ManifestError(f"{where}: metadata.name is missing")
+    unknown = pruning.prune(obj, node)
+    if unknown:
+        raise ManifestError(f"{where}: unknown field {unknown[0]}; see kubectl explain, or docs/reference")
+    defaulting.apply_defaults(obj, node)
+    faults = schema_validation.validate(obj, node) or RuleSet(schema).evaluate(obj)
+    if faults:
+        said = "; ".join(f"{fault.field}: {fault.message}" for fault in faults[:5])
+        raise ManifestError(f"{where}: {said}")
+    return msgspec.convert(obj, resource.type)
+
+
+@lru_cache(maxsize=8)
+def _schema(group: str, kind: str) -> dict[str, Any]:
+    for crd in crds.all_crds():
+        spec = crd["spec"]
+        if (spec["group"], spec["names"]["kind"]) == (group, kind):
+            found: dict[str, Any] = spec["versions"][0]["schema"]["openAPIV3Schema"]
+            return found
+    raise LookupError(kind)

@@ -1,0 +1,84 @@
+"""A folder of manifests in place of an API."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from nodemanager.agent.world import World
+from nodemanager.api import manifest_checks, manifests
+from nodemanager.api.configset import CONFIG_SETS, ConfigSet
+from nodemanager.api.managednode import MANAGED_NODES, ManagedNode
+from nodemanager.api.manifests import ManifestError
+from nodemanager.api.objects import Untyped
+
+SUFFIXES = (".yaml", ".yml", ".json")
+
+
+def load(paths: Iterable[Path]) -> World:
+    """Return what manifests declare: ConfigSets, ManagedNodes, and Secrets and ConfigMaps for templates."""
+    sets: dict[str, ConfigSet] = {}
+    nodes: dict[str, ManagedNode] = {}
+    secrets: dict[str, dict[str, bytes]] = {}
+    config_maps: dict[str, dict[str, str]] = {}
+    for path in _files(paths):
+        for obj in manifests.load_all(_text(path), str(path)):
+            kind = (obj["apiVersion"], obj["kind"])
+            if kind == (CONFIG_SETS.api_version, CONFIG_SETS.kind):
+                found = manifest_checks.typed(obj, CONFIG_SETS, str(path))
+                _add(sets, found.metadata.name, found, path)
+            elif kind == (MANAGED_NODES.api_version, MANAGED_NODES.kind):
+                node = manifest_checks.typed(obj, MANAGED_NODES, str(path))
+                _add(nodes, node.metadata.name, node, path)
+            elif kind == ("v1", "Secret"):
+                _add(secrets, _name(obj, path), _secret(obj, path), path)
+            elif kind == ("v1", "ConfigMap"):
+                _add(config_maps, _name(obj, path), dict(obj.get("data") or {}), path)
+    return World(tuple(sets.values()), tuple(nodes.values()), secrets, config_maps)
+
+
+def _files(paths: Iterable[Path]) -> list[Path]:
+    found: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            found += sorted(one for one in path.iterdir() if one.suffix in SUFFIXES and one.is_file())
+        else:
+            found.append(path)
+    if not found:
+        names = ", ".join(map(str, paths))
+        raise ManifestError(f"cannot find manifests: no {' or '.join(SUFFIXES)} files in {names}")
+    return found
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ManifestError(f"cannot read {path}: it is not UTF-8 text") from error
+
+
+def _add(where: dict[str, Any], name: str, value: object, path: Path) -> None:
+    if name in where:
+        raise ManifestError(f"cannot use {path}: {name} is declared twice")
+    where[name] = value
+
+
+def _name(obj: Untyped, path: Path) -> str:
+    name = (obj.get("metadata") or {}).get("name")
+    if not isinstance(name, str) or not name:
+        raise ManifestError(f"cannot use {path}: a {obj['kind']} has no metadata.name")
+    return name
+
+
+def _secret(obj: Untyped, path: Path) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    for key, value in (obj.get("data") or {}).items():
+        try:
+            found[key] = base64.b64decode(value, validate=True)
+        except (binascii.Error, ValueError, TypeError) as error:
+            raise ManifestError(f"cannot use {path}: data.{key} of a Secret is not base64") from error
+    found.update({key: str(value).encode() for key, value in (obj.get("stringData") or {}).items()})
+    return found
