@@ -16,12 +16,12 @@ from aiohttp import web
 
 from nodemanager.server import (
     access,
-    admin_config,
     bootstrap,
     certs,
     private_files,
     token_keys,
 )  # fmt: skip
+from nodemanager.server.admin_config import AdminConfig
 from nodemanager.server.app import Api, Settings
 from nodemanager.server.authn import Authenticator
 from nodemanager.server.authz import Authorizer
@@ -107,7 +107,8 @@ class EmbeddedServer:
             ]
             try:
                 await bootstrap.ensure_defaults(api.hub)
-                admin_config.write(self.kubeconfig, self.url, authority, utc_now())
+                admin = AdminConfig(self.kubeconfig, self.url, authority, utc_now)
+                background.append(asyncio.create_task(admin.keep_fresh(), name="admin.kubeconfig"))
                 await web.SockSite(runner, sock, ssl_context=serving.context).start()
                 log.info("serving on %s, kubeconfig %s", self.url, self.kubeconfig)
                 self._listening.set()
