@@ -9,7 +9,7 @@ being terminated counts until it is gone: whoever replaces pods does so while th
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
@@ -37,17 +37,16 @@ class Judgement(NamedTuple):
     recheck: datetime | None = None
 
 
-def covers(budget: Untyped, pod: Untyped) -> bool:
-    """Tell whether a budget is about a pod of its namespace; an absent selector covers nothing."""
+def covered(budget: Untyped, pods: Iterable[Untyped]) -> list[Untyped]:
+    """Return those pods of its namespace that a budget is about; an absent selector covers nothing."""
     selector = (budget.get("spec") or {}).get("selector")
     if selector is None:
-        return False
+        return []
     try:
         parsed = msgspec.convert(json_values.without_nulls(selector), selectors.LabelSelector)
-        labels = msgspec.convert(pod["metadata"].get("labels") or {}, dict[str, str])
     except msgspec.ValidationError:
-        return False
-    return selectors.matches(parsed, labels)
+        return []
+    return [pod for pod in pods if selectors.matches(parsed, pod["metadata"].get("labels") or {})]
 
 
 def is_ready(pod: Untyped) -> bool:

@@ -90,7 +90,7 @@ async def _sync(hub: Hub, record: Record) -> datetime | None:
 
 def _judge(hub: Hub, budget: Untyped) -> Judgement:
     records = hub.store.list(PODS.prefix(budget["metadata"]["namespace"])).records
-    pods = [pod for pod in (stored.load(PODS, one) for one in records) if budgets.covers(budget, pod)]
+    pods = budgets.covered(budget, (stored.load(PODS, one) for one in records))
     return budgets.judge(budget, pods, hub.now())
 
 

@@ -4,6 +4,9 @@
 
 A budget is spent before the pod is deleted, in one write that only succeeds on the status that was
 judged: two evictions can never spend the same disruption.
+
+A pod on a node is only marked: as with kube-apiserver alone it stays, Terminating, until whoever runs
+it deletes it with a grace of 0. A grace of 0 in the Eviction removes it at once.
 """
 
 from __future__ import annotations
@@ -167,7 +170,9 @@ async def _deleted_unguarded(hub: Hub, call: Call, options: DeleteOptions) -> Un
 
 def _budget_of(hub: Hub, pod: Untyped) -> Untyped | None:
     records = hub.store.list(BUDGETS.prefix(pod["metadata"]["namespace"])).records
-    found = [one for one in (stored.load(BUDGETS, record) for record in records) if budgets.covers(one, pod)]
+    found = [
+        one for one in (stored.load(BUDGETS, record) for record in records) if budgets.covered(one, [pod])
+    ]
     if len(found) > 1:
         raise refusals.internal(_SEVERAL)
     return found[0] if found else None

@@ -109,4 +109,4 @@ def test_the_time_of_a_condition_moves_with_its_truth_only() -> None:
     ],
 )
 def test_selectors(selector: Any, covered: bool) -> None:
-    assert budgets.covers({"spec": {"selector": selector}}, pod("p")) == covered
+    assert bool(budgets.covered({"spec": {"selector": selector}}, [pod("p")])) == covered
