@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from nodemanager.api import selectors
-from nodemanager.api.rbac import Object, Policy, Rule, Scope, objects_in, parse_rules
+from nodemanager.api.rbac import Object, Policy, Scope, objects_in, parse_rules
 
 
 def aggregation_selectors(role: Object) -> list[Object]:
@@ -17,33 +17,43 @@ def aggregation_selectors(role: Object) -> list[Object]:
     return objects_in(rule.get("clusterRoleSelectors")) if isinstance(rule, Mapping) else []
 
 
-def aggregated(name: str, cluster_roles: Mapping[str, Object]) -> list[dict[str, Any]] | None:
-    """Return the `rules` that an aggregating ClusterRole should have; None when it does not aggregate."""
-    role = cluster_roles[name]
-    if not aggregation_selectors(role):
-        return None
-    rules: list[dict[str, Any]] = []
-    seen, waiting = {name}, [name]
-    while waiting:  # each role once, so that roles which select each other come to an end
-        current = cluster_roles[waiting.pop()]
-        selectors_of = aggregation_selectors(current)
-        if not selectors_of:
-            rules += [dict(rule) for rule in objects_in(current.get("rules")) if rule not in rules]
-        found = _selected_names(selectors_of, cluster_roles, seen)
-        seen.update(found)
-        waiting += reversed(found)
-    return rules
+def aggregated(cluster_roles: Mapping[str, Object]) -> dict[str, list[dict[str, Any]]]:
+    """Return the `rules` that each aggregating ClusterRole should have, in Kubernetes' order.
+
+    Those are the rules of the roles it selects, by selector and name, each rule once. What it selects
+    may aggregate itself, so everybody is filled until nothing changes; starting from nothing, circles
+    of roles come to an end and never keep a rule alive that no other role has.
+    """
+    chosen = {
+        name: _selected_names(selectors_of, cluster_roles, name)
+        for name, role in cluster_roles.items()
+        if (selectors_of := aggregation_selectors(role))
+    }
+    known: dict[bytes, dict[str, Any]] = {}
+    held = {name: [] if name in chosen else _keys(role, known) for name, role in cluster_roles.items()}
+    for _ in chosen:  # as deep as roles can build on each other; a circle may never come to rest
+        before = dict(held)
+        for name, others in chosen.items():
+            held[name] = list(dict.fromkeys(key for other in others for key in held[other]))
+        if held == before:
+            break
+    return {name: [known[key] for key in held[name]] for name in chosen}
 
 
-def _selected_names(wanted: list[Object], roles: Mapping[str, Object], seen: set[str]) -> list[str]:
+def _keys(role: Object, known: dict[bytes, dict[str, Any]]) -> list[bytes]:
+    """Return a key for each rule of a role, equal for rules that say the same; `known` is added to."""
+    keys = []
+    for rule in objects_in(role.get("rules")):
+        said = {field: value for field, value in rule.items() if value}
+        keys.append(msgspec.json.encode(said, order="sorted"))
+        known.setdefault(keys[-1], said)
+    return keys
+
+
+def _selected_names(wanted: list[Object], roles: Mapping[str, Object], but: str) -> list[str]:
     """Return the roles that any of the selectors means, in the order of selectors and names."""
-    chosen = [
-        other
-        for one in wanted
-        for other in sorted(roles)
-        if other not in seen and _selected(one, roles[other])
-    ]
-    return list(dict.fromkeys(chosen))
+    names = (other for one in wanted for other in sorted(roles) if _selected(one, roles[other]))
+    return [name for name in dict.fromkeys(names) if name != but]
 
 
 def _selected(selector: Mapping[str, Any], role: Object) -> bool:
@@ -58,10 +68,11 @@ def _selected(selector: Mapping[str, Any], role: Object) -> bool:
 def compile_cluster(cluster_roles: Iterable[Object], bindings: Iterable[Object]) -> Scope:
     """Return what the cluster grants, with aggregation resolved as of now."""
     by_name = {str(role["metadata"]["name"]): role for role in cluster_roles}
-    rules: dict[str, tuple[Rule, ...]] = {}
-    for name, role in by_name.items():
-        gathered = aggregated(name, by_name)
-        rules[name] = parse_rules(role if gathered is None else {"rules": gathered})
+    gathered = aggregated(by_name)
+    rules = {
+        name: parse_rules({"rules": gathered[name]} if name in gathered else role)
+        for name, role in by_name.items()
+    }
     return Scope.compile("", rules, bindings)
 
 

@@ -17,6 +17,7 @@ from nodemanager.server import (
     crds,
     deletion,
     discovery,
+    eviction,
     namespaces,
     negotiation,
     patching,
@@ -77,6 +78,7 @@ _HANDLERS: dict[str, Handler] = {
     "delete": deletion.delete,
     "deletecollection": deletion.delete_collection,
 }
+_SUBRESOURCES: dict[tuple[str, str], Handler] = {("pods", "eviction"): eviction.Evictions()}
 
 
 class Api:
@@ -185,7 +187,7 @@ class Api:
     def _handler(self, call: Call) -> Handler:
         # By name alone, so only for built-in kinds: a custom kind may be called the same.
         name = (call.kind.plural, call.info.subresource)
-        special = None if call.kind.custom else self._settings.handlers.get(name)
+        special = None if call.kind.custom else self._settings.handlers.get(name) or _SUBRESOURCES.get(name)
         return special or _HANDLERS[call.info.verb]
 
     async def _watch(self, call: Call, request: web.Request) -> web.StreamResponse:

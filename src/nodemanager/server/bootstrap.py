@@ -9,15 +9,14 @@ import msgspec
 
 from nodemanager.api import crds as our_crds
 from nodemanager.api import rbac_defaults
-from nodemanager.api.identity import MASTERS, User
 from nodemanager.api.objects import Untyped
 from nodemanager.server import negotiation, stored, write
 from nodemanager.server.builtin_kinds import CRDS
 from nodemanager.server.hub import Call, Hub
+from nodemanager.server.own_calls import OURSELVES
 from nodemanager.server.resources import ServedKind
 from nodemanager.server.routing import RequestInfo
 
-OURSELVES = User("system:apiserver", (MASTERS,))
 _RBAC = ("rbac.authorization.k8s.io", "v1")
 
 

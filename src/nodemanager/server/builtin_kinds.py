@@ -22,6 +22,19 @@ NAMESPACES = ServedKind(
     verbs=tuple(verb for verb in ALL_VERBS if verb != "deletecollection"), name_rule="label",
     subresources={"finalize": ("update",), **_STATUS},
 )  # fmt: skip
+PODS = ServedKind(
+    "", "v1", "Pod", "pods", short_names=("po",), categories=("all",), counted=True,
+    subresources={"eviction": ("create",), **_STATUS},
+    fields=(
+        "spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName",
+        "spec.hostNetwork", "status.phase", "status.podIP", "status.nominatedNodeName",
+    ),
+)  # fmt: skip
+BUDGETS = ServedKind(
+    "policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", short_names=("pdb",),
+    subresources=_STATUS, counted=True,
+)  # fmt: skip
+CLUSTER_ROLES = ServedKind(_RBAC, "v1", "ClusterRole", "clusterroles", namespaced=False, name_rule="path")
 CRDS = ServedKind(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False,
     short_names=("crd", "crds"), categories=("api-extensions",), subresources=_STATUS, counted=True,
@@ -37,25 +50,16 @@ BUILTIN: tuple[ServedKind, ...] = (
         "", "v1", "Node", "nodes", namespaced=False, short_names=("no",), subresources=_STATUS,
         fields=("spec.unschedulable",),
     ),
-    ServedKind(
-        "", "v1", "Pod", "pods", short_names=("po",), categories=("all",), subresources=_STATUS, counted=True,
-        fields=(
-            "spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName",
-            "spec.hostNetwork", "status.phase", "status.podIP", "status.nominatedNodeName",
-        ),
-    ),
+    PODS,
     ServedKind(
         "events.k8s.io", "v1", "Event", "events", short_names=("ev",), fields=_EVENT_FIELDS,
         store="core/events",
     ),
     ServedKind("coordination.k8s.io", "v1", "Lease", "leases"),
-    ServedKind(
-        "policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", short_names=("pdb",),
-        subresources=_STATUS, counted=True,
-    ),
+    BUDGETS,
     ServedKind(_RBAC, "v1", "Role", "roles", name_rule="path"),
     ServedKind(_RBAC, "v1", "RoleBinding", "rolebindings", name_rule="path"),
-    ServedKind(_RBAC, "v1", "ClusterRole", "clusterroles", namespaced=False, name_rule="path"),
+    CLUSTER_ROLES,
     ServedKind(_RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False, name_rule="path"),
     ServedKind(
         _ADMISSION, "v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies", namespaced=False,

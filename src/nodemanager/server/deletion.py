@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -11,7 +12,7 @@ from nodemanager.api.objects import Untyped
 from nodemanager.server import bodies, crds, namespaces, read, refusals, stored, strategies, write
 from nodemanager.server.builtin_kinds import CRDS
 from nodemanager.server.hub import Answer, Call, Change, Hub
-from nodemanager.store.base import Mismatch, Record
+from nodemanager.store.base import KeyMissing, Mismatch, Record
 
 TRIES = 5
 POLICIES = {"Foreground": "foregroundDeletion", "Orphan": "orphan", "Background": ""}
@@ -31,10 +32,14 @@ class DeleteOptions:
 
 def delete_options(call: Call) -> DeleteOptions:
     """Read and check the options of a deletion, from the body or else from the query."""
-    given = _body(call)
-    dry_run = given.get("dryRun") or ([call.query["dryRun"]] if call.query.get("dryRun") else [])
-    policy = given.get("propagationPolicy") or call.query.get("propagationPolicy", "")
-    orphan = given.get("orphanDependents", call.query.get("orphanDependents"))
+    return parse_options(_body(call), call.query)
+
+
+def parse_options(given: Mapping[str, Any], query: Mapping[str, str]) -> DeleteOptions:
+    """Check the options of a deletion, where `given` goes before the query."""
+    dry_run = given.get("dryRun") or ([query["dryRun"]] if query.get("dryRun") else [])
+    policy = given.get("propagationPolicy") or query.get("propagationPolicy", "")
+    orphan = given.get("orphanDependents", query.get("orphanDependents"))
     causes = []
     if dry_run not in ([], ["All"]):
         causes.append(refusals.value_unsupported("dryRun", dry_run, ("All",)))
@@ -57,7 +62,7 @@ def delete_options(call: Call) -> DeleteOptions:
     if not isinstance(only_if, dict):
         raise errors.BadRequest("cannot read DeleteOptions: preconditions is not an object")
     uid, revision = str(only_if.get("uid") or ""), str(only_if.get("resourceVersion") or "")
-    return DeleteOptions(bool(dry_run), uid, revision, _grace(given, call), policy)
+    return DeleteOptions(bool(dry_run), uid, revision, _grace(given, query), policy)
 
 
 def _body(call: Call) -> dict[str, Any]:
@@ -72,8 +77,8 @@ def _body(call: Call) -> dict[str, Any]:
     return given
 
 
-def _grace(given: dict[str, Any], call: Call) -> int | None:
-    grace = given.get("gracePeriodSeconds", call.query.get("gracePeriodSeconds"))
+def _grace(given: Mapping[str, Any], query: Mapping[str, str]) -> int | None:
+    grace = given.get("gracePeriodSeconds", query.get("gracePeriodSeconds"))
     if grace is None:
         return None
     text = str(grace)
@@ -107,7 +112,7 @@ async def delete_one(hub: Hub, call: Call, record: Record, options: DeleteOption
     """Delete an object, or mark it; return it as it is now, and whether it is gone."""
     for _ in range(TRIES):
         obj = stored.load(call.kind, record)
-        _check(call, obj, options)
+        check_preconditions(call, obj, options)
         change = Change(
             "delete", call.kind, call.namespace, call.info.name, "", None, obj, call.user, options.dry_run
         )
@@ -131,12 +136,16 @@ async def _carry_out(
         return marked, True
     if marked == obj or dry_run:
         return marked, False
-    saved = await hub.store.update(record.key, stored.dump(call.kind, marked), record.revision)
+    try:
+        saved = await hub.store.update(record.key, stored.dump(call.kind, marked), record.revision)
+    except KeyMissing as error:
+        raise refusals.not_found(call.kind, call.info.name) from error
     strategies.after_write(hub, call.kind, saved)
     return stored.load(call.kind, saved), False
 
 
-def _check(call: Call, obj: Untyped, options: DeleteOptions) -> None:
+def check_preconditions(call: Call, obj: Untyped, options: DeleteOptions) -> None:
+    """Refuse to delete another incarnation, or another revision, than the one meant."""
     meta = obj["metadata"]
     if options.uid and options.uid != meta["uid"]:
         why = (

@@ -7,7 +7,7 @@ import hashlib
 from typing import Any
 
 from nodemanager.api.objects import Untyped
-from nodemanager.server.resources import Catalogue, ServedKind
+from nodemanager.server.resources import SUBRESOURCE_KINDS, Catalogue, ServedKind
 
 VERSION = {
     "major": "1",
@@ -103,12 +103,20 @@ def _resource(kind: ServedKind) -> list[Untyped]:
             "name": f"{kind.plural}/{name}",
             "singularName": "",
             "namespaced": kind.namespaced,
-            "kind": kind.kind,
+            **_subresource_kind(kind, name),
             "verbs": list(verbs),
         }
         for name, verbs in sorted(kind.subresources.items())
     ]
     return [whole, *parts]
+
+
+def _subresource_kind(kind: ServedKind, name: str) -> dict[str, str]:
+    """Return the kind of a subresource, with group and version where they are not those of the resource."""
+    own = None if kind.custom else SUBRESOURCE_KINDS.get(name)
+    if own is None:
+        return {"kind": kind.kind}
+    return dict(zip(("group", "version", "kind"), own, strict=True))
 
 
 def _names(kind: ServedKind) -> dict[str, Any]:
@@ -146,7 +154,11 @@ def _resource_discovery(kind: ServedKind) -> Untyped:
     }
     if kind.subresources:
         found["subresources"] = [
-            {"subresource": name, "responseKind": response, "verbs": list(verbs)}
+            {
+                "subresource": name,
+                "responseKind": {**response, **_subresource_kind(kind, name)},
+                "verbs": list(verbs),
+            }
             for name, verbs in sorted(kind.subresources.items())
         ]
     return found

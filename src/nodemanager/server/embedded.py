@@ -16,16 +16,20 @@ from aiohttp import web
 
 from nodemanager.server import (
     access,
-    admin_config,
+    aggregation,
     bootstrap,
     certs,
+    disruption,
     private_files,
     token_keys,
 )  # fmt: skip
+from nodemanager.server.admin_config import AdminConfig
 from nodemanager.server.app import Api, Settings
 from nodemanager.server.authn import Authenticator
 from nodemanager.server.authz import Authorizer
 from nodemanager.server.builtin_kinds import BUILTIN
+from nodemanager.server.disruption import DisruptionController
+from nodemanager.server.eviction import Evictions
 from nodemanager.server.gate import AccessGate
 from nodemanager.server.hub import Hub, utc_now
 from nodemanager.server.listers import StoredObjects, StoredRoles
@@ -107,7 +111,10 @@ class EmbeddedServer:
             ]
             try:
                 await bootstrap.ensure_defaults(api.hub)
-                admin_config.write(self.kubeconfig, self.url, authority, utc_now())
+                await aggregation.refill(api.hub)
+                admin = AdminConfig(self.kubeconfig, self.url, authority, utc_now)
+                background += _controllers(api.hub)
+                background.append(asyncio.create_task(admin.keep_fresh(), name="admin.kubeconfig"))
                 await web.SockSite(runner, sock, ssl_context=serving.context).start()
                 log.info("serving on %s, kubeconfig %s", self.url, self.kubeconfig)
                 self._listening.set()
@@ -128,10 +135,21 @@ class EmbeddedServer:
         hub.admission = (access.CreationByPatch(gate), access.RbacAdmission(gate))
         settings = Settings(
             namespaces=(self._options.namespace,),
-            handlers=access.handlers(gate, tokens),
+            handlers={
+                **access.handlers(gate, tokens),
+                ("pods", "eviction"): Evictions(disruption.refresh),
+            },
             pages=(Feed(hub).page, access.key_pages(tokens)),
         )
         return Api(hub, HttpGate(gate), settings)
+
+
+def _controllers(hub: Hub) -> list[asyncio.Task[None]]:
+    """Start what kube-controller-manager does elsewhere, as far as it is needed here."""
+    return [
+        asyncio.create_task(DisruptionController(hub).run(), name="disruption controller"),
+        asyncio.create_task(aggregation.keep_roles(hub), name="aggregation of ClusterRoles"),
+    ]
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -8,14 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from nodemanager.server import builtin_schemas, openapi_custom
+from nodemanager.server.resources import SUBRESOURCE_KINDS
 from nodemanager.server.schema_notation import Schema, gvk, list_schema
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 _STATUS_VERBS = ("get", "patch", "update")
-_SUBRESOURCE_KINDS = {
-    "eviction": ("policy", "v1", "Eviction"),
-    "token": ("authentication.k8s.io", "v1", "TokenRequest"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +72,12 @@ class Published:
 
     def subresource_kind(self, name: str) -> dict[str, str]:
         """Return group, version and kind of what is sent to a subresource."""
-        known = _SUBRESOURCE_KINDS.get(name)
+        known = SUBRESOURCE_KINDS.get(name)
         return self.names if known is None or self.custom else gvk(*known)
 
     def subresource_definition(self, name: str) -> str:
         """Return the definition of what is sent to a subresource."""
-        known = _SUBRESOURCE_KINDS.get(name)
+        known = SUBRESOURCE_KINDS.get(name)
         found = None if known is None or self.custom else builtin_schemas.definition_name(*known)
         return found or self.definition
 

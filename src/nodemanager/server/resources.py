@@ -9,6 +9,11 @@ from typing import Any, NamedTuple
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 CUSTOM_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 STATUS_VERBS = ("get", "patch", "update")
+SUBRESOURCE_KINDS = {
+    "eviction": ("policy", "v1", "Eviction"),
+    "token": ("authentication.k8s.io", "v1", "TokenRequest"),
+}
+"""Subresources of built-in kinds that take an object of a kind of their own."""
 
 
 class Column(NamedTuple):

@@ -6,18 +6,15 @@ import logging
 from collections.abc import Callable
 
 from nodemanager.api import errors
-from nodemanager.api.identity import User
 from nodemanager.api.objects import Untyped
 from nodemanager.server import crds, deletion, stored, write
 from nodemanager.server.builtin_kinds import CRDS, NAMESPACES
-from nodemanager.server.hub import Call, Hub
-from nodemanager.server.negotiation import Form
+from nodemanager.server.hub import Hub
+from nodemanager.server.own_calls import own_call
 from nodemanager.server.resources import ServedKind
-from nodemanager.server.routing import RequestInfo
 from nodemanager.store.base import Record, StoreError
 
 LOG = logging.getLogger(__name__)
-_SELF = User("system:apiserver", ("system:masters",))
 
 
 async def sweep_forever(hub: Hub) -> None:
@@ -76,12 +73,9 @@ async def _empty(hub: Hub, kind: ServedKind, namespace: str) -> int:
     left = 0
     for record in hub.store.list(kind.prefix(namespace)).records:
         obj = stored.load(kind, record)
-        if not obj["metadata"].get("deletionTimestamp"):
-            call = _call("delete", kind, obj)
-            _, gone = await deletion.delete_one(hub, call, record, deletion.DeleteOptions(grace=0))
-            left += not gone
-        else:
-            left += 1
+        call = own_call("delete", kind, obj)  # also of what is being deleted: its grace ends with the place
+        _, gone = await deletion.delete_one(hub, call, record, deletion.DeleteOptions(grace=0))
+        left += not gone
     return left
 
 
@@ -101,16 +95,8 @@ async def _store(hub: Hub, kind: ServedKind, record: Record, change: tuple[bytes
     before, obj = change
     meta = obj["metadata"]
     if not meta.get("finalizers") and not (kind is NAMESPACES and obj["spec"].get("finalizers")):
-        await write.remove(hub, _call("delete", kind, obj), record)
+        await write.remove(hub, own_call("delete", kind, obj), record)
         return
     after = stored.dump(kind, obj)
     if after != before:
         await hub.store.update(record.key, after, record.revision)
-
-
-def _call(verb: str, kind: ServedKind, obj: Untyped) -> Call:
-    meta = obj["metadata"]
-    info = RequestInfo(
-        verb, "", kind.group, kind.version, meta.get("namespace", ""), kind.plural, meta["name"]
-    )
-    return Call(info, kind, {}, _SELF, Form())

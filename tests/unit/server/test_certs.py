@@ -13,10 +13,12 @@ import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from nodemanager.server import admin_config, certs, private_files
+from nodemanager.server import certs, private_files
+from nodemanager.server.admin_config import AdminConfig
 from nodemanager.server.authn import Peer, certificate_user
 from nodemanager.server.certs import Authority, CertificateError
-from nodemanager.server.serving import LONGEST_WAIT, RENEW_BEFORE, Serving
+from nodemanager.server.renewal import LONGEST_WAIT
+from nodemanager.server.serving import Serving
 from support.handshakes import shake
 from support.virtual_time import run as run_in_virtual_time
 
@@ -181,8 +183,8 @@ def test_a_renewed_certificate_is_presented_by_the_same_context(
     ("passed", "due"),
     [
         (timedelta(0), False),
-        (certs.SERVING_LIFETIME - RENEW_BEFORE - timedelta(seconds=1), False),
-        (certs.SERVING_LIFETIME - RENEW_BEFORE, True),
+        (certs.SERVING_LIFETIME * 2 / 3 - timedelta(seconds=1), False),
+        (certs.SERVING_LIFETIME * 2 / 3, True),
         (certs.SERVING_LIFETIME * 2, True),
         (timedelta(days=-1), True),  # the clock was set back: the certificate is from the future
     ],
@@ -229,7 +231,7 @@ def test_the_admins_kubeconfig_is_private_and_complete(
     authority: Authority, serving: Serving, tmp_path: Path
 ) -> None:
     path = tmp_path / "admin.kubeconfig"
-    admin_config.write(path, "https://127.0.0.1:6443", authority, NOW)
+    AdminConfig(path, "https://127.0.0.1:6443", authority, Clock())
     assert path.stat().st_mode & 0o777 == 0o600
     config = yaml.safe_load(path.read_text())
     assert config["clusters"][0]["cluster"]["server"] == "https://127.0.0.1:6443"

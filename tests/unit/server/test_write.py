@@ -11,15 +11,18 @@ import pytest
 from nodemanager.api import errors
 from nodemanager.api.core import PODS
 from nodemanager.api.objects import Resource, Untyped
+from nodemanager.client import subresources
 from nodemanager.client.calls import DeleteOptions, Selection, WriteOptions
 from nodemanager.client.patches import MergePatch, StrategicPatch
 from nodemanager.server.hub import Change
 from nodemanager.store.sqlite import SqliteStore
 from support.embedded import Embedded, serving
+from support.scripted_server import until
 
 CONFIG_MAPS: Resource[Untyped] = Resource("", "v1", "ConfigMap", "configmaps", dict)
 SECRETS: Resource[Untyped] = Resource("", "v1", "Secret", "secrets", dict)
 NODES: Resource[Untyped] = Resource("", "v1", "Node", "nodes", dict, namespaced=False)
+NAMESPACES: Resource[Untyped] = Resource("", "v1", "Namespace", "namespaces", dict, namespaced=False)
 POD: Untyped = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}}
 
 
@@ -119,3 +122,14 @@ async def test_admission_has_a_word(server: Embedded) -> None:
     await server.client.delete_collection(CONFIG_MAPS, Selection("default"))
     assert seen == [("create", "c", False), ("update", "c", False), ("delete", "c", False)]
     assert (await server.client.list(CONFIG_MAPS, Selection("default"))).items == []
+
+
+async def test_a_namespace_ends_although_a_pod_in_it_was_given_time(server: Embedded) -> None:
+    client = server.client
+    await client.create(NAMESPACES, {"metadata": {"name": "ending"}})
+    await client.create(PODS, {**POD, "spec": {**POD["spec"], "nodeName": "n"}}, "ending")
+    await subresources.evict(client, "p", "ending", grace_period=30)
+    assert "deletionTimestamp" in (await client.get(PODS, "p", "ending"))["metadata"]
+    await client.delete(NAMESPACES, "ending", "")
+    await until(lambda: server.store.get("/core/namespaces/ending") is None)
+    assert server.store.get("/core/pods/ending/p") is None
