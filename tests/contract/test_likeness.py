@@ -499,6 +499,46 @@ async def test_secrets_and_roles(api: Api) -> None:
     assert [cause.field for cause in refusal.causes] == ["rules[0].apiGroups", "rules[0].resources"]
 
 
+async def test_null_is_the_value_that_is_not_there(api: Api) -> None:
+    role = {"metadata": {"name": "r", "creationTimestamp": None}, "rules": None}
+    assert not (await api.ask("POST", api.path(ROLES), role)).get("rules")
+    body = {"metadata": {"name": "a"}, "data": {"k": None, "x": "y"}, "immutable": None}
+    made = await api.ask("POST", api.path(CONFIG_MAPS), body)
+    assert (made["data"], "immutable" in made) == ({"k": "", "x": "y"}, False)
+    made["binaryData"] = None
+    same = await api.ask("PUT", api.path(CONFIG_MAPS, "a"), made)
+    assert same["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
+
+
+async def test_the_creation_time_is_the_servers(api: Api) -> None:
+    made = await api.widget("a")
+    created = made["metadata"]["creationTimestamp"]
+    for text in (created.replace("Z", "+00:00"), "2020-01-01T00:00:00Z"):
+        made["metadata"]["creationTimestamp"] = text
+        saved = await api.ask("PUT", api.path(WIDGETS, "a"), made)
+        assert saved["metadata"]["creationTimestamp"] == created
+
+
+async def test_times_with_microseconds(api: Api) -> None:
+    path = LEASES.path(api.namespace)
+    lease = {"metadata": {"name": "a"}, "spec": {"renewTime": "2026-01-01T02:00:00.123456+02:00"}}
+    assert (await api.ask("POST", path, lease))["spec"]["renewTime"] == "2026-01-01T00:00:00.123456Z"
+    wrong = {"metadata": {"name": "b"}, "spec": {"renewTime": "2026-01-01T00:00:00Z"}}
+    refusal = await api.refused("POST", path, wrong)
+    assert refusal.status.code == 400
+    assert refusal.message == (
+        'Lease in version "v1" cannot be handled as a Lease: parsing time "2026-01-01T00:00:00Z" as '
+        '"2006-01-02T15:04:05.000000Z07:00": cannot parse "Z" as ".000000"'
+    )
+
+
+async def test_subresources_that_a_definition_does_not_have(api: Api) -> None:
+    await api.widget("a")
+    refusal = await api.refused("GET", api.path(WIDGETS, "a", "scale"))
+    assert refusal.message == 'widgets.likeness.test "a" not found'
+    assert (refusal.details.name, refusal.details.kind) == ("a", "widgets")
+
+
 async def test_namespaces_that_stay_and_that_end(api: Api) -> None:
     refusal = await api.refused("DELETE", "/api/v1/namespaces/default")
     assert refusal.message == 'namespaces "default" is forbidden: this namespace may not be deleted'

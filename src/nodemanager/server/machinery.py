@@ -12,7 +12,7 @@ from nodemanager.api.errors import Cause
 from nodemanager.api.field_sets import FieldSet
 from nodemanager.api.merge_types import MergeType
 from nodemanager.api.objects import Untyped
-from nodemanager.server import builtin_schemas
+from nodemanager.server import builtin_schemas, nulls
 from nodemanager.server.resources import ServedKind
 
 _OPEN: dict[str, Any] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -53,6 +53,8 @@ class Machinery:
 
     def prune(self, obj: Untyped) -> list[str]:
         """Remove unknown fields, and return their paths."""
+        if not self._custom:
+            nulls.leave_out(obj, self._node)
         return pruning.prune(obj, self._node)
 
     def fill_in(self, obj: Untyped) -> None:

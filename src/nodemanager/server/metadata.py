@@ -25,10 +25,11 @@ _IMMUTABLE = (
     "name",
     "namespace",
     "uid",
-    "creationTimestamp",
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
 )
+_GIVEN = ("generation", "creationTimestamp")
+"""What the server alone says: whatever a client sends is ignored, not refused."""
 _KEPT = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 _MAPS, _LISTS = ("labels", "annotations"), ("finalizers", "ownerReferences", "managedFields")
 
@@ -74,7 +75,7 @@ def _wrong_type(field: str, value: Any) -> str:
         return "" if fits else "list"
     if field in ("generation", "deletionGracePeriodSeconds"):
         return "" if type(value) is int else "int64"
-    known = (*_IMMUTABLE, "generateName", "resourceVersion", "selfLink")
+    known = (*_IMMUTABLE, "creationTimestamp", "generateName", "resourceVersion", "selfLink")
     return "string" if field in known and not isinstance(value, str) else ""
 
 
@@ -112,7 +113,7 @@ def carry_over(obj: Untyped, old: Untyped) -> None:
     """Keep what clients need not repeat; what they changed is left for `changes_refused`."""
     meta, was = obj["metadata"], old["metadata"]
     for field in _KEPT:
-        if field in was and (field == "generation" or not meta.get(field)):
+        if field in was and (field in _GIVEN or not meta.get(field)):
             meta[field] = was[field]
     if "generation" not in was:
         meta.pop("generation", None)

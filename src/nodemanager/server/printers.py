@@ -112,10 +112,11 @@ def _node(obj: Untyped, now: datetime) -> list[Any]:
     roles = sorted(key.removeprefix(_ROLE) for key in labels if key.startswith(_ROLE) and key != _ROLE)
     addresses = {one.get("type"): one.get("address") for one in at_path(obj, "status.addresses") or []}
     info = at_path(obj, "status.nodeInfo") or {}
+    kernel, architecture = info.get("kernelVersion") or UNKNOWN, info.get("architecture")
     return [
         _name(obj), ",".join(states), ",".join(roles) or NONE, _created(obj, now),
         info.get("kubeletVersion", ""), addresses.get("InternalIP", NONE), addresses.get("ExternalIP", NONE),
-        info.get("osImage") or UNKNOWN, info.get("kernelVersion") or UNKNOWN,
+        info.get("osImage") or UNKNOWN, f"{kernel} ({architecture})" if architecture else kernel,
         info.get("containerRuntimeVersion") or UNKNOWN,
     ]  # fmt: skip
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from nodemanager.api.errors import Cause
 from nodemanager.api.objects import Untyped
-from nodemanager.server import crds, namespaces, stored
+from nodemanager.server import crds, micro_times, namespaces, stored
 from nodemanager.server.builtin_kinds import CRDS, NAMESPACES
 from nodemanager.server.hub import Call, Hub
 from nodemanager.server.refusals import value_forbidden, value_invalid, value_required
@@ -22,6 +22,7 @@ def prepare(hub: Hub, kind: ServedKind, obj: Untyped, old: Untyped | None) -> No
     """Complete an object before it is checked."""
     if kind.custom:
         return
+    micro_times.normalize(kind, obj)
     if kind.plural == CRDS.plural:
         crds.prepare(hub, obj, old)
     prepared = _PREPARE.get(kind.plural)

@@ -1,0 +1,39 @@
+"""The two servers for tests of foreign clients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support import either
+from support.either import Place
+
+
+@pytest.fixture(scope="session")
+def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The kubeconfig of a `nodemanager server` that all tests of one worker share."""
+    with either.own(tmp_path_factory.mktemp("own")) as kubeconfig:
+        yield kubeconfig
+
+
+@pytest.fixture(scope="session")
+def caches(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where kubectl remembers what each server serves."""
+    return tmp_path_factory.mktemp("kubectl")
+
+
+@pytest.fixture(
+    params=[
+        "embedded",
+        pytest.param("kube-apiserver", marks=[pytest.mark.xdist_group("apiserver"), pytest.mark.apiserver]),
+    ]
+)
+def place(request: pytest.FixtureRequest, tmp_path: Path, caches: Path) -> Place:
+    """Each of the two servers in turn, with a namespace of our own."""
+    if request.param == "embedded":
+        kubeconfig = request.getfixturevalue("own_server")
+    else:
+        kubeconfig = request.getfixturevalue("kube").kubeconfig
+    return either.prepared(kubeconfig, tmp_path, caches / request.param)
