@@ -78,8 +78,8 @@ async def _empty(hub: Hub, kind: ServedKind, namespace: str) -> int:
         obj = stored.load(kind, record)
         if not obj["metadata"].get("deletionTimestamp"):
             call = _call("delete", kind, obj)
-            _, gone = await deletion.delete_one(hub, call, record, deletion.DeleteOptions(grace=0))
-            left += not gone
+            deleted = await deletion.delete_one(hub, call, record, deletion.DeleteOptions(grace=0))
+            left += not deleted.gone
         else:
             left += 1
     return left
