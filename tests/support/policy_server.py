@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,10 +51,12 @@ class Server(Connection):
         assert answer.code in (200, 201), answer
         return answer.body
 
-    def until(self, method: str, path: str, body: Any, code: int) -> None:
+    def until(
+        self, method: str, path: str, body: Any, code: int, headers: Mapping[str, str] | None = None
+    ) -> None:
         """Repeat a request until it is answered with that code."""
         deadline = time.monotonic() + WAIT
-        while (answer := self.ask(method, path, body)).code != code:
+        while (answer := self.ask(method, path, body, headers)).code != code:
             assert time.monotonic() < deadline, answer
             time.sleep(0.05)  # a foreign server says nowhere else when it is ready
 
@@ -78,11 +80,11 @@ class Server(Connection):
         for case in cases:
             self.make(POLICIES, self.policy(case))
             self.make(BINDINGS, self.binding(case))
-        self._wait_in_force()
+        self.wait_in_force("canary")
 
-    def _wait_in_force(self) -> None:
+    def wait_in_force(self, name: str) -> None:
         """Add a last policy; when that one refuses, those before it are known as well."""
-        canary = f"{self.run}-canary"
+        canary = f"{self.run}-{name}"
         rule = {
             "apiGroups": [""],
             "apiVersions": ["v1"],

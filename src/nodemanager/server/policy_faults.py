@@ -38,8 +38,10 @@ _VERSION = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _EMPTY = "validations or auditAnnotations must contain at least one item"
 
 
-def prepare_policy(obj: Untyped, _old: Untyped | None) -> None:
-    """Fill in the defaults of a policy."""
+def prepare_policy(obj: Untyped, old: Untyped | None) -> None:
+    """Fill in the defaults of a policy; its status is for a controller to write, which is not ours."""
+    if old is None:
+        obj["status"] = {}
     spec = obj.get("spec")
     if isinstance(spec, dict):
         spec.setdefault("failurePolicy", "Fail")
