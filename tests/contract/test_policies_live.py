@@ -204,8 +204,8 @@ def test_parameters_are_for_those_who_can_read_them(server: Server, writer: dict
     answer = server.ask("POST", BINDINGS, binding, writer)
     assert answer.code == 422, answer.body
     assert answer.body["message"].endswith('"get" permission on the object referenced by paramRef')
-    binding["spec"]["policyName"] = f"{name}-none"
-    answer = server.ask("POST", BINDINGS, binding, writer)
+    unknown = {**bound, "policyName": f"{name}-none", "paramRef": ref}
+    answer = server.ask("POST", BINDINGS, {**binding, "spec": unknown}, writer)
     assert answer.body["message"].endswith('"get" permission for all groups, versions and resources')
     assert server.ask("POST", f"{BINDINGS}?dryRun=All", {**binding, "spec": bound}, writer).code == 201
 

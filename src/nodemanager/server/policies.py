@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from nodemanager.api import admission_policies
 from nodemanager.api.admission_expressions import Budget
-from nodemanager.api.admission_policies import Inputs, Policy, Refusal, compile_policy
+from nodemanager.api.admission_policies import Inputs, Policy, Refusal
 from nodemanager.api.admission_rules import EXEMPT, Constraints, Target, read_constraints
 from nodemanager.api.cel.lib_authz import AuthorizerValue
 from nodemanager.api.errors import Cause, StatusError
@@ -109,7 +110,7 @@ class Policies:
 
     def _compile(self, record: Record) -> Policy:
         known = self._compiled.get(_key(record))
-        return known or compile_policy(stored.load(POLICIES, record))
+        return known or admission_policies.compile_policy(stored.load(POLICIES, record))
 
     def _ask(self, hook: _Hook, request: PolicyRequest, budget: Budget, verdict: _Verdict) -> None:
         policy = hook.policy
