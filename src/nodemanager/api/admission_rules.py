@@ -6,7 +6,7 @@ resource without its subresources, `*/*` everything.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -69,6 +69,10 @@ class Labels:
     old: Mapping[str, str] | None = None
 
 
+Look = Callable[[], Labels]
+Others = Callable[[], Sequence[Target]]
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One resource rule."""
@@ -112,36 +116,38 @@ class Constraints:
     objects: LabelSelector = field(default_factory=LabelSelector)
     exact: bool = False
 
-    def match(self, target: Target, labels: Labels, equivalents: Sequence[Target] = ()) -> Target | None:
-        """Return the target as the rules name it, or None; `equivalents` are its other versions."""
-        if not self._selected(target, labels):
-            return None
-        others = () if self.exact else equivalents
-        if _first(self.excluded, target, others) is not None:
-            return None
-        return target if not self.rules else _first(self.rules, target, others)
+    def match(self, target: Target, look: Look, equivalents: Others = tuple) -> Target | None:
+        """Return the target as the rules name it, or None; `equivalents` are its other versions.
 
-    def _selected(self, target: Target, labels: Labels) -> bool:
+        Labels and versions cost something to find out, so they are asked for only where they matter.
+        """
+        others: Others = tuple if self.exact else equivalents
+        found = target if not self.rules else _first(self.rules, target, others)
+        if found is None or _first(self.excluded, target, others) is not None:
+            return None
+        return found if self._selected(target, look) else None
+
+    def _selected(self, target: Target, look: Look) -> bool:
         in_namespace = bool(target.namespace) or target.resource == "namespaces"
-        if in_namespace and not matches(self.namespaces, labels.namespace or {}):
-            return False
+        if in_namespace and not _is_empty(self.namespaces):
+            labels = look().namespace
+            if not matches(self.namespaces, labels or {}):
+                return False
         if _is_empty(self.objects):
             return True
-        return any(each is not None and matches(self.objects, each) for each in (labels.new, labels.old))
+        sides = (look().new, look().old)
+        return any(each is not None and matches(self.objects, each) for each in sides)
 
 
 def _is_empty(selector: LabelSelector) -> bool:
     return not selector.match_labels and not selector.match_expressions
 
 
-def _first(rules: Iterable[Rule], target: Target, others: Sequence[Target]) -> Target | None:
+def _first(rules: Sequence[Rule], target: Target, others: Others) -> Target | None:
     if any(rule.matches(target) for rule in rules):
         return target
-    for rule in rules:
-        for other in others:
-            if rule.matches(other):
-                return other
-    return None
+    pairs = ((rule, other) for rule in rules for other in others())
+    return next((other for rule, other in pairs if rule.matches(other)), None)
 
 
 def read_constraints(spec: Spec | None) -> Constraints:

@@ -35,9 +35,12 @@ class PolicyRequest:
             "" if change.asked == "deletecollection" else change.name,
         )
 
-    @cached_property
     def equivalents(self) -> list[Target]:
-        """The same resource in other versions, and events in their other group."""
+        """Return the same resource in other versions, and events in their other group."""
+        return self._equivalents
+
+    @cached_property
+    def _equivalents(self) -> list[Target]:
         kind = self.change.kind
         others = (other for other in self._hub.catalogue if other.prefix() == kind.prefix())
         return [
@@ -46,9 +49,12 @@ class PolicyRequest:
             if other is not kind
         ]
 
-    @cached_property
     def labels(self) -> Labels:
-        """What selectors look at."""
+        """Return what selectors look at."""
+        return self._labels
+
+    @cached_property
+    def _labels(self) -> Labels:
         change = self.change
         namespace = self._namespace
         if change.kind is NAMESPACES and not change.subresource and change.new is not None:

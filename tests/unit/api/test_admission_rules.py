@@ -21,7 +21,7 @@ RULE = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resource
 def _matches(target: Target, labels: Labels = Labels(), **more: Any) -> bool:  # noqa: B008 - immutable
     rule = {**RULE, **{key: value for key, value in more.items() if key in RULE or key in _RULE_FIELDS}}
     rest = {key: value for key, value in more.items() if key not in rule}
-    return read_constraints({"resourceRules": [rule], **rest}).match(target, labels) is not None
+    return read_constraints({"resourceRules": [rule], **rest}).match(target, lambda: labels) is not None
 
 
 _RULE_FIELDS = ("scope", "resourceNames")
@@ -74,11 +74,11 @@ def test_selectors_of_namespaces_do_not_exempt_what_is_in_none() -> None:
 def test_another_version_matches_unless_exactness_is_asked_for() -> None:
     other = as_version(POD, "", "v2", "pods")
     rule = {**RULE, "apiVersions": ["v2"]}
-    assert read_constraints({"resourceRules": [rule]}).match(POD, Labels(), [other]) is other
+    assert read_constraints({"resourceRules": [rule]}).match(POD, Labels, lambda: [other]) is other
     exact = {"resourceRules": [rule], "matchPolicy": "Exact"}
-    assert read_constraints(exact).match(POD, Labels(), [other]) is None
+    assert read_constraints(exact).match(POD, Labels, lambda: [other]) is None
     excluded = {"resourceRules": [RULE], "excludeResourceRules": [rule]}
-    assert read_constraints(excluded).match(POD, Labels(), [other]) is None
+    assert read_constraints(excluded).match(POD, Labels, lambda: [other]) is None
 
 
 _WORDS = st.sampled_from(["a", "b", "*"])
@@ -107,7 +107,7 @@ _RULES = st.fixed_dictionaries(
 @given(st.lists(_RULES, max_size=3), _TARGETS)
 def test_rules_are_alternatives_and_exclusions_win(rules: list[dict[str, Any]], target: Target) -> None:
     def found(**spec: Any) -> bool:
-        return read_constraints(spec).match(target, Labels()) is not None
+        return read_constraints(spec).match(target, Labels) is not None
 
     any_of = any(found(resourceRules=[rule]) for rule in rules)
     assert found(resourceRules=rules) == (any_of or not rules)
