@@ -205,11 +205,16 @@ async def test_what_is_not_served_is_refused_by_name(server: Server) -> None:
                     CONFIG_SETS, "clock", NAMESPACE, options=DeleteOptions(propagation=policy)
                 )
         deployments: Resource[Untyped] = Resource("apps", "v1", "Deployment", "deployments", dict)
-        policies: Resource[Untyped] = Resource(
-            "admissionregistration.k8s.io", "v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies",
-            dict, namespaced=False,
-        )  # fmt: skip
-        for resource in (deployments, policies):
+        group = "admissionregistration.k8s.io"
+        admission: list[Resource[Untyped]] = [
+            Resource(group, "v1", kind, plural, dict, namespaced=False)
+            for kind, plural in (
+                ("MutatingAdmissionPolicy", "mutatingadmissionpolicies"),
+                ("MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
+                ("ValidatingWebhookConfiguration", "validatingwebhookconfigurations"),
+            )
+        ]
+        for resource in (deployments, *admission):
             with pytest.raises(errors.NotFound):
                 await client.list(resource, Selection(NAMESPACE if resource.namespaced else ""))
 

@@ -25,18 +25,11 @@ class Answer(NamedTuple):
     warnings: list[str]
 
 
-class RawApi:
-    """One user's connection to a kube-apiserver."""
+class Connection:
+    """One user's connection to a server."""
 
-    def __init__(self, api: ApiServer, user: str = "admin", group: str | None = "system:masters") -> None:
-        context = ssl.create_default_context()
-        api.ca.configure_trust(context)
-        if user:
-            leaf = api.ca.issue_cert("user.test", common_name=user, organization_name=group)
-            with tempfile.NamedTemporaryFile(dir=api.folder, suffix=".pem") as pem:
-                Path(pem.name).write_bytes(leaf.private_key_and_cert_chain_pem.bytes())
-                context.load_cert_chain(pem.name)
-        address = urlsplit(api.server)
+    def __init__(self, server: str, context: ssl.SSLContext) -> None:
+        address = urlsplit(server)
         self._connection = http.client.HTTPSConnection(
             str(address.hostname), address.port, timeout=30, context=context
         )
@@ -57,6 +50,20 @@ class RawApi:
         is_json = response.headers.get_content_type() == "application/json"
         parsed = json.loads(content) if is_json else content.decode()
         return Answer(response.status, parsed, response.headers.get_all("Warning") or [])
+
+
+class RawApi(Connection):
+    """One user's connection to a kube-apiserver."""
+
+    def __init__(self, api: ApiServer, user: str = "admin", group: str | None = "system:masters") -> None:
+        context = ssl.create_default_context()
+        api.ca.configure_trust(context)
+        if user:
+            leaf = api.ca.issue_cert("user.test", common_name=user, organization_name=group)
+            with tempfile.NamedTemporaryFile(dir=api.folder, suffix=".pem") as pem:
+                Path(pem.name).write_bytes(leaf.private_key_and_cert_chain_pem.bytes())
+                context.load_cert_chain(pem.name)
+        super().__init__(api.server, context)
 
     def as_user(self, user: str, method: str, path: str, body: Any = None) -> Answer:
         """Send one request in somebody's name."""

@@ -12,6 +12,7 @@ from nodemanager.api.identity import Attributes
 from nodemanager.server import access_reviews, bodies, role_writes, token_api, token_keys
 from nodemanager.server.gate import AccessGate
 from nodemanager.server.hub import Answer, Call, Change, Hub
+from nodemanager.server.options import given_options
 from nodemanager.server.resources import ServedKind
 from nodemanager.server.tokens import Tokens
 
@@ -140,9 +141,20 @@ async def _self_review(hub: Hub, call: Call) -> Answer:
 def _token_request(tokens: Tokens) -> Handler:
     kind = ServedKind(_AUTHENTICATION, "v1", "TokenRequest", "tokenrequests", verbs=_CREATE)
 
-    async def handle(_hub: Hub, call: Call) -> Answer:
+    async def handle(hub: Hub, call: Call) -> Answer:
         body = bodies.read_object(call.body, call.content_type, kind)
+        warnings = hub.validate(_token_change(call, kind, body))
         requested = token_api.token_request(tokens, call.namespace, call.info.name, body)
-        return Answer(requested.answer, 201, tuple(requested.warnings))
+        return Answer(requested.answer, 201, (*warnings, *requested.warnings))
 
     return handle
+
+
+def _token_change(call: Call, kind: ServedKind, body: dict[str, Any]) -> Change:
+    """Return a request for a token as the write that policies see, with the names from its path."""
+    meta = {**(body.get("metadata") or {}), "name": call.info.name, "namespace": call.namespace}
+    new = {**body, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta}
+    return Change(
+        "create", call.kind, call.namespace, call.info.name, call.info.subresource, new, None, call.user,
+        asked="create", options=given_options(call, "CreateOptions"), object_kind=kind,
+    )  # fmt: skip

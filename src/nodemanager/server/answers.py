@@ -16,11 +16,12 @@ from nodemanager.server import stored, tables
 from nodemanager.server.hub import Answer, Call
 from nodemanager.server.negotiation import Form, Shape
 
-MAX_WARNINGS = 20
+MAX_WARNINGS = 4096
+"""Characters of all warnings together; where they have more, each is cut, as in Kubernetes."""
 PIECE = 64 * 1024
 WRITE_TIMEOUT = 30.0
 """Seconds that a client gets to take one piece."""
-MAX_WARNING = 512
+MAX_WARNING = 256
 
 
 def respond(answer: Answer, call: Call, now: datetime) -> web.Response:
@@ -55,8 +56,8 @@ def encoded(body: Any, form: Form, status: int = 200, warnings: tuple[str, ...] 
     response = web.Response(
         body=form.encode(body), status=status, headers={"Content-Type": form.content_type}
     )
-    for warning in warnings[:MAX_WARNINGS]:
-        response.headers.add("Warning", f'299 - "{_quoted(warning[:MAX_WARNING])}"')
+    for warning in _fitting(warnings):
+        response.headers.add("Warning", f'299 - "{_quoted(warning)}"')
     response.headers["Cache-Control"] = "no-cache, private"
     return response
 
@@ -129,6 +130,20 @@ class EventShaper:
 def plain_text(text: str, status: int = 200) -> web.Response:
     """Return a response that is no JSON."""
     return web.Response(text=text, status=status, content_type="text/plain")
+
+
+def _fitting(warnings: tuple[str, ...]) -> list[str]:
+    """Return each warning once, as many and as much of them as headers may hold."""
+    texts = list(dict.fromkeys(warnings))
+    if sum(map(len, texts)) <= MAX_WARNINGS:
+        return texts
+    kept, written = [], 0
+    for text in texts:
+        if written >= MAX_WARNINGS:
+            break
+        kept.append(text[:MAX_WARNING])
+        written += len(kept[-1])
+    return kept
 
 
 def _quoted(text: str) -> str:

@@ -40,6 +40,14 @@ CRDS = ServedKind(
     short_names=("crd", "crds"), categories=("api-extensions",), subresources=_STATUS, counted=True,
 )  # fmt: skip
 
+POLICIES = ServedKind(
+    _ADMISSION, "v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies", namespaced=False,
+    categories=("api-extensions",), subresources=_STATUS, counted=True,
+)  # fmt: skip
+POLICY_BINDINGS = ServedKind(
+    _ADMISSION, "v1", "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings",
+    namespaced=False, categories=("api-extensions",), counted=True,
+)  # fmt: skip
 BUILTIN: tuple[ServedKind, ...] = (
     NAMESPACES,
     ServedKind("", "v1", "ConfigMap", "configmaps", short_names=("cm",)),
@@ -61,13 +69,7 @@ BUILTIN: tuple[ServedKind, ...] = (
     ServedKind(_RBAC, "v1", "RoleBinding", "rolebindings", name_rule="path"),
     CLUSTER_ROLES,
     ServedKind(_RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False, name_rule="path"),
-    ServedKind(
-        _ADMISSION, "v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies", namespaced=False,
-        categories=("api-extensions",), subresources=_STATUS, counted=True,
-    ),
-    ServedKind(
-        _ADMISSION, "v1", "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings",
-        namespaced=False, categories=("api-extensions",), counted=True,
-    ),
+    POLICIES,
+    POLICY_BINDINGS,
     CRDS,
 )  # fmt: skip

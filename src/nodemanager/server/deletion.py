@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from nodemanager.api import errors
 from nodemanager.api.objects import Untyped
@@ -28,6 +28,26 @@ class DeleteOptions:
     revision: str = ""
     grace: int | None = None
     policy: str = ""
+
+    def shown(self) -> dict[str, Any]:
+        """Return the options as an object, the way admission sees them."""
+        only_if = {"uid": self.uid, "resourceVersion": self.revision}
+        options = {
+            "dryRun": ["All"] if self.dry_run else None,
+            "gracePeriodSeconds": self.grace,
+            "preconditions": {key: value for key, value in only_if.items() if value} or None,
+            "propagationPolicy": self.policy or None,
+        }
+        given = {key: value for key, value in options.items() if value is not None}
+        return {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1", **given}
+
+
+class Deleted(NamedTuple):
+    """An object as it is now, and whether it is gone."""
+
+    obj: Untyped
+    gone: bool
+    warnings: tuple[str, ...] = ()
 
 
 def delete_options(call: Call) -> DeleteOptions:
@@ -93,9 +113,9 @@ async def delete(hub: Hub, call: Call) -> Answer:
     if not call.kind.custom and call.kind.plural == "namespaces":
         namespaces.check_deletion(call.info.name)
     record = read.find(hub, call)
-    obj, gone = await delete_one(hub, call, record, options)
+    obj, gone, warnings = await delete_one(hub, call, record, options)
     if not gone or (call.kind.plural == "pods" and not call.kind.custom):
-        return Answer(obj)
+        return Answer(obj, warnings=warnings)
     details = {"name": call.info.name, "group": call.kind.group, "kind": call.kind.plural}
     details["uid"] = obj["metadata"]["uid"]
     body = {
@@ -105,24 +125,28 @@ async def delete(hub: Hub, call: Call) -> Answer:
         "status": "Success",
         "details": {key: value for key, value in details.items() if value},
     }
-    return Answer(body)
+    return Answer(body, warnings=warnings)
 
 
-async def delete_one(hub: Hub, call: Call, record: Record, options: DeleteOptions) -> tuple[Untyped, bool]:
+async def delete_one(hub: Hub, call: Call, record: Record, options: DeleteOptions) -> Deleted:
     """Delete an object, or mark it; return it as it is now, and whether it is gone."""
     for _ in range(TRIES):
         obj = stored.load(call.kind, record)
         check_preconditions(call, obj, options)
         change = Change(
-            "delete", call.kind, call.namespace, call.info.name, "", None, obj, call.user, options.dry_run
-        )
+            "delete", call.kind, call.namespace, call.info.name, "", None, obj, call.user, options.dry_run,
+            asked=call.info.verb, options=options.shown(),
+        )  # fmt: skip
         for reviewer in hub.admission:
             await reviewer.review(change)
+        warnings = hub.validate(change)
         marked = _marked(hub, call, obj, options)
         try:
-            return await _carry_out(hub, call, record, (obj, marked), dry_run=options.dry_run)
+            now, gone = await _carry_out(hub, call, record, (obj, marked), dry_run=options.dry_run)
         except Mismatch as error:
             record = error.current
+        else:
+            return Deleted(now, gone, warnings)
     raise refusals.modified(call.kind, call.info.name)
 
 
@@ -207,6 +231,7 @@ async def delete_collection(hub: Hub, call: Call) -> Answer:
     """Answer a DELETE of everything that selectors choose."""
     options = delete_options(call)
     listed = read.page(hub, call)
+    warnings: list[str] = []
     for item in listed.items:
         meta = item["metadata"]
         info = replace(call.info, name=meta["name"], namespace=meta.get("namespace", ""))
@@ -214,7 +239,7 @@ async def delete_collection(hub: Hub, call: Call) -> Answer:
         record = hub.store.get(one.key)
         if record is not None:
             try:
-                await delete_one(hub, one, record, options)
+                warnings += (await delete_one(hub, one, record, options)).warnings
             except errors.NotFound:
                 continue  # somebody else was faster, and that is fine here
-    return Answer(listed.as_list(call.kind))
+    return Answer(listed.as_list(call.kind), warnings=tuple(dict.fromkeys(warnings)))

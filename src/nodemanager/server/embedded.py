@@ -34,6 +34,8 @@ from nodemanager.server.gate import AccessGate
 from nodemanager.server.hub import Hub, utc_now
 from nodemanager.server.listers import StoredObjects, StoredRoles
 from nodemanager.server.openapi_feed import Feed
+from nodemanager.server.policies import Policies
+from nodemanager.server.policy_writes import PolicyWrites
 from nodemanager.server.reaper import SHARE, Reaper, raise_file_limit
 from nodemanager.server.resources import Catalogue
 from nodemanager.server.security import HttpGate
@@ -48,8 +50,6 @@ KUBECONFIG = "admin.kubeconfig"
 TLS_BUFFER = 16 * 1024
 """What one connection costs; asyncio's own 256 KiB would make five hundred watches expensive."""
 STOP_SECONDS = 5.0
-NOT_ENFORCED = ("admissionregistration.k8s.io",)
-"""A policy that is stored and then not enforced would be a lie, so these kinds are refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +126,15 @@ class EmbeddedServer:
                 await asyncio.gather(*background, return_exceptions=True)
 
     def _api(self, store: Store) -> Api:
-        served = tuple(kind for kind in BUILTIN if kind.group not in NOT_ENFORCED)
-        catalogue = Catalogue((*access.with_tokens(served), *access.REVIEWS))
+        catalogue = Catalogue((*access.with_tokens(BUILTIN), *access.REVIEWS))
         hub = Hub(store, catalogue)
         key = token_keys.load_or_create(self._options.data_dir / "service-account-key.pem")
         tokens = Tokens(key, StoredObjects(hub), utc_now)
         gate = AccessGate(Authenticator(tokens), Authorizer(StoredRoles(hub)))
-        hub.admission = (access.CreationByPatch(gate), access.RbacAdmission(gate))
+        hub.admission = (
+            access.CreationByPatch(gate), access.RbacAdmission(gate), PolicyWrites(hub, gate.authorizer),
+        )  # fmt: skip
+        hub.validation = (Policies(hub, gate.authorizer),)
         settings = Settings(
             namespaces=(self._options.namespace,),
             handlers={

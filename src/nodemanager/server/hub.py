@@ -31,6 +31,10 @@ class Change:
     dry_run: bool = False
     asked: str = ""
     """The verb of the request, which is what was authorised: a patch may create."""
+    options: Untyped = field(default_factory=dict)
+    """CreateOptions, UpdateOptions or DeleteOptions, as far as they were given."""
+    object_kind: ServedKind | None = None
+    """The kind of `new` where that is another one than the resource's: a TokenRequest."""
 
 
 class Admission(Protocol):
@@ -38,6 +42,14 @@ class Admission(Protocol):
 
     async def review(self, change: Change) -> None:
         """Return if the change may happen."""
+        ...
+
+
+class Validation(Protocol):
+    """Something that sees a write after everything else has found it good, and may still refuse it."""
+
+    def validate(self, change: Change) -> tuple[str, ...]:
+        """Return warnings for the client; raise a StatusError to refuse."""
         ...
 
 
@@ -53,6 +65,7 @@ class Hub:
     store: Store
     catalogue: Catalogue
     admission: Sequence[Admission] = ()
+    validation: Sequence[Validation] = ()
     now: Callable[[], datetime] = utc_now
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the server stops: watches end."""
@@ -60,6 +73,10 @@ class Hub:
     """The store's keys of namespaces and definitions that wait for their objects to go."""
     swept: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when one of those may have got further."""
+
+    def validate(self, change: Change) -> tuple[str, ...]:
+        """Return the warnings that go with a write; raise if it is refused."""
+        return tuple([text for each in self.validation for text in each.validate(change)])
 
     def timestamp(self) -> str:
         """Return the present time as metadata writes it."""

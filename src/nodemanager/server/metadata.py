@@ -139,7 +139,7 @@ def faults(obj: Untyped, kind: ServedKind) -> list[Cause]:
     found += [value_invalid("metadata.name", name, why) for why in name_faults(name, kind.name_rule) if name]
     for key, value in (meta.get("labels") or {}).items():
         found += [value_invalid("metadata.labels", key, why) for why in key_faults(key)]
-        found += [value_invalid("metadata.labels", value, why) for why in _value_faults(value)]
+        found += [value_invalid("metadata.labels", value, why) for why in value_faults(value)]
     annotations = meta.get("annotations") or {}
     for key in annotations:
         found += [value_invalid("metadata.annotations", key, why) for why in key_faults(key.lower())]
@@ -240,7 +240,8 @@ def key_faults(key: str) -> list[str]:
     return found
 
 
-def _value_faults(value: str) -> list[str]:
+def value_faults(value: str) -> list[str]:
+    """Return why a text is no value of a label."""
     found = ["must be no more than 63 bytes"] if len(value) > 63 else []
     if not found and not re.fullmatch(_VALUE_FORM, value):
         found.append(

@@ -58,6 +58,17 @@ def write_options(call: Call, options: str) -> WriteOptions:
     )  # fmt: skip
 
 
+def given_options(call: Call, kind: str) -> dict[str, Any]:
+    """Return the options of a write as an object, the way admission sees them."""
+    options: dict[str, Any] = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
+    if call.query.get("dryRun"):
+        options["dryRun"] = [call.query["dryRun"]]
+    for name in ("fieldManager", "fieldValidation"):
+        if call.query.get(name):
+            options[name] = call.query[name]
+    return options
+
+
 def _agent_name(user_agent: str) -> str:
     name = re.split(r"/", user_agent, maxsplit=1)[0]
     return "".join(char for char in name if char.isprintable())[:_MANAGER_MAX] or "unknown"

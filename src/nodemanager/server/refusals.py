@@ -99,6 +99,11 @@ def value_required(field: str, why: str = "") -> Cause:
     )
 
 
+def value_duplicate(field: str, value: Any) -> Cause:
+    """A cause: the value is there twice."""
+    return Cause(field=field, reason="FieldValueDuplicate", message=f"Duplicate value: {_shown(value)}")
+
+
 def value_forbidden(field: str, why: str) -> Cause:
     """A cause: the value must not be there."""
     return Cause(field=field, reason="FieldValueForbidden", message=f"Forbidden: {why}")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from nodemanager.api.errors import Cause
 from nodemanager.api.objects import Untyped
-from nodemanager.server import crds, micro_times, namespaces, stored
+from nodemanager.server import crds, micro_times, namespaces, policy_faults, stored
 from nodemanager.server.builtin_kinds import CRDS, NAMESPACES
 from nodemanager.server.hub import Call, Hub
 from nodemanager.server.refusals import value_forbidden, value_invalid, value_required
@@ -134,6 +134,8 @@ _Prepare = Callable[[Untyped, Untyped | None], None]
 _PREPARE: dict[str, _Prepare] = {
     "namespaces": _namespace, "secrets": _secret, "pods": _pod, "poddisruptionbudgets": _budget,
     "rolebindings": _binding, "clusterrolebindings": _binding,
+    "validatingadmissionpolicies": policy_faults.prepare_policy,
+    "validatingadmissionpolicybindings": policy_faults.prepare_binding,
 }  # fmt: skip
 
 
@@ -185,4 +187,6 @@ def _binding_faults(obj: Untyped, old: Untyped | None) -> list[Cause]:
 _FAULTS: dict[str, Callable[[Untyped, Untyped | None], list[Cause]]] = {
     "configmaps": _data_faults, "secrets": _secret_faults, "roles": _role_faults,
     "clusterroles": _role_faults, "rolebindings": _binding_faults, "clusterrolebindings": _binding_faults,
+    "validatingadmissionpolicies": policy_faults.policy_faults,
+    "validatingadmissionpolicybindings": policy_faults.binding_faults,
 }  # fmt: skip

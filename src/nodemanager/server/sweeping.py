@@ -74,8 +74,8 @@ async def _empty(hub: Hub, kind: ServedKind, namespace: str) -> int:
     for record in hub.store.list(kind.prefix(namespace)).records:
         obj = stored.load(kind, record)
         call = own_call("delete", kind, obj)  # also of what is being deleted: its grace ends with the place
-        _, gone = await deletion.delete_one(hub, call, record, deletion.DeleteOptions(grace=0))
-        left += not gone
+        deleted = await deletion.delete_one(hub, call, record, deletion.DeleteOptions(grace=0))
+        left += not deleted.gone
     return left
 
 

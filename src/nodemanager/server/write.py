@@ -9,12 +9,14 @@ from nodemanager.api import errors
 from nodemanager.api import server_side_apply as ssa
 from nodemanager.api.objects import Untyped
 from nodemanager.server import bodies, machinery, metadata, read, refusals, selection, stored, strategies
-from nodemanager.server.builtin_kinds import CRDS
+from nodemanager.server.builtin_kinds import CRDS, POLICIES, POLICY_BINDINGS
 from nodemanager.server.hub import Answer, Call, Change, Hub
-from nodemanager.server.options import WriteOptions, write_options
+from nodemanager.server.options import WriteOptions, given_options, write_options
 from nodemanager.store.base import KeyExists, KeyMissing, Mismatch, Record
 
 GENERATE_TRIES = 8
+_SELF_CHECKED = (CRDS, POLICIES, POLICY_BINDINGS)
+"""Kinds whose own checks say what the schema would say, in Kubernetes' words."""
 
 
 async def create(hub: Hub, call: Call) -> Answer:
@@ -41,13 +43,14 @@ async def add(hub: Hub, call: Call, obj: Untyped, options: WriteOptions, warning
             obj.pop("status", None)
         own(hub, call, obj, None, options)
         name = str(obj["metadata"].get("name", ""))
-        await _admit(hub, call, obj, None, options)
+        change = await _admit(hub, call, obj, None, options)
         _refuse(call, obj, None)
+        notes = (*warnings, *hub.validate(change))
         key = kind.key(call.namespace, name)
         if options.dry_run:
             if hub.store.get(key) is not None:
                 raise refusals.exists(kind, name)
-            return Answer(obj, 201, warnings)
+            return Answer(obj, 201, notes)
         try:
             record = await hub.store.create(key, stored.dump(kind, obj))
         except KeyExists as error:
@@ -55,7 +58,7 @@ async def add(hub: Hub, call: Call, obj: Untyped, options: WriteOptions, warning
                 raise refusals.exists(kind, name) from error
             continue
         strategies.after_write(hub, kind, record)
-        return Answer(stored.load(kind, record), 201, warnings)
+        return Answer(stored.load(kind, record), 201, notes)
     raise AssertionError("unreachable: the last try returns or raises")
 
 
@@ -85,8 +88,9 @@ async def save(
     obj["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
     own(hub, call, obj, old, options)
     metadata.count_generation(obj, old, kind)
-    await _admit(hub, call, obj, old, options)
+    change = await _admit(hub, call, obj, old, options)
     _refuse(call, obj, old)
+    warnings = (*warnings, *hub.validate(change))
     if obj == old:
         return Answer(old, 200, warnings)
     if strategies.is_finished(kind, obj):
@@ -211,23 +215,24 @@ def _refuse(call: Call, obj: Untyped, old: Untyped | None) -> None:
     mistyped = [fault for fault in faults if fault.reason == "FieldValueTypeInvalid"]
     if mistyped and not kind.custom:
         raise metadata.unfit(kind, f"{mistyped[0].field}: {mistyped[0].message}")
-    if kind is CRDS:  # its own checks say the same in Kubernetes' words
+    if kind in _SELF_CHECKED:
         faults = []
     causes += faults + strategies.faults(kind, obj, old)
     if causes:
         raise refusals.invalid(kind, str(obj["metadata"].get("name", "")), causes)
 
 
-async def _admit(hub: Hub, call: Call, obj: Untyped, old: Untyped | None, options: WriteOptions) -> None:
+async def _admit(hub: Hub, call: Call, obj: Untyped, old: Untyped | None, options: WriteOptions) -> Change:
     name = str(obj["metadata"].get("name", ""))
     strategies.check_namespace(hub, call, name, creating=old is None)
     verb = "update" if old is not None else "create"
     change = Change(
         verb, call.kind, call.namespace, name, call.info.subresource, obj, old, call.user, options.dry_run,
-        asked=call.info.verb,
+        asked=call.info.verb, options=given_options(call, f"{verb.capitalize()}Options"),
     )  # fmt: skip
     for reviewer in hub.admission:
         await reviewer.review(change)
+    return change
 
 
 def _other_kind(call: Call, obj: Untyped) -> errors.Invalid:

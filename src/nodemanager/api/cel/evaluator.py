@@ -13,6 +13,7 @@ from nodemanager.api.cel.registry import Dispatcher
 from nodemanager.api.cel.scope import Code, Scope, size_cost
 from nodemanager.api.cel.values import (
     NONE,
+    Extension,
     Optional,
     Record,
     SetList,
@@ -75,7 +76,11 @@ def get_field(value: Any, field: str) -> Any:
             raise CelError(f"no such key: {field}") from None
     if isinstance(value, Optional):
         return get_optional(value, field)
-    raise no_such_overload()
+    if isinstance(value, Extension):
+        return value.field(field)
+    if isinstance(value, list):
+        raise no_such_overload()
+    raise CelError(f"no such key: {field}")  # a scalar or null: as cel-go has it, it only lacks the field
 
 
 def get_optional(value: Any, key: Any) -> Optional:
@@ -106,6 +111,8 @@ def get_item(value: Any, key: Any) -> Any:
             raise CelError(f"no such key: {key}") from None
     if isinstance(value, Optional):
         return get_optional(value, key)
+    if value is None:
+        raise CelError(f"no such key: {key}")
     raise no_such_overload()
 
 
@@ -128,7 +135,9 @@ def _has(value: Any, field: str) -> bool:
         return found is not _MISSING and not (found is None and isinstance(value, Record))
     if isinstance(value, Optional):
         return value.present and _has(value.value, field)
-    raise no_such_overload()
+    if isinstance(value, list):
+        raise no_such_overload()
+    return False  # neither null nor a scalar has any field
 
 
 def _index(node: Index) -> Code:

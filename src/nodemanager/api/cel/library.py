@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from nodemanager.api.cel import (
     conversions,
+    lib_authz,
     lib_format,
     lib_kube_formats,
     lib_lists,
@@ -20,6 +21,7 @@ from nodemanager.api.cel.registry import Library, Overload
 FUNCTIONS: dict[str, list[Overload]] = Library(
     standard.LIBRARY, conversions.LIBRARY, lib_strings.LIBRARY, lib_format.LIBRARY, lib_lists.LIBRARY,
     lib_url.LIBRARY, lib_net.LIBRARY, lib_quantity.LIBRARY, lib_semver.LIBRARY, lib_kube_formats.LIBRARY,
+    lib_authz.LIBRARY,
 ).functions  # fmt: skip
 """Every function by its name, those of a namespace with the namespace in front."""
 

@@ -111,7 +111,7 @@ def unify(param: Type, actual: Type, bound: dict[str, Type]) -> bool:
     if DYN in (param, actual) or actual.is_parameter:
         return True
     if param.name != actual.name:
-        return actual == NULL and param.name in _NULLABLE
+        return actual == NULL and (param.name in _NULLABLE or param.fields is not None)
     if len(param.args) != len(actual.args) or param.name == "type":
         return True  # a bare `list` or `type` takes all of them
     return all(unify(mine, theirs, bound) for mine, theirs in zip(param.args, actual.args, strict=True))

@@ -103,6 +103,10 @@ class Extension:
     TYPE: ClassVar[str] = ""
     __slots__ = ()
 
+    def field(self, name: str) -> Any:
+        """Return a field; most of these types have functions only."""
+        raise CelError(f"no such key: {name}")
+
 
 _KINDS: dict[type, str] = {
     type(None): "null", bool: "bool", int: "int", UInt: "uint", float: "double", str: "string",
