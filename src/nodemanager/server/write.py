@@ -213,6 +213,8 @@ def _refuse(call: Call, obj: Untyped, old: Untyped | None) -> None:
         raise metadata.unfit(kind, f"{mistyped[0].field}: {mistyped[0].message}")
     if kind is CRDS:  # its own checks say the same in Kubernetes' words
         faults = []
+    elif not kind.custom:  # and so do those of metadata
+        faults = [fault for fault in faults if not fault.field.startswith("metadata.")]
     causes += faults + strategies.faults(kind, obj, old)
     if causes:
         raise refusals.invalid(kind, str(obj["metadata"].get("name", "")), causes)
