@@ -79,3 +79,22 @@ async def test_waiting_and_discovery(kubectl: Kubectl) -> None:
     listed = await kubectl("api-resources", "--api-group=common.nodemanager", "-o", "name")
     assert listed.split() == ["configsets.common.nodemanager", "managednodes.common.nodemanager"]
     assert "doesn't have a resource type" in await kubectl("get", "deployments")
+
+
+@pytest.mark.parametrize("cascade", ["background", "foreground", "orphan"])
+async def test_deletions_that_cascade(kubectl: Kubectl, cascade: str) -> None:
+    await kubectl("create", "configmap", "owner")
+    uid = await kubectl("get", "configmap", "owner", "-o", "jsonpath={.metadata.uid}")
+    await kubectl("create", "configmap", "owned")
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid, "blockOwnerDeletion": True}
+    patch = json.dumps({"metadata": {"ownerReferences": [owner]}})
+    assert "patched" in await kubectl("patch", "configmap", "owned", "-p", patch)
+    deleted = await kubectl("delete", "configmap", "owner", f"--cascade={cascade}", "--timeout=20s")
+    assert deleted.startswith('configmap "owner" deleted')
+    if cascade == "orphan":
+        owners = "jsonpath={.metadata.ownerReferences}"
+        assert await kubectl("get", "configmap", "owned", "-o", owners) == ""
+    else:
+        await kubectl("wait", "--for=delete", "configmap/owned", "--timeout=20s")
+        assert 'configmaps "owned" not found' in await kubectl("get", "configmap", "owned")
+    assert 'configmaps "owner" not found' in await kubectl("get", "configmap", "owner")

@@ -6,18 +6,15 @@ import logging
 from collections.abc import Callable
 
 from nodemanager.api import errors
-from nodemanager.api.identity import User
 from nodemanager.api.objects import Untyped
-from nodemanager.server import crds, deletion, stored, write
+from nodemanager.server import crds, deletion, internal, stored, write
 from nodemanager.server.builtin_kinds import CRDS, NAMESPACES
-from nodemanager.server.hub import Call, Hub
-from nodemanager.server.negotiation import Form
+from nodemanager.server.delete_options import DeleteOptions
+from nodemanager.server.hub import Hub
 from nodemanager.server.resources import ServedKind
-from nodemanager.server.routing import RequestInfo
 from nodemanager.store.base import Record, StoreError
 
 LOG = logging.getLogger(__name__)
-_SELF = User("system:apiserver", ("system:masters",))
 
 
 async def sweep_forever(hub: Hub) -> None:
@@ -44,7 +41,7 @@ async def sweep(hub: Hub) -> None:
                 await _finish_namespace(hub, stored.load(NAMESPACES, record))
             else:
                 await _finish_definition(hub, stored.load(CRDS, record))
-        except (errors.StatusError, StoreError, LookupError, TypeError, ValueError) as error:
+        except (errors.StatusError, StoreError, TimeoutError, LookupError, TypeError, ValueError) as error:
             # The next write sweeps again; what cannot end must not keep others from ending.
             LOG.warning("cannot finish the deletion of %s: %s: %s", key, type(error).__name__, error)
 
@@ -63,6 +60,8 @@ async def _finish_definition(hub: Hub, definition: Untyped) -> None:
     for kind in hub.catalogue.defined_by(name)[:1]:
         left += await _empty(hub, kind, "")
     if not left:
+        # What they owned is found absent by its kind, so the kind outlives the collection.
+        await hub.collected(hub.store.revision)
         await _release(hub, CRDS, name, _drop_cleanup)
 
 
@@ -77,8 +76,9 @@ async def _empty(hub: Hub, kind: ServedKind, namespace: str) -> int:
     for record in hub.store.list(kind.prefix(namespace)).records:
         obj = stored.load(kind, record)
         if not obj["metadata"].get("deletionTimestamp"):
-            call = _call("delete", kind, obj)
-            _, gone = await deletion.delete_one(hub, call, record, deletion.DeleteOptions(grace=0))
+            meta = obj["metadata"]
+            call = internal.call("delete", kind, meta.get("namespace", ""), meta["name"])
+            _, gone = await deletion.delete_one(hub, call, record, DeleteOptions(grace=0))
             left += not gone
         else:
             left += 1
@@ -101,16 +101,8 @@ async def _store(hub: Hub, kind: ServedKind, record: Record, change: tuple[bytes
     before, obj = change
     meta = obj["metadata"]
     if not meta.get("finalizers") and not (kind is NAMESPACES and obj["spec"].get("finalizers")):
-        await write.remove(hub, _call("delete", kind, obj), record)
+        await write.remove(hub, internal.call("delete", kind, "", meta["name"]), record)
         return
     after = stored.dump(kind, obj)
     if after != before:
         await hub.store.update(record.key, after, record.revision)
-
-
-def _call(verb: str, kind: ServedKind, obj: Untyped) -> Call:
-    meta = obj["metadata"]
-    info = RequestInfo(
-        verb, "", kind.group, kind.version, meta.get("namespace", ""), kind.plural, meta["name"]
-    )
-    return Call(info, kind, {}, _SELF, Form())

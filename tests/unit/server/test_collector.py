@@ -1,0 +1,293 @@
+"""The garbage collector over HTTP: who goes, who stays, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from nodemanager.api import errors
+from nodemanager.api.core import CRDS
+from nodemanager.api.objects import Resource, Untyped
+from nodemanager.client.calls import DeleteOptions, Selection
+from nodemanager.client.patches import MergePatch
+from nodemanager.store.memory import MemoryStore
+from support.embedded import Embedded, serving
+from support.owned import CONFIG_MAPS, HOLD, NAMESPACES, blocking, collected, config_map, reference
+
+EVENTS: Resource[Untyped] = Resource("", "v1", "Event", "events", dict)
+NODES: Resource[Untyped] = Resource("", "v1", "Node", "nodes", dict, namespaced=False)
+THINGS: Resource[Untyped] = Resource("owned.test", "v1", "Thing", "things", dict)
+VERSION = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+THING_CRD: Untyped = {
+    "metadata": {"name": "things.owned.test"},
+    "spec": {
+        "group": "owned.test",
+        "scope": "Namespaced",
+        "names": {"plural": "things", "kind": "Thing"},
+        "versions": [VERSION],
+    },
+}
+
+
+class World:
+    """A server, and short words for what tests do with it."""
+
+    def __init__(self, server: Embedded) -> None:
+        self.server = server
+        self.client = server.client
+
+    async def make(self, name: str, *owners: Untyped, namespace: str = "default", **meta: Any) -> Untyped:
+        return await self.client.create(CONFIG_MAPS, config_map(name, *owners, **meta), namespace)
+
+    async def delete(self, name: str, policy: str = "", resource: Resource[Untyped] = CONFIG_MAPS) -> None:
+        where = "default" if resource.namespaced else ""
+        await self.client.delete(resource, name, where, options=DeleteOptions(propagation=policy))
+
+    async def release(self, name: str) -> None:
+        patch = MergePatch({"metadata": {"finalizers": None}})
+        await self.client.patch(CONFIG_MAPS, name, "default", patch)
+
+    async def left(
+        self, namespace: str = "default", resource: Resource[Untyped] = CONFIG_MAPS
+    ) -> dict[str, list[str]]:
+        """Return what is left when nothing is left to do: names, each with the names of its owners."""
+        await collected(self.server.hub)
+        found = await self.client.list(resource, Selection(namespace))
+        metas = [item["metadata"] for item in found.items]
+        return {meta["name"]: [one["name"] for one in meta.get("ownerReferences", [])] for meta in metas}
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    async with serving() as server:
+        yield World(server)
+
+
+@pytest.mark.parametrize("policy", ["", "Background", "Foreground"])
+async def test_what_has_no_owner_left_goes(world: World, policy: str) -> None:
+    a, other = await world.make("a"), await world.make("other")
+    b = await world.make("b", blocking(a))
+    await world.make("c", blocking(b))
+    await world.make("shared", reference(a), reference(other))
+    await world.delete("a", policy)
+    assert await world.left() == {"other": [], "shared": ["other"]}
+    await world.delete("other", policy)
+    assert await world.left() == {}
+
+
+async def test_orphans_stay_and_keep_what_they_own(world: World) -> None:
+    a, other = await world.make("a"), await world.make("other")
+    b = await world.make("b", reference(a), reference(other))
+    await world.make("c", reference(b))
+    await world.make("d", reference(a))
+    await world.delete("a", "Orphan")
+    assert await world.left() == {"other": [], "b": ["other"], "c": ["b"], "d": []}
+
+
+async def test_a_foreground_owner_stays_until_the_last_that_blocks_it(world: World) -> None:
+    a = await world.make("a")
+    await world.make("held", blocking(a), finalizers=[HOLD])
+    await world.make("loose", reference(a), finalizers=[HOLD])
+    await world.delete("a", "Foreground")
+    assert await world.left() == {"a": [], "held": ["a"], "loose": ["a"]}
+    meta = (await world.client.get(CONFIG_MAPS, "held", "default"))["metadata"]
+    assert meta["deletionTimestamp"]
+    await world.release("held")
+    assert await world.left() == {"loose": ["a"]}
+
+
+async def test_dependents_of_dependents_go_first_in_the_foreground(world: World) -> None:
+    a = await world.make("a")
+    b = await world.make("b", blocking(a))
+    await world.make("c", blocking(b), finalizers=[HOLD])
+    await world.delete("a", "Foreground")
+    assert await world.left() == {"a": [], "b": ["a"], "c": ["b"]}
+    await world.release("c")
+    assert await world.left() == {}
+
+
+async def test_an_owner_that_stops_waiting_for_a_dependent_goes(world: World) -> None:
+    a = await world.make("a")
+    await world.make("held", blocking(a), finalizers=[HOLD])
+    await world.delete("a", "Foreground")
+    await collected(world.server.hub)
+    patch = MergePatch({"metadata": {"ownerReferences": [reference(a, blockOwnerDeletion=False)]}})
+    await world.client.patch(CONFIG_MAPS, "held", "default", patch)
+    assert await world.left() == {"held": ["a"]}
+
+
+@pytest.mark.parametrize("finalizer", ["orphan", "foregroundDeletion"])
+async def test_a_collected_object_keeps_the_policy_written_on_it(world: World, finalizer: str) -> None:
+    a = await world.make("a")
+    b = await world.make("b", reference(a), finalizers=[finalizer])
+    await world.make("c", blocking(b))
+    await world.delete("a")
+    assert await world.left() == ({"c": []} if finalizer == "orphan" else {})
+
+
+async def test_the_uid_counts_and_not_the_name(world: World) -> None:
+    a = await world.make("a")
+    await world.make("b", {**reference(a), "uid": "another"})
+    await world.make("c", {**reference(a), "name": "wrong"})
+    await world.make("d", {**reference(a), "uid": "another"}, reference(a))
+    assert await world.left() == {"a": [], "d": ["a"]}
+    await world.make("e", reference(a), finalizers=[HOLD])
+    await world.delete("a")
+    await collected(world.server.hub)
+    await world.make("a")
+    await world.release("e")
+    assert await world.left() == {"a": []}
+
+
+async def test_an_owner_in_another_namespace_is_absent_and_said_so(world: World) -> None:
+    await world.client.create(NAMESPACES, {"metadata": {"name": "far"}})
+    far = await world.make("a", namespace="far")
+    b = await world.make("b", reference(far))
+    assert await world.left() == {}
+    assert await world.left("far") == {"a": []}
+    events = (await world.client.list(EVENTS, Selection("default"))).items
+    uid = far["metadata"]["uid"]
+    assert [(one["reason"], one["type"]) for one in events] == [("OwnerRefInvalidNamespace", "Warning")]
+    named = f"[v1/ConfigMap, namespace: default, name: a, uid: {uid}]"
+    assert events[0]["message"] == f'ownerRef {named} does not exist in namespace "default"'
+    about = {"kind": "ConfigMap", "apiVersion": "v1", "namespace": "default", "name": "b"}
+    assert events[0]["involvedObject"] == {**about, "uid": b["metadata"]["uid"]}
+
+
+async def test_owners_outside_of_namespaces_own_what_is_inside(world: World) -> None:
+    node = await world.client.create(NODES, {"metadata": {"name": "n"}})
+    await world.make("a", blocking(node))
+    await world.make("b", {**blocking(node), "uid": "another"})
+    assert await world.left() == {"a": ["n"]}
+    await world.delete("n", "Foreground", NODES)
+    assert await world.left() == {}
+    assert await world.left("", NODES) == {}
+
+
+async def test_an_owner_inside_of_a_namespace_owns_nothing_outside(world: World) -> None:
+    a, node = await world.make("a"), await world.client.create(NODES, {"metadata": {"name": "gone"}})
+    await world.client.create(NODES, {"metadata": {"name": "n", "ownerReferences": [reference(a)]}})
+    both = [reference(node), reference(a)]
+    await world.client.create(NODES, {"metadata": {"name": "m", "ownerReferences": both}})
+    await world.delete("a")
+    await world.delete("gone", resource=NODES)
+    assert await world.left("", NODES) == {"n": ["a"], "m": ["gone", "a"]}
+
+
+async def test_an_owner_of_an_unknown_kind_never_leads_to_a_deletion(world: World) -> None:
+    a = await world.make("a")
+    thing = {"apiVersion": "owned.test/v1", "kind": "Thing", "name": "t", "uid": "x"}
+    await world.make("b", thing)
+    await world.make("c", reference(a), thing)
+    await world.make("d", {**reference(a), "apiVersion": "v9"})
+    await world.make("e", {**reference(a), "kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1"})
+    await world.delete("a")
+    assert await world.left() == {"b": ["t"], "c": ["a", "t"], "d": ["a"], "e": ["a"]}
+    await world.client.create(CRDS, THING_CRD)  # now it can be told that there is no such thing
+    assert await world.left() == {"d": ["a"], "e": ["a"]}
+
+
+async def test_custom_kinds_own_and_are_owned(world: World) -> None:
+    await world.client.create(CRDS, THING_CRD)
+    thing = await world.client.create(THINGS, {"metadata": {"name": "t"}}, "default")
+    a = await world.make("a", blocking(thing))
+    meta = {"name": "u", "ownerReferences": [blocking(a)], "finalizers": [HOLD]}
+    await world.client.create(THINGS, {"metadata": meta}, "default")
+    await world.delete("t", "Foreground", THINGS)
+    assert await world.left() == {"a": ["t"]}
+    assert await world.left(resource=THINGS) == {"t": [], "u": ["a"]}
+    patch = MergePatch({"metadata": {"finalizers": None}})
+    await world.client.patch(THINGS, "u", "default", patch)
+    assert await world.left() == {}
+    assert await world.left(resource=THINGS) == {}
+
+
+async def test_what_custom_objects_owned_goes_with_their_definition(world: World) -> None:
+    await world.client.create(CRDS, THING_CRD)
+    for number in range(20):
+        thing = await world.client.create(THINGS, {"metadata": {"name": f"t{number}"}}, "default")
+        await world.make(f"a{number}", reference(thing))
+    await world.client.delete(CRDS, "things.owned.test")
+    await collected(world.server.hub)
+    assert await world.left() == {}
+
+
+async def test_a_collection_is_deleted_with_its_policy(world: World) -> None:
+    for name in ("a", "b"):
+        owner = await world.make(name, labels={"delete": "me"})
+        await world.make(f"of-{name}", reference(owner))
+    options = DeleteOptions(propagation="Orphan")
+    await world.client.delete_collection(
+        CONFIG_MAPS, Selection("default", labels="delete=me"), options=options
+    )
+    assert await world.left() == {"of-a": [], "of-b": []}
+
+
+@pytest.mark.parametrize("length", [1, 2, 5])
+async def test_a_circle_in_the_foreground_ends(world: World, length: int) -> None:
+    made = [await world.make(f"o{number}") for number in range(length)]
+    for number, owner in enumerate(made):
+        patch = MergePatch({"metadata": {"ownerReferences": [blocking(owner)]}})
+        await world.client.patch(CONFIG_MAPS, f"o{(number + 1) % length}", "default", patch)
+    for number in range(length):
+        try:
+            await world.delete(f"o{number}", "Foreground")
+        except errors.NotFound:
+            continue
+    assert await world.left() == {}
+
+
+async def test_namespaces_that_may_not_go_stay(world: World) -> None:
+    a = await world.client.create(NODES, {"metadata": {"name": "a"}})
+    patch = MergePatch({"metadata": {"ownerReferences": [reference(a)]}})
+    for name in ("default", "kube-node-lease"):
+        await world.client.patch(NAMESPACES, name, "", patch)
+    await world.delete("a", resource=NODES)
+    await world.server.hub.collected(world.server.hub.store.revision)
+    left = await world.left("", NAMESPACES)
+    assert "default" in left
+    assert "kube-node-lease" not in left
+
+
+@pytest.mark.parametrize("policy", ["Background", "Foreground", "Orphan"])
+async def test_a_namespace_ends_whatever_the_policy(world: World, policy: str) -> None:
+    made = await world.client.create(NAMESPACES, {"metadata": {"name": "far"}})
+    await world.make("a", blocking(made), namespace="far")
+    await world.delete("far", policy, NAMESPACES)
+    assert "far" not in await world.left("", NAMESPACES)
+
+
+async def test_an_owner_that_was_gone_before_the_start_is_noticed() -> None:
+    store = MemoryStore()
+    async with serving(store) as server:
+        world = World(server)
+        a = await world.make("a")
+        await world.make("b", reference(a))
+        await collected(server.hub)
+    await store.delete(
+        "/core/configmaps/default/a", (store.get("/core/configmaps/default/a") or _none()).revision
+    )
+    async with serving(store) as server:
+        assert await World(server).left() == {}
+
+
+def _none() -> Any:
+    raise AssertionError("it is not there")
+
+
+async def test_a_collector_that_fell_behind_begins_anew() -> None:
+    async with serving(MemoryStore(buffer=4)) as server:
+        world = World(server)
+        a = await world.make("a")
+        for number in range(40):
+            await world.make(f"b{number}", reference(a))
+        keep = await world.make("keep")
+        await world.make("c", reference(keep))
+        for _ in range(50):  # all of it before anybody else has a turn
+            record = server.store.get("/core/configmaps/default/keep")
+            assert record is not None
+            await server.store.update(record.key, record.value, record.revision)
+        await world.delete("a")
+        assert await world.left() == {"keep": [], "c": ["keep"]}
