@@ -301,6 +301,14 @@ async def test_metadata_that_is_refused(ask: Ask, meta: Untyped, code: int, text
     assert (caught.value.status.code, caught.value.message) == (code, f"{start}: {text}")
 
 
+async def test_the_same_reference_is_kept_once(ask: Ask) -> None:
+    other = {**OWNER, "apiVersion": "nobody.test/v1"}  # so that nobody collects it meanwhile
+    made = await ask("POST", MAPS, config_map("a", other, {**other, "name": "x"}, other))
+    assert [one["name"] for one in made["metadata"]["ownerReferences"]] == ["o", "x"]
+    put = await ask("PUT", f"{MAPS}/a", config_map("a", other, other))
+    assert put["metadata"]["ownerReferences"] == [other]
+
+
 async def test_owners_that_nobody_has_seen_are_accepted(ask: Ask) -> None:
     """Kubernetes does not look whether an owner is there, only the collector does."""
     odd = {**OWNER, "apiVersion": "events.k8s.io/v1", "kind": "Event", "blockOwnerDeletion": None}

@@ -23,11 +23,14 @@ from nodemanager.store.base import Compacted, Kind, Mismatch, StoreClosed, Store
 LOG = logging.getLogger(__name__)
 PAGE = 500
 """How many objects are read in one go at the start, before others have their turn."""
-FIRST_RETRY, LAST_RETRY = 0.005, 300.0
+FIRST_RETRY, AFTER_CONFLICT, AFTER_FAILURE = 0.005, 1.0, 300.0
+"""Seconds: how long to wait at first, and at most when somebody was faster or something is wrong."""
 PATIENCE = 8
 """How many failures in a row still count as work under way, about a second."""
 SETTLE_TIMEOUT = 30.0
-_FAILURES = (errors.StatusError, StoreError, AssertionError, LookupError, TypeError, ValueError)
+_FAILURES = (
+    errors.StatusError, StoreError, AssertionError, LookupError, RecursionError, TypeError, ValueError,
+)  # fmt: skip
 
 
 class Collector:
@@ -144,17 +147,17 @@ class Collector:
         except StoreClosed:
             return
         except (errors.Conflict, Mismatch):
-            self._try_again(key)
+            self._try_again(key, AFTER_CONFLICT)
             return
         except _FAILURES as error:
             LOG.warning("cannot collect %s: %s: %s", key, type(error).__name__, error)
-            self._try_again(key)
+            self._try_again(key, AFTER_FAILURE)
             return
         self._failures.pop(key, None)
 
-    def _try_again(self, key: str) -> None:
+    def _try_again(self, key: str, longest: float) -> None:
         failures = self._failures[key] = self._failures.get(key, 0) + 1
-        delay = min(FIRST_RETRY * 2 ** min(failures, 32), LAST_RETRY)
+        delay = min(FIRST_RETRY * 2 ** min(failures, 32), longest)
         if key not in self._timers:
             self._timers[key] = asyncio.get_running_loop().call_later(delay, self._again, key)
 

@@ -14,6 +14,11 @@ _TYPES: dict[str, tuple[type, str]] = {
 }  # fmt: skip
 """The fields in the order in which Kubernetes shows them, with what Go calls their types."""
 
+_DUPLICATES = (
+    ".metadata.ownerReferences contains duplicate entries{}; API server dedups owner references in 1.20+, "
+    "and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}"
+)
+
 
 def mistyped(references: list[Untyped]) -> str:
     """Return why references do not decode, or an empty text; a null counts as absent and is dropped."""
@@ -26,6 +31,25 @@ def mistyped(references: list[Untyped]) -> str:
                 place = f"OwnerReference.{_PATH}.{field}"
                 return f"json: cannot unmarshal {found} into Go struct field {place} of type {name}"
     return ""
+
+
+def drop_duplicates(obj: Untyped, *, patched: bool = False) -> tuple[str, ...]:
+    """Keep one of each reference; return the warning about the others."""
+    references = obj["metadata"].get("ownerReferences") or []
+    kept: list[Untyped] = []
+    again: list[str] = []
+    known: set[str] = set()
+    for reference in references:
+        uid = reference.get("uid", "")
+        if uid in known and reference in kept:  # the slow question only after the quick one
+            again.append(uid)
+        else:
+            known.add(uid)
+            kept.append(reference)
+    if not again:
+        return ()
+    obj["metadata"]["ownerReferences"] = kept
+    return (_DUPLICATES.format(" after mutating admission happens" if patched else "", ", ".join(again)),)
 
 
 def faults(references: list[Untyped]) -> list[Cause]:

@@ -64,7 +64,7 @@ def read(record: Record) -> Stored:
     """Return what matters of a record; metadata that makes no sense owns nothing and is owned by nobody."""
     try:
         return _DECODER.decode(record.value)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         LOG.warning("cannot read the owners of %s, so it is never collected: %s", record.key, error)
         return Stored(Metadata())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
+import aiohttp
 import pytest
 
 from nodemanager.api import errors
@@ -12,6 +13,7 @@ from nodemanager.api.core import CRDS
 from nodemanager.api.objects import Resource, Untyped
 from nodemanager.client.calls import DeleteOptions, Selection
 from nodemanager.client.patches import MergePatch
+from nodemanager.server.hub import Change
 from nodemanager.store.memory import MemoryStore
 from support.embedded import Embedded, serving
 from support.owned import CONFIG_MAPS, HOLD, NAMESPACES, blocking, collected, config_map, reference
@@ -257,6 +259,53 @@ async def test_a_namespace_ends_whatever_the_policy(world: World, policy: str) -
     await world.make("a", blocking(made), namespace="far")
     await world.delete("far", policy, NAMESPACES)
     assert "far" not in await world.left("", NAMESPACES)
+
+
+async def test_what_cannot_be_deleted_now_is_deleted_later(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    refusals = [errors.Forbidden("not yet"), errors.Conflict("somebody was faster")]
+
+    class Reviewer:
+        async def review(self, change: Change) -> None:
+            if change.name == "b" and change.verb == "delete" and refusals:
+                raise refusals.pop()
+
+    a = await world.make("a")
+    await world.make("b", reference(a))
+    await world.make("c", reference(a))
+    world.server.hub.admission = (Reviewer(),)
+    await world.delete("a")
+    assert await world.left() == {}
+    warnings = [record.getMessage() for record in caplog.records if "cannot collect" in record.getMessage()]
+    assert warnings == ["cannot collect /core/configmaps/default/b: Forbidden: not yet"]
+
+
+async def test_the_old_spelling_of_a_cascade_is_accepted(world: World) -> None:
+    await world.make("a", finalizers=[HOLD])
+    path = f"{world.server.server}{CONFIG_MAPS.path('default', 'a')}"
+    async with aiohttp.ClientSession() as session:
+        for query, code in (("orphanDependents=false", 202), ("", 200)):
+            async with session.delete(f"{path}?{query}") as answer:
+                assert answer.status == code
+
+
+async def test_a_reference_given_twice_is_warned_about(world: World) -> None:
+    owner = {"apiVersion": "nobody.test/v1", "kind": "K", "name": "n", "uid": "u1"}
+    path = f"{world.server.server}{CONFIG_MAPS.path('default')}"
+    async with aiohttp.ClientSession() as session:
+        async with session.post(path, json=config_map("a", owner, owner)) as answer:
+            assert answer.headers["Warning"] == (
+                '299 - ".metadata.ownerReferences contains duplicate entries; API server dedups owner '
+                "references in 1.20+, and may reject such requests as early as 1.24; please fix your "
+                'requests; duplicate UID(s) observed: u1"'
+            )
+        more = {"metadata": {"ownerReferences": [owner, owner, {**owner, "name": "m"}, owner]}}
+        headers = {"Content-Type": "application/merge-patch+json"}
+        async with session.patch(f"{path}/a", json=more, headers=headers) as answer:
+            assert "entries after mutating admission happens; API" in answer.headers["Warning"]
+            assert answer.headers["Warning"].endswith('observed: u1, u1"')
+    assert await world.left() == {"a": ["n", "m"]}
 
 
 async def test_an_owner_that_was_gone_before_the_start_is_noticed() -> None:
