@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from itertools import islice
 
 from nodemanager.api import errors
-from nodemanager.server.disposal import AT_ONCE, Disposal, UnknownOwner
+from nodemanager.server.disposal import AT_ONCE, Disposal, Unknown
 from nodemanager.server.hub import Hub
 from nodemanager.server.ownership import Graph
 from nodemanager.store.base import Compacted, Kind, Mismatch, StoreClosed, StoreError
@@ -29,7 +29,8 @@ PATIENCE = 8
 """How many failures in a row still count as work under way, about a second."""
 SETTLE_TIMEOUT = 30.0
 _FAILURES = (
-    errors.StatusError, StoreError, AssertionError, LookupError, RecursionError, TypeError, ValueError,
+    errors.StatusError, StoreError, AssertionError, AttributeError, LookupError, RecursionError, TypeError,
+    ValueError,
 )  # fmt: skip
 
 
@@ -106,7 +107,7 @@ class Collector:
             self._work_to_do.set()
 
     def _reconsider(self) -> None:
-        """Look again at objects whose owners were of unknown kinds: there are other kinds now."""
+        """Look again at objects that something was unknown about: there are other kinds now."""
         unknown, self._unknown = self._unknown, set()
         self._look_at(unknown)
 
@@ -142,7 +143,7 @@ class Collector:
             await self._disposal.attend(key)
         except errors.NotFound:
             pass  # somebody else was faster
-        except UnknownOwner:
+        except Unknown:
             self._unknown.add(key)
         except StoreClosed:
             return

@@ -6,6 +6,7 @@ owners -> all absent: delete it | some alive: forget the others | of unknown kin
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import secrets
 from collections.abc import Callable
@@ -31,8 +32,8 @@ _MANAGER = "garbage-collector"
 _COMPONENT = "garbage-collector-controller"
 
 
-class UnknownOwner(Exception):
-    """An owner is of a kind that is not served, so nobody can tell whether it is there."""
+class Unknown(Exception):
+    """Nobody can tell what is to be done: a kind is not served now, or an owner cannot be read."""
 
 
 class _NeverAnOwner(Exception):
@@ -64,7 +65,7 @@ class Disposal:
         self._graph = graph
 
     async def attend(self, key: str) -> None:
-        """Take one object as far as it goes now; raises what any write raises, and UnknownOwner."""
+        """Take one object as far as it goes now; raises what any write raises, and Unknown."""
         found = self._find(key)
         if found is None:
             return
@@ -85,7 +86,9 @@ class Disposal:
             return None
         seen, catalogue = ownership.read(record), self._hub.catalogue
         kind = catalogue.named(seen.api_version, seen.kind) or catalogue.keeper(key)
-        return None if kind is None else _Found(kind, record, seen.metadata)
+        if kind is None:
+            raise Unknown(f"{seen.api_version} {seen.kind}")
+        return _Found(kind, record, seen.metadata)
 
     async def _orphan(self, owner: _Found) -> None:
         keys = self._graph.dependents(owner.meta.uid)
@@ -99,7 +102,8 @@ class Disposal:
     async def _disown(self, key: str, owner: str) -> None:
         found = self._find(key)
         if found is not None:
-            await self._change(found, _without_owners({owner}))
+            with contextlib.suppress(errors.NotFound):  # gone meanwhile, which is not the owner's concern
+                await self._change(found, _without_owners({owner}))
 
     async def _foreground(self, owner: _Found) -> None:
         if not self._graph.is_blocked(owner.meta.uid):
@@ -113,6 +117,7 @@ class Disposal:
         meta, owners = found.meta, await self._classify(found.kind, found.meta)
         if owners.solid:
             gone = {one.uid for one in (*owners.dangling, *owners.waiting)}
+            gone -= {one.uid for one in owners.solid}  # named twice, and wrongly only once
             await self._change(found, _without_owners(gone))
             return
         # An owner that waits for us sees our own dependents go before us; otherwise our own
@@ -128,7 +133,7 @@ class Disposal:
         for one in meta.owner_references:
             owner_kind = self._hub.catalogue.named(one.api_version, one.kind)
             if owner_kind is None or "get" not in owner_kind.verbs:
-                raise UnknownOwner(f"{one.api_version} {one.kind}")
+                raise Unknown(f"{one.api_version} {one.kind}")
             owner = self._owner(owner_kind, meta.namespace, one)
             if owner is None and owner_kind.namespaced and self._is_elsewhere(owner_kind, one):
                 elsewhere.append(one)
@@ -146,8 +151,12 @@ class Disposal:
         if kind.namespaced and not namespace:
             return None
         record = self._hub.store.get(kind.key(namespace, reference.name))
-        owner = ownership.read(record).metadata if record is not None else None
-        return owner if owner is not None and owner.uid == reference.uid else None
+        if record is None:
+            return None
+        owner = ownership.read(record).metadata
+        if not owner.uid:
+            raise Unknown(f"the uid of {record.key}")
+        return owner if owner.uid == reference.uid else None
 
     def _is_elsewhere(self, kind: ServedKind, reference: Reference) -> bool:
         prefix = NAMESPACES.prefix()

@@ -12,7 +12,7 @@ from nodemanager.api import errors
 from nodemanager.api.core import CRDS
 from nodemanager.api.objects import Resource, Untyped
 from nodemanager.client.calls import DeleteOptions, Selection
-from nodemanager.client.patches import MergePatch
+from nodemanager.client.patches import JsonPatch, MergePatch
 from nodemanager.server.hub import Change
 from nodemanager.store.memory import MemoryStore
 from support.embedded import Embedded, serving
@@ -279,6 +279,60 @@ async def test_what_cannot_be_deleted_now_is_deleted_later(
     assert await world.left() == {}
     warnings = [record.getMessage() for record in caplog.records if "cannot collect" in record.getMessage()]
     assert warnings == ["cannot collect /core/configmaps/default/b: Forbidden: not yet"]
+
+
+async def test_a_dependent_that_vanishes_while_it_is_let_go_holds_nobody(world: World) -> None:
+    class Thief:
+        async def review(self, change: Change) -> None:
+            if change.name == "b" and change.verb == "update":
+                record = world.server.store.get("/core/configmaps/default/b")
+                assert record is not None
+                await world.server.store.delete(record.key, record.revision)
+
+    a = await world.make("a")
+    await world.make("b", reference(a))
+    await world.make("c", reference(a))
+    world.server.hub.admission = (Thief(),)
+    await world.delete("a", "Orphan")
+    assert await world.left() == {"c": []}
+
+
+async def test_an_owner_named_rightly_and_wrongly_is_kept(world: World) -> None:
+    a = await world.make("a")
+    await world.make("b", {**reference(a), "name": "wrong"}, reference(a))
+    assert await world.left() == {"a": [], "b": ["wrong", "a"]}
+    await world.delete("a")
+    assert await world.left() == {}
+
+
+async def test_an_owner_that_cannot_be_read_is_not_taken_for_absent(world: World) -> None:
+    a = await world.make("a")
+    key = "/core/configmaps/default/a"
+    record = world.server.store.get(key)
+    assert record is not None
+    damaged = record.value.replace(b'"creationTimestamp"', b'"finalizers":7,"creationTimestamp"')
+    await world.server.store.update(key, damaged, record.revision)
+    await world.make("b", reference(a))
+    await collected(world.server.hub)
+    assert world.server.store.get("/core/configmaps/default/b") is not None
+
+
+async def test_orphans_of_a_kind_that_is_not_served_now_are_waited_for(world: World) -> None:
+    made = await world.client.create(CRDS, THING_CRD)
+    a = await world.make("a")
+    meta = {"name": "t", "ownerReferences": [reference(a)]}
+    await world.client.create(THINGS, {"metadata": meta}, "default")
+
+    async def serve(*, served: bool) -> None:
+        patch = JsonPatch([{"op": "replace", "path": "/spec/versions/0/served", "value": served}])
+        await world.client.patch(CRDS, made["metadata"]["name"], "", patch)
+
+    await serve(served=False)
+    await world.delete("a", "Orphan")
+    assert await world.left() == {"a": []}
+    await serve(served=True)
+    assert await world.left() == {}
+    assert await world.left(resource=THINGS) == {"t": []}
 
 
 async def test_the_old_spelling_of_a_cascade_is_accepted(world: World) -> None:
