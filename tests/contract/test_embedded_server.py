@@ -22,7 +22,7 @@ from nodemanager.api.core import CRDS, LEASES, SERVICE_ACCOUNTS, Lease
 from nodemanager.api.managednode import MANAGED_NODES
 from nodemanager.api.objects import ObjectMeta, Resource, Untyped
 from nodemanager.client import subresources
-from nodemanager.client.calls import Call, DeleteOptions, Selection
+from nodemanager.client.calls import Call, Selection
 from nodemanager.client.config import ClientConfig
 from nodemanager.client.patches import ApplyPatch, MergePatch
 from nodemanager.runtime.cache import Cache
@@ -198,12 +198,6 @@ def test_the_commands_work_without_a_cluster(server: Server) -> None:
 
 async def test_what_is_not_served_is_refused_by_name(server: Server) -> None:
     async with connected(server.config()) as client:
-        await client.create(CONFIG_SETS, SET, NAMESPACE)
-        for policy in ("Foreground", "Orphan"):
-            with pytest.raises(errors.BadRequest, match=f"propagationPolicy {policy} is not served"):
-                await client.delete(
-                    CONFIG_SETS, "clock", NAMESPACE, options=DeleteOptions(propagation=policy)
-                )
         deployments: Resource[Untyped] = Resource("apps", "v1", "Deployment", "deployments", dict)
         group = "admissionregistration.k8s.io"
         admission: list[Resource[Untyped]] = [

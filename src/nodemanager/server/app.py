@@ -30,6 +30,7 @@ from nodemanager.server import (
     write,
 )  # fmt: skip
 from nodemanager.server.builtin_kinds import CRDS
+from nodemanager.server.collector import Collector
 from nodemanager.server.hub import Answer, Call, Hub
 from nodemanager.server.negotiation import Shape
 from nodemanager.server.security import Gate
@@ -108,13 +109,18 @@ class Api:
         await namespaces.ensure(self.hub, *namespaces.DEFAULT, *self._settings.namespaces)
         for record in self.hub.store.list(CRDS.prefix()).records:
             crds.serve(self.hub.catalogue, stored.load(CRDS, record))
-        sweeper = asyncio.create_task(sweeping.sweep_forever(self.hub), name="sweeper")
+        tasks = [
+            asyncio.create_task(Collector(self.hub).run(), name="garbage collector"),
+            asyncio.create_task(sweeping.sweep_forever(self.hub), name="sweeper"),
+        ]
         self._ready = True
         yield
         self._ready = False
-        sweeper.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await sweeper
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
 
     async def _shut_down(self, _app: web.Application) -> None:
         self.hub.closing.set()

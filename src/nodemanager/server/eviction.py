@@ -22,6 +22,7 @@ from nodemanager.api.objects import Untyped
 from nodemanager.server import (
     bodies,
     budgets,
+    delete_options,
     deletion,
     machinery,
     metadata,
@@ -33,7 +34,7 @@ from nodemanager.server import (
     write,
 )  # fmt: skip
 from nodemanager.server.builtin_kinds import BUDGETS, PODS
-from nodemanager.server.deletion import DeleteOptions
+from nodemanager.server.delete_options import DeleteOptions
 from nodemanager.server.hub import Answer, Call, Hub
 from nodemanager.server.options import WriteOptions, write_options
 from nodemanager.server.resources import SUBRESOURCE_KINDS, ServedKind
@@ -142,7 +143,7 @@ def _options(given: dict[str, Any], asked: WriteOptions) -> DeleteOptions:
     if asked.dry_run and inside not in ([], ["All"]):
         shown = " ".join(inside)
         raise refusals.internal(f"Non-matching dry-run options in request and content: [All] and [{shown}]")
-    options = deletion.parse_options(given, {})
+    options = delete_options.parse_options(given)
     return replace(options, dry_run=options.dry_run or asked.dry_run)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -58,6 +58,10 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+async def at_once(_revision: int) -> None:
+    """Wait for nothing: nobody collects."""
+
+
 @dataclass(slots=True)
 class Hub:
     """The server's state, shared by all requests of one event loop."""
@@ -73,6 +77,8 @@ class Hub:
     """The store's keys of namespaces and definitions that wait for their objects to go."""
     swept: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when one of those may have got further."""
+    collected: Callable[[int], Awaitable[None]] = at_once
+    """Waits until what the changes up to a revision left without owners has been collected."""
 
     def validate(self, change: Change) -> tuple[str, ...]:
         """Return the warnings that go with a write; raise if it is refused."""

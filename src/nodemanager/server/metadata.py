@@ -10,6 +10,7 @@ from typing import Any
 from nodemanager.api import errors, json_values
 from nodemanager.api.errors import Cause
 from nodemanager.api.objects import Untyped
+from nodemanager.server import owner_references
 from nodemanager.server.refusals import value_forbidden, value_invalid, value_required
 from nodemanager.server.resources import ServedKind
 
@@ -51,6 +52,9 @@ def check_shape(obj: Untyped, kind: ServedKind) -> None:
                 kind,
                 f"json: cannot unmarshal {found} into Go struct field ObjectMeta.{field} of type {wanted}",
             )
+    why = owner_references.mistyped(meta.get("ownerReferences", []))
+    if why:
+        raise unfit(kind, why)
 
 
 def _culprit(value: Any) -> Any:
@@ -146,22 +150,13 @@ def faults(obj: Untyped, kind: ServedKind) -> list[Cause]:
     if sum(len(key) + len(value) for key, value in annotations.items()) > _MAX_ANNOTATIONS:
         text = f"Too long: may not be more than {_MAX_ANNOTATIONS} bytes"
         found.append(Cause(field="metadata.annotations", reason="FieldValueTooLong", message=text))
-    for index, finalizer in enumerate(meta.get("finalizers") or []):
+    found += owner_references.faults(meta.get("ownerReferences") or [])
+    finalizers = meta.get("finalizers") or []
+    for index, finalizer in enumerate(finalizers):
         found += _finalizer_faults(f"metadata.finalizers[{index}]", finalizer)
-    return found + _owner_faults(meta.get("ownerReferences") or [])
-
-
-def _owner_faults(owners: list[Untyped]) -> list[Cause]:
-    found = []
-    for index, owner in enumerate(owners):
-        for field in ("apiVersion", "kind", "name", "uid"):
-            if not owner.get(field):
-                path = f"metadata.ownerReferences[{index}].{'version' if field == 'apiVersion' else field}"
-                found.append(value_invalid(path, "", f"{path.rpartition('.')[2]} must not be empty"))
-    controllers = [owner for owner in owners if owner.get("controller")]
-    if len(controllers) > 1:
-        why = "Only one reference can have Controller set to true"
-        found.append(value_invalid("metadata.ownerReferences", len(controllers), why))
+    if "orphan" in finalizers and "foregroundDeletion" in finalizers:
+        why = "finalizer orphan and foregroundDeletion cannot be both set"
+        found.append(value_invalid("metadata.finalizers", finalizers, why))
     return found
 
 

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from nodemanager.api.identity import MASTERS, User
+from dataclasses import replace
+
 from nodemanager.api.objects import Untyped
-from nodemanager.server import write
+from nodemanager.server import internal, write
 from nodemanager.server.hub import Call, Hub
-from nodemanager.server.negotiation import Form
 from nodemanager.server.options import WriteOptions
 from nodemanager.server.resources import ServedKind
-from nodemanager.server.routing import RequestInfo
 from nodemanager.store.base import Record
 
-OURSELVES = User("system:apiserver", (MASTERS,))
+OURSELVES = internal.SELF
 MANAGER = "nodemanager"
 
 
 def own_call(verb: str, kind: ServedKind, obj: Untyped, subresource: str = "") -> Call:
     """Return a request of ours about an object."""
     meta = obj["metadata"]
-    info = RequestInfo(
-        verb, "", kind.group, kind.version, meta.get("namespace", ""), kind.plural, meta["name"], subresource
-    )
-    return Call(info, kind, {}, OURSELVES, Form(), user_agent=MANAGER)
+    call = internal.call(verb, kind, meta.get("namespace", ""), meta["name"])
+    return replace(call, info=replace(call.info, subresource=subresource), user_agent=MANAGER)
 
 
 async def save_status(hub: Hub, kind: ServedKind, record: Record, obj: Untyped) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from nodemanager.api import errors, json_patch, merge_patch, patch_strategies, strategic_merge
 from nodemanager.api import server_side_apply as ssa
 from nodemanager.api.objects import Untyped
-from nodemanager.server import bodies, machinery, metadata, refusals, stored, write
+from nodemanager.server import bodies, machinery, metadata, owner_references, refusals, stored, write
 from nodemanager.server.hub import Answer, Call, Hub
 from nodemanager.server.options import WriteOptions, write_options
 from nodemanager.server.resources import ServedKind
@@ -41,7 +41,7 @@ async def patch(hub: Hub, call: Call) -> Answer:
         obj = patcher(stored.load(call.kind, record))
         bodies.check_kind(obj, call.kind, call.body)
         metadata.check_shape(obj, call.kind)
-        warnings = _drop_unknown(call, obj, options)
+        warnings = _drop_unknown(call, obj, options) + owner_references.drop_duplicates(obj, patched=True)
         try:
             return await write.save(hub, call, record, obj, options, warnings)
         except Mismatch:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -93,16 +93,33 @@ class Catalogue:
     def __init__(self, builtin: tuple[ServedKind, ...]) -> None:
         self._kinds = {(kind.group, kind.version, kind.plural): kind for kind in builtin}
         self._custom: dict[str, tuple[ServedKind, ...]] = {}
+        self._listeners: list[Callable[[], None]] = []
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Call somebody whenever other kinds are served than before."""
+        self._listeners.append(listener)
 
     def find(self, group: str, version: str, plural: str) -> ServedKind | None:
         """Return a kind by how a path names it."""
         return self._kinds.get((group, version, plural))
+
+    def named(self, api_version: str, name: str) -> ServedKind | None:
+        """Return a kind by how objects name it."""
+        group, _, version = api_version.rpartition("/")
+        wanted = (group, version, name)
+        return next((kind for kind in self if (kind.group, kind.version, kind.kind) == wanted), None)
+
+    def keeper(self, key: str) -> ServedKind | None:
+        """Return a kind under which the object of a store's key is served."""
+        return next((kind for kind in self if key.startswith(kind.prefix())), None)
 
     def define(self, definition: str, kinds: tuple[ServedKind, ...]) -> None:
         """Serve the versions of a CustomResourceDefinition instead of the ones it had before."""
         self.forget(definition)
         self._custom[definition] = kinds
         self._kinds.update({(kind.group, kind.version, kind.plural): kind for kind in kinds})
+        for listener in self._listeners:
+            listener()
 
     def forget(self, definition: str) -> None:
         """Stop serving what a CustomResourceDefinition defined."""

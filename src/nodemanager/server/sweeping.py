@@ -9,6 +9,7 @@ from nodemanager.api import errors
 from nodemanager.api.objects import Untyped
 from nodemanager.server import crds, deletion, stored, write
 from nodemanager.server.builtin_kinds import CRDS, NAMESPACES
+from nodemanager.server.delete_options import DeleteOptions
 from nodemanager.server.hub import Hub
 from nodemanager.server.own_calls import own_call
 from nodemanager.server.resources import ServedKind
@@ -41,7 +42,7 @@ async def sweep(hub: Hub) -> None:
                 await _finish_namespace(hub, stored.load(NAMESPACES, record))
             else:
                 await _finish_definition(hub, stored.load(CRDS, record))
-        except (errors.StatusError, StoreError, LookupError, TypeError, ValueError) as error:
+        except (errors.StatusError, StoreError, TimeoutError, LookupError, TypeError, ValueError) as error:
             # The next write sweeps again; what cannot end must not keep others from ending.
             LOG.warning("cannot finish the deletion of %s: %s: %s", key, type(error).__name__, error)
 
@@ -60,6 +61,8 @@ async def _finish_definition(hub: Hub, definition: Untyped) -> None:
     for kind in hub.catalogue.defined_by(name)[:1]:
         left += await _empty(hub, kind, "")
     if not left:
+        # What they owned is found absent by its kind, so the kind outlives the collection.
+        await hub.collected(hub.store.revision)
         await _release(hub, CRDS, name, _drop_cleanup)
 
 
@@ -74,7 +77,7 @@ async def _empty(hub: Hub, kind: ServedKind, namespace: str) -> int:
     for record in hub.store.list(kind.prefix(namespace)).records:
         obj = stored.load(kind, record)
         call = own_call("delete", kind, obj)  # also of what is being deleted: its grace ends with the place
-        deleted = await deletion.delete_one(hub, call, record, deletion.DeleteOptions(grace=0))
+        deleted = await deletion.delete_one(hub, call, record, DeleteOptions(grace=0))
         left += not deleted.gone
     return left
 

@@ -8,7 +8,17 @@ from typing import Any
 from nodemanager.api import errors
 from nodemanager.api import server_side_apply as ssa
 from nodemanager.api.objects import Untyped
-from nodemanager.server import bodies, machinery, metadata, read, refusals, selection, stored, strategies
+from nodemanager.server import (
+    bodies,
+    machinery,
+    metadata,
+    owner_references,
+    read,
+    refusals,
+    selection,
+    stored,
+    strategies,
+)  # fmt: skip
 from nodemanager.server.builtin_kinds import CRDS, POLICIES, POLICY_BINDINGS
 from nodemanager.server.hub import Answer, Call, Change, Hub
 from nodemanager.server.options import WriteOptions, given_options, write_options
@@ -29,6 +39,7 @@ async def create(hub: Hub, call: Call) -> Answer:
     if obj["metadata"].get("resourceVersion"):
         raise refusals.internal("resourceVersion should not be set on objects to be created")
     warnings = drop_unknown(call, obj, options, bodies.duplicates(call.body) if options.checks else [])
+    warnings += owner_references.drop_duplicates(obj)
     return await add(hub, call, obj, options, warnings)
 
 
@@ -68,6 +79,7 @@ async def update(hub: Hub, call: Call) -> Answer:
     obj = bodies.read_object(call.body, call.content_type, call.kind)
     metadata.check_shape(obj, call.kind)
     warnings = drop_unknown(call, obj, options, bodies.duplicates(call.body) if options.checks else [])
+    warnings += owner_references.drop_duplicates(obj)
     _check_names(call, obj)
     record = read.find(hub, call)
     try:
@@ -217,6 +229,8 @@ def _refuse(call: Call, obj: Untyped, old: Untyped | None) -> None:
         raise metadata.unfit(kind, f"{mistyped[0].field}: {mistyped[0].message}")
     if kind in _SELF_CHECKED:
         faults = []
+    elif not kind.custom:  # and so do those of metadata
+        faults = [fault for fault in faults if not fault.field.startswith("metadata.")]
     causes += faults + strategies.faults(kind, obj, old)
     if causes:
         raise refusals.invalid(kind, str(obj["metadata"].get("name", "")), causes)

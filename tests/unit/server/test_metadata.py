@@ -64,7 +64,7 @@ def test_owners_must_be_complete_and_controlled_by_one() -> None:
         }
     }
     fields = [cause.field for cause in metadata.faults(obj, WIDGETS)]
-    assert fields == ["metadata.ownerReferences[2].uid", "metadata.ownerReferences"]
+    assert fields == ["metadata.ownerReferences", "metadata.ownerReferences.uid"]
 
 
 def test_duplicates_are_found_where_they_are() -> None:
