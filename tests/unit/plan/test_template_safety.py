@@ -165,3 +165,14 @@ def test_the_data_is_the_same_after_any_template() -> None:
         render(text, mine)
     fresh = Data(node=mine.node, nodes=mine.nodes)
     assert fresh.digest() == before
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    "text",
+    ["{{ 1 }}" * 5_001, "{{ " + "(" * 100_001, "{{ 1 }}" + "x" * 1_572_864],
+    ids=["many", "long", "large"],
+)
+def test_what_takes_long_to_compile_is_refused_before(engine: str, text: str) -> None:
+    with pytest.raises(TemplateError, match=r"more than 5000 actions|longer than"):
+        render(text, DATA, engine=engine)

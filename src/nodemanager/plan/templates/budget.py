@@ -20,9 +20,13 @@ _T = TypeVar("_T")
 
 OUTPUT_MAX: Final = TEXT_MAX
 """Characters a template may produce: as many as a literal `content` may have."""
+ACTIONS_MAX: Final = 5_000
+"""Actions a template may have: compiling is slow enough for more of them to be a way to block a host."""
+CODE_MAX: Final = 100_000
+"""Characters a template may have inside its actions."""
 LOOPS_MAX: Final = 100_000
 """Times that loops may go round in one rendering, all loops together."""
-CALLS_MAX: Final = 100_000
+CALLS_MAX: Final = 50_000
 """Functions, filters and macros that one rendering may call."""
 DEPTH_MAX: Final = 50
 """How deep templates may call each other, and how deep values may be nested."""

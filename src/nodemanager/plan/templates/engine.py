@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import OrderedDict
 from typing import Final
 
-from nodemanager.plan.templates.budget import OUTPUT_MAX, Meter, Scope
+from nodemanager.plan.templates.budget import ACTIONS_MAX, CODE_MAX, OUTPUT_MAX, Meter, Scope
 from nodemanager.plan.templates.errors import FunctionError, TemplateError, masked
 from nodemanager.plan.templates.shapes import Data
 
 ENGINES: Final = ("gotemplate", "jinja")
 """Template languages, as `engine` of a file names them."""
 _MARKS: Final = ("{{", "{%", "{#")
+_ACTION: Final = re.compile(r"\{[{%#](.*?)(?:[%}#]\}|\Z)", re.DOTALL)
 _CACHE_BYTES: Final = 8 * 1024 * 1024
 
 
@@ -22,14 +24,23 @@ def render(text: str, data: Data, *, engine: str = "gotemplate", name: str = "te
         raise TemplateError(name, f"there is no engine {engine!r}: use {' or '.join(ENGINES)}")
     if not any(mark in text for mark in _MARKS):
         return text
-    if len(text) > OUTPUT_MAX:
-        raise TemplateError(name, f"it is longer than {OUTPUT_MAX} characters")
+    _check_size(text, name)
     try:
         return _rendered(text, data, engine, name)
     except TemplateError as error:
         raise TemplateError(name, masked(error.why, data.secrets()), error.line) from None
     except FunctionError as error:
         raise TemplateError(name, masked(str(error), data.secrets())) from None
+
+
+def _check_size(text: str, name: str) -> None:
+    """Refuse what takes long to compile; plain text between the actions costs next to nothing."""
+    if len(text) > OUTPUT_MAX:
+        raise TemplateError(name, f"it is longer than {OUTPUT_MAX} characters")
+    actions = [len(found[1]) for found in _ACTION.finditer(text)]
+    if len(actions) > ACTIONS_MAX or sum(actions) > CODE_MAX:
+        why = f"it has more than {ACTIONS_MAX} actions, or more than {CODE_MAX} characters in them"
+        raise TemplateError(name, why)
 
 
 def _rendered(text: str, data: Data, engine: str, name: str) -> str:
