@@ -120,8 +120,3 @@ def entries(value: Any, what: str = "the argument") -> dict[str, Any]:
     if not isinstance(value, dict):
         raise FunctionError(f"{what} must be a map, not {kind(value)}")
     return value
-
-
-def truthy(value: Any) -> bool:
-    """Return whether Go's `if` takes the value for true."""
-    return bool(value)
