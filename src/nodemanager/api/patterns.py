@@ -18,6 +18,8 @@ MAX_PATTERN = 4096
 QUICK_TEXT = 256
 QUICK_LOOPS = 2
 MAX_REPEAT = 1000
+MAX_GROUPS_WORK = 4_000_000
+"""How many ways there may be to divide a match among the loops of its pattern."""
 _ANCHORS = {"A": r"(?:\A)", "z": r"(?:\Z)", "b": r"(?:\b)", "B": r"(?:\B)"}
 _REPEAT = re.compile(r"\{([0-9]+)(,([0-9]*))?\}", re.ASCII)
 _NAMED = re.compile(r"\(\?P?<([A-Za-z0-9_]+)>", re.ASCII)
@@ -30,17 +32,30 @@ class Matcher:
     Python's `re` is fast but backtracks; it is asked only where both text and pattern are small.
     """
 
-    __slots__ = ("_automaton", "_quick")
+    __slots__ = ("_automaton", "_flat", "_loops", "_quick")
 
-    def __init__(self, automaton: regex.Regex, quick: re.Pattern[str] | None) -> None:
+    def __init__(self, automaton: regex.Regex, flat: re.Pattern[str] | None, loops: int) -> None:
         self._automaton = automaton
-        self._quick = quick
+        self._flat = flat
+        self._loops = loops
+        self._quick = flat if loops <= QUICK_LOOPS else None
 
     def search(self, text: str) -> bool:
         """Tell whether the pattern matches anywhere in the text."""
         if self._quick is not None and len(text) <= QUICK_TEXT:
             return self._quick.search(text) is not None
         return self._automaton.search(text)
+
+    def find(self, text: str, start: int = 0) -> tuple[int, int] | None:
+        """Return where the leftmost match begins and ends; raise CelError when that takes too long."""
+        return self._automaton.find(text, start)
+
+    def groups(self, text: str, begin: int, end: int) -> re.Match[str] | None:
+        """Return the groups of a match that `find` found, or None where backtracking could be expensive."""
+        if self._flat is None or (end - begin + 1) ** self._loops > MAX_GROUPS_WORK:
+            return None
+        found = self._flat.match(text, begin, end)
+        return found if found is not None and found.end() == end else None
 
 
 @functools.lru_cache(maxsize=1024)
@@ -52,7 +67,8 @@ def compile_pattern(pattern: str) -> Matcher:
     translated = translator.translate()
     try:
         automaton = regex.compile_pattern(translator.unquoted())
-        return Matcher(automaton, re.compile(translated, re.ASCII) if translator.harmless else None)
+        flat = None if translator.nested else re.compile(translated, re.ASCII)
+        return Matcher(automaton, flat, translator.loops)
     except (CelError, re.error, OverflowError, RecursionError):
         raise PatternError("expression not supported here", pattern) from None
 
@@ -79,12 +95,7 @@ class _Translator:
         self.names: set[str] = set()
         self.quoted: list[tuple[int, int]] = []
         self.loops = 0
-        self.nested = False
-
-    @property
-    def harmless(self) -> bool:
-        """Whether backtracking stays cheap: few loops, and none around a group."""
-        return self.loops <= QUICK_LOOPS and not self.nested
+        self.nested = False  # a loop around a group: backtracking is not cheap then
 
     def translate(self) -> str:
         handlers = {
@@ -136,7 +147,8 @@ class _Translator:
             if named[1] in self.names:
                 raise PatternError("duplicate capture group name", named[1])
             self.names.add(named[1])
-            self._push("(", len(named[0]), flags)
+            # Python wants an identifier; a name that is none can still be used by number
+            self._push(f"(?P<{named[1]}>" if named[1].isidentifier() else "(", len(named[0]), flags)
         elif (switch := _FLAGS.match(rest)) and (switch[1] or switch[2] or switch[3] == ":"):
             self._switch(switch)
         elif rest.startswith(("(?P<", "(?<")):

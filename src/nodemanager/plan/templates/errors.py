@@ -1,0 +1,39 @@
+"""What can go wrong while a template is rendered.
+
+The data of a template may be a Secret, and an error ends up in a status, an Event and a log: no
+message here ever repeats a value, only names, types and places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+MASK = "(secret)"
+_SHORTEST = 4
+
+
+class TemplateError(ValueError):
+    """A template that cannot be rendered; reads `cannot render NAME: line 3: why`."""
+
+    def __init__(self, name: str, why: str, line: int | None = None) -> None:
+        where = "" if line is None else f"line {line}: "
+        super().__init__(f"cannot render {name}: {where}{why}")
+        self.name = name
+        self.line = line
+        self.why = why
+
+
+class FunctionError(ValueError):
+    """A function of a template refused its arguments; the text is ours and holds none of them."""
+
+
+class TooMuch(FunctionError):
+    """The template wants more work, memory or output than any configuration file needs."""
+
+
+def masked(text: str, secrets: Iterable[str]) -> str:
+    """Return the text without the secrets, as a second line of defence: a template may fail on purpose."""
+    for secret in sorted(secrets, key=len, reverse=True):
+        if len(secret) >= _SHORTEST:
+            text = text.replace(secret, MASK)
+    return text
