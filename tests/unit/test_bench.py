@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -22,7 +23,10 @@ from nodemanager.api.managednode import MANAGED_NODES
 def test_a_quick_run_measures_everything_and_says_so(tmp_path: Path) -> None:
     results = tmp_path / "results.json"
     argv = [sys.executable, "-m", "bench", "--quick", "--json", str(results)]
-    done = subprocess.run(argv, cwd=processes.ROOT, capture_output=True, text=True, timeout=50, check=False)
+    alone = {key: value for key, value in os.environ.items() if key != "KUBEBUILDER_ASSETS"}
+    done = subprocess.run(
+        argv, cwd=processes.ROOT, env=alone, capture_output=True, text=True, timeout=50, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1].startswith("goals ")
     sections = {section["name"]: section for section in json.loads(results.read_text())["sections"]}
@@ -32,7 +36,12 @@ def test_a_quick_run_measures_everything_and_says_so(tmp_path: Path) -> None:
         assert len(rows) >= 3
         assert all(row["value"] > 0 and row["ratio"] > 0 for row in rows)
     goals = {name for name, section in sections.items() if any(row["goal"] for row in section["rows"])}
-    assert goals >= {"informer", "memory", "process"}
+    assert goals >= {"informer", "memory", "process", "embedded"}
+    ours = sections["embedded"]
+    assert all(row["ratio"] is None for row in ours["rows"])
+    assert "KUBEBUILDER_ASSETS" in ours["skipped"]
+    missed = next(row for row in ours["rows"] if "missed" in row["what"])
+    assert missed["value"] == 0
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
