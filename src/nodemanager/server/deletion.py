@@ -198,8 +198,8 @@ async def delete_collection(hub: Hub, call: Call) -> Answer:
     """Answer a DELETE of everything that selectors choose."""
     options = delete_options(call)
     listed = read.page(hub, call)
-    for item in listed.items:
-        meta = item["metadata"]
+    for listed_record in listed.records:
+        meta = stored.load(call.kind, listed_record)["metadata"]
         info = replace(call.info, name=meta["name"], namespace=meta.get("namespace", ""))
         one = replace(call, info=info)
         record = hub.store.get(one.key)
@@ -208,4 +208,4 @@ async def delete_collection(hub: Hub, call: Call) -> Answer:
                 await delete_one(hub, one, record, options)
             except errors.NotFound:
                 continue  # somebody else was faster, and that is fine here
-    return Answer(listed.as_list(call.kind))
+    return Answer(listed.as_list(call))
