@@ -61,7 +61,7 @@ def _starts(settings: Settings, starters: Sequence[Starter], folder: Path) -> li
 
 
 def _requests(settings: Settings, running: Sequence[Api]) -> list[Row]:
-    amounts = (settings.pick(6, 1), settings.pick(200, 20), settings.pick(640, 32))
+    amounts = (settings.pick(5, 1), settings.pick(200, 20), settings.pick(640, 32))
     kubeconfigs = [str(api.kubeconfig) for api in running]
     found = processes.measure("bench.children.requests", *map(str, amounts), *kubeconfigs).answer
     rows = []

@@ -22,7 +22,7 @@ from nodemanager.api.managednode import MANAGED_NODES
 
 CONNECTIONS = 16
 LISTED = 1000
-LIST_SHARE = 10
+LIST_SHARE = 20
 """A list of a thousand is worth this many other requests."""
 NAMESPACE = "nodemanager"
 _COLLECTION = MANAGED_NODES.path(NAMESPACE)
