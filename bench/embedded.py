@@ -57,7 +57,7 @@ def _starts(settings: Settings, starters: Sequence[Starter], folder: Path) -> li
             with start(folder / f"start-{turn}-{start.__name__}") as api:
                 times.append(api.seconds * 1000)
         turns.append(times)
-    return [_row("cold start to /readyz", turns, "ms", START)]
+    return [row("cold start to /readyz", turns, "ms", START)]
 
 
 def _requests(settings: Settings, running: Sequence[Api]) -> list[Row]:
@@ -70,12 +70,12 @@ def _requests(settings: Settings, running: Sequence[Api]) -> list[Row]:
         what = _OPERATIONS[operation]
         if connections == "1":
             goal = LATENCY if operation in ("get", "create") else None
-            rows.append(_row(f"{what}, p50", _quantiles(rounds, 50), "ms", goal))
-            rows.append(_row(f"{what}, p99", _quantiles(rounds, 99), "ms"))
+            rows.append(row(f"{what}, p50", _quantiles(rounds, 50), "ms", goal))
+            rows.append(row(f"{what}, p99", _quantiles(rounds, 99), "ms"))
         else:
             what = f"{what}, {connections} connections"
-            rows.append(_row(f"{what}, p50", _quantiles(rounds, 50), "ms"))
-            rows.append(_row(what, [[side["rate"] for side in sides] for sides in rounds], "/s"))
+            rows.append(row(f"{what}, p50", _quantiles(rounds, 50), "ms"))
+            rows.append(row(what, [[side["rate"] for side in sides] for sides in rounds], "/s"))
     return rows
 
 
@@ -85,9 +85,9 @@ def _fan_out(settings: Settings, running: Sequence[Api]) -> list[Row]:
     sides = processes.measure("bench.children.fanout", *map(str, amounts), *kubeconfigs).answer["sides"]
     what = f"{amounts[0]} watchers"
     return [
-        _row(f"{what}, write to event, p50", _quantiles([sides], 50), "ms"),
-        _row(f"{what}, write to event, p99", _quantiles([sides], 99), "ms"),
-        _row(f"{what}, events of a burst", [[side["rate"] for side in sides]], "/s"),
+        row(f"{what}, write to event, p50", _quantiles([sides], 50), "ms"),
+        row(f"{what}, write to event, p99", _quantiles([sides], 99), "ms"),
+        row(f"{what}, events of a burst", [[side["rate"] for side in sides]], "/s"),
         Row(f"{what}, events missed", max(side["missed"] for side in sides), "", goal=Goal(0, "")),
     ]
 
@@ -106,7 +106,7 @@ def _memory(settings: Settings, starters: Sequence[Starter], folder: Path) -> li
     with apis.ours(folder / "memory-ours") as again:
         restart = again.seconds * 1000
     return [
-        _row(f"resident, {count} nodes", [sizes], "MiB", RESIDENT),
+        row(f"resident, {count} nodes", [sizes], "MiB", RESIDENT),
         Row(f"start to /readyz, {count} nodes", restart, "ms", goal=START),
     ]
 
@@ -119,7 +119,7 @@ def _quantiles(rounds: Sequence[Sequence[dict[str, Any]]], percent: int) -> list
     ]
 
 
-def _row(what: str, rounds: Sequence[Sequence[float]], unit: str, goal: Goal | None = None) -> Row:
+def row(what: str, rounds: Sequence[Sequence[float]], unit: str, goal: Goal | None = None) -> Row:
     """Return our median, and the median of the ratios of those rounds in which both were measured."""
     ours = statistics.median(sides[0] for sides in rounds)
     pairs = [sides for sides in rounds if len(sides) > 1]
