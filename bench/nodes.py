@@ -45,8 +45,26 @@ def node(number: int, revision: int = 1) -> Json:
             "resourceVersion": str(resource_version(number, revision)),
             "uid": str(uuid.UUID(int=(number + 1) * 0x9E3779B97F4A7C15_F39CC0605CEDC835 % (1 << 128))),
         },
-        "spec": {"domain": f"{_zone(number)}.example.net", "reconcilePeriod": "1h"},
+        "spec": _spec(number),
         "status": status,
+    }
+
+
+def wanted(number: int) -> bytes:
+    """Return a node as somebody creates it."""
+    return _encode({**_identity(number, labels=_labels(number)), "spec": _spec(number)})
+
+
+def reported(number: int, revision: int) -> bytes:
+    """Return the status of a node as its agent applies it."""
+    return _encode({**_identity(number), "status": _status(number, revision)})
+
+
+def _identity(number: int, **metadata: Any) -> Json:
+    return {
+        "apiVersion": MANAGED_NODES.api_version,
+        "kind": MANAGED_NODES.kind,
+        "metadata": {"name": name(number), **metadata},
     }
 
 
@@ -97,6 +115,10 @@ def _labels(number: int) -> dict[str, str]:
         "nodemanager.io/os": "debian",
         "topology.kubernetes.io/zone": _zone(number),
     }
+
+
+def _spec(number: int) -> Json:
+    return {"domain": f"{_zone(number)}.example.net", "reconcilePeriod": "1h"}
 
 
 def _zone(number: int) -> str:

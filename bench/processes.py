@@ -46,7 +46,7 @@ def serving() -> Iterator[Endpoint]:
         ca.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(str(folder / "serving.pem"))
         argv = [sys.executable, "-m", "bench.server", name]
         with subprocess.Popen(
-            argv, cwd=ROOT, env=_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            argv, cwd=ROOT, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE
         ) as process:
             try:
                 assert process.stdout is not None  # it was asked for just above
@@ -109,7 +109,7 @@ def run(argv: list[str]) -> Ran:
     before, started = _children_cpu(), time.monotonic()
     try:
         done = subprocess.run(
-            argv, cwd=ROOT, env=_environment(), capture_output=True, text=True, timeout=TIMEOUT, check=True
+            argv, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=TIMEOUT, check=True
         )
     except subprocess.CalledProcessError as error:
         said = (error.stderr or error.stdout or "nothing").strip()[-2000:]
@@ -125,6 +125,6 @@ def _children_cpu() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """Return our environment without proxies, which would stand between a client and loopback."""
     return {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}

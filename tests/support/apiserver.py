@@ -85,15 +85,18 @@ class ApiServer:
 
 
 @contextlib.contextmanager
-def running(folder: Path, *extra_flags: str) -> Iterator[ApiServer]:
-    """Start etcd and kube-apiserver below `folder`; stop both at the end."""
+def running(folder: Path, *extra_flags: str, durable: bool = False) -> Iterator[ApiServer]:
+    """Start etcd and kube-apiserver below `folder`; stop both at the end.
+
+    Tests need nothing to survive a power cut; `durable` is for who measures what surviving costs.
+    """
     binaries = assets()
     if binaries is None:
         raise FileNotFoundError("KUBEBUILDER_ASSETS is not set")
     ca = trustme.CA()
     api = _describe(folder, ca)
     try:
-        api.processes.append(_start_etcd(binaries, api))
+        api.processes.append(_start_etcd(binaries, api, () if durable else ("--unsafe-no-fsync",)))
         api.processes.append(_start_apiserver(binaries, api, extra_flags))
         _wait_ready(api)
         yield api
@@ -133,10 +136,10 @@ def _describe(folder: Path, ca: trustme.CA) -> ApiServer:
     return api
 
 
-def _start_etcd(binaries: Path, api: ApiServer) -> subprocess.Popen[bytes]:
+def _start_etcd(binaries: Path, api: ApiServer, extra: tuple[str, ...]) -> subprocess.Popen[bytes]:
     peer = f"http://127.0.0.1:{free_port()}"
     argv = [
-        str(binaries / "etcd"), f"--data-dir={api.folder / 'etcd'}", "--unsafe-no-fsync", "--log-level=error",
+        str(binaries / "etcd"), f"--data-dir={api.folder / 'etcd'}", "--log-level=error", *extra,
         f"--listen-client-urls={api.etcd}", f"--advertise-client-urls={api.etcd}",
         f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={peer}",
         f"--initial-cluster=default={peer}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 sys.path.append(str(Path(__file__).resolve().parents[2]))  # bench/ is not installed
 
 from bench import __main__ as command
-from bench import nodes, processes, report, script
+from bench import embedded, nodes, processes, report, script
 from bench.server import CHUNK_BUFFER, Chunks
 
 from nodemanager.api.managednode import MANAGED_NODES
@@ -22,7 +23,10 @@ from nodemanager.api.managednode import MANAGED_NODES
 def test_a_quick_run_measures_everything_and_says_so(tmp_path: Path) -> None:
     results = tmp_path / "results.json"
     argv = [sys.executable, "-m", "bench", "--quick", "--json", str(results)]
-    done = subprocess.run(argv, cwd=processes.ROOT, capture_output=True, text=True, timeout=50, check=False)
+    alone = {key: value for key, value in os.environ.items() if key != "KUBEBUILDER_ASSETS"}
+    done = subprocess.run(
+        argv, cwd=processes.ROOT, env=alone, capture_output=True, text=True, timeout=50, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1].startswith("goals ")
     sections = {section["name"]: section for section in json.loads(results.read_text())["sections"]}
@@ -32,7 +36,12 @@ def test_a_quick_run_measures_everything_and_says_so(tmp_path: Path) -> None:
         assert len(rows) >= 3
         assert all(row["value"] > 0 and row["ratio"] > 0 for row in rows)
     goals = {name for name, section in sections.items() if any(row["goal"] for row in section["rows"])}
-    assert goals >= {"informer", "memory", "process"}
+    assert goals >= {"informer", "memory", "process", "embedded"}
+    ours = sections["embedded"]
+    assert all(row["ratio"] is None for row in ours["rows"])
+    assert "KUBEBUILDER_ASSETS" in ours["skipped"]
+    missed = next(row for row in ours["rows"] if "missed" in row["what"])
+    assert missed["value"] == 0
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
@@ -110,3 +119,22 @@ def test_chunks_are_cut_as_go_cuts_them(writes: list[int], sizes: list[int]) -> 
     chunks = Chunks()
     out = b"".join(chunks.write(b"x" * size) for size in writes) + chunks.flush()
     assert out == b"".join(b"%x\r\n%s\r\n" % (size, b"x" * size) for size in sizes)
+
+
+def test_a_ratio_to_the_other_server_is_the_median_of_the_rounds_that_have_both() -> None:
+    row = embedded.row("get", [[4.0, 2.0], [3.0, 1.0], [9.0, 9.0], [5.0]], "ms", embedded.LATENCY)
+    assert (row.value, row.ratio, row.met) == (4.5, 2.0, True)
+    assert row.note == "theirs 2 ms"
+
+
+def test_without_the_other_server_only_goals_that_are_no_ratio_are_judged() -> None:
+    assert embedded.row("get", [[4.0]], "ms", embedded.LATENCY).met is None
+    assert embedded.row("start", [[1600.0]], "ms", embedded.START).met is False
+
+
+def test_a_created_and_a_reported_node_are_parts_of_the_whole_one() -> None:
+    node = nodes.node(7, revision=3)
+    created, reported = (msgspec.json.decode(text) for text in (nodes.wanted(7), nodes.reported(7, 3)))
+    assert created["spec"] == node["spec"]
+    assert created["metadata"]["labels"] == node["metadata"]["labels"]
+    assert reported["status"] == node["status"]

@@ -118,6 +118,8 @@ class FieldSet:
 
     def union(self, other: FieldSet) -> FieldSet:
         """Return the paths that are in either set."""
+        if not self or not other:
+            return self or other
         names = self.children.keys() | other.children.keys()
         return FieldSet(
             self.members | other.members, {name: self.below(name).union(other.below(name)) for name in names}
@@ -133,10 +135,14 @@ class FieldSet:
 
     def difference(self, other: FieldSet) -> FieldSet:
         """Return the paths that are not in the other set; what lies below a removed path stays."""
+        if not other:
+            return self
         return self._without(other, lambda mine, theirs: mine.difference(theirs))
 
     def without_branches(self, other: FieldSet) -> FieldSet:
         """Return the paths that are neither in the other set nor below one of its paths."""
+        if not other:
+            return self
         kept = self._without(other, lambda mine, theirs: mine.without_branches(theirs))
         remaining = {name: below for name, below in kept.children.items() if name not in other.members}
         return FieldSet(kept.members, remaining)
@@ -171,6 +177,8 @@ class FieldSet:
         """Return what lies below, and whether the path itself is a member."""
         if not isinstance(fields, dict) or depth > MAX_DEPTH:
             raise ValueError(f"cannot decode fieldsV1: no object, or deeper than {MAX_DEPTH} levels")
+        if not fields:
+            return EMPTY, True
         members, children = set(), {}
         for name, inner in fields.items():
             if name == ".":

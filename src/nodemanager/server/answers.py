@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from aiohttp import web
@@ -101,6 +101,13 @@ def shape(body: Any, call: Call, now: datetime) -> Any:
     }
 
 
+class Line(NamedTuple):
+    """One event of a watch; the object is whole, or its text where nothing else is asked for."""
+
+    type: str
+    obj: Any
+
+
 class EventShaper:
     """Writes the events of one watch; only the first Table repeats the columns."""
 
@@ -109,7 +116,20 @@ class EventShaper:
         self._now = now
         self._columns_sent = False
 
-    def encode(self, kind: str, obj: Untyped) -> bytes:
+    def pieces(self, lines: Iterable[Line]) -> Iterator[bytes]:
+        """Yield lines as bytes to write: many small ones together, and never much at a time."""
+        held: list[bytes] = []
+        size = 0
+        for line in lines:
+            held.append(self.encode(*line))
+            size += len(held[-1])
+            if size >= PIECE:
+                yield b"".join(held)
+                held, size = [], 0
+        if held:
+            yield b"".join(held)
+
+    def encode(self, kind: str, obj: Any) -> bytes:
         """Return one line of the stream."""
         shaped: Any = obj
         form = self._call.form

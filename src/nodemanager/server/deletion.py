@@ -146,8 +146,8 @@ async def delete_collection(hub: Hub, call: Call) -> Answer:
     options = delete_options(call)
     listed = read.page(hub, call)
     warnings: list[str] = []
-    for item in listed.items:
-        meta = item["metadata"]
+    for listed_record in listed.records:
+        meta = stored.load(call.kind, listed_record)["metadata"]
         info = replace(call.info, name=meta["name"], namespace=meta.get("namespace", ""))
         one = replace(call, info=info)
         record = hub.store.get(one.key)
@@ -156,4 +156,4 @@ async def delete_collection(hub: Hub, call: Call) -> Answer:
                 warnings += (await delete_one(hub, one, record, options)).warnings
             except errors.NotFound:
                 continue  # somebody else was faster, and that is fine here
-    return Answer(listed.as_list(call.kind), warnings=tuple(dict.fromkeys(warnings)))
+    return Answer(listed.as_list(call), warnings=tuple(dict.fromkeys(warnings)))

@@ -42,6 +42,11 @@ class Form:
             return DISCOVERY
         return YAML if self.yaml else JSON
 
+    @property
+    def is_stored(self) -> bool:
+        """Whether objects are answered just as they are stored: whole, and in JSON."""
+        return self.shape is Shape.WHOLE and not self.yaml
+
     def encode(self, body: Any) -> bytes:
         """Return the bytes of an answer."""
         if self.yaml:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from dataclasses import replace
 
 from nodemanager.api import errors, json_patch, merge_patch, patch_strategies, strategic_merge
 from nodemanager.api import server_side_apply as ssa
+from nodemanager.api.json_values import copy_of
 from nodemanager.api.objects import Untyped
 from nodemanager.server import bodies, machinery, metadata, owner_references, refusals, stored, write
 from nodemanager.server.hub import Answer, Call, Hub
@@ -114,11 +114,11 @@ async def _apply(hub: Hub, call: Call, options: WriteOptions) -> Answer:
         live = None if record is None else stored.load(call.kind, record)
         tools = machinery.of(call.kind)
         writer = tools.writer(manager, call.kind, hub.timestamp(), call.info.subresource)
-        wanted = copy.deepcopy(applied)
+        wanted = copy_of(applied)
         warnings = write.drop_unknown(call, wanted, options, [])
         merged = ssa.apply(live, wanted, writer, tools.merge_type, force=options.force)
         own = replace(options, applied=merged.managed_fields)
-        obj = copy.deepcopy(merged.object)
+        obj = copy_of(merged.object)
         metadata.check_shape(obj, call.kind)
         if record is None:
             obj["metadata"]["name"] = call.info.name

@@ -30,7 +30,12 @@ def get(hub: Hub, call: Call) -> Answer:
     wanted = selection.query_revision(call.query.get("resourceVersion", ""))
     if wanted > hub.store.revision:
         raise refusals.too_large_version(wanted, hub.store.revision)
-    return Answer(stored.load(call.kind, find(hub, call)))
+    return Answer(shown(call, find(hub, call)))
+
+
+def shown(call: Call, record: Record) -> Any:
+    """Return an object as something to encode: its text, unless its form needs the object itself."""
+    return (stored.text if call.form.is_stored else stored.load)(call.kind, record)
 
 
 def find(hub: Hub, call: Call) -> Record:
@@ -45,25 +50,27 @@ def find(hub: Hub, call: Call) -> Record:
 class Page:
     """A part of a list."""
 
-    items: list[Untyped]
+    records: list[Record]
     revision: int
     token: str = ""
     remaining: int | None = None
 
-    def as_list(self, kind: ServedKind) -> Untyped:
+    def as_list(self, call: Call) -> Untyped:
         """Return the body of an answer."""
+        kind = call.kind
         meta: dict[str, Any] = {"resourceVersion": str(self.revision)}
         if self.token or kind.custom:
             meta["continue"] = self.token
         if self.remaining:
             meta["remainingItemCount"] = self.remaining
         name = kind.list_kind or f"{kind.kind}List"
-        return {"kind": name, "apiVersion": kind.api_version, "metadata": meta, "items": self.items}
+        items = [shown(call, record) for record in self.records]
+        return {"kind": name, "apiVersion": kind.api_version, "metadata": meta, "items": items}
 
 
 def list_objects(hub: Hub, call: Call) -> Answer:
     """Answer with a list, or a page of it."""
-    return Answer(page(hub, call).as_list(call.kind))
+    return Answer(page(hub, call).as_list(call))
 
 
 def page(hub: Hub, call: Call) -> Page:
@@ -111,27 +118,29 @@ class _Walk:
 
     def take(self, revision: int, after: str, limit: int) -> Page:
         step = 0 if not limit else limit if self.chosen.everything else max(limit, PAGE)
-        items: list[Untyped] = []
+        found: list[Record] = []
         while True:
             part = self.hub.store.list(self.prefix, revision=revision, after=after, limit=step)
             revision = revision or part.revision
             for index, record in enumerate(part.records):
-                obj = stored.load(self.kind, record)
-                if not self.chosen.matches(obj):
+                if not self._matches(record):
                     continue
-                items.append(obj)
-                if limit and len(items) == limit:
-                    return self._full(items, revision, part, index)
+                found.append(record)
+                if limit and len(found) == limit:
+                    return self._full(found, revision, part, index)
             if not part.more:
-                return Page(items, revision)
+                return Page(found, revision)
             after = part.records[-1].key
 
-    def _full(self, items: list[Untyped], revision: int, part: Listing, index: int) -> Page:
+    def _matches(self, record: Record) -> bool:
+        return self.chosen.everything or self.chosen.matches(stored.load(self.kind, record))
+
+    def _full(self, found: list[Record], revision: int, part: Listing, index: int) -> Page:
         behind = len(part.records) - index - 1 + part.remaining
         if not behind and not part.more:
-            return Page(items, revision)
+            return Page(found, revision)
         token = encode_token(revision, part.records[index].key.removeprefix(self.prefix))
-        return Page(items, revision, token, behind if self.chosen.everything else None)
+        return Page(found, revision, token, behind if self.chosen.everything else None)
 
 
 def encode_token(revision: int, start: str) -> str:

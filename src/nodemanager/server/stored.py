@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -28,10 +29,30 @@ def load(kind: ServedKind, record: Record) -> Untyped:
     return {**obj, "apiVersion": kind.api_version, "kind": kind.kind}
 
 
+def text(kind: ServedKind, record: Record) -> msgspec.Raw:
+    """Return the JSON of what `load` returns, where possible without reading the value.
+
+    An object of the version that was asked for is its stored text with the resourceVersion put in.
+    """
+    head = _head(kind.api_version, kind.kind)
+    value = record.value
+    if not value.startswith(head) or value[len(head) : len(head) + 1] != b'"':
+        return msgspec.Raw(msgspec.json.encode(load(kind, record)))
+    return msgspec.Raw(b'%b"resourceVersion":"%d",%b' % (head, record.revision, value[len(head) :]))
+
+
+@lru_cache(maxsize=1024)
+def _head(api_version: str, kind: str) -> bytes:
+    """Return how the text of every object of a kind begins, up to its first field of metadata."""
+    encoded = msgspec.json.encode({"apiVersion": api_version, "kind": kind, "metadata": {}})
+    return encoded.removesuffix(b"}}")
+
+
 def dump(kind: ServedKind, obj: Untyped) -> bytes:
-    """Return the bytes to keep of an object."""
+    """Return the bytes to keep of an object; they begin as `text` expects."""
     meta = {key: value for key, value in obj["metadata"].items() if key != "resourceVersion"}
-    kept = {**obj, "metadata": meta}
+    first = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta}
+    kept = {**first, **obj, "metadata": meta}
     if kind.group == _EVENTS:  # both groups of events share one place; the core form is what is kept
         kept = {_RENAMED.get(key, key): value for key, value in kept.items()}
         kept["apiVersion"] = "v1"

@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import AsyncGenerator, Iterator
-from typing import Any, NamedTuple
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 from aiohttp import web
@@ -15,9 +15,10 @@ from aiohttp import web
 from nodemanager.api import errors
 from nodemanager.api.objects import Untyped
 from nodemanager.server import answers, read, refusals, selection, stored
+from nodemanager.server.answers import Line
 from nodemanager.server.hub import Call, Hub
 from nodemanager.server.resources import ServedKind
-from nodemanager.store.base import Compacted, Event, FutureRevision, Kind, StoreClosed, Subscription
+from nodemanager.store.base import Compacted, Event, FutureRevision, Kind, Record, StoreClosed, Subscription
 
 LOG = logging.getLogger(__name__)
 BOOKMARK_EVERY = 60.0
@@ -30,17 +31,10 @@ DEFAULT_TIMEOUT = 1800
 INITIAL_END = {"k8s.io/initial-events-end": "true"}
 
 
-class Line(NamedTuple):
-    """One event of a watch; the object is whole."""
-
-    type: str
-    obj: Untyped
-
-
 class Start(NamedTuple):
     """Where a watch begins: what it shows first, and after which revision it follows."""
 
-    initial: list[Untyped]
+    initial: list[Record]
     revision: int
     skip: int
     """Changes up to here are not shown: the client asked for a revision that is yet to come."""
@@ -57,8 +51,8 @@ async def serve(hub: Hub, call: Call, request: web.Request) -> web.StreamRespons
         seconds = options.timeout or DEFAULT_TIMEOUT + random.randrange(DEFAULT_TIMEOUT)  # noqa: S311
         stream = _Stream(hub, call, subscription, start, options)
         try:
-            async with contextlib.aclosing(stream.lines(seconds, request)) as lines:
-                await _send(response, lines, answers.EventShaper(call, hub.now))
+            async with contextlib.aclosing(stream.batches(seconds, request)) as batches:
+                await _send(response, batches, answers.EventShaper(call, hub.now))
         except TimeoutError:
             if request.transport is not None:  # whatever is still in the buffers would never be taken
                 request.transport.abort()
@@ -68,13 +62,14 @@ async def serve(hub: Hub, call: Call, request: web.Request) -> web.StreamRespons
 
 
 async def _send(
-    response: web.StreamResponse, lines: AsyncGenerator[Line, None], shaper: answers.EventShaper
+    response: web.StreamResponse, batches: AsyncGenerator[Iterable[Line], None], shaper: answers.EventShaper
 ) -> None:
     """Write lines until they end, or raise TimeoutError when the client does not take them."""
     try:
-        async for line in lines:
-            async with asyncio.timeout(WRITE_TIMEOUT):
-                await response.write(shaper.encode(line.type, line.obj))
+        async for lines in batches:
+            for piece in shaper.pieces(lines):
+                async with asyncio.timeout(WRITE_TIMEOUT):
+                    await response.write(piece)
     except Expired as error:  # too late for a refusal: the stream has begun
         async with asyncio.timeout(WRITE_TIMEOUT):
             await response.write(error_line(error))
@@ -96,7 +91,7 @@ def begin(hub: Hub, call: Call, options: selection.ListOptions) -> tuple[Start, 
             raise refusals.too_large_version(wanted, current)
         query = {key: value for key, value in call.query.items() if key.endswith("Selector")}
         listed = read.page(hub, _with_query(call, query))
-        start = Start(listed.items, listed.revision, 0)
+        start = Start(listed.records, listed.revision, 0)
     else:
         start = Start([], min(wanted or current, current), wanted)
     try:
@@ -129,50 +124,45 @@ class _Stream:
             self._chosen = selection.Selection(self._chosen.labels, (*self._chosen.fields, test))
         self._sent = 0 if options.initial else start.revision
 
-    async def lines(self, seconds: float, request: web.Request) -> AsyncGenerator[Line, None]:
+    async def batches(self, seconds: float, request: web.Request) -> AsyncGenerator[Iterable[Line], None]:
         """Yield what to send, until the time is over, the client is gone or the server stops."""
-        for obj in self._start.initial:
-            yield Line("ADDED", obj)
+        yield (Line("ADDED", read.shown(self._call, record)) for record in self._start.initial)
         if self._options.initial and self._options.bookmarks:
-            yield self._bookmark(self._start.revision, INITIAL_END)
+            yield [self._bookmark(self._start.revision, INITIAL_END)]
         loop = asyncio.get_running_loop()
         end, bookmark_at = loop.time() + seconds, loop.time() + BOOKMARK_EVERY
-        async with contextlib.aclosing(self._batches(end, request)) as batches:
-            async for events in batches:
-                for line in self._changes(events):
-                    yield line
+        async with contextlib.aclosing(self._events(end, request)) as changes:
+            async for events in changes:
+                yield self._changes(events)
                 if loop.time() >= bookmark_at:
                     bookmark_at = loop.time() + BOOKMARK_EVERY
-                    for line in self._due_bookmark():
-                        yield line
-        for line in self._due_bookmark():
-            yield line
+                    yield self._due_bookmark()
+        yield self._due_bookmark()
 
-    async def _batches(self, end: float, request: web.Request) -> AsyncGenerator[list[Event], None]:
+    async def _events(self, end: float, request: web.Request) -> AsyncGenerator[Sequence[Event], None]:
         """Yield events as they come, and nothing now and then, so that the caller can look at the clock."""
         loop = asyncio.get_running_loop()
         closing = asyncio.ensure_future(self._hub.closing.wait())
-        pending: asyncio.Future[Any] | None = None
+        closing.add_done_callback(lambda _: self._subscription.close())
         try:
             while loop.time() < end and not closing.done() and not _is_gone(request):
-                pending = pending or asyncio.ensure_future(self._subscription.next())
-                wait = max(0.0, min(LOOK_EVERY, end - loop.time()))
-                await asyncio.wait({pending, closing}, timeout=wait, return_when=asyncio.FIRST_COMPLETED)
-                if pending.done():
-                    events, pending = list(pending.result()), None
-                    yield events
-                else:
-                    yield []
+                yield await self._next(min(LOOK_EVERY, end - loop.time()))
         except Compacted as error:
             raise Expired("The resourceVersion for the provided watch is too old.") from error
         except StoreClosed:
             return
         finally:
             closing.cancel()
-            if pending is not None:
-                pending.cancel()
 
-    def _changes(self, events: list[Event]) -> Iterator[Line]:
+    async def _next(self, seconds: float) -> Sequence[Event]:
+        """Return what comes within that time, maybe nothing."""
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._subscription.next()
+        except TimeoutError:
+            return ()
+
+    def _changes(self, events: Sequence[Event]) -> Iterator[Line]:
         for event in events:
             line = self._seen(event)
             if line is not None:
@@ -183,10 +173,10 @@ class _Stream:
         """Return what a client with these selectors sees of a change."""
         if event.record.revision <= self._start.skip:
             return None
+        if self._chosen.everything:
+            return Line(_NAMES[event.kind], read.shown(self._call, event.record))
         kind = self._call.kind
         new = stored.load(kind, event.record)
-        if self._chosen.everything:
-            return Line(_NAMES[event.kind], new)
         was = event.previous is not None and self._chosen.matches(stored.load(kind, event.previous))
         if event.kind is Kind.DELETED:
             return Line("DELETED", new) if was else None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 from nodemanager.api import errors
 from nodemanager.api import server_side_apply as ssa
+from nodemanager.api.json_values import copy_of
 from nodemanager.api.objects import Untyped
 from nodemanager.server import (
     bodies,
@@ -45,9 +45,9 @@ async def create(hub: Hub, call: Call) -> Answer:
 
 async def add(hub: Hub, call: Call, obj: Untyped, options: WriteOptions, warnings: tuple[str, ...]) -> Answer:
     """Store a new object, or only tell what would be stored."""
-    kind, wanted = call.kind, copy.deepcopy(obj)
+    kind, wanted = call.kind, copy_of(obj)
     for attempt in range(GENERATE_TRIES):
-        obj = copy.deepcopy(wanted)
+        obj = copy_of(wanted)
         metadata.begin(obj, kind, call.namespace, hub.timestamp())
         obj |= {"apiVersion": kind.api_version, "kind": kind.kind}
         if kind.has_status:
@@ -69,7 +69,7 @@ async def add(hub: Hub, call: Call, obj: Untyped, options: WriteOptions, warning
                 raise refusals.exists(kind, name) from error
             continue
         strategies.after_write(hub, kind, record)
-        return Answer(stored.load(kind, record), 201, notes)
+        return Answer(read.shown(call, record), 201, notes)
     raise AssertionError("unreachable: the last try returns or raises")
 
 
@@ -116,7 +116,7 @@ async def save(
     except KeyMissing as error:
         raise refusals.not_found(kind, call.info.name) from error
     strategies.after_write(hub, kind, saved)
-    return Answer(stored.load(kind, saved), 200, warnings)
+    return Answer(read.shown(call, saved), 200, warnings)
 
 
 async def remove(hub: Hub, call: Call, record: Record) -> Record:
@@ -204,17 +204,17 @@ def _through_door(call: Call, obj: Untyped, old: Untyped) -> Untyped:
             return {**obj, **_part(old, "spec")}
         meta = {**old["metadata"], **_part(obj["metadata"], "managedFields")}
         kept = {key: value for key, value in old.items() if key != "status"}
-        return {**copy.deepcopy(kept), "metadata": copy.deepcopy(meta), **_part(obj, "status")}
+        return {**copy_of(kept), "metadata": copy_of(meta), **_part(obj, "status")}
     if call.info.subresource == "finalize":
         spec = {**(old.get("spec") or {}), "finalizers": (obj.get("spec") or {}).get("finalizers")}
-        return {**copy.deepcopy(old), "spec": {key: value for key, value in spec.items() if value}}
+        return {**copy_of(old), "spec": {key: value for key, value in spec.items() if value}}
     if call.kind.has_status:
         return {**{key: value for key, value in obj.items() if key != "status"}, **_part(old, "status")}
     return obj
 
 
 def _part(obj: Untyped, key: str) -> Untyped:
-    return {key: copy.deepcopy(obj[key])} if key in obj else {}
+    return {key: copy_of(obj[key])} if key in obj else {}
 
 
 def _refuse(call: Call, obj: Untyped, old: Untyped | None) -> None:
