@@ -22,17 +22,16 @@ from nodemanager.api.configset import CONFIG_SETS
 from nodemanager.api.core import CRDS, LEASES, SERVICE_ACCOUNTS, Lease
 from nodemanager.api.managednode import MANAGED_NODES
 from nodemanager.api.objects import ObjectMeta, Resource, Untyped
-from nodemanager.client import kubeconfig, subresources
+from nodemanager.client import subresources
 from nodemanager.client.calls import Call, DeleteOptions, Selection
 from nodemanager.client.config import ClientConfig
 from nodemanager.client.patches import ApplyPatch, MergePatch
-from nodemanager.host import runner
 from nodemanager.runtime.cache import Cache
 from support import cases
 from support.clients import Tokens, connected
 from support.scripted_server import until
+from support.server_process import NAMESPACE, Server, running
 
-NAMESPACE = "nodemanager"
 ROLES: Resource[Untyped] = Resource("rbac.authorization.k8s.io", "v1", "Role", "roles", dict)
 BINDINGS: Resource[Untyped] = Resource("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings", dict)
 SET: dict[str, Any] = {
@@ -41,56 +40,10 @@ SET: dict[str, Any] = {
 }
 
 
-class Server:
-    """A server process on a data folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def kubeconfig(self) -> Path:
-        return self.folder / "admin.kubeconfig"
-
-    def start(self) -> float:
-        """Start it; return how many seconds it took until it listened."""
-        self.kubeconfig.unlink(missing_ok=True)
-        log = self.folder.parent / "server.log"
-        argv = [sys.executable, "-m", "nodemanager", "server", "--data-dir", str(self.folder)]
-        started = time.monotonic()
-        with log.open("wb") as file:
-            self.process = subprocess.Popen(
-                [*argv, "--bind-address", "127.0.0.1:0"], stdout=file, stderr=file
-            )
-        while b"serving on" not in log.read_bytes():
-            assert self.process.poll() is None, log.read_text()
-            assert time.monotonic() < started + 30, log.read_text()
-            time.sleep(0.01)
-        return time.monotonic() - started
-
-    def stop(self, number: int = signal.SIGTERM) -> int:
-        assert self.process is not None
-        self.process.send_signal(number)
-        return self.process.wait(20)
-
-    def config(self) -> ClientConfig:
-        return kubeconfig.load(path=str(self.kubeconfig), environ={}, run=runner.run)
-
-    def cli(self, *args: str) -> subprocess.CompletedProcess[str]:
-        argv = [sys.executable, "-m", "nodemanager", *args, "--kubeconfig", str(self.kubeconfig)]
-        return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
-
-
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
-    running = Server(tmp_path / "data")
-    running.start()
-    try:
-        yield running
-    finally:
-        if running.process is not None:
-            running.process.kill()
-            running.process.wait(10)
+    with running(tmp_path / "data") as one:
+        yield one
 
 
 async def test_objects_are_created_watched_changed_and_deleted(server: Server) -> None:
