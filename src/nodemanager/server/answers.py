@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
@@ -16,6 +17,7 @@ from nodemanager.server import stored, tables
 from nodemanager.server.hub import Answer, Call
 from nodemanager.server.negotiation import Form, Shape
 
+LOG = logging.getLogger(__name__)
 MAX_WARNINGS = 20
 PIECE = 64 * 1024
 WRITE_TIMEOUT = 30.0
@@ -29,6 +31,17 @@ def respond(answer: Answer, call: Call, now: datetime) -> web.Response:
     return encoded(body, call.form, answer.status, answer.warnings)
 
 
+class Stream(web.StreamResponse):
+    """An answer that is written piece by piece, and knows how much of it was."""
+
+    sent = 0
+
+    async def write(self, data: bytes | bytearray | memoryview[int]) -> None:
+        """Write one piece."""
+        self.sent += len(data)
+        await super().write(data)
+
+
 async def send(request: web.Request, response: web.Response) -> web.StreamResponse:
     """Send a large body piece by piece, so that a client that does not read cannot keep it in memory.
 
@@ -37,7 +50,7 @@ async def send(request: web.Request, response: web.Response) -> web.StreamRespon
     body = response.body
     if not isinstance(body, bytes) or len(body) <= PIECE or request.method == "HEAD":
         return response
-    streamed = web.StreamResponse(status=response.status, headers=response.headers)
+    streamed = Stream(status=response.status, headers=response.headers)
     streamed.content_length = len(body)
     await streamed.prepare(request)
     try:
@@ -47,6 +60,8 @@ async def send(request: web.Request, response: web.Response) -> web.StreamRespon
     except TimeoutError:
         if request.transport is not None:
             request.transport.abort()
+    except ConnectionError:
+        LOG.debug("the client of %s is gone", request.path)
     return streamed
 
 

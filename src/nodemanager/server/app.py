@@ -17,8 +17,10 @@ from nodemanager.server import (
     crds,
     deletion,
     discovery,
+    health,
     namespaces,
     negotiation,
+    observation,
     patching,
     read,
     routing,
@@ -31,6 +33,7 @@ from nodemanager.server import (
 from nodemanager.server.builtin_kinds import CRDS
 from nodemanager.server.hub import Answer, Call, Hub
 from nodemanager.server.negotiation import Shape
+from nodemanager.server.observation import Observation, Observer, Page
 from nodemanager.server.security import Gate
 from nodemanager.store.base import StoreClosed, StoreError
 
@@ -41,8 +44,6 @@ BODY_TIMEOUT = 30.0
 REQUEST_TIMEOUT = 60.0
 
 Handler = Callable[[Hub, Call], Awaitable[Answer]]
-Page = Callable[[web.Request], web.Response | None]
-"""Answers a request for one of its own paths, and returns None for all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,8 @@ class Settings:
     """Who answers in place of us, by resource and subresource: pods and eviction, or a review and none."""
     pages: Sequence[Page] = ()
     """Who is asked about paths that are no resource and no discovery, one after the other."""
+    observers: Sequence[Observer] = ()
+    """Who is told about every request."""
 
 
 async def _get(hub: Hub, call: Call) -> Answer:
@@ -87,7 +90,10 @@ class Api:
         self._gate = gate
         self._settings = settings or Settings()
         self._working = self._watching = 0
-        self._ready = False
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+        self._state = "starting"
+        self._health = health.Health(hub.store, lambda: self._state)
 
     @property
     def watching(self) -> int:
@@ -97,7 +103,7 @@ class Api:
     def application(self) -> web.Application:
         """Return the aiohttp application; it owns the background work, not the store."""
         app = web.Application(client_max_size=MAX_BODY)
-        app.router.add_route("*", "/{path:.*}", self._handle)
+        app.router.add_route("*", r"/{path:[\s\S]*}", self._handle)  # a newline is a character, too
         app.cleanup_ctx.append(self._background)
         app.on_shutdown.append(self._shut_down)
         return app
@@ -107,53 +113,67 @@ class Api:
         for record in self.hub.store.list(CRDS.prefix()).records:
             crds.serve(self.hub.catalogue, stored.load(CRDS, record))
         sweeper = asyncio.create_task(sweeping.sweep_forever(self.hub), name="sweeper")
-        self._ready = True
+        self._state = ""
         yield
-        self._ready = False
         sweeper.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await sweeper
 
     async def _shut_down(self, _app: web.Application) -> None:
+        await self.drain(0)
+
+    async def drain(self, seconds: float) -> None:
+        """End watches and let requests end; to be called before aiohttp stops, for it drops unread bodies."""
+        self._state = "stopping"
         self.hub.closing.set()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._quiet.wait(), seconds)
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
-        """Answer one request; whatever goes wrong becomes a Status."""
+        """Answer one request, and tell those who want to know."""
         started = asyncio.get_running_loop().time()
-        status = 500
+        seen = observation.observed(request)
         try:
-            response = await self._answer(request)
-            status = response.status
-        except errors.StatusError as error:
-            status = error.status.code
-            response = _refused(error)
-        except StoreClosed as error:
-            status = 503
-            response = answers.refusal(errors.ServiceUnavailable(f"cannot store: {error}"))
-        except (StoreError, AssertionError, LookupError, TypeError, ValueError, RecursionError) as error:
-            LOG.exception("cannot answer %s %s", request.method, request.path)
-            response = answers.refusal(
-                errors.InternalError(f"Internal error occurred: {type(error).__name__}")
-            )
+            response = await self._answer_or_refuse(request, seen)
+            seen.answered(response)
+            if self.hub.closing.is_set():
+                response.force_close()  # no further request on this connection
         finally:
-            seconds = asyncio.get_running_loop().time() - started
-            # The query is left out: it may hold what a client should not have put there.
-            LOG.debug("%s %s %s %.3fs", request.method, request.path, status, seconds)
+            seen.seconds = asyncio.get_running_loop().time() - started
+            for observer in self._settings.observers:
+                observer.ended(seen)
         return response
 
-    async def _answer(self, request: web.Request) -> web.StreamResponse:
+    async def _answer_or_refuse(self, request: web.Request, seen: Observation) -> web.StreamResponse:
+        """Answer one request; whatever goes wrong becomes a Status."""
+        try:
+            return await self._answer(request, seen)
+        except errors.StatusError as error:
+            return _refused(error)
+        except StoreClosed as error:
+            return answers.refusal(errors.ServiceUnavailable(f"cannot store: {error}"))
+        except (StoreError, AssertionError, LookupError, TypeError, ValueError, RecursionError) as error:
+            LOG.exception("cannot answer %s %s", request.method, request.path)
+            return answers.refusal(errors.InternalError(f"Internal error occurred: {type(error).__name__}"))
+
+    async def _answer(self, request: web.Request, seen: Observation) -> web.StreamResponse:
         if len(request.query_string) > MAX_QUERY:
             raise errors.BadRequest(f"cannot read the query: longer than {MAX_QUERY} characters")
         query = dict(request.query)
-        info = routing.parse(request.method, request.rel_url.raw_path, query)
-        if not info.is_resource and info.path.strip("/").split("/")[0] in discovery.HEALTH:
-            return self._health(info.path)
+        info = seen.info = routing.parse(request.method, request.rel_url.raw_path, query)
+        if not info.is_resource:
+            told = await self._health.answer(request, info.path)
+            if told is not None:
+                return told
         asked = _attributes(info, query)
         user = await self._gate.admit(request, asked)
+        seen.user = user.name
         await self._gate.authorize(user, asked)
         if not info.is_resource:
             return self._document(request, info)
-        kind = routing.resolve(info, self.hub.catalogue)
+        kind = seen.kind = routing.resolve(info, self.hub.catalogue)
+        for observer in self._settings.observers:
+            observer.begun(seen)
         call = Call(
             info, kind, query, user, negotiation.choose(request.headers.get("Accept", "")),
             user_agent=request.headers.get("User-Agent", ""),
@@ -166,6 +186,7 @@ class Api:
         if self._working >= self._settings.max_in_flight:
             raise _too_many()
         self._working += 1
+        self._quiet.clear()
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT):
                 body = await _body(request)
@@ -181,6 +202,8 @@ class Api:
             return await answers.send(request, answers.respond(answer, call, self.hub.now()))
         finally:
             self._working -= 1
+            if not self._working:
+                self._quiet.set()
 
     def _handler(self, call: Call) -> Handler:
         # By name alone, so only for built-in kinds: a custom kind may be called the same.
@@ -216,11 +239,6 @@ class Api:
                 details=errors.StatusDetails(),
             )
         return answers.encoded(body, negotiation.choose(request.headers.get("Accept", ""), discovery=True))
-
-    def _health(self, path: str) -> web.Response:
-        if path.startswith("/readyz") and not self._ready:
-            return answers.plain_text("starting", 503)
-        return answers.plain_text("ok")
 
 
 async def _body(request: web.Request) -> bytes:

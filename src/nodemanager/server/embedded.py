@@ -29,6 +29,7 @@ from nodemanager.server.builtin_kinds import BUILTIN
 from nodemanager.server.gate import AccessGate
 from nodemanager.server.hub import Hub, utc_now
 from nodemanager.server.listers import StoredObjects, StoredRoles
+from nodemanager.server.observation import Instrument, Instruments
 from nodemanager.server.openapi_feed import Feed
 from nodemanager.server.reaper import SHARE, Reaper, raise_file_limit
 from nodemanager.server.resources import Catalogue
@@ -63,8 +64,10 @@ class EmbeddedServer:
 
     name = "embedded API"
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, instrument: Instrument = lambda _hub: Instruments()) -> None:
+        """`instrument` adds who is told about requests, and pages of theirs."""
         self._options = options
+        self._instrument = instrument
         self._listening = asyncio.Event()
         self.url = ""
 
@@ -108,10 +111,15 @@ class EmbeddedServer:
             try:
                 await bootstrap.ensure_defaults(api.hub)
                 admin_config.write(self.kubeconfig, self.url, authority, utc_now())
-                await web.SockSite(runner, sock, ssl_context=serving.context).start()
+                site = web.SockSite(runner, sock, ssl_context=serving.context)
+                await site.start()
                 log.info("serving on %s, kubeconfig %s", self.url, self.kubeconfig)
                 self._listening.set()
-                await asyncio.get_running_loop().create_future()
+                try:
+                    await asyncio.get_running_loop().create_future()
+                finally:
+                    await site.stop()
+                    await api.drain(STOP_SECONDS)
             finally:
                 for task in background:
                     task.cancel()
@@ -126,10 +134,12 @@ class EmbeddedServer:
         tokens = Tokens(key, StoredObjects(hub), utc_now)
         gate = AccessGate(Authenticator(tokens), Authorizer(StoredRoles(hub)))
         hub.admission = (access.CreationByPatch(gate), access.RbacAdmission(gate))
+        instruments = self._instrument(hub)
         settings = Settings(
             namespaces=(self._options.namespace,),
             handlers=access.handlers(gate, tokens),
-            pages=(Feed(hub).page, access.key_pages(tokens)),
+            pages=(Feed(hub).page, access.key_pages(tokens), *instruments.pages),
+            observers=instruments.observers,
         )
         return Api(hub, HttpGate(gate), settings)
 

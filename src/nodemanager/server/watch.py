@@ -51,7 +51,7 @@ async def serve(hub: Hub, call: Call, request: web.Request) -> web.StreamRespons
     options = selection.list_options(call.query, watch=True)
     start, subscription = begin(hub, call, options)
     with contextlib.closing(subscription):
-        response = web.StreamResponse(headers={"Content-Type": call.form.content_type})
+        response = answers.Stream(headers={"Content-Type": call.form.content_type})
         response.enable_chunked_encoding()
         await response.prepare(request)
         seconds = options.timeout or DEFAULT_TIMEOUT + random.randrange(DEFAULT_TIMEOUT)  # noqa: S311
