@@ -15,14 +15,11 @@ import aiohttp
 import pytest
 from prometheus_client import parser
 
-from nodemanager.client import subresources
-from support.clients import connected
 from support.scripted_server import until
-from support.server_process import NAMESPACE, Server, admin_session, running, session, trust
+from support.server_process import NAMESPACE, Server, admin_session, issue, raw, running, session, trust
 
 MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 PATHS = ("/api/v1/thing{0}", "/apis/g{0}.example/v1/x", "/path{0}", "/api/v1/pods/x/sub{0}")
-RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 
 @pytest.fixture
@@ -36,18 +33,9 @@ def logged(server: Server) -> list[dict[str, Any]]:
     return [line for line in lines if line["source"] == "server.request_log"]
 
 
-async def token_of(server: Server, http: aiohttp.ClientSession, name: str) -> str:
-    async with http.post(
-        f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", json={"metadata": {"name": name}}
-    ) as response:
-        assert response.status == 201
-    async with connected(server.config()) as client:
-        return (await subresources.request_token(client, name, NAMESPACE, seconds=600)).token
-
-
 async def test_every_request_is_logged_once_and_tells_no_secret(server: Server) -> None:
     async with admin_session(server) as http:
-        token = await token_of(server, http, "reader")
+        token = await issue(server, http, "reader")
     async with session(server, token=token) as http:
         async with http.get(MAPS, params={"fieldSelector": "hidden-query"}) as response:
             assert response.status == 403
@@ -55,12 +43,10 @@ async def test_every_request_is_logged_once_and_tells_no_secret(server: Server) 
             assert response.status == 403
     async with session(server, token="hidden.bearer.token") as http, http.get("/version") as response:
         assert response.status == 401
-    hostile = b'User-Agent: x" user="root" \x9b31m\r\n'
-    line = await raw(
-        server, b"GET /api/v1/x%0aINFO%20forged%1b[31m HTTP/1.1\r\nHost: x\r\n" + hostile + b"\r\n"
-    )
+    hostile = b'Connection: close\r\nUser-Agent: x" user="root" \x9b31m\r\n\r\n'
+    line = await raw(server, b"GET /api/v1/x%0aINFO%20forged%1b[31m HTTP/1.1\r\nHost: x\r\n" + hostile)
     assert line.startswith(b"HTTP/1.1 403 "), line
-    await until(lambda: len(logged(server)) >= 6)
+    await until(lambda: len(logged(server)) >= 8)
     refused, posted, nobody, forged = logged(server)[-4:]
     account = f"system:serviceaccount:{NAMESPACE}:reader"
     assert [refused[name] for name in ("user", "code", "verb", "path")] == [account, 403, "list", MAPS]
@@ -74,15 +60,6 @@ async def test_every_request_is_logged_once_and_tells_no_secret(server: Server) 
     assert token.rpartition(".")[2] not in text
     assert "\x1b" not in text
     assert "\x9b" not in text
-
-
-async def raw(server: Server, request: bytes) -> bytes:
-    """Send bytes that no client library would, as nobody, and return the first line of the answer."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=trust(server.config()))
-    writer.write(request)
-    line = await reader.readline()
-    writer.close()
-    return line
 
 
 async def test_the_text_form_is_one_line_each(tmp_path: Path) -> None:
@@ -162,7 +139,7 @@ async def test_a_client_cannot_invent_series(server: Server) -> None:
 
 async def test_metrics_are_for_those_who_may_read_them(server: Server) -> None:
     async with admin_session(server) as http:
-        token = await token_of(server, http, "prometheus")
+        token = await issue(server, http, "prometheus")
     async with session(server) as nobody, nobody.get("/metrics") as response:
         assert response.status == 403
     async with session(server, token=token) as prometheus:
@@ -174,7 +151,7 @@ async def test_metrics_are_for_those_who_may_read_them(server: Server) -> None:
         binding = {"metadata": {"name": "prometheus"}, "roleRef": role, "subjects": [subject]}
         async with (
             admin_session(server) as http,
-            http.post(f"{RBAC}/clusterrolebindings", json=binding) as response,
+            http.post("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", json=binding) as response,
         ):
             assert response.status == 201
         assert await scrape(prometheus)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import signal
 import ssl
@@ -9,8 +10,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -20,6 +22,7 @@ from nodemanager.client.config import ClientConfig, TlsIdentity
 from nodemanager.host import runner
 
 NAMESPACE = "nodemanager"
+RBAC = "rbac.authorization.k8s.io"
 
 
 class Server:
@@ -127,3 +130,36 @@ async def admin_session(server: Server) -> AsyncIterator[aiohttp.ClientSession]:
     identity = await server.config().credentials.tls_identity()
     async with session(server, identity=identity) as http:
         yield http
+
+
+async def raw(server: Server, request: bytes, seconds: float = 10.0) -> bytes:
+    """Send bytes that no client library would, as nobody, and return all that comes back until the end.
+
+    Empty when the server ends the connection without a word.
+    """
+    async with asyncio.timeout(seconds):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=trust(server.config()))
+        try:
+            writer.write(request)
+            return await reader.read()
+        except ConnectionError:
+            return b""
+        finally:
+            writer.close()
+
+
+async def issue(server: Server, http: aiohttp.ClientSession, name: str, *rules: Mapping[str, Any]) -> str:
+    """Make a ServiceAccount with exactly these rights in our namespace, and return a token of it."""
+    rbac, core = f"/apis/{RBAC}/v1/namespaces/{NAMESPACE}", f"/api/v1/namespaces/{NAMESPACE}"
+    subject = {"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE}
+    binding = {"roleRef": {"apiGroup": RBAC, "kind": "Role", "name": name}, "subjects": [subject]}
+    for path, body in (
+        (f"{core}/serviceaccounts", {}),
+        (f"{rbac}/roles", {"rules": list(rules)}),
+        (f"{rbac}/rolebindings", binding),
+        (f"{core}/serviceaccounts/{name}/token", {"spec": {"expirationSeconds": 600}}),
+    ):
+        async with http.post(path, json={"metadata": {"name": name}, **body}) as response:
+            answer = await response.json()
+            assert response.status == 201, answer
+    return str(answer["status"]["token"])
