@@ -16,6 +16,7 @@ from nodemanager.api.objects import Untyped
 from nodemanager.server import stored, tables
 from nodemanager.server.hub import Answer, Call
 from nodemanager.server.negotiation import Form, Shape
+from nodemanager.server.unsent import Unsent
 
 LOG = logging.getLogger(__name__)
 MAX_WARNINGS = 20
@@ -42,7 +43,7 @@ class Stream(web.StreamResponse):
         await super().write(data)
 
 
-async def send(request: web.Request, response: web.Response) -> web.StreamResponse:
+async def send(request: web.Request, response: web.Response, unsent: Unsent) -> web.StreamResponse:
     """Send a large body piece by piece, so that a client that does not read cannot keep it in memory.
 
     Small ones are returned as they are; the framework sends them.
@@ -52,17 +53,23 @@ async def send(request: web.Request, response: web.Response) -> web.StreamRespon
         return response
     streamed = Stream(status=response.status, headers=response.headers)
     streamed.content_length = len(body)
-    await streamed.prepare(request)
     try:
-        for start in range(0, len(body), PIECE):
-            async with asyncio.timeout(WRITE_TIMEOUT):
-                await streamed.write(body[start : start + PIECE])
+        with unsent.holding(len(body), request.transport):
+            await streamed.prepare(request)
+            await write_pieces(streamed, body, WRITE_TIMEOUT)
     except TimeoutError:
         if request.transport is not None:
             request.transport.abort()
     except ConnectionError:
         LOG.debug("the client of %s is gone", request.path)
     return streamed
+
+
+async def write_pieces(response: Stream, body: bytes, seconds: float) -> None:
+    """Write a body no faster than the client takes it; raise TimeoutError when it takes nothing."""
+    for start in range(0, len(body), PIECE):
+        async with asyncio.timeout(seconds):
+            await response.write(body[start : start + PIECE])
 
 
 def encoded(body: Any, form: Form, status: int = 200, warnings: tuple[str, ...] = ()) -> web.Response:

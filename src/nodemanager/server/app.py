@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from nodemanager.api import errors
 from nodemanager.api.identity import Attributes
@@ -35,6 +36,7 @@ from nodemanager.server.hub import Answer, Call, Hub
 from nodemanager.server.negotiation import Shape
 from nodemanager.server.observation import Observation, Observer, Page
 from nodemanager.server.security import Gate
+from nodemanager.server.unsent import Unsent
 from nodemanager.store.base import StoreClosed, StoreError
 
 LOG = logging.getLogger(__name__)
@@ -51,7 +53,9 @@ class Settings:
     """What the server is given at its start."""
 
     max_in_flight: int = 400
-    """How many requests, watches aside, are worked on at a time; more are told to come back."""
+    """How many reads, watches aside, are worked on at a time; more are told to come back."""
+    max_mutating: int = 200
+    """How many other requests are; counted apart, so that slow bodies do not keep readers out."""
     max_watches: int = 5000
     namespaces: tuple[str, ...] = ()
     """Namespaces that are there from the start, besides Kubernetes' own."""
@@ -68,6 +72,7 @@ async def _get(hub: Hub, call: Call) -> Answer:
 
 
 async def _list(hub: Hub, call: Call) -> Answer:
+    await hub.turn.take()
     return read.list_objects(hub, call)
 
 
@@ -82,6 +87,9 @@ _HANDLERS: dict[str, Handler] = {
 }
 
 
+_READS = ("get", "list")
+
+
 class Api:
     """The Kubernetes API over one hub."""
 
@@ -89,7 +97,8 @@ class Api:
         self.hub = hub
         self._gate = gate
         self._settings = settings or Settings()
-        self._working = self._watching = 0
+        self._reading = self._mutating = self._watching = 0
+        self._unsent = Unsent()
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._state = "starting"
@@ -183,26 +192,38 @@ class Api:
         return await self._work(call, request)
 
     async def _work(self, call: Call, request: web.Request) -> web.StreamResponse:
-        if self._working >= self._settings.max_in_flight:
+        with self._place(mutating=call.info.verb not in _READS):
+            try:
+                async with asyncio.timeout(REQUEST_TIMEOUT):
+                    # Nobody waits for the body of a read: it would be a way to hold a place for nothing.
+                    body = b"" if call.info.verb in _READS else await _body(request)
+                    call = Call(
+                        call.info, call.kind, call.query, call.user, call.form, body,
+                        request.headers.get("Content-Type", ""), call.user_agent,
+                    )  # fmt: skip
+                    answer = await self._handler(call)(self.hub, call)
+            except TimeoutError as error:
+                text = f"Timeout: request did not complete within {REQUEST_TIMEOUT:g}s"
+                raise errors.ServerTimeout(text) from error
+            response = answers.respond(answer, call, self.hub.now())
+            del answer  # it may be large, and sending may take long
+            return await answers.send(request, response, self._unsent)
+
+    @contextlib.contextmanager
+    def _place(self, *, mutating: bool) -> Iterator[None]:
+        """Take one of the places for requests that are worked on, or refuse."""
+        limits = self._settings
+        if self._mutating >= limits.max_mutating if mutating else self._reading >= limits.max_in_flight:
             raise _too_many()
-        self._working += 1
+        self._mutating += mutating
+        self._reading += not mutating
         self._quiet.clear()
         try:
-            async with asyncio.timeout(REQUEST_TIMEOUT):
-                body = await _body(request)
-                call = Call(
-                    call.info, call.kind, call.query, call.user, call.form, body,
-                    request.headers.get("Content-Type", ""), call.user_agent,
-                )  # fmt: skip
-                answer = await self._handler(call)(self.hub, call)
-        except TimeoutError as error:
-            text = f"Timeout: request did not complete within {REQUEST_TIMEOUT:g}s"
-            raise errors.ServerTimeout(text) from error
-        else:
-            return await answers.send(request, answers.respond(answer, call, self.hub.now()))
+            yield
         finally:
-            self._working -= 1
-            if not self._working:
+            self._mutating -= mutating
+            self._reading -= not mutating
+            if not self._mutating + self._reading:
                 self._quiet.set()
 
     def _handler(self, call: Call) -> Handler:
@@ -245,12 +266,16 @@ async def _body(request: web.Request) -> bytes:
     """Return the body, within its bounds of size and time."""
     if not request.can_read_body:
         return b""
+    if request.headers.get("Content-Encoding", "identity") != "identity":
+        raise errors.UnsupportedType("cannot read the body: it has a Content-Encoding; send it as it is")
     try:
         async with asyncio.timeout(BODY_TIMEOUT):
             return await request.read()
     except web.HTTPRequestEntityTooLarge as error:
         text = f"Request entity too large: limit is {MAX_BODY}"
         raise errors.TooLarge(text) from error
+    except (web.RequestPayloadError, HttpProcessingError, ConnectionError) as error:
+        raise errors.BadRequest("cannot read the body: it is broken, or its client is gone") from error
     except TimeoutError as error:
         raise errors.BadRequest(
             f"cannot read the body: it did not arrive within {BODY_TIMEOUT:g} s"

@@ -19,6 +19,7 @@ from nodemanager.server import (
     admin_config,
     bootstrap,
     certs,
+    http_log,
     private_files,
     token_keys,
 )  # fmt: skip
@@ -45,6 +46,8 @@ KUBECONFIG = "admin.kubeconfig"
 TLS_BUFFER = 16 * 1024
 """What one connection costs; asyncio's own 256 KiB would make five hundred watches expensive."""
 STOP_SECONDS = 5.0
+LINGER_SECONDS = 1.0
+"""How long the rest of a body is read that nobody wants, so that its sender gets to see the refusal."""
 NOT_ENFORCED = ("admissionregistration.k8s.io",)
 """A policy that is stored and then not enforced would be a lie, so these kinds are refused."""
 
@@ -100,7 +103,10 @@ class EmbeddedServer:
             self.url = f"https://{host}:{address[1]}"
             names = [*dict.fromkeys([address[0], options.host, "127.0.0.1", "::1", "localhost"])]
             serving = Serving(authority, folder / "serving.pem", names, utc_now)
-            runner = web.AppRunner(api.application(), access_log=None, shutdown_timeout=STOP_SECONDS)
+            runner = web.AppRunner(
+                api.application(), access_log=None, shutdown_timeout=STOP_SECONDS,
+                lingering_time=LINGER_SECONDS, logger=http_log.LOG,
+            )  # fmt: skip
             await runner.setup()
             http = runner.server
             reaper = Reaper(int(raise_file_limit() * SHARE))

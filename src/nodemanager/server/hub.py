@@ -46,6 +46,18 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+class Turn:
+    """Lets one at a time do what holds the event loop up, and everybody else get on in between."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+
+    async def take(self) -> None:
+        """Return when it is our turn: everything that is ready has been looked at since the last one."""
+        async with self._lock:
+            await asyncio.sleep(0)
+
+
 @dataclass(slots=True)
 class Hub:
     """The server's state, shared by all requests of one event loop."""
@@ -60,6 +72,9 @@ class Hub:
     """The store's keys of namespaces and definitions that wait for their objects to go."""
     swept: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when one of those may have got further."""
+
+    turn: Turn = field(default_factory=Turn)
+    """Taken before large answers are made."""
 
     def timestamp(self) -> str:
         """Return the present time as metadata writes it."""

@@ -14,10 +14,10 @@ from aiohttp import web
 
 from nodemanager.api import errors
 from nodemanager.api.objects import Untyped
-from nodemanager.server import answers, read, refusals, selection, stored
+from nodemanager.server import answers, refusals, selection, stored
 from nodemanager.server.hub import Call, Hub
 from nodemanager.server.resources import ServedKind
-from nodemanager.store.base import Compacted, Event, FutureRevision, Kind, StoreClosed, Subscription
+from nodemanager.store.base import Compacted, Event, FutureRevision, Kind, Record, StoreClosed, Subscription
 
 LOG = logging.getLogger(__name__)
 BOOKMARK_EVERY = 60.0
@@ -40,7 +40,7 @@ class Line(NamedTuple):
 class Start(NamedTuple):
     """Where a watch begins: what it shows first, and after which revision it follows."""
 
-    initial: list[Untyped]
+    initial: list[Record]
     revision: int
     skip: int
     """Changes up to here are not shown: the client asked for a revision that is yet to come."""
@@ -68,13 +68,12 @@ async def serve(hub: Hub, call: Call, request: web.Request) -> web.StreamRespons
 
 
 async def _send(
-    response: web.StreamResponse, lines: AsyncGenerator[Line, None], shaper: answers.EventShaper
+    response: answers.Stream, lines: AsyncGenerator[Line, None], shaper: answers.EventShaper
 ) -> None:
     """Write lines until they end, or raise TimeoutError when the client does not take them."""
     try:
         async for line in lines:
-            async with asyncio.timeout(WRITE_TIMEOUT):
-                await response.write(shaper.encode(line.type, line.obj))
+            await answers.write_pieces(response, shaper.encode(line.type, line.obj), WRITE_TIMEOUT)
     except Expired as error:  # too late for a refusal: the stream has begun
         async with asyncio.timeout(WRITE_TIMEOUT):
             await response.write(error_line(error))
@@ -89,14 +88,15 @@ def begin(hub: Hub, call: Call, options: selection.ListOptions) -> tuple[Start, 
     except ValueError as error:
         cause = refusals.value_invalid("resourceVersion", options.version, str(error))
         raise refusals.internal(f"{cause.field}: {cause.message}") from error
+    selection.select(call.query, call.kind)  # what cannot be read is refused before the stream begins
     current = hub.store.revision
     shows = options.initial if options.initial is not None else not wanted
     if shows:
         if wanted > current:
             raise refusals.too_large_version(wanted, current)
-        query = {key: value for key, value in call.query.items() if key.endswith("Selector")}
-        listed = read.page(hub, _with_query(call, query))
-        start = Start(listed.items, listed.revision, 0)
+        listed = hub.store.list(call.kind.prefix(call.namespace))
+        # Records, which the store has anyway: what is read of them is kept only until it is sent.
+        start = Start(list(listed.records), listed.revision, 0)
     else:
         start = Start([], min(wanted or current, current), wanted)
     try:
@@ -109,10 +109,6 @@ def begin(hub: Hub, call: Call, options: selection.ListOptions) -> tuple[Start, 
 
 class Expired(errors.Gone):
     """A watch that cannot begin any more: answered as an event of a stream, not as a refusal."""
-
-
-def _with_query(call: Call, query: dict[str, str]) -> Call:
-    return Call(call.info, call.kind, query, call.user, call.form)
 
 
 class _Stream:
@@ -131,8 +127,12 @@ class _Stream:
 
     async def lines(self, seconds: float, request: web.Request) -> AsyncGenerator[Line, None]:
         """Yield what to send, until the time is over, the client is gone or the server stops."""
-        for obj in self._start.initial:
-            yield Line("ADDED", obj)
+        for record in self._start.initial:
+            if len(record.value) > answers.PIECE:
+                await self._hub.turn.take()
+            obj = stored.load(self._call.kind, record)
+            if self._chosen.matches(obj):
+                yield Line("ADDED", obj)
         if self._options.initial and self._options.bookmarks:
             yield self._bookmark(self._start.revision, INITIAL_END)
         loop = asyncio.get_running_loop()
