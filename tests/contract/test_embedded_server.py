@@ -29,9 +29,8 @@ from nodemanager.runtime.cache import Cache
 from support import cases, server_process
 from support.clients import Tokens, connected
 from support.scripted_server import until
-from support.server_process import Server
+from support.server_process import NAMESPACE, Server
 
-NAMESPACE = "nodemanager"
 ROLES: Resource[Untyped] = Resource("rbac.authorization.k8s.io", "v1", "Role", "roles", dict)
 BINDINGS: Resource[Untyped] = Resource("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings", dict)
 SET: dict[str, Any] = {

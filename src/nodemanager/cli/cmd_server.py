@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from nodemanager import __version__
-from nodemanager.cli import logs
+from nodemanager.cli import logs, server_metrics
 from nodemanager.runtime import probes
 from nodemanager.runtime.manager import Manager
 from nodemanager.server.embedded import DATABASE, EmbeddedServer, Options
@@ -52,9 +52,16 @@ Examples:
               show_default=True, help="Least important lines to log.")  # fmt: skip
 @click.option("--log-format", type=click.Choice(logs.FORMATS), default="text", show_default=True,
               help="Lines for people, or for a collector.")  # fmt: skip
+@click.option("--request-log", is_flag=True,
+              help="Log every request: who, what, whence and the outcome. Implied by DEBUG.")  # fmt: skip
 @click.pass_context
 def command(
-    ctx: click.Context, data_dir: Path | None, bind_address: str, log_level: str, log_format: str
+    ctx: click.Context,
+    data_dir: Path | None,
+    bind_address: str,
+    log_level: str,
+    log_format: str,
+    request_log: bool,
 ) -> None:
     """Serve a Kubernetes API for people without a cluster.
 
@@ -67,13 +74,13 @@ def command(
         raise click.BadParameter("0 is no address: name a host and a port", param_hint="--bind-address")
     logs.configure(log_level.upper(), log_format)
     options = Options(data_dir or default_data_dir(), address.host, address.port)
-    asyncio.run(_run(options))
+    asyncio.run(_run(options, request_log))
 
 
-async def _run(options: Options) -> None:
+async def _run(options: Options, request_log: bool) -> None:
     log.info("nodemanager %s server, data in %s", __version__, options.data_dir)
     manager = Manager(log=log)
-    manager.add_server(EmbeddedServer(options))
+    manager.add_server(EmbeddedServer(options, server_metrics.instrument(request_log=request_log)))
     gc.freeze()  # what is imported stays: full collections that skip it are several times shorter
     await manager.run(install_signals=True)
 

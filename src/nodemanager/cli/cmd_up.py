@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from nodemanager.api import errors
-from nodemanager.cli import cmd_operator, connect, logs
+from nodemanager.cli import cmd_operator, connect, logs, server_metrics
 from nodemanager.cli.cmd_server import default_data_dir
 from nodemanager.runtime.manager import Manager
 from nodemanager.runtime.tasks import end
@@ -74,7 +74,8 @@ async def _run_alone(
 ) -> None:
     """Run server and operator; the server starts first and ends last."""
     host, _, port = bind_address.rpartition(":")
-    server = EmbeddedServer(Options(data_dir, host.strip("[]"), int(port), settings.namespace))
+    options_ = Options(data_dir, host.strip("[]"), int(port), settings.namespace)
+    server = EmbeddedServer(options_, server_metrics.instrument())
     manager = Manager(log=log)
     manager.add_server(server)
     gc.freeze()  # what is imported stays: full collections that skip it are several times shorter

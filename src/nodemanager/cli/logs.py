@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 LEVELS: Final = ("DEBUG", "INFO", "WARN", "ERROR")
 FORMATS: Final = ("text", "json")
+_UNPRINTABLE: Final = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+"""Control characters but the tab, ends of lines, and what turns the direction of a text."""
 
 
 class TextFormatter(logging.Formatter):
@@ -30,11 +33,14 @@ class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
         level = "WARN" if record.levelname == "WARNING" else record.levelname
-        fields = {"time": _time(record), "level": level, "source": _source(record)}
+        fields: dict[str, Any] = {"time": _time(record), "level": level, "source": _source(record)}
         fields["msg"] = record.getMessage()
+        fields.update(getattr(record, "fields", {}))  # what `extra` gave: the message in parts
         if record.exc_info:
             fields["trace"] = self.formatException(record.exc_info)
-        return json.dumps(fields, ensure_ascii=False)
+        return _UNPRINTABLE.sub(
+            lambda found: f"\\u{ord(found[0]):04x}", json.dumps(fields, ensure_ascii=False)
+        )
 
 
 def configure(level: str, style: str) -> None:
@@ -57,5 +63,9 @@ def _source(record: logging.LogRecord) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Keep what others wrote from looking like lines of ours."""
-    return text.replace("\r", "\\r").replace("\n", "\\n")
+    """Keep what others wrote from looking like lines of ours, or from steering a terminal."""
+    return _UNPRINTABLE.sub(_escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -15,7 +16,9 @@ from nodemanager.api.objects import Untyped
 from nodemanager.server import stored, tables
 from nodemanager.server.hub import Answer, Call
 from nodemanager.server.negotiation import Form, Shape
+from nodemanager.server.unsent import Unsent
 
+LOG = logging.getLogger(__name__)
 MAX_WARNINGS = 4096
 """Characters of all warnings together; where they have more, each is cut, as in Kubernetes."""
 PIECE = 64 * 1024
@@ -30,7 +33,18 @@ def respond(answer: Answer, call: Call, now: datetime) -> web.Response:
     return encoded(body, call.form, answer.status, answer.warnings)
 
 
-async def send(request: web.Request, response: web.Response) -> web.StreamResponse:
+class Stream(web.StreamResponse):
+    """An answer that is written piece by piece, and knows how much of it was."""
+
+    sent = 0
+
+    async def write(self, data: bytes | bytearray | memoryview[int]) -> None:
+        """Write one piece."""
+        self.sent += len(data)
+        await super().write(data)
+
+
+async def send(request: web.Request, response: web.Response, unsent: Unsent) -> web.StreamResponse:
     """Send a large body piece by piece, so that a client that does not read cannot keep it in memory.
 
     Small ones are returned as they are; the framework sends them.
@@ -38,17 +52,25 @@ async def send(request: web.Request, response: web.Response) -> web.StreamRespon
     body = response.body
     if not isinstance(body, bytes) or len(body) <= PIECE or request.method == "HEAD":
         return response
-    streamed = web.StreamResponse(status=response.status, headers=response.headers)
+    streamed = Stream(status=response.status, headers=response.headers)
     streamed.content_length = len(body)
-    await streamed.prepare(request)
     try:
-        for start in range(0, len(body), PIECE):
-            async with asyncio.timeout(WRITE_TIMEOUT):
-                await streamed.write(body[start : start + PIECE])
+        with unsent.holding(len(body), request.transport):
+            await streamed.prepare(request)
+            await write_pieces(streamed, body, WRITE_TIMEOUT)
     except TimeoutError:
         if request.transport is not None:
             request.transport.abort()
+    except ConnectionError:
+        LOG.debug("the client of %s is gone", request.path)
     return streamed
+
+
+async def write_pieces(response: Stream, body: bytes, seconds: float) -> None:
+    """Write a body no faster than the client takes it; raise TimeoutError when it takes nothing."""
+    for start in range(0, len(body), PIECE):
+        async with asyncio.timeout(seconds):
+            await response.write(body[start : start + PIECE])
 
 
 def encoded(body: Any, form: Form, status: int = 200, warnings: tuple[str, ...] = ()) -> web.Response:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from nodemanager.api import errors
 from nodemanager.api.identity import Attributes
@@ -18,8 +19,10 @@ from nodemanager.server import (
     deletion,
     discovery,
     eviction,
+    health,
     namespaces,
     negotiation,
+    observation,
     patching,
     read,
     routing,
@@ -33,7 +36,9 @@ from nodemanager.server.builtin_kinds import CRDS
 from nodemanager.server.collector import Collector
 from nodemanager.server.hub import Answer, Call, Hub
 from nodemanager.server.negotiation import Shape
+from nodemanager.server.observation import Observation, Observer, Page
 from nodemanager.server.security import Gate
+from nodemanager.server.unsent import Unsent
 from nodemanager.store.base import StoreClosed, StoreError
 
 LOG = logging.getLogger(__name__)
@@ -43,8 +48,6 @@ BODY_TIMEOUT = 30.0
 REQUEST_TIMEOUT = 60.0
 
 Handler = Callable[[Hub, Call], Awaitable[Answer]]
-Page = Callable[[web.Request], web.Response | None]
-"""Answers a request for one of its own paths, and returns None for all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,9 @@ class Settings:
     """What the server is given at its start."""
 
     max_in_flight: int = 400
-    """How many requests, watches aside, are worked on at a time; more are told to come back."""
+    """How many reads, watches aside, are worked on at a time; more are told to come back."""
+    max_mutating: int = 200
+    """How many other requests are; counted apart, so that slow bodies do not keep readers out."""
     max_watches: int = 5000
     namespaces: tuple[str, ...] = ()
     """Namespaces that are there from the start, besides Kubernetes' own."""
@@ -60,6 +65,8 @@ class Settings:
     """Who answers in place of us, by resource and subresource: pods and eviction, or a review and none."""
     pages: Sequence[Page] = ()
     """Who is asked about paths that are no resource and no discovery, one after the other."""
+    observers: Sequence[Observer] = ()
+    """Who is told about every request."""
 
 
 async def _get(hub: Hub, call: Call) -> Answer:
@@ -67,6 +74,7 @@ async def _get(hub: Hub, call: Call) -> Answer:
 
 
 async def _list(hub: Hub, call: Call) -> Answer:
+    await hub.turn.take()
     return read.list_objects(hub, call)
 
 
@@ -82,6 +90,9 @@ _HANDLERS: dict[str, Handler] = {
 _SUBRESOURCES: dict[tuple[str, str], Handler] = {("pods", "eviction"): eviction.Evictions()}
 
 
+_READS = ("get", "list")
+
+
 class Api:
     """The Kubernetes API over one hub."""
 
@@ -89,8 +100,12 @@ class Api:
         self.hub = hub
         self._gate = gate
         self._settings = settings or Settings()
-        self._working = self._watching = 0
-        self._ready = False
+        self._reading = self._mutating = self._watching = 0
+        self._unsent = Unsent()
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+        self._state = "starting"
+        self._health = health.Health(hub.store, lambda: self._state)
 
     @property
     def watching(self) -> int:
@@ -100,7 +115,7 @@ class Api:
     def application(self) -> web.Application:
         """Return the aiohttp application; it owns the background work, not the store."""
         app = web.Application(client_max_size=MAX_BODY)
-        app.router.add_route("*", "/{path:.*}", self._handle)
+        app.router.add_route("*", r"/{path:[\s\S]*}", self._handle)  # a newline is a character, too
         app.cleanup_ctx.append(self._background)
         app.on_shutdown.append(self._shut_down)
         return app
@@ -113,9 +128,8 @@ class Api:
             asyncio.create_task(Collector(self.hub).run(), name="garbage collector"),
             asyncio.create_task(sweeping.sweep_forever(self.hub), name="sweeper"),
         ]
-        self._ready = True
+        self._state = ""
         yield
-        self._ready = False
         for task in tasks:
             task.cancel()
         for task in tasks:
@@ -123,45 +137,60 @@ class Api:
                 await task
 
     async def _shut_down(self, _app: web.Application) -> None:
+        await self.drain(0)
+
+    async def drain(self, seconds: float) -> None:
+        """End watches and let requests end; to be called before aiohttp stops, for it drops unread bodies."""
+        self._state = "stopping"
         self.hub.closing.set()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._quiet.wait(), seconds)
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
-        """Answer one request; whatever goes wrong becomes a Status."""
+        """Answer one request, and tell those who want to know."""
         started = asyncio.get_running_loop().time()
-        status = 500
+        seen = observation.observed(request)
         try:
-            response = await self._answer(request)
-            status = response.status
-        except errors.StatusError as error:
-            status = error.status.code
-            response = _refused(error)
-        except StoreClosed as error:
-            status = 503
-            response = answers.refusal(errors.ServiceUnavailable(f"cannot store: {error}"))
-        except (StoreError, AssertionError, LookupError, TypeError, ValueError, RecursionError) as error:
-            LOG.exception("cannot answer %s %s", request.method, request.path)
-            response = answers.refusal(
-                errors.InternalError(f"Internal error occurred: {type(error).__name__}")
-            )
+            response = await self._answer_or_refuse(request, seen)
+            seen.answered(response)
+            if self.hub.closing.is_set():
+                response.force_close()  # no further request on this connection
         finally:
-            seconds = asyncio.get_running_loop().time() - started
-            # The query is left out: it may hold what a client should not have put there.
-            LOG.debug("%s %s %s %.3fs", request.method, request.path, status, seconds)
+            seen.seconds = asyncio.get_running_loop().time() - started
+            for observer in self._settings.observers:
+                observer.ended(seen)
         return response
 
-    async def _answer(self, request: web.Request) -> web.StreamResponse:
+    async def _answer_or_refuse(self, request: web.Request, seen: Observation) -> web.StreamResponse:
+        """Answer one request; whatever goes wrong becomes a Status."""
+        try:
+            return await self._answer(request, seen)
+        except errors.StatusError as error:
+            return _refused(error)
+        except StoreClosed as error:
+            return answers.refusal(errors.ServiceUnavailable(f"cannot store: {error}"))
+        except (StoreError, AssertionError, LookupError, TypeError, ValueError, RecursionError) as error:
+            LOG.exception("cannot answer %s %s", request.method, request.path)
+            return answers.refusal(errors.InternalError(f"Internal error occurred: {type(error).__name__}"))
+
+    async def _answer(self, request: web.Request, seen: Observation) -> web.StreamResponse:
         if len(request.query_string) > MAX_QUERY:
             raise errors.BadRequest(f"cannot read the query: longer than {MAX_QUERY} characters")
         query = dict(request.query)
-        info = routing.parse(request.method, request.rel_url.raw_path, query)
-        if not info.is_resource and info.path.strip("/").split("/")[0] in discovery.HEALTH:
-            return self._health(info.path)
+        info = seen.info = routing.parse(request.method, request.rel_url.raw_path, query)
+        if not info.is_resource:
+            told = await self._health.answer(request, info.path)
+            if told is not None:
+                return told
         asked = _attributes(info, query)
         user = await self._gate.admit(request, asked)
+        seen.user = user.name
         await self._gate.authorize(user, asked)
         if not info.is_resource:
             return self._document(request, info)
-        kind = routing.resolve(info, self.hub.catalogue)
+        kind = seen.kind = routing.resolve(info, self.hub.catalogue)
+        for observer in self._settings.observers:
+            observer.begun(seen)
         call = Call(
             info, kind, query, user, negotiation.choose(request.headers.get("Accept", "")),
             user_agent=request.headers.get("User-Agent", ""),
@@ -171,24 +200,39 @@ class Api:
         return await self._work(call, request)
 
     async def _work(self, call: Call, request: web.Request) -> web.StreamResponse:
-        if self._working >= self._settings.max_in_flight:
+        with self._place(mutating=call.info.verb not in _READS):
+            try:
+                async with asyncio.timeout(REQUEST_TIMEOUT):
+                    # Nobody waits for the body of a read: it would be a way to hold a place for nothing.
+                    body = b"" if call.info.verb in _READS else await _body(request)
+                    call = Call(
+                        call.info, call.kind, call.query, call.user, call.form, body,
+                        request.headers.get("Content-Type", ""), call.user_agent,
+                    )  # fmt: skip
+                    answer = await self._handler(call)(self.hub, call)
+            except TimeoutError as error:
+                text = f"Timeout: request did not complete within {REQUEST_TIMEOUT:g}s"
+                raise errors.ServerTimeout(text) from error
+            response = answers.respond(answer, call, self.hub.now())
+            del answer  # it may be large, and sending may take long
+            return await answers.send(request, response, self._unsent)
+
+    @contextlib.contextmanager
+    def _place(self, *, mutating: bool) -> Iterator[None]:
+        """Take one of the places for requests that are worked on, or refuse."""
+        limits = self._settings
+        if self._mutating >= limits.max_mutating if mutating else self._reading >= limits.max_in_flight:
             raise _too_many()
-        self._working += 1
+        self._mutating += mutating
+        self._reading += not mutating
+        self._quiet.clear()
         try:
-            async with asyncio.timeout(REQUEST_TIMEOUT):
-                body = await _body(request)
-                call = Call(
-                    call.info, call.kind, call.query, call.user, call.form, body,
-                    request.headers.get("Content-Type", ""), call.user_agent,
-                )  # fmt: skip
-                answer = await self._handler(call)(self.hub, call)
-        except TimeoutError as error:
-            text = f"Timeout: request did not complete within {REQUEST_TIMEOUT:g}s"
-            raise errors.ServerTimeout(text) from error
-        else:
-            return await answers.send(request, answers.respond(answer, call, self.hub.now()))
+            yield
         finally:
-            self._working -= 1
+            self._mutating -= mutating
+            self._reading -= not mutating
+            if not self._mutating + self._reading:
+                self._quiet.set()
 
     def _handler(self, call: Call) -> Handler:
         # By name alone, so only for built-in kinds: a custom kind may be called the same.
@@ -225,22 +269,21 @@ class Api:
             )
         return answers.encoded(body, negotiation.choose(request.headers.get("Accept", ""), discovery=True))
 
-    def _health(self, path: str) -> web.Response:
-        if path.startswith("/readyz") and not self._ready:
-            return answers.plain_text("starting", 503)
-        return answers.plain_text("ok")
-
 
 async def _body(request: web.Request) -> bytes:
     """Return the body, within its bounds of size and time."""
     if not request.can_read_body:
         return b""
+    if request.headers.get("Content-Encoding", "identity") != "identity":
+        raise errors.UnsupportedType("cannot read the body: it has a Content-Encoding; send it as it is")
     try:
         async with asyncio.timeout(BODY_TIMEOUT):
             return await request.read()
     except web.HTTPRequestEntityTooLarge as error:
         text = f"Request entity too large: limit is {MAX_BODY}"
         raise errors.TooLarge(text) from error
+    except (web.RequestPayloadError, HttpProcessingError, ConnectionError) as error:
+        raise errors.BadRequest("cannot read the body: it is broken, or its client is gone") from error
     except TimeoutError as error:
         raise errors.BadRequest(
             f"cannot read the body: it did not arrive within {BODY_TIMEOUT:g} s"

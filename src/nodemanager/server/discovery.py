@@ -7,6 +7,7 @@ import hashlib
 from typing import Any
 
 from nodemanager.api.objects import Untyped
+from nodemanager.server.health import SURFACES
 from nodemanager.server.resources import SUBRESOURCE_KINDS, Catalogue, ServedKind
 
 VERSION = {
@@ -21,7 +22,6 @@ VERSION = {
     "platform": "linux/amd64",
 }
 """We serve a subset of this version of Kubernetes; clients decide by it what they may ask for."""
-HEALTH = ("healthz", "livez", "readyz")
 
 
 def document(path: str, catalogue: Catalogue, address: str) -> Untyped | None:
@@ -65,7 +65,7 @@ def _named_groups(catalogue: Catalogue) -> list[tuple[str, list[str]]]:
 
 
 def _paths(catalogue: Catalogue) -> list[str]:
-    found = ["/api", "/api/v1", "/apis", "/version", *(f"/{name}" for name in HEALTH)]
+    found = ["/api", "/api/v1", "/apis", "/version", *(f"/{name}" for name in SURFACES)]
     for group, versions in _named_groups(catalogue):
         found += [f"/apis/{group}", *(f"/apis/{group}/{version}" for version in versions)]
     return sorted(found)

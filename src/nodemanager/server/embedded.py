@@ -20,6 +20,7 @@ from nodemanager.server import (
     bootstrap,
     certs,
     disruption,
+    http_log,
     private_files,
     token_keys,
 )  # fmt: skip
@@ -33,6 +34,7 @@ from nodemanager.server.eviction import Evictions
 from nodemanager.server.gate import AccessGate
 from nodemanager.server.hub import Hub, utc_now
 from nodemanager.server.listers import StoredObjects, StoredRoles
+from nodemanager.server.observation import Instrument, Instruments
 from nodemanager.server.openapi_feed import Feed
 from nodemanager.server.policies import Policies
 from nodemanager.server.policy_writes import PolicyWrites
@@ -50,6 +52,8 @@ KUBECONFIG = "admin.kubeconfig"
 TLS_BUFFER = 16 * 1024
 """What one connection costs; asyncio's own 256 KiB would make five hundred watches expensive."""
 STOP_SECONDS = 5.0
+LINGER_SECONDS = 1.0
+"""How long the rest of a body is read that nobody wants, so that its sender gets to see the refusal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +71,10 @@ class EmbeddedServer:
 
     name = "embedded API"
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, instrument: Instrument = lambda _hub: Instruments()) -> None:
+        """`instrument` adds who is told about requests, and pages of theirs."""
         self._options = options
+        self._instrument = instrument
         self._listening = asyncio.Event()
         self.url = ""
 
@@ -101,7 +107,10 @@ class EmbeddedServer:
             self.url = f"https://{host}:{address[1]}"
             names = [*dict.fromkeys([address[0], options.host, "127.0.0.1", "::1", "localhost"])]
             serving = Serving(authority, folder / "serving.pem", names, utc_now)
-            runner = web.AppRunner(api.application(), access_log=None, shutdown_timeout=STOP_SECONDS)
+            runner = web.AppRunner(
+                api.application(), access_log=None, shutdown_timeout=STOP_SECONDS,
+                lingering_time=LINGER_SECONDS, logger=http_log.LOG,
+            )  # fmt: skip
             await runner.setup()
             http = runner.server
             reaper = Reaper(int(raise_file_limit() * SHARE))
@@ -115,10 +124,15 @@ class EmbeddedServer:
                 admin = AdminConfig(self.kubeconfig, self.url, authority, utc_now)
                 background += _controllers(api.hub)
                 background.append(asyncio.create_task(admin.keep_fresh(), name="admin.kubeconfig"))
-                await web.SockSite(runner, sock, ssl_context=serving.context).start()
+                site = web.SockSite(runner, sock, ssl_context=serving.context)
+                await site.start()
                 log.info("serving on %s, kubeconfig %s", self.url, self.kubeconfig)
                 self._listening.set()
-                await asyncio.get_running_loop().create_future()
+                try:
+                    await asyncio.get_running_loop().create_future()
+                finally:
+                    await site.stop()
+                    await api.drain(STOP_SECONDS)
             finally:
                 for task in background:
                     task.cancel()
@@ -135,13 +149,15 @@ class EmbeddedServer:
             access.CreationByPatch(gate), access.RbacAdmission(gate), PolicyWrites(hub, gate.authorizer),
         )  # fmt: skip
         hub.validation = (Policies(hub, gate.authorizer),)
+        instruments = self._instrument(hub)
         settings = Settings(
             namespaces=(self._options.namespace,),
             handlers={
                 **access.handlers(gate, tokens),
                 ("pods", "eviction"): Evictions(disruption.refresh),
             },
-            pages=(Feed(hub).page, access.key_pages(tokens)),
+            pages=(Feed(hub).page, access.key_pages(tokens), *instruments.pages),
+            observers=instruments.observers,
         )
         return Api(hub, HttpGate(gate), settings)
 

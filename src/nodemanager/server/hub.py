@@ -62,6 +62,18 @@ async def at_once(_revision: int) -> None:
     """Wait for nothing: nobody collects."""
 
 
+class Turn:
+    """Lets one at a time do what holds the event loop up, and everybody else get on in between."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+
+    async def take(self) -> None:
+        """Return when it is our turn: everything that is ready has been looked at since the last one."""
+        async with self._lock:
+            await asyncio.sleep(0)
+
+
 @dataclass(slots=True)
 class Hub:
     """The server's state, shared by all requests of one event loop."""
@@ -79,6 +91,9 @@ class Hub:
     """Set when one of those may have got further."""
     collected: Callable[[int], Awaitable[None]] = at_once
     """Waits until what the changes up to a revision left without owners has been collected."""
+
+    turn: Turn = field(default_factory=Turn)
+    """Taken before large answers are made."""
 
     def validate(self, change: Change) -> tuple[str, ...]:
         """Return the warnings that go with a write; raise if it is refused."""

@@ -131,6 +131,8 @@ def _message(message: str, data: bytes, depth: int) -> Untyped:
 
 
 def _entry(kind: str, data: Any, depth: int) -> tuple[str, Any]:
+    if not isinstance(data, bytes):
+        raise ValueError("protobuf has a number where an entry of a map belongs")  # noqa: TRY004 - of the input
     key, item = "", _value(kind, _BYTES, b"", depth)
     for number, wire, value in _fields(data):
         if number == 1:

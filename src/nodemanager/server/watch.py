@@ -7,6 +7,7 @@ import contextlib
 import logging
 import random
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import msgspec
@@ -45,7 +46,7 @@ async def serve(hub: Hub, call: Call, request: web.Request) -> web.StreamRespons
     options = selection.list_options(call.query, watch=True)
     start, subscription = begin(hub, call, options)
     with contextlib.closing(subscription):
-        response = web.StreamResponse(headers={"Content-Type": call.form.content_type})
+        response = answers.Stream(headers={"Content-Type": call.form.content_type})
         response.enable_chunked_encoding()
         await response.prepare(request)
         seconds = options.timeout or DEFAULT_TIMEOUT + random.randrange(DEFAULT_TIMEOUT)  # noqa: S311
@@ -62,14 +63,13 @@ async def serve(hub: Hub, call: Call, request: web.Request) -> web.StreamRespons
 
 
 async def _send(
-    response: web.StreamResponse, batches: AsyncGenerator[Iterable[Line], None], shaper: answers.EventShaper
+    response: answers.Stream, batches: AsyncGenerator[Iterable[Line], None], shaper: answers.EventShaper
 ) -> None:
     """Write lines until they end, or raise TimeoutError when the client does not take them."""
     try:
         async for lines in batches:
             for piece in shaper.pieces(lines):
-                async with asyncio.timeout(WRITE_TIMEOUT):
-                    await response.write(piece)
+                await answers.write_pieces(response, piece, WRITE_TIMEOUT)
     except Expired as error:  # too late for a refusal: the stream has begun
         async with asyncio.timeout(WRITE_TIMEOUT):
             await response.write(error_line(error))
@@ -84,13 +84,14 @@ def begin(hub: Hub, call: Call, options: selection.ListOptions) -> tuple[Start, 
     except ValueError as error:
         cause = refusals.value_invalid("resourceVersion", options.version, str(error))
         raise refusals.internal(f"{cause.field}: {cause.message}") from error
+    selection.select(call.query, call.kind)  # what cannot be read is refused before the stream begins
     current = hub.store.revision
     shows = options.initial if options.initial is not None else not wanted
     if shows:
         if wanted > current:
             raise refusals.too_large_version(wanted, current)
         query = {key: value for key, value in call.query.items() if key.endswith("Selector")}
-        listed = read.page(hub, _with_query(call, query))
+        listed = read.page(hub, replace(call, query=query))
         start = Start(listed.records, listed.revision, 0)
     else:
         start = Start([], min(wanted or current, current), wanted)
@@ -102,12 +103,22 @@ def begin(hub: Hub, call: Call, options: selection.ListOptions) -> tuple[Start, 
         raise refusals.too_large_version(wanted, current) from error
 
 
+def _groups(records: Iterable[Record]) -> Iterator[list[Record]]:
+    """Yield records in groups of about one piece, so that nobody is held up by a long list."""
+    group: list[Record] = []
+    size = 0
+    for record in records:
+        group.append(record)
+        size += len(record.value)
+        if size >= answers.PIECE:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
 class Expired(errors.Gone):
     """A watch that cannot begin any more: answered as an event of a stream, not as a refusal."""
-
-
-def _with_query(call: Call, query: dict[str, str]) -> Call:
-    return Call(call.info, call.kind, query, call.user, call.form)
 
 
 class _Stream:
@@ -126,7 +137,9 @@ class _Stream:
 
     async def batches(self, seconds: float, request: web.Request) -> AsyncGenerator[Iterable[Line], None]:
         """Yield what to send, until the time is over, the client is gone or the server stops."""
-        yield (Line("ADDED", read.shown(self._call, record)) for record in self._start.initial)
+        for records in _groups(self._start.initial):
+            await self._hub.turn.take()
+            yield [Line("ADDED", read.shown(self._call, record)) for record in records]
         if self._options.initial and self._options.bookmarks:
             yield [self._bookmark(self._start.revision, INITIAL_END)]
         loop = asyncio.get_running_loop()

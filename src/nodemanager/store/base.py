@@ -149,6 +149,10 @@ class Store(Protocol):
         """Forget what is older than a revision."""
         ...
 
+    async def probe(self) -> None:
+        """Write without changing anything; raise StoreClosed when that cannot be done."""
+        ...
+
     async def close(self) -> None:
         """Finish what is under way, and close."""
         ...

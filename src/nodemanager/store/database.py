@@ -168,6 +168,10 @@ class Database:
             self._transact(replace(self._meta, compacted=target), (), 0.0)
         return target >= revision
 
+    def probe(self) -> None:
+        """Write what is there once more, to see whether the disk takes it."""
+        self._transact(self._meta, (), 0.0)
+
     def close(self) -> None:
         """Close the file, folding the write-ahead log into it, and let others open it."""
         try:

@@ -63,6 +63,11 @@ class MemoryStore:
         """Forget what is older than a revision."""
         self._state.compact(revision)
 
+    async def probe(self) -> None:
+        """Raise StoreClosed when changes are refused."""
+        if self._broadcast.closed:
+            raise StoreClosed("cannot write: the store is closed")
+
     async def close(self) -> None:
         """End all watches and refuse all changes from now on."""
         self._broadcast.close()

@@ -133,6 +133,12 @@ class SqliteStore:
                 self._writer, self._database.forget, revision, COMPACTION_STEP
             )
 
+    async def probe(self) -> None:
+        """Write to the disk without changing anything; raise StoreClosed when that cannot be done."""
+        if self._closing is not None:
+            raise StoreClosed("cannot write: the store is closed")
+        await self._loop.run_in_executor(self._writer, self._database.probe)
+
     async def close(self) -> None:
         """Finish what is under way, and close; a second call waits for the first."""
         if self._closing is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import logging
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
@@ -14,8 +15,10 @@ from aiohttp import web
 
 from nodemanager.api import errors
 from nodemanager.api.identity import Attributes, User
+from nodemanager.cli import logs
 from nodemanager.server.app import MAX_BODY, Settings
 from nodemanager.server.authn import Peer
+from nodemanager.server.request_log import RequestLog
 from nodemanager.server.security import HttpGate
 from nodemanager.store.memory import MemoryStore
 from support.embedded import Embedded, OpenGate, serving
@@ -41,7 +44,7 @@ async def status_of(response: aiohttp.ClientResponse) -> dict[str, Any]:
 
 
 async def test_health_and_version(http: aiohttp.ClientSession) -> None:
-    for path in ("/healthz", "/livez/ping", "/readyz?verbose"):
+    for path in ("/healthz", "/livez/ping", "/readyz"):
         async with http.get(path) as response:
             assert (response.status, await response.text()) == (200, "ok")
     async with http.get("/version") as response:
@@ -139,17 +142,35 @@ async def test_too_many_requests_are_told_to_come_back() -> None:
             assert response.status == 200
 
 
-async def test_the_log_tells_no_secrets(
-    server: Embedded, http: aiohttp.ClientSession, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.DEBUG, "nodemanager")
-    headers = {"Authorization": "Bearer hidden-token"}
+async def test_the_log_tells_no_secrets(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "nodemanager")
+    settings = Settings(observers=[RequestLog()])
+    headers = {"Authorization": "Bearer hidden-token", "User-Agent": "x\x9b\u2028y"}
     body = {"metadata": {"name": "s"}, "stringData": {"a": "hidden-value"}}
     path = "/api/v1/namespaces/default/secrets?fieldManager=hidden-query"
-    async with http.post(path, json=body, headers=headers) as response:
+    async with (
+        serving(settings=settings) as server,
+        aiohttp.ClientSession(server.server) as http,
+        http.post(path, json=body, headers=headers) as response,
+    ):
         assert response.status == 201
-    assert "/api/v1/namespaces/default/secrets" in caplog.text
+        size = len(await response.read())
+    [record] = [one for one in caplog.records if one.name.endswith("request_log")]
     assert "hidden" not in caplog.text
+    fields = record.__dict__["fields"]
+    assert fields["path"] == "/api/v1/namespaces/default/secrets"
+    assert (fields["method"], fields["verb"], fields["code"], fields["bytes"]) == (
+        "POST",
+        "create",
+        201,
+        size,
+    )
+    assert (fields["user"], fields["remote"].startswith("127.0.0.1:")) == ("admin", True)
+    for formatter in (logs.TextFormatter(), logs.JsonFormatter()):
+        line = formatter.format(record)
+        assert "\x9b" not in line
+        assert "\u2028" not in line
+    assert json.loads(logs.JsonFormatter().format(record))["agent"] == fields["agent"]
 
 
 async def test_a_store_that_fails_is_answered_with_503(server: Embedded, http: aiohttp.ClientSession) -> None:

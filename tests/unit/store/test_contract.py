@@ -170,6 +170,22 @@ class TestLists:
             store.list("/", limit=-1)
 
 
+class TestProbes:
+    async def test_a_probe_changes_nothing(self, store: Store) -> None:
+        await fill(store, "/a/1")
+        watch = store.watch("/", 1)
+        await store.probe()
+        assert store.revision == 2
+        assert [event.record.revision for event in await take(watch, 1)] == [2]
+        await fill(store, "/a/2")
+        assert [event.record.key for event in await take(watch, 1)] == ["/a/2"]
+
+    async def test_a_closed_store_cannot_be_probed(self, store: Store) -> None:
+        await store.close()
+        with pytest.raises(StoreClosed, match="cannot write: the store is closed"):
+            await store.probe()
+
+
 class TestCompaction:
     async def test_compacting_is_idempotent_and_never_of_the_future(self, store: Store) -> None:
         await fill(store, "/a/1", "/a/2")

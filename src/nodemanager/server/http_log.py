@@ -1,0 +1,27 @@
+"""The log of the HTTP library, without what strangers can fill it with.
+
+aiohttp writes a traceback for every request that it cannot read or whose client leaves; anybody who
+reaches the port can cause those, as many as they like.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+
+LOG = logging.getLogger(__name__)
+_THEIRS = (HttpProcessingError, web.RequestPayloadError, ConnectionError, TimeoutError)
+
+
+class _OnlyOurs(logging.Filter):
+    """Drops records about failures that are the client's, unless somebody debugs."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Tell whether to log a record."""
+        error = record.exc_info[1] if record.exc_info else None
+        return not isinstance(error, _THEIRS) or LOG.isEnabledFor(logging.DEBUG)
+
+
+LOG.addFilter(_OnlyOurs())
