@@ -31,6 +31,8 @@ class Converger:
     observer: Observer
     tools: Tools
     bucket: Bucket | None
+    replaced: dict[str, str] = field(default_factory=dict)
+    """SHA-256 of what files contained before the last pass replaced or removed them, by path."""
     _swept: set[str] = field(default_factory=set)
 
     async def preview(self, desired: Desired, contents: Contents) -> list[Step]:
@@ -61,6 +63,7 @@ class Converger:
         batch = FileBatch(Hands(self.observer.tree, self.bucket, journal, self.observer.run))
         seen = await self.observer.see_files(desired, contents)
         results += await batch.apply(files.plan_files(desired, contents, seen))
+        self.replaced = batch.kept
         seen = await self.observer.see_services(desired, journal.pending())
         steps = _without_aborted(services.plan_services(desired, seen), batch.aborted)
         results += await apply.apply_services(steps, tools)

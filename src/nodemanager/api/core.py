@@ -56,8 +56,24 @@ class Event(Struct):
     reporting_instance: str = ""
 
 
+class Secret(Struct):
+    """`v1` Secret; bytes travel as base64."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    data: dict[str, bytes] | None = None
+
+
+class ConfigMap(Struct):
+    """`v1` ConfigMap; its `binaryData` is of no use to templates."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    data: dict[str, str] | None = None
+
+
 LEASES = Resource("coordination.k8s.io", "v1", "Lease", "leases", Lease)
 EVENTS = Resource("", "v1", "Event", "events", Event)
+SECRETS = Resource("", "v1", "Secret", "secrets", Secret)
+CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", ConfigMap)
 PODS: Resource[Untyped] = Resource("", "v1", "Pod", "pods", dict)
 SERVICE_ACCOUNTS: Resource[Untyped] = Resource("", "v1", "ServiceAccount", "serviceaccounts", dict)
 CRDS: Resource[Untyped] = Resource(

@@ -28,6 +28,11 @@ def one_line(text: str, limit: int = 0) -> str:
     return f"{flat[: limit - 3]}..." if limit and len(flat) > limit else flat
 
 
+def printable(line: str) -> str:
+    """Return a line of somebody else's file with its spaces, and nothing that steers a terminal."""
+    return "".join(char if char.isprintable() or char == "\t" else "?" for char in line)
+
+
 # Time
 
 
@@ -86,6 +91,10 @@ class Style:
         """Return the style for a stream: colour on a terminal, unless NO_COLOR or TERM=dumb say no."""
         wanted = not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
         return cls(wanted and stream.isatty())
+
+    def paint(self, text: str, colour: str) -> str:
+        """Return text in a colour, where there are colours; an empty colour is none."""
+        return click.style(text, fg=colour) if self.colour and colour else text
 
     def cell(self, header: str, text: str) -> str:
         """Return a cell of a table, which may have been padded, coloured by what it says."""

@@ -73,6 +73,8 @@ class FileBatch:
     results: list[Result] = field(default_factory=list)
     aborted: set[str] = field(default_factory=set)
     """ConfigSets in which a validation with `onFailure: abort` failed."""
+    kept: dict[str, str] = field(default_factory=dict)
+    """SHA-256 of what was replaced or removed, by path, where it is in the bucket."""
     _failed: set[ResourceId] = field(default_factory=set)
     _jobs: list[_Job] = field(default_factory=list)
     _unsynced: Unsynced = field(default_factory=Unsynced)
@@ -184,7 +186,9 @@ class FileBatch:
             if job.step.before.kind is not Kind.FILE or not commits.replaces(job.step):
                 continue
             try:
-                self.hands.bucket.keep(self.hands.tree.place(job.step.path), self._unsynced)
+                digest = self.hands.bucket.keep(self.hands.tree.place(job.step.path), self._unsynced)
+                if digest:
+                    self.kept[job.step.path] = digest
             except FileNotFoundError:
                 continue  # somebody else removed it meanwhile
             except OSError as error:

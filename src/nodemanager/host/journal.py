@@ -47,10 +47,10 @@ class Journal:
 
     def __init__(self, tree: Tree, folder: str = STATE, clock: Callable[[], float] = time.time) -> None:
         self._tree = tree
+        self._folder = folder
         self._path = f"{folder}/{NAME}"
         self._clock = clock
         self._entries: dict[ResourceId, _Entry] = {}
-        state_files.prepare_folder(tree, folder)
         self._load()
 
     def _load(self) -> None:
@@ -123,6 +123,7 @@ class Journal:
         document = _Document(pending={str(one): entry for one, entry in self._entries.items()})
         try:
             self._tree.forget()
+            state_files.prepare_folder(self._tree, self._folder)
             state_files.write(self._tree, self._path, msgspec.json.encode(document))
         except OSError as error:
             why = error.strerror or str(error)

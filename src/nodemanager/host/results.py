@@ -31,6 +31,8 @@ class Result:
     seconds: float = 0.0
     deed: str = ""
     """The kind of step, such as WriteFile; for events and metrics."""
+    drifted: bool = False
+    """It held before, as it is declared now: somebody else changed it."""
 
 
 def result(step: Step, outcome: Outcome, message: str = "", seconds: float = 0.0) -> Result:

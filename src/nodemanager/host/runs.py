@@ -44,10 +44,11 @@ class Runs:
         self._journal = journal
         self._run = run
         self._folder = folder
-        state_files.prepare_folder(tree, folder)
 
     async def run(self, resource: ResourceId, execution: Execution) -> Completed:
         """Run a program to its end; it counts as owed until the caller settles it."""
+        self._tree.forget()
+        state_files.prepare_folder(self._tree, self._folder)
         self.clear(resource)
         self._journal.begin(resource)
         argv = ["/bin/sh", "-c", SUPERVISOR, self._note(resource), execution.command, *execution.args]

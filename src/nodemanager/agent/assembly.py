@@ -1,0 +1,70 @@
+"""Puts the hands and eyes of the agent together for one root."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+
+from nodemanager.agent.converge import Converger
+from nodemanager.host import detect, environment, identity
+from nodemanager.host.apply import Locks, Tools
+from nodemanager.host.base import Busy
+from nodemanager.host.bucket import Bucket, Limits
+from nodemanager.host.identity import Identity
+from nodemanager.host.journal import STATE, Journal
+from nodemanager.host.observe import Observer
+from nodemanager.host.runs import Runs
+from nodemanager.host.tree import Tree
+
+
+class NoLocks:
+    """Locks where there is nobody to share them with."""
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    def hold(self, name: str) -> AbstractAsyncContextManager[None]:
+        """Refuse: a lock that nobody else sees would be a lie."""
+        raise Busy(f"cannot take lock {name}: {self._why}")
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A host, ready to be looked at and changed."""
+
+    tree: Tree
+    identity: Identity
+    converger: Converger
+    journal: Journal
+    bucket: Bucket
+
+    def close(self) -> None:
+        """Give back what is held open."""
+        self.tree.close()
+
+
+@dataclass(frozen=True, slots=True)
+class BodyOptions:
+    """How to set up a host."""
+
+    root: str = "/"
+    hostname: str = ""
+    state: str = STATE
+    """Folder, below the root, for what must survive us."""
+    backups: Limits = field(default_factory=Limits)
+    start_delay: float = 3.0
+    """Seconds after which a service that was started is looked at again."""
+
+
+def assemble(options: BodyOptions, locks: Locks) -> Body:
+    """Return the host below a root, with the tools that it has."""
+    tree = Tree(options.root)
+    who = identity.identify(tree, options.hostname)
+    run = environment.host_runner(tree.root)
+    packages = detect.package_manager(tree, who, run)
+    services = detect.service_manager(tree, who, run, options.start_delay)
+    journal = Journal(tree, options.state)
+    bucket = Bucket(tree, f"{options.state}/filebucket", options.backups)
+    runs = Runs(tree, journal, run, f"{options.state}/runs")
+    tools = Tools(packages, services, runs, journal, locks)
+    return Body(tree, who, Converger(Observer(tree, packages, services, run), tools, bucket), journal, bucket)

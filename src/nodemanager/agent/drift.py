@@ -1,0 +1,58 @@
+"""Tells drift from news: a change that repairs what held before was made by somebody else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from nodemanager.api.managednode import Drift
+from nodemanager.host.results import Outcome, Result
+from nodemanager.plan.desired import Content, Contents, Desired
+from nodemanager.plan.resources import EXEC, ResourceId
+
+_REPAIRS = frozenset(
+    ("InstallPackage", "RemovePackage", "WriteFile", "SetAttributes", "MakeDirectory", "MakeLink",
+     "RemovePath", "ChangeService")
+)  # fmt: skip
+"""Deeds that put something back; a restart or a run does not."""
+
+
+@dataclass(slots=True)
+class DriftWatch:
+    """Remembers how each resource was declared when it last held."""
+
+    drift: Drift = field(default_factory=Drift)
+    _held: dict[ResourceId, int] = field(default_factory=dict)
+
+    def judge(
+        self, desired: Desired, contents: Contents, results: Sequence[Result], now: str
+    ) -> list[Result]:
+        """Return the results with those marked that are about drift, and count what was repaired."""
+        declared = declarations(desired, contents)
+        judged = []
+        for one in results:
+            same = one.id in declared and self._held.get(one.id) == declared[one.id]
+            drifted = same and one.id.kind != EXEC and one.deed in (*_REPAIRS, "Blocked")
+            drifted = drifted and one.outcome is not Outcome.UNCHANGED
+            judged.append(replace(one, drifted=drifted))
+            if drifted and one.outcome is Outcome.CHANGED:
+                self.drift = Drift(repaired=self.drift.repaired + 1, last_time=now, last_resource=str(one.id))
+        bad = {one.id for one in results if one.outcome in (Outcome.FAILED, Outcome.BLOCKED)}
+        kept = {one: self._held[one] for one in bad if self._held.get(one) == declared.get(one, 0)}
+        self._held = {one: value for one, value in declared.items() if one not in bad} | kept
+        return judged
+
+
+def declarations(desired: Desired, contents: Contents) -> dict[ResourceId, int]:
+    """Return a number for each resource that changes with its declaration, content included."""
+    found: dict[ResourceId, int] = {}
+    for item in desired.files:
+        content = contents.get(item.declaration.path)
+        digest = content.digest if isinstance(content, Content) else ""
+        found[item.id] = hash((repr(item.declaration), digest))
+    others: Iterable[tuple[ResourceId, object]] = [
+        *((one.id, one.declaration) for one in desired.packages),
+        *((one.id, one.declaration) for one in desired.services),
+    ]
+    found.update({resource: hash(repr(declaration)) for resource, declaration in others})
+    return found

@@ -1,0 +1,66 @@
+"""The ManagedNode of this host: made if it is missing, labelled, and its status written when it changes."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import msgspec
+
+from nodemanager.api import errors
+from nodemanager.api.managednode import MANAGED_NODES, ManagedNode, ManagedNodeStatus
+from nodemanager.api.objects import ObjectKey
+from nodemanager.client.http import Client
+from nodemanager.client.patches import MergePatch, difference
+from nodemanager.host.identity import Identity
+from nodemanager.runtime.cache import Cache
+
+
+class NodeObject:
+    """Our own ManagedNode."""
+
+    def __init__(self, client: Client, nodes: Cache[ManagedNode], namespace: str, identity: Identity) -> None:
+        self._client = client
+        self._nodes = nodes
+        self._identity = identity
+        self.key = ObjectKey(namespace, identity.hostname)
+
+    async def ensure(self) -> ManagedNode:
+        """Return it with our labels on it; it is created only if the API says that it is not there."""
+        found = self._nodes.get(self.key)
+        if found is None:
+            found = await self._get_or_create()
+        missing = {
+            key: value
+            for key, value in self._identity.labels().items()
+            if found.metadata.labels.get(key) != value
+        }
+        if missing:
+            body = MergePatch({"metadata": {"labels": missing}})
+            found = await self._client.patch(MANAGED_NODES, self.key.name, self.key.namespace, body)
+        return found
+
+    async def _get_or_create(self) -> ManagedNode:
+        with contextlib.suppress(errors.NotFound):
+            return await self._client.get(MANAGED_NODES, self.key.name, self.key.namespace)
+        body: dict[str, Any] = {
+            "metadata": {
+                "name": self.key.name,
+                "namespace": self.key.namespace,
+                "labels": self._identity.labels(),
+            }
+        }
+        try:
+            return await self._client.create(MANAGED_NODES, body, self.key.namespace)
+        except errors.AlreadyExists:
+            return await self._client.get(MANAGED_NODES, self.key.name, self.key.namespace)
+
+    async def write_status(self, node: ManagedNode, status: ManagedNodeStatus) -> ManagedNode:
+        """Write what is new in the status, if anything is, unless somebody was faster: lists go whole."""
+        patch = difference(msgspec.to_builtins(node.status), msgspec.to_builtins(status))
+        if not patch:
+            return node
+        body = MergePatch({"metadata": {"resourceVersion": node.metadata.resource_version}, "status": patch})
+        return await self._client.patch(
+            MANAGED_NODES, self.key.name, self.key.namespace, body, subresource="status"
+        )

@@ -1,0 +1,80 @@
+"""Secrets and ConfigMaps that templates refer to: each watched by name, and no other one."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from nodemanager.api.core import CONFIG_MAPS, SECRETS
+from nodemanager.api.objects import ObjectKey, Resource
+from nodemanager.client.calls import Selection
+from nodemanager.client.http import Client
+from nodemanager.plan.templates import References
+from nodemanager.runtime.cache import Cache
+
+log = logging.getLogger(__name__)
+FIRST_READ = 10.0
+"""Seconds that the first reading of what is newly referred to may take before a pass goes on without it."""
+
+
+class ReferenceWatch:
+    """Keeps one small watch per object that is referred to."""
+
+    name = "referenced Secrets and ConfigMaps"
+
+    def __init__(self, client: Client, namespace: str, changed: Callable[[], None]) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._changed = changed
+        self._watched: dict[tuple[str, str], tuple[Cache[Any], asyncio.Task[None]]] = {}
+
+    async def run(self) -> None:
+        """Stay until cancelled, then end all watches."""
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            for _, task in self._watched.values():
+                task.cancel()
+            await asyncio.gather(*(task for _, task in self._watched.values()), return_exceptions=True)
+            self._watched.clear()
+
+    async def follow(self, needed: References) -> None:
+        """Watch exactly these; returns when new ones have been read, or could not be for a while."""
+        wanted = {("Secret", name): SECRETS for name in needed.secrets} | {
+            ("ConfigMap", name): CONFIG_MAPS for name in needed.config_maps
+        }
+        for key in [key for key in self._watched if key not in wanted]:
+            _, task = self._watched.pop(key)
+            task.cancel()
+        new = [self._start(key, resource) for key, resource in wanted.items() if key not in self._watched]
+        if new:
+            waits = [asyncio.create_task(cache.synced()) for cache in new]
+            _, late = await asyncio.wait(waits, timeout=FIRST_READ)
+            for wait in late:
+                wait.cancel()
+
+    def _start(self, key: tuple[str, str], resource: Resource[Any]) -> Cache[Any]:
+        cache: Cache[Any] = Cache(
+            self._client, resource, Selection(self._namespace, fields=f"metadata.name={key[1]}")
+        )
+        cache.subscribe(lambda _change: self._changed())
+        self._watched[key] = (cache, asyncio.create_task(cache.run(), name=f"watch {key[0]} {key[1]}"))
+        return cache
+
+    def secrets(self) -> Mapping[str, Mapping[str, bytes]]:
+        """Return the Secrets that are there."""
+        return self._found("Secret")
+
+    def config_maps(self) -> Mapping[str, Mapping[str, str]]:
+        """Return the ConfigMaps that are there."""
+        return self._found("ConfigMap")
+
+    def _found(self, kind: str) -> dict[str, Any]:
+        found = {}
+        for (which, name), (cache, _) in self._watched.items():
+            obj = cache.get(ObjectKey(self._namespace, name)) if which == kind else None
+            if obj is not None:
+                found[name] = obj.data or {}
+        return found

@@ -1,0 +1,128 @@
+"""Tells people and machines what a pass did: log lines, Kubernetes Events, metrics."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from nodemanager.api.configset import ConfigSet
+from nodemanager.api.managednode import MANAGED_NODES, ManagedNode
+from nodemanager.host.results import Outcome, Result
+from nodemanager.plan.desired import Desired
+from nodemanager.runtime.events import EventRecorder
+from nodemanager.runtime.metrics import Registry
+
+log = logging.getLogger("nodemanager.agent")
+_PACKAGES: Final = {"InstallPackage": "install", "RemovePackage": "remove"}
+
+
+class Reporter:
+    """Counts and tells; says nothing about what did not change."""
+
+    def __init__(
+        self, node: str, registry: Registry, events: EventRecorder | None, clock: Callable[[], float]
+    ) -> None:
+        self._node = node
+        self._events = events
+        self._clock = clock
+        self._sets: set[str] = set()
+        self._versions: dict[str, str] = {}
+        self._told: dict[str, str] = {}
+        per_set = ("node", "configset")
+        self._applies = registry.counter(
+            "nodemanager_configset_apply_total", "Passes by ConfigSet and result.", (*per_set, "result")
+        )
+        self._seconds = registry.histogram(
+            "nodemanager_configset_apply_duration_seconds", "Time spent on a ConfigSet.", per_set
+        )
+        self._last = registry.gauge(
+            "nodemanager_last_configset_apply_timestamp_seconds", "When a ConfigSet last held.", per_set
+        )
+        self._version = registry.gauge(
+            "nodemanager_configset_applied_resource_version", "When this version was applied.",
+            (*per_set, "resource_version"),
+        )  # fmt: skip
+        self._conflicts = registry.counter(
+            "nodemanager_configset_conflicts_total", "Resources held back by conflicts.", per_set
+        )
+        self._files = registry.counter(
+            "nodemanager_file_changes_total", "Files changed.", (*per_set, "result")
+        )
+        deeds = ("node", "operation", "result")
+        self._packages = registry.counter("nodemanager_package_operations_total", "Packages changed.", deeds)
+        self._services = registry.counter("nodemanager_service_operations_total", "Services changed.", deeds)
+        self._execs = registry.counter(
+            "nodemanager_exec_operations_total", "Executions run.", ("node", "result")
+        )
+        self._drift = registry.counter(
+            "nodemanager_drift_repaired_total", "Foreign changes undone.", ("node",)
+        )
+
+    def passed(
+        self, node: ManagedNode, sets: Sequence[ConfigSet], desired: Desired, results: Sequence[Result]
+    ) -> None:
+        """Report a pass."""
+        for one in results:
+            self._count(one)
+            self._tell(node, one)
+        self._told = {
+            str(one.id): one.message for one in results if one.outcome in (Outcome.FAILED, Outcome.BLOCKED)
+        }
+        for config_set in sets:
+            self._of_set(config_set, desired, results)
+        for gone in self._sets - {one.metadata.name for one in sets}:
+            self._forget(gone)
+        self._sets = {one.metadata.name for one in sets}
+
+    def _of_set(self, config_set: ConfigSet, desired: Desired, results: Sequence[Result]) -> None:
+        name = config_set.metadata.name
+        mine = [one for one in results if name in one.sources]
+        bad = any(one.outcome in (Outcome.FAILED, Outcome.BLOCKED) for one in mine)
+        self._applies.labels(self._node, name, "error" if bad else "success").inc()
+        self._seconds.labels(self._node, name).observe(sum(one.seconds for one in mine))
+        if conflicts := desired.conflicts.get(name):
+            self._conflicts.labels(self._node, name).inc(len(conflicts))
+        if not bad:
+            now = self._clock()
+            self._last.labels(self._node, name).set(now)
+            version = config_set.metadata.resource_version
+            if self._versions.get(name) != version:
+                self._version.remove_matching(configset=name)
+                self._versions[name] = version
+            self._version.labels(self._node, name, version).set(now)
+
+    def _forget(self, name: str) -> None:
+        self._versions.pop(name, None)
+        for family in (self._applies, self._seconds, self._last, self._version, self._conflicts, self._files):
+            family.remove_matching(configset=name)
+
+    def _count(self, one: Result) -> None:
+        if one.outcome not in (Outcome.CHANGED, Outcome.FAILED) or not one.deed:
+            return
+        said = "success" if one.outcome is Outcome.CHANGED else "error"
+        if one.id.kind == "package":
+            self._packages.labels(self._node, _PACKAGES.get(one.deed, one.deed), said).inc()
+        elif one.id.kind == "file":
+            for name in one.sources:
+                self._files.labels(self._node, name, said).inc()
+        elif one.id.kind == "service":
+            operation = "restart" if one.deed == "RestartService" else "change"
+            self._services.labels(self._node, operation, said).inc()
+        else:
+            self._execs.labels(self._node, said).inc()
+        if one.drifted and one.outcome is Outcome.CHANGED:
+            self._drift.labels(self._node).inc()
+
+    def _tell(self, node: ManagedNode, one: Result) -> None:
+        """Log and send what is new; a failure that lasts is told once, until it changes."""
+        if one.outcome is Outcome.CHANGED:
+            reason = "DriftRepaired" if one.drifted else "Changed"
+            log.info("%s %s: %s (%.0f ms)", one.id, reason.lower(), one.message, one.seconds * 1000)
+            if self._events:
+                self._events.normal(MANAGED_NODES, node, reason, f"{one.id}: {one.message}")
+        elif one.outcome in (Outcome.FAILED, Outcome.BLOCKED) and self._told.get(str(one.id)) != one.message:
+            reason = "Failed" if one.outcome is Outcome.FAILED else "Blocked"
+            log.warning("%s %s: %s", one.id, reason.lower(), one.message)
+            if self._events:
+                self._events.warning(MANAGED_NODES, node, reason, f"{one.id}: {one.message}")

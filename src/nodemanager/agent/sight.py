@@ -1,0 +1,82 @@
+"""What the agent sees of its host, for the status; and the WireGuard keys it makes if told to."""
+
+from __future__ import annotations
+
+import base64
+import logging
+from dataclasses import dataclass
+
+from nodemanager import __version__
+from nodemanager.agent.status import Sight
+from nodemanager.api import errors
+from nodemanager.api.core import SECRETS
+from nodemanager.api.managednode import ManagedNode, WireGuardStatus
+from nodemanager.client.http import Client
+from nodemanager.host import network, ssh_keys, wireguard, x25519
+from nodemanager.host.base import Runner
+from nodemanager.host.identity import Identity
+from nodemanager.host.tree import Tree
+
+log = logging.getLogger(__name__)
+PRIVATE, PUBLIC = "private-key", "public-key"
+
+
+@dataclass(slots=True)
+class Eyes:
+    """Looks at the host itself; of a root that is not running, only at its files."""
+
+    tree: Tree
+    identity: Identity
+    run: Runner
+    client: Client
+    _public: str = ""
+
+    async def look(self, node: ManagedNode) -> Sight:
+        """Return what is there now."""
+        alive = self.tree.root == "/"
+        live = await wireguard.interfaces(self.run) if alive else []
+        return Sight(
+            agent_version=__version__,
+            release=self.identity.kernel,
+            interfaces=await network.interfaces(self.run) if alive else {},
+            ssh_host_keys=ssh_keys.host_keys(self.tree),
+            wire_guard=await self._with_own_key(node, live),
+        )
+
+    async def _with_own_key(self, node: ManagedNode, live: list[WireGuardStatus]) -> list[WireGuardStatus]:
+        """Add the key that is kept for an interface that is not up yet, so that peers can learn it."""
+        wanted = node.spec.wire_guard
+        if wanted is None or not wanted.enabled or any(one.name == wanted.interface for one in live):
+            return live
+        try:
+            public = self._public or await self._public_key(node, wanted.interface)
+        except (errors.KubeError, ValueError) as error:
+            log.warning("cannot keep a WireGuard key for %s: %s", wanted.interface, error)
+            return live
+        self._public = public
+        own = WireGuardStatus(name=wanted.interface, public_key=public)
+        return sorted([*live, own], key=lambda one: one.name)
+
+    async def _public_key(self, node: ManagedNode, interface: str) -> str:
+        """Return the public half of the host's own key pair, made if there is none yet."""
+        meta = node.metadata
+        name = f"wg-{interface}-{meta.name}"
+        try:
+            found = await self.client.get(SECRETS, name, meta.namespace)
+        except errors.NotFound:
+            pair = x25519.generate()
+            data = {PRIVATE: pair.private, PUBLIC: pair.public}
+            body = {
+                "metadata": {"name": name, "namespace": meta.namespace},
+                "type": "Opaque",
+                "data": {key: base64.b64encode(value.encode()).decode() for key, value in data.items()},
+            }
+            try:
+                await self.client.create(SECRETS, body, meta.namespace)
+            except errors.AlreadyExists:
+                return await self._public_key(node, interface)
+            return pair.public
+        public = (found.data or {}).get(PUBLIC, b"").decode("ascii", "replace").strip()
+        return public or x25519.public_of(
+            (found.data or {}).get(PRIVATE, b"").decode("ascii", "replace").strip()
+        )

@@ -1,0 +1,161 @@
+"""From what was seen and done to the status of a ManagedNode: pure, and equal when nothing changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from nodemanager.api import conditions, managednode
+from nodemanager.api.conditions import Condition
+from nodemanager.api.configset import ConfigSet
+from nodemanager.api.managednode import (
+    AppliedConfigSet,
+    Drift,
+    Heartbeat,
+    Interface,
+    ManagedNodeStatus,
+    SSHHostKey,
+    WireGuardStatus,
+)
+from nodemanager.host.results import Outcome, Result
+
+REFRESH: Final = timedelta(hours=1)
+"""How old `lastApplied` may get while nothing changes: fresh enough for people, rare enough for SD cards."""
+MAX_ERROR: Final = 4096
+MAX_NAMED: Final = 5
+_BAD: Final = (Outcome.FAILED, Outcome.BLOCKED)
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What was seen of the host itself."""
+
+    agent_version: str = ""
+    release: str = ""
+    interfaces: Mapping[str, Interface] = field(default_factory=dict)
+    ssh_host_keys: Sequence[SSHHostKey] = ()
+    wire_guard: Sequence[WireGuardStatus] = ()
+    jailed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What a pass over the host was about, and what became of it."""
+
+    config_sets: Sequence[ConfigSet]
+    conflicts: Mapping[str, Sequence[str]]
+    results: Sequence[Result]
+    drift: Drift
+    backups: Mapping[str, str] = field(default_factory=dict)
+    """SHA-256 of what managed files contained before we first replaced them, by path."""
+
+
+def of_host(old: ManagedNodeStatus, sight: Sight, lease: str, generation: int) -> ManagedNodeStatus:
+    """Return the status with what was seen of the host; what we know nothing about is kept."""
+    return msgspec.structs.replace(
+        old,
+        observed_generation=generation,
+        agent_version=sight.agent_version,
+        release=sight.release,
+        heartbeat=Heartbeat(lease_name=lease),
+        interfaces=dict(sight.interfaces),
+        ssh_host_keys=list(sight.ssh_host_keys),
+        wire_guard=list(sight.wire_guard),
+        jailed=sight.jailed,
+    )
+
+
+def of_pass(old: ManagedNodeStatus, done: Pass, now: datetime, generation: int) -> ManagedNodeStatus:
+    """Return the status after a pass."""
+    stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    before = {one.name: one for one in old.configsets}
+    sets = sorted(done.config_sets, key=lambda one: one.metadata.name)
+    entries = [_entry(one, before.get(one.metadata.name), done, now) for one in sets]
+    found = old.conditions
+    for condition in (_ready(done), _drifted(done), _conflicted(done)):
+        dated = msgspec.structs.replace(condition, observed_generation=generation)
+        found = conditions.set_condition(found, dated, stamp)
+    return msgspec.structs.replace(
+        old,
+        conditions=found,
+        configsets=entries,
+        drift=done.drift if done.drift.repaired else old.drift,
+        file_backups={**done.backups, **old.file_backups},  # the first one is the one worth keeping
+    )
+
+
+def _entry(
+    config_set: ConfigSet, old: AppliedConfigSet | None, done: Pass, now: datetime
+) -> AppliedConfigSet:
+    meta = config_set.metadata
+    new = AppliedConfigSet(
+        name=meta.name,
+        resource_version=meta.resource_version,
+        observed_generation=meta.generation,
+        last_applied=old.last_applied if old else None,
+        error=_joined(one for one in done.results if meta.name in one.sources and one.outcome in _BAD),
+        conflicts=list(done.conflicts.get(meta.name, ())),
+    )
+    changed = any(meta.name in one.sources and one.outcome is Outcome.CHANGED for one in done.results)
+    if changed or new != old or _is_old(new.last_applied, now):
+        return msgspec.structs.replace(new, last_applied=now.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    return new
+
+
+def _is_old(stamp: str | None, now: datetime) -> bool:
+    try:
+        return now - datetime.fromisoformat(stamp or "") > REFRESH
+    except (ValueError, TypeError):
+        return True
+
+
+def _ready(done: Pass) -> Condition:
+    bad = [one for one in done.results if one.outcome in _BAD]
+    if not bad:
+        return Condition(type=conditions.READY, status=conditions.TRUE, reason=managednode.APPLIED)
+    refused = all("its validation failed" in one.message for one in bad if one.outcome is Outcome.FAILED)
+    failed = any(one.outcome is Outcome.FAILED for one in bad)
+    return Condition(
+        type=conditions.READY,
+        status=conditions.FALSE,
+        reason=managednode.VALIDATION_FAILED if failed and refused else managednode.APPLY_FAILED,
+        message=_joined(bad),
+    )
+
+
+def _drifted(done: Pass) -> Condition:
+    """Tell whether something that held before does not hold now, and could not be put back."""
+    bad = [one for one in done.results if one.outcome in _BAD and one.drifted]
+    if bad:
+        return Condition(
+            type=managednode.DRIFTED, status=conditions.TRUE, reason=managednode.NOT_REPAIRED,
+            message=_joined(bad),
+        )  # fmt: skip
+    return Condition(type=managednode.DRIFTED, status=conditions.FALSE, reason=managednode.NO_DRIFT)
+
+
+def _conflicted(done: Pass) -> Condition:
+    said = [text for name in sorted(done.conflicts) for text in done.conflicts[name]]
+    if not said:
+        return Condition(type=conditions.CONFLICTED, status=conditions.FALSE, reason=conditions.NO_CONFLICT)
+    return Condition(
+        type=conditions.CONFLICTED, status=conditions.TRUE, reason=conditions.RESOURCE_CONFLICT,
+        message=_cut("; ".join(said)),
+    )  # fmt: skip
+
+
+def _joined(results: Iterable[Result]) -> str:
+    """Return the messages of failures, the first few in full and the number of the others."""
+    found = list(results)
+    shown = [f"{one.id}: {one.message}" for one in found[:MAX_NAMED]]
+    if len(found) > MAX_NAMED:
+        shown.append(f"and {len(found) - MAX_NAMED} more")
+    return _cut("; ".join(shown))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_ERROR else text[: MAX_ERROR - 3] + "..."

@@ -1,0 +1,87 @@
+"""`nodemanager apply`: make this host what manifests say, without any API."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from nodemanager.agent import contents
+from nodemanager.agent.assembly import Body, BodyOptions, NoLocks, assemble
+from nodemanager.agent.world import World
+from nodemanager.cli import manifest_folder, output
+from nodemanager.cli.host_options import host_options
+from nodemanager.host.results import Outcome, Result
+from nodemanager.plan import merge
+from nodemanager.plan.desired import Contents, Desired
+
+MAX = 300
+NO_API = "there is no API to share it through; restart the service yourself, or run the agent"
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  nodemanager apply --manifest-dir ./manifests            this host, by its own name
+  nodemanager apply --manifest-dir . --hostname web1      as if it were called web1
+  nodemanager apply --manifest-dir . --root /mnt/image    an image, with its own tools
+  nodemanager plan -f ./manifests                         first see what would change
+""",
+)
+@click.option("--manifest-dir", "folder", required=True, metavar="DIR",
+              type=click.Path(exists=True, path_type=Path),
+              help="Folder or file with ConfigSets, ManagedNodes, Secrets, ConfigMaps.")  # fmt: skip
+@host_options
+def command(folder: Path, root: str, hostname: str) -> None:
+    """Converge this host once, with nothing but manifests.
+
+    Exit code 0: everything is as declared now. 1: something could not be brought about.
+    """
+    world = manifest_folder.load([folder])
+    body = assemble(BodyOptions(root=root, hostname=hostname), NoLocks(NO_API))
+    try:
+        results = asyncio.run(_apply(world, body))
+    finally:
+        body.close()
+    style = output.Style.of(sys.stdout, {})
+    for line in report(results, style):
+        click.echo(line)
+    if any(one.outcome in (Outcome.FAILED, Outcome.BLOCKED) for one in results):
+        raise click.exceptions.Exit(1)
+
+
+async def _apply(world: World, body: Body) -> list[Result]:
+    desired, made = wanted(world, body)
+    for name, said in desired.conflicts.items():
+        for conflict in said:
+            click.echo(f"conflict in ConfigSet {name}: {conflict}", err=True)
+    results = await body.converger.run(desired, made)
+    held = [Result(one, (), Outcome.BLOCKED, why) for one, why in desired.held.items()]
+    return results + held
+
+
+def wanted(world: World, body: Body) -> tuple[Desired, Contents]:
+    """Return what this host shall be, templates rendered."""
+    node = world.node(body.identity)
+    matching = world.matching(node)
+    if not matching:
+        labels = ", ".join(f"{key}={value}" for key, value in sorted(node.metadata.labels.items()))
+        click.echo(f"no ConfigSet matches this host, whose labels are {labels}", err=True)
+    desired = merge.merge(matching)
+    return desired, contents.Contenter().make(desired, world, node)
+
+
+def report(results: Sequence[Result], style: output.Style) -> list[str]:
+    """Return what was done, what could not be, and how many were fine."""
+    colours = {Outcome.CHANGED: "green", Outcome.FAILED: "red", Outcome.BLOCKED: "yellow"}
+    said = []
+    for one in results:
+        if one.outcome is not Outcome.UNCHANGED:
+            name = style.paint(str(one.id), colours[one.outcome])
+            said.append(f"{name}  {one.outcome}: {output.one_line(one.message, MAX)}")
+    counts = {outcome: sum(one.outcome is outcome for one in results) for outcome in Outcome}
+    shown = ", ".join(f"{number} {outcome}" for outcome, number in counts.items() if number)
+    return [*said, shown or "nothing is declared for this host"]

@@ -1,0 +1,76 @@
+"""`nodemanager plan`: what would change on this host, and why."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from nodemanager.agent import fetching
+from nodemanager.agent.assembly import Body, BodyOptions, NoLocks, assemble
+from nodemanager.agent.world import World
+from nodemanager.cli import cmd_apply, connect, manifest_folder, output, plan_view
+from nodemanager.cli.host_options import host_options
+from nodemanager.plan.steps import Blocked, Step, changes
+
+EXIT_CHANGES = 2
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  nodemanager plan                         what the API's ConfigSets would change here
+  nodemanager plan -f ./manifests          what these manifests would change here
+  nodemanager plan -f . --hostname web1    as if this host were called web1
+  nodemanager plan -o json                 for programs
+
+\b
+Exit codes: 0 nothing would change, 2 something would, 1 an error.
+""",
+)
+@click.option("-f", "--filename", "paths", multiple=True, metavar="PATH",
+              type=click.Path(exists=True, path_type=Path),
+              help="File or folder with manifests, in place of the API. May be given again.")  # fmt: skip
+@click.option("-o", "--output", "form", type=click.Choice(["diff", "json"]), default="diff",
+              show_default=True, help="For people, or for programs.")  # fmt: skip
+@click.option("-a", "--all", "everything", is_flag=True, help="Also show what is as declared.")
+@host_options
+@connect.options(namespaced=True)
+def command(
+    settings: connect.Settings, paths: tuple[Path, ...], form: str, everything: bool, root: str, hostname: str
+) -> None:
+    """Show what would change on this host, as a diff, without changing anything.
+
+    Contents that are made of Secrets are not shown.
+    """
+    body = assemble(BodyOptions(root=root, hostname=hostname), NoLocks(cmd_apply.NO_API))
+    try:
+        world = manifest_folder.load(paths) if paths else asyncio.run(_fetch(settings, body))
+        found = asyncio.run(_plan(world, body))
+        if form == "json":
+            click.echo(json.dumps(plan_view.as_json(found, body.tree), indent=2))
+        else:
+            style = output.Style.of(sys.stdout, os.environ)
+            for line in plan_view.lines(found, body.tree, style, everything=everything):
+                click.echo(line)
+    finally:
+        body.close()
+    if changes(found):
+        raise click.exceptions.Exit(EXIT_CHANGES)
+    if any(isinstance(one, Blocked) for one in found):
+        raise click.exceptions.Exit(1)
+
+
+async def _fetch(settings: connect.Settings, body: Body) -> World:
+    async with connect.connect(settings) as client:
+        return await fetching.fetch(client, settings.namespace, body.identity)
+
+
+async def _plan(world: World, body: Body) -> list[Step]:
+    desired, made = cmd_apply.wanted(world, body)
+    held = [Blocked(id=one, sources=(), reason=why) for one, why in desired.held.items()]
+    return [*await body.converger.preview(desired, made), *held]

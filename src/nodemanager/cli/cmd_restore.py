@@ -1,0 +1,59 @@
+"""`nodemanager restore`: put back what a file contained."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+
+import click
+
+from nodemanager.cli.host_options import ROOT
+from nodemanager.host import environment, file_facts
+from nodemanager.host.base import HostError
+from nodemanager.host.bucket import Backup, Bucket
+from nodemanager.host.file_batch import FileBatch, Hands
+from nodemanager.host.journal import Journal
+from nodemanager.host.results import Outcome
+from nodemanager.host.tree import Tree
+from nodemanager.plan import resources
+from nodemanager.plan.desired import Content
+from nodemanager.plan.steps import WriteFile
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  nodemanager restore /etc/motd                     what it was before it was last replaced
+  nodemanager restore /etc/motd --to 3f2a91         the version with this hash (or its beginning)
+""",
+)
+@click.argument("path")
+@click.option("--to", "digest", default="", metavar="HASH", help="Which version; see nodemanager backups.")
+@ROOT
+def command(path: str, digest: str, root: str) -> None:
+    """Put back what PATH contained, with its owner and mode; what is there now is kept in turn.
+
+    A file that a ConfigSet declares is brought back to the declaration by the next pass of the agent.
+    """
+    tree = Tree(root)
+    try:
+        bucket = Bucket(tree)
+        backup = bucket.find(path, digest)
+        asyncio.run(_restore(tree, bucket, backup))
+    finally:
+        tree.close()
+    click.echo(f"restored {path} to {backup.digest[:16]}, as it was at {backup.meta.backed_up_at}")
+
+
+async def _restore(tree: Tree, bucket: Bucket, backup: Backup) -> None:
+    meta, data = backup.meta, bucket.read(backup)
+    step = WriteFile(
+        id=resources.file_id(meta.path), sources=(), reason="restored", path=meta.path,
+        before=file_facts.observe(tree, meta.path, None, file_facts.Digests()),
+        content=Content(data, hashlib.sha256(data).hexdigest()),
+        mode=int(meta.mode, 8), uid=meta.uid, gid=meta.gid,
+    )  # fmt: skip
+    hands = Hands(tree, bucket, Journal(tree), environment.host_runner(tree.root))
+    (result,) = await FileBatch(hands).apply([step])
+    if result.outcome is not Outcome.CHANGED:
+        raise HostError(result.message)

@@ -1,0 +1,22 @@
+"""Options of the commands that look at this host, or change it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import click
+
+ROOT: Final = click.option(
+    "--root", type=click.Path(exists=True, file_okay=False), default="/", show_default=True, metavar="DIR",
+    help="Manage the tree below DIR as if it were /, with its own tools.",
+)  # fmt: skip
+HOSTNAME: Final = click.option(
+    "--hostname", default="", metavar="NAME", envvar="NODEMANAGER_HOSTNAME", show_envvar=True,
+    help="Name of the ManagedNode. Default: the name of this host.",
+)  # fmt: skip
+
+
+def host_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command --root and --hostname."""
+    return ROOT(HOSTNAME(command))
