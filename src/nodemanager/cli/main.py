@@ -42,6 +42,7 @@ COMMANDS: Final = {
     "get": Entry("nodemanager.cli.cmd_get", "List hosts and ConfigSets, or watch them change."),
     "describe": Entry("nodemanager.cli.cmd_describe", "Tell all about one host or ConfigSet."),
     "operator": Entry("nodemanager.cli.cmd_operator", "Decide what concerns more than one host."),
+    "agent": Entry("nodemanager.cli.cmd_agent", "Make this host what its ConfigSets say, and keep it so."),
     "plan": Entry("nodemanager.cli.cmd_plan", "Show what would change on this host."),
     "apply": Entry("nodemanager.cli.cmd_apply", "Make this host what manifests say, without an API."),
     "backups": Entry("nodemanager.cli.cmd_backups", "List what files contained before."),
@@ -169,6 +170,26 @@ def cli() -> None:
     """
 
 
+AGENT: Final = "agent"
+_OURS: Final = ("-h", "--help", "--version", "-version", "--debug")
+
+
+def with_agent(args: Sequence[str]) -> list[str]:
+    """Return the arguments with `agent` in front where no command is named: that is what a host runs.
+
+    `nodemanager --kubeconfig FILE` is how unit files start the agent, and, as the Go program's, its
+    flags may have one dash or two.
+    """
+    rest = list(args)
+    if rest and (not rest[0].startswith("-") or rest[0].partition("=")[0] in _OURS):
+        return rest
+    return [AGENT, *(f"-{word}" if _has_one_dash(word) else word for word in rest)]
+
+
+def _has_one_dash(word: str) -> bool:
+    return len(word) > 2 and word[0] == "-" and word[1] != "-"
+
+
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the program and exit."""
     sys.exit(run(args))
@@ -179,7 +200,8 @@ def run(args: Sequence[str] | None = None) -> int:
     _tolerate_odd_text()
     state = State()
     try:
-        code = cli.main(args, prog_name=PROGRAM, standalone_mode=False, obj=state)
+        given = with_agent(sys.argv[1:] if args is None else args)
+        code = cli.main(given, prog_name=PROGRAM, standalone_mode=False, obj=state)
         sys.stdout.flush()  # here, where a reader that has left can still be noticed
     except (click.Abort, KeyboardInterrupt):
         return EXIT_INTERRUPTED

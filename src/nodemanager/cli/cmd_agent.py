@@ -1,0 +1,107 @@
+"""`nodemanager agent`, or just `nodemanager`: makes this host what its ConfigSets say, and keeps it so."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+from typing import Any
+
+import click
+
+from nodemanager import __version__
+from nodemanager.agent import service
+from nodemanager.agent.assembly import BodyOptions
+from nodemanager.api import durations
+from nodemanager.cli import connect, logs
+from nodemanager.cli.host_options import host_options
+from nodemanager.client.http import Client
+from nodemanager.client.transport import HttpTransport
+from nodemanager.host.bucket import MAX_AGE, MAX_SIZE, Limits
+from nodemanager.runtime import metrics, process_metrics
+from nodemanager.runtime.manager import StopTimedOut
+
+log = logging.getLogger("nodemanager.agent")
+
+
+class Duration(click.ParamType[float]):
+    """A duration as Go writes it: 3s, 2m, 168h."""
+
+    name = "duration"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return seconds."""
+        if isinstance(value, int | float):
+            return float(value)
+        try:
+            return durations.parse(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  nodemanager --kubeconfig /etc/nodemanager/kubeconfig    as the service does
+  nodemanager agent --hostname web1 --root /mnt/image     another name, another root
+  kill -HUP PID                                           look at everything again, now
+""",
+)
+@connect.options(namespaced=True)
+@host_options
+@click.option("--metrics-bind-address", default=":8080", show_default=True, metavar="ADDRESS",
+              envvar="NODEMANAGER_METRICS_BIND_ADDRESS",
+              help="Where to serve /metrics; ':8080' is loopback only, '0' is nowhere.")  # fmt: skip
+@click.option("--health-probe-bind-address", default=":8081", show_default=True, metavar="ADDRESS",
+              envvar="NODEMANAGER_HEALTH_PROBE_BIND_ADDRESS",
+              help="Where to serve /healthz and /readyz; '0' is nowhere.")  # fmt: skip
+@click.option("--configset.start-verify-delay", "start_delay", type=Duration(), default="3s",
+              show_default=True, metavar="TIME",
+              help="When to look again whether a service that was started still runs.")  # fmt: skip
+@click.option("--configset.file-bucket.max-age", "max_age", type=Duration(), default=MAX_AGE, metavar="TIME",
+              help="How long backups of files are kept; 0 = for ever. Default: 168h.")  # fmt: skip
+@click.option("--configset.file-bucket.max-file-size-bytes", "max_size", type=click.IntRange(0),
+              default=MAX_SIZE, show_default=True, metavar="BYTES",
+              help="Files larger than this are not backed up; 0 = all are.")  # fmt: skip
+@click.option("--leader-elect", is_flag=True, hidden=True,
+              help="Nothing to elect: there is one agent per host.")  # fmt: skip
+@click.option("--log-level", type=click.Choice(logs.LEVELS, case_sensitive=False), default="INFO",
+              show_default=True, envvar="NODEMANAGER_LOG_LEVEL",
+              help="Least important lines to log.")  # fmt: skip
+@click.option("--log-format", type=click.Choice(logs.FORMATS), default="text", show_default=True,
+              envvar="NODEMANAGER_LOG_FORMAT", help="Lines for people, or for a collector.")  # fmt: skip
+def command(settings: connect.Settings, root: str, hostname: str, **flags: Any) -> None:
+    """Make this host what its ConfigSets say, keep it so, and report what is seen.
+
+    Runs as root until it is told to stop (Ctrl-C or SIGTERM), also across outages of the API.
+    """
+    logs.configure(flags["log_level"].upper(), flags["log_format"])
+    limits = Limits(flags["max_size"], flags["max_age"])
+    body = BodyOptions(root, hostname, backups=limits, start_delay=flags["start_delay"])
+    options = service.AgentOptions(
+        settings.namespace, body, flags["metrics_bind_address"], flags["health_probe_bind_address"]
+    )
+    asyncio.run(run(settings, options))
+
+
+async def run(settings: connect.Settings, options: service.AgentOptions) -> None:
+    """Run an agent until it is told to stop."""
+    registry = metrics.Registry()
+    process_metrics.register(registry)
+    config = connect.client_config(settings)
+    client = Client(HttpTransport(config))
+    agent = service.build(client, options, registry)
+    log.info(
+        "nodemanager %s agent of %s, namespace %s, %s",
+        __version__, agent.body.identity.hostname, options.namespace, config.source,
+    )  # fmt: skip
+    gc.freeze()
+    try:
+        await agent.manager.run(install_signals=True, on_hangup=agent.reconciler.trigger)
+    except StopTimedOut as error:
+        log.critical("%s", error)
+        os._exit(1)  # the event loop would wait for the part that does not end
+    finally:
+        await client.close()
+        agent.body.close()
