@@ -18,8 +18,12 @@ help: ## Show this help
 	  /^[a-z0-9-]+:.*## / {printf "  \033[36m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: run
-run: $(VENV)/.dev ## Run the operator on the current kubeconfig's cluster, or on an embedded API where there is none
+run: $(VENV)/.dev ## Run operator and agent on the current kubeconfig's cluster, or on an embedded API of their own
 	$(BIN)/nodemanager up $(ARGS)
+
+.PHONY: demo
+demo: $(VENV)/.dev ## Show in a few seconds what this is about, in a folder that stands for a host
+	$(BIN)/nodemanager demo $(ARGS)
 
 .PHONY: install
 install: $(VENV)/.dev ## Install the CRDs into the current kubeconfig's cluster

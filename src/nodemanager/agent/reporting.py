@@ -15,6 +15,18 @@ from nodemanager.runtime.metrics import Registry
 
 log = logging.getLogger("nodemanager.agent")
 _PACKAGES: Final = {"InstallPackage": "install", "RemovePackage": "remove"}
+_DONE: Final = {
+    "InstallPackage": "installed",
+    "RemovePackage": "removed",
+    "WriteFile": "written",
+    "SetAttributes": "given its attributes",
+    "MakeDirectory": "made",
+    "MakeLink": "linked",
+    "RemovePath": "removed",
+    "ChangeService": "changed",
+    "RestartService": "restarted",
+    "RunCommand": "run",
+}
 
 
 class Reporter:
@@ -118,9 +130,10 @@ class Reporter:
         """Log and send what is new; a failure that lasts is told once, until it changes."""
         if one.outcome is Outcome.CHANGED:
             reason = "DriftRepaired" if one.drifted else "Changed"
-            log.info("%s %s: %s (%.0f ms)", one.id, reason.lower(), one.message, one.seconds * 1000)
+            said = f"{one.id} {_DONE.get(one.deed, 'changed')} ({one.message})"
+            log.info("%s%s (%.0f ms)", "drift: " if one.drifted else "", said, one.seconds * 1000)
             if self._events:
-                self._events.normal(MANAGED_NODES, node, reason, f"{one.id}: {one.message}")
+                self._events.normal(MANAGED_NODES, node, reason, said)
         elif one.outcome in (Outcome.FAILED, Outcome.BLOCKED) and self._told.get(str(one.id)) != one.message:
             reason = "Failed" if one.outcome is Outcome.FAILED else "Blocked"
             log.warning("%s %s: %s", one.id, reason.lower(), one.message)

@@ -85,8 +85,8 @@ def command(settings: connect.Settings, root: str, hostname: str, **flags: Any) 
     asyncio.run(run(settings, options))
 
 
-async def run(settings: connect.Settings, options: service.AgentOptions) -> None:
-    """Run an agent until it is told to stop."""
+async def run(settings: connect.Settings, options: service.AgentOptions, *, signals: bool = True) -> None:
+    """Run an agent until it is told to stop: by a signal, or else by being cancelled."""
     registry = metrics.Registry()
     process_metrics.register(registry)
     config = connect.client_config(settings)
@@ -98,7 +98,7 @@ async def run(settings: connect.Settings, options: service.AgentOptions) -> None
     )  # fmt: skip
     gc.freeze()
     try:
-        await agent.manager.run(install_signals=True, on_hangup=agent.reconciler.trigger)
+        await agent.manager.run(install_signals=signals, on_hangup=agent.reconciler.trigger)
     except StopTimedOut as error:
         log.critical("%s", error)
         os._exit(1)  # the event loop would wait for the part that does not end

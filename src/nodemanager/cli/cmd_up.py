@@ -1,18 +1,20 @@
-"""`nodemanager up`: everything that exists so far in one process, on a cluster or without one."""
+"""`nodemanager up`: everything in one process, on a cluster or without one."""
 
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 from dataclasses import replace
 from pathlib import Path
 
 import click
 
+from nodemanager.agent import service
+from nodemanager.agent.assembly import BodyOptions
 from nodemanager.api import errors
-from nodemanager.cli import cmd_operator, connect, logs, server_metrics
+from nodemanager.cli import cmd_agent, cmd_operator, connect, logs
 from nodemanager.cli.cmd_server import default_data_dir
+from nodemanager.cli.host_options import host_options
 from nodemanager.runtime.manager import Manager
 from nodemanager.runtime.tasks import end
 from nodemanager.server.embedded import EmbeddedServer, Options
@@ -22,9 +24,10 @@ NEXT = """
 The API is ready. In another shell:
 
   export KUBECONFIG={kubeconfig}
-  kubectl get mn,cs -n {namespace}
+  kubectl get mn,cset -n {namespace}
   kubectl apply -n {namespace} -f examples/01-clock/
 
+Nothing on this host changes unless a ConfigSet asks for it.
 Ctrl-C stops everything; the data stays in {data}.
 """
 
@@ -34,20 +37,26 @@ Ctrl-C stops everything; the data stays in {data}.
 Examples:
   nodemanager up                          your cluster if you have one, otherwise a server of its own
   nodemanager up --data-dir ./data        with the data in this folder
+  nodemanager up --root ./sandbox         with a folder in place of this host
 """,
 )
 @connect.options(namespaced=True)
+@host_options
 @click.option("--data-dir", type=click.Path(path_type=Path, file_okay=False), default=None, metavar="DIR",
               help="Where the embedded server keeps its data.")  # fmt: skip
 @click.option("--bind-address", default="127.0.0.1:6443", show_default=True, metavar="HOST:PORT",
               help="Where the embedded server listens.")  # fmt: skip
-def command(settings: connect.Settings, data_dir: Path | None, bind_address: str) -> None:
-    """Run the operator on the current cluster, or on an embedded API where there is none.
+def command(
+    settings: connect.Settings, root: str, hostname: str, data_dir: Path | None, bind_address: str
+) -> None:
+    """Run operator and agent on the current cluster, or on an embedded API where there is none.
 
-    Nothing on this host is changed.
+    Nothing on this host is changed unless a ConfigSet asks for it.
     """
     logs.configure("INFO", "text")
-    asyncio.run(_run(settings, data_dir or default_data_dir(), bind_address))
+    # No fixed ports of their own: who wants metrics and probes runs `nodemanager operator` and `agent`.
+    agent = service.AgentOptions(settings.namespace, BodyOptions(root, hostname), "0", "0")
+    asyncio.run(_run(settings, agent, data_dir or default_data_dir(), bind_address))
 
 
 def _has_cluster(settings: connect.Settings) -> bool:
@@ -60,25 +69,16 @@ def _has_cluster(settings: connect.Settings) -> bool:
     return True
 
 
-async def _run(settings: connect.Settings, data_dir: Path, bind_address: str) -> None:
-    # No fixed ports of its own: who wants metrics and probes runs `nodemanager operator`.
-    options = cmd_operator.Options("0", "0", leader_elect=True)
-    if _has_cluster(settings):
-        await cmd_operator.run(settings, options)
-        return
-    await _run_alone(settings, data_dir, bind_address, options)
-
-
-async def _run_alone(
-    settings: connect.Settings, data_dir: Path, bind_address: str, options: cmd_operator.Options
+async def _run(
+    settings: connect.Settings, agent: service.AgentOptions, data_dir: Path, bind_address: str
 ) -> None:
-    """Run server and operator; the server starts first and ends last."""
+    if _has_cluster(settings):
+        await _run_both(settings, agent)
+        return
     host, _, port = bind_address.rpartition(":")
-    options_ = Options(data_dir, host.strip("[]"), int(port), settings.namespace)
-    server = EmbeddedServer(options_, server_metrics.instrument())
+    server = EmbeddedServer(Options(data_dir, host.strip("[]"), int(port), settings.namespace))
     manager = Manager(log=log)
     manager.add_server(server)
-    gc.freeze()  # what is imported stays: full collections that skip it are several times shorter
     running = asyncio.create_task(manager.run(), name="embedded API")  # the operator takes the signals
     ready = asyncio.create_task(server.ready(), name="wait for the API")
     try:
@@ -87,6 +87,21 @@ async def _run_alone(
             running.result()
             return
         click.echo(NEXT.format(kubeconfig=server.kubeconfig, namespace=settings.namespace, data=data_dir))
-        await cmd_operator.run(replace(settings, kubeconfig=str(server.kubeconfig)), options)
+        await _run_both(replace(settings, kubeconfig=str(server.kubeconfig)), agent)
     finally:
         await end([running, ready])
+
+
+async def _run_both(settings: connect.Settings, agent: service.AgentOptions) -> None:
+    """Run operator and agent; whichever ends takes the other along."""
+    operator = cmd_operator.run(settings, cmd_operator.Options("0", "0", leader_elect=True))
+    parts = [
+        asyncio.create_task(operator, name="operator"),
+        asyncio.create_task(cmd_agent.run(settings, agent, signals=False), name="agent"),
+    ]
+    try:
+        done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+        for part in done:
+            part.result()
+    finally:
+        await end(parts)

@@ -49,6 +49,7 @@ COMMANDS: Final = {
     "restore": Entry("nodemanager.cli.cmd_restore", "Put back what a file contained."),
     "server": Entry("nodemanager.cli.cmd_server", "Serve a Kubernetes API without a cluster."),
     "up": Entry("nodemanager.cli.cmd_up", "Run everything in one process, with a cluster or without."),
+    "demo": Entry("nodemanager.cli.cmd_demo", "See in a few seconds what this is about."),
     "crds": Entry("nodemanager.cli.cmd_crds", "Print, install or uninstall our kinds."),
     "completion": Entry("nodemanager.cli.cmd_completion", "Print the completion script of a shell."),
     "version": Entry("nodemanager.cli.cmd_version", "Print the version."),
