@@ -32,8 +32,8 @@ def parse_installed(data: bytes) -> dict[str, str]:
             name = ""
         elif line.startswith("P:"):
             name = line[2:].strip()
-        elif line.startswith("V:") and name:
-            found[name] = line[2:].strip()
+        elif line.startswith("V:") and name and (version := line[2:].strip()):
+            found[name] = version
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import Awaitable, Callable
 from typing import Final, Generic, TypeVar
@@ -34,31 +35,36 @@ class Kept(Generic[T]):
 
 def stamp(tree: Tree, *paths: str) -> Stamp | None:
     """Return what changes when one of these files does; None if there is none of them."""
-    found = tuple(_identity(tree, path) for path in paths)
-    tree.forget()
+    found = tuple(_identity(_look(tree, path)) for path in paths)
     return found if any(found) else None
-
-
-def _identity(tree: Tree, path: str) -> tuple[int, int, int, int] | None:
-    try:
-        place = tree.place(path)
-        seen = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
-    except OSError:
-        return None
-    if seen.st_size == 0:  # the log of a SQLite database comes and goes with every reader
-        return None
-    return seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns
 
 
 def exists(tree: Tree, path: str) -> bool:
     """Tell whether there is something at a path."""
-    return stamp(tree, path) is not None
+    return _look(tree, path) is not None
 
 
 def age(tree: Tree, path: str) -> float:
     """Return how many seconds ago something was last changed; infinitely many if it is not there."""
-    seen = stamp(tree, path)
-    return time.time() - seen[0][2] / 1e9 if seen and seen[0] else float("inf")
+    seen = _look(tree, path)
+    return time.time() - seen.st_mtime if seen else float("inf")
+
+
+def _look(tree: Tree, path: str) -> os.stat_result | None:
+    try:
+        place = tree.place(path)
+        return os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
+    except OSError:
+        return None
+    finally:
+        tree.forget()
+
+
+def _identity(seen: os.stat_result | None) -> tuple[int, int, int, int] | None:
+    """The log of a SQLite database comes and goes with every reader, empty; it tells nothing then."""
+    if seen is None or (stat.S_ISREG(seen.st_mode) and seen.st_size == 0):
+        return None
+    return seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns
 
 
 def read(tree: Tree, path: str) -> bytes | None:

@@ -50,7 +50,7 @@ def parse_info(text: str) -> dict[str, Offer]:
     name = ""
     for line in text.splitlines():
         key, colon, value = line.partition(" : ")
-        if not colon:
+        if not colon or line.startswith(" "):  # further lines of a value are indented
             continue
         if key.strip() == "Name":
             name = value.strip()

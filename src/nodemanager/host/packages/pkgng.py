@@ -35,6 +35,12 @@ def parse_pairs(text: str) -> dict[str, str]:
     return found
 
 
+def parse_dependents(text: str, names: Sequence[str]) -> list[str]:
+    """Return who needs one of these packages, of lines with a package and one that needs it."""
+    rows = (line.split() for line in text.splitlines())
+    return [row[1] for row in rows if len(row) == 2 and row[0] in names]
+
+
 def parse_offers(text: str) -> dict[str, Offer]:
     """Return what `pkg rquery` lists, by name; the first repository is the one that is preferred."""
     versions: dict[str, list[str]] = {}
@@ -102,8 +108,7 @@ class Pkgng:
     async def remove(self, names: Sequence[str]) -> None:
         """Remove these and only these: pkg says who needs them, and would take those along."""
         common.check_names(names)
-        dependents = (await self._query("%rn", *names)).split()
-        common.refuse_dependents(names, dependents)
+        common.refuse_dependents(names, parse_dependents(await self._query("-a", "%n %rn"), names))
         await self._tool.transact(f"remove {listed(names)}", ["pkg", "delete", "-y", *names])
 
     async def upgrade_all(self, hold: Sequence[Wanted] = ()) -> None:
