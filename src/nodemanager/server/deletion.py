@@ -15,6 +15,8 @@ from nodemanager.store.base import Mismatch, Record
 
 TRIES = 5
 POLICIES = {"Foreground": "foregroundDeletion", "Orphan": "orphan", "Background": ""}
+_TOLD_WHOLE = ("pods", "serviceaccounts")
+"""Whose deletion is answered with what was deleted."""
 _GRACE_MAX = 2**31
 
 
@@ -89,7 +91,7 @@ async def delete(hub: Hub, call: Call) -> Answer:
         namespaces.check_deletion(call.info.name)
     record = read.find(hub, call)
     obj, gone = await delete_one(hub, call, record, options)
-    if not gone or (call.kind.plural == "pods" and not call.kind.custom):
+    if not gone or (call.kind.plural in _TOLD_WHOLE and not call.kind.custom):
         return Answer(obj)
     details = {"name": call.info.name, "group": call.kind.group, "kind": call.kind.plural}
     details["uid"] = obj["metadata"]["uid"]
@@ -127,13 +129,18 @@ async def _carry_out(
     obj, marked = states
     if strategies.is_finished(call.kind, marked):
         if not dry_run:
-            await write.remove(hub, call, record)
-        return marked, True
+            removed = await write.remove(hub, call, record)
+            marked, obj = (_at(one, removed.revision) for one in (marked, obj))
+        return (obj if call.kind.plural == "serviceaccounts" else marked), True
     if marked == obj or dry_run:
         return marked, False
     saved = await hub.store.update(record.key, stored.dump(call.kind, marked), record.revision)
     strategies.after_write(hub, call.kind, saved)
     return stored.load(call.kind, saved), False
+
+
+def _at(obj: Untyped, revision: int) -> Untyped:
+    return {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(revision)}}
 
 
 def _check(call: Call, obj: Untyped, options: DeleteOptions) -> None:

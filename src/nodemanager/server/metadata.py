@@ -9,6 +9,8 @@ from typing import Any
 
 from nodemanager.api import errors, json_values
 from nodemanager.api.errors import Cause
+from nodemanager.api.formats import STRING_FORMATS
+from nodemanager.api.json_values import ABSENT
 from nodemanager.api.objects import Untyped
 from nodemanager.server.refusals import value_forbidden, value_invalid, value_required
 from nodemanager.server.resources import ServedKind
@@ -30,6 +32,7 @@ _IMMUTABLE = (
     "deletionGracePeriodSeconds",
 )
 _KEPT = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+_OWNER_TEXTS = ("apiVersion", "kind", "name", "uid")
 _MAPS, _LISTS = ("labels", "annotations"), ("finalizers", "ownerReferences", "managedFields")
 
 
@@ -40,10 +43,10 @@ def check_shape(obj: Untyped, kind: ServedKind) -> None:
         meta = obj["metadata"] = {}
     if not isinstance(meta, dict):
         raise unfit(kind, "json: cannot unmarshal metadata into Go struct field of type ObjectMeta")
-    for field in [field for field, value in meta.items() if value is None]:
-        del meta[field]
+    if isinstance(meta.get("managedFields"), list):
+        meta["managedFields"] = [{} if entry is None else entry for entry in meta["managedFields"]]
     for field, value in meta.items():
-        wanted = _wrong_type(field, value)
+        wanted = "" if value is None else _wrong_type(field, value)
         if wanted:
             found = json_values.json_type(_culprit(value))
             raise unfit(
@@ -66,32 +69,36 @@ def unfit(kind: ServedKind, why: str) -> errors.BadRequest:
 
 def _wrong_type(field: str, value: Any) -> str:
     if field in _MAPS:
-        fits = isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
+        fits = isinstance(value, dict) and all(isinstance(item, str | None) for item in value.values())
         return "" if fits else "string"
     if field in _LISTS:
         item_type = str if field == "finalizers" else dict
-        fits = isinstance(value, list) and all(isinstance(item, item_type) for item in value)
+        fits = isinstance(value, list) and all(isinstance(item, item_type | None) for item in value)
+        if field == "ownerReferences" and fits:
+            fits = all(isinstance(owner.get(key) or "", str) for owner in value for key in _OWNER_TEXTS)
         return "" if fits else "list"
     if field in ("generation", "deletionGracePeriodSeconds"):
         return "" if type(value) is int else "int64"
+    if field in ("creationTimestamp", "deletionTimestamp"):
+        return "" if isinstance(value, str) and STRING_FORMATS["datetime"](value) else "Time"
     known = (*_IMMUTABLE, "generateName", "resourceVersion", "selfLink")
     return "string" if field in known and not isinstance(value, str) else ""
+
+
+def check_place(obj: Untyped, namespace: str) -> None:
+    """Refuse an object that says it is in another namespace than the request."""
+    if not namespace:
+        obj["metadata"].pop("namespace", None)
+    if obj["metadata"].get("namespace", namespace) != namespace:
+        raise errors.BadRequest(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
 
 
 def begin(obj: Untyped, kind: ServedKind, namespace: str, now: str) -> None:
     """Set what the server sets on a new object."""
     meta = obj["metadata"]
-    if meta.get("namespace", namespace) != namespace:
-        raise errors.BadRequest(
-            "the namespace of the provided object does not match the namespace sent on the request"
-        )
-    for field in (
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "selfLink",
-        "generation",
-        "resourceVersion",
-    ):
+    for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
         meta.pop(field, None)
     if namespace:
         meta["namespace"] = namespace
@@ -112,7 +119,7 @@ def carry_over(obj: Untyped, old: Untyped) -> None:
     """Keep what clients need not repeat; what they changed is left for `changes_refused`."""
     meta, was = obj["metadata"], old["metadata"]
     for field in _KEPT:
-        if field in was and (field == "generation" or not meta.get(field)):
+        if field in was and (field in ("generation", "creationTimestamp") or not meta.get(field)):
             meta[field] = was[field]
     if "generation" not in was:
         meta.pop("generation", None)
@@ -126,7 +133,7 @@ def count_generation(obj: Untyped, old: Untyped, kind: ServedKind) -> None:
     ignored = {"metadata", "apiVersion", "kind"} | (
         {"status"} if kind.has_status or not kind.custom else set()
     )
-    if any(obj.get(key) != old.get(key) for key in (obj.keys() | old.keys()) - ignored):
+    if any(obj.get(key, ABSENT) != old.get(key, ABSENT) for key in (obj.keys() | old.keys()) - ignored):
         obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
 
@@ -146,27 +153,29 @@ def faults(obj: Untyped, kind: ServedKind) -> list[Cause]:
         text = f"Too long: may not be more than {_MAX_ANNOTATIONS} bytes"
         found.append(Cause(field="metadata.annotations", reason="FieldValueTooLong", message=text))
     for index, finalizer in enumerate(meta.get("finalizers") or []):
-        found += _finalizer_faults(f"metadata.finalizers[{index}]", finalizer)
+        lax = kind.custom or kind.plural == "events"
+        found += _finalizer_faults(f"metadata.finalizers[{index}]", finalizer, lax=lax)
     return found + _owner_faults(meta.get("ownerReferences") or [])
 
 
 def _owner_faults(owners: list[Untyped]) -> list[Cause]:
     found = []
-    for index, owner in enumerate(owners):
+    for owner in owners:
         for field in ("apiVersion", "kind", "name", "uid"):
             if not owner.get(field):
-                path = f"metadata.ownerReferences[{index}].{'version' if field == 'apiVersion' else field}"
-                found.append(value_invalid(path, "", f"{path.rpartition('.')[2]} must not be empty"))
+                why = "version must not be empty" if field == "apiVersion" else "must not be empty"
+                found.append(value_invalid(f"metadata.ownerReferences.{field}", "", why))
     controllers = [owner for owner in owners if owner.get("controller")]
     if len(controllers) > 1:
-        why = "Only one reference can have Controller set to true"
-        found.append(value_invalid("metadata.ownerReferences", len(controllers), why))
+        first, second = (f"{owner.get('kind')}/{owner.get('name')}" for owner in controllers[:2])
+        why = 'Only one reference can have Controller set to true. Found "true" in references for '
+        found.append(value_invalid("metadata.ownerReferences", owners, f"{why}{first} and {second}"))
     return found
 
 
-def _finalizer_faults(path: str, finalizer: str) -> list[Cause]:
+def _finalizer_faults(path: str, finalizer: str, *, lax: bool) -> list[Cause]:
     found = [value_invalid(path, finalizer, why) for why in key_faults(finalizer)]
-    if not found and "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
+    if not lax and not found and "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
         why = "name is neither a standard finalizer name nor is it fully qualified"
         found.append(value_invalid(path, finalizer, why))
     return found
@@ -189,15 +198,33 @@ def changes_refused(obj: Untyped, old: Untyped) -> list[Cause]:
     return found
 
 
+def unqualified_finalizers(obj: Untyped) -> tuple[str, ...]:
+    """Return warnings about finalizers of a custom object that others may choose, too."""
+    return tuple(
+        f'metadata.finalizers: "{one}": prefer a domain-qualified finalizer name to avoid accidental '
+        "conflicts with other finalizer writers"
+        for one in obj["metadata"].get("finalizers") or []
+        if "/" not in one
+    )
+
+
 def name_faults(name: str, rule: str) -> list[str]:
     """Return why a name cannot be one, in Kubernetes' words."""
+    if rule == "name" and len(name) > 253:
+        return ["must be no more than 253 characters", *_form_faults(name)]
     if rule == "path":
         found = [f"may not be '{name}'"] if name in (".", "..") else []
         return found + [f"may not contain '{char}'" for char in "/%" if char in name]
     if rule == "label":
-        return label_faults(name)
-    found = ["must be no more than 253 bytes"] if len(name) > 253 else []
-    if not found and not re.fullmatch(_SUBDOMAIN_FORM, name):
+        if len(name) > 63:
+            return ["must be no more than 63 characters"]
+        return ["must not contain dots"] if "." in name else label_faults(name)
+    return ["must be no more than 253 bytes"] if len(name) > 253 else _form_faults(name)
+
+
+def _form_faults(name: str) -> list[str]:
+    found = []
+    if not re.fullmatch(_SUBDOMAIN_FORM, name):
         found.append(
             "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
             "and must start and end with an alphanumeric character (e.g. 'example.com', regex used for "

@@ -57,8 +57,10 @@ class Page:
             meta["continue"] = self.token
         if self.remaining:
             meta["remainingItemCount"] = self.remaining
-        name = kind.list_kind or f"{kind.kind}List"
-        return {"kind": name, "apiVersion": kind.api_version, "metadata": meta, "items": self.items}
+        name, items = kind.list_kind or f"{kind.kind}List", self.items
+        if not kind.custom:  # the list says what they are
+            items = [{k: v for k, v in item.items() if k not in ("apiVersion", "kind")} for item in items]
+        return {"kind": name, "apiVersion": kind.api_version, "metadata": meta, "items": items}
 
 
 def list_objects(hub: Hub, call: Call) -> Answer:

@@ -100,7 +100,7 @@ def resolve(info: RequestInfo, catalogue: Catalogue) -> ServedKind:
             raise refusals.no_such_resource()
         raise PageNotFound("404 page not found")
     if info.subresource and info.subresource not in kind.subresources:
-        raise refusals.no_such_resource()
+        raise refusals.not_found(kind, info.name) if kind.custom else refusals.no_such_resource()
     if not _scope_fits(info, kind):
         raise PageNotFound("404 page not found") if kind.custom else refusals.no_such_resource()
     if kind.custom and info.verb in ("update", "patch") and not info.name:

@@ -47,6 +47,11 @@ def metadata_of(obj: Untyped) -> Untyped:
     }
 
 
+def list_meta(body: Untyped) -> Untyped:
+    """Return the metadata of a list in a form of its own, where an empty token is left out."""
+    return {key: value for key, value in body["metadata"].items() if key != "continue" or value}
+
+
 def at_path(obj: Any, path: str) -> Any:
     """Return the value at a dotted path such as `spec.nodeName`, or None."""
     for step in path.strip(".").split("."):

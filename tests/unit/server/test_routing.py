@@ -66,7 +66,7 @@ def test_no_path_breaks_the_parser(method: str, path: str) -> None:
     [
         ("GET", "/api/v1/things", errors.NotFound, "the server could not find the requested resource"),
         ("GET", "/apis/ex.io/v1/things", routing.PageNotFound, "404 page not found"),
-        ("GET", "/apis/ex.io/v1/namespaces/a/widgets/b/scale", errors.NotFound, "could not find"),
+        ("GET", "/apis/ex.io/v1/namespaces/a/widgets/b/scale", errors.NotFound, '"b" not found'),
         ("PUT", "/apis/ex.io/v1/namespaces/a/widgets", errors.BadRequest, "name must be provided"),
         ("POST", "/apis/ex.io/v1/widgets", routing.PageNotFound, "404 page not found"),
         ("GET", "/apis/ex.io/v1/widgets/b", routing.PageNotFound, "404 page not found"),
