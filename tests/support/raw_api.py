@@ -25,17 +25,25 @@ class Answer(NamedTuple):
     warnings: list[str]
 
 
+def client_context(
+    api: ApiServer, user: str = "admin", group: str | None = "system:masters"
+) -> ssl.SSLContext:
+    """Return the TLS settings of a user; without a name, of somebody without a certificate."""
+    context = ssl.create_default_context()
+    api.ca.configure_trust(context)
+    if user:
+        leaf = api.ca.issue_cert("user.test", common_name=user, organization_name=group)
+        with tempfile.NamedTemporaryFile(dir=api.folder, suffix=".pem") as pem:
+            Path(pem.name).write_bytes(leaf.private_key_and_cert_chain_pem.bytes())
+            context.load_cert_chain(pem.name)
+    return context
+
+
 class RawApi:
     """One user's connection to a kube-apiserver."""
 
     def __init__(self, api: ApiServer, user: str = "admin", group: str | None = "system:masters") -> None:
-        context = ssl.create_default_context()
-        api.ca.configure_trust(context)
-        if user:
-            leaf = api.ca.issue_cert("user.test", common_name=user, organization_name=group)
-            with tempfile.NamedTemporaryFile(dir=api.folder, suffix=".pem") as pem:
-                Path(pem.name).write_bytes(leaf.private_key_and_cert_chain_pem.bytes())
-                context.load_cert_chain(pem.name)
+        context = client_context(api, user, group)
         address = urlsplit(api.server)
         self._connection = http.client.HTTPSConnection(
             str(address.hostname), address.port, timeout=30, context=context
