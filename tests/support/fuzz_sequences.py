@@ -111,6 +111,11 @@ class Arena:
         self.customs: list[Kind] = []
         self.asked = self.sequences = 0
 
+    def fresh(self) -> str:
+        """Return the name of a namespace that nobody has, and forget all symbols."""
+        self.duel.forget()
+        return f"found-{uuid.uuid4().hex[:12]}"
+
     async def define(self, random: Random, count: int) -> None:
         """Replace the custom kinds by new ones with random schemas."""
         for kind in self.customs:
