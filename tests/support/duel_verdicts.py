@@ -42,6 +42,11 @@ DOCUMENTED = (
         400,
         re.compile(r"unable to parse requirement: "),
     ),
+    Difference(
+        "and when an apply brings them, or meets them in what is stored",
+        500,
+        re.compile(r"to proper version: unable to convert|failed to create manager for existing fields: "),
+    ),
     Difference("bodies are quoted up to a bound", 400, re.compile(r"Object 'Kind' is missing in ")),
 )
 """Everything that is not compared; the rest of an answer of that code is."""

@@ -163,7 +163,6 @@ class Objects:
                 "containers": [self.container(name) for name in names],
                 **self.maybe(
                     restartPolicy=lambda: self.one("Always", "Never", "OnFailure"),
-                    nodeName=lambda: self.one("n1", "n2"),
                     terminationGracePeriodSeconds=lambda: self.one(0, 5, 30),
                     serviceAccountName=lambda: self.one("default", "sa1"),
                 ),

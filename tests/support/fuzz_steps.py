@@ -139,9 +139,11 @@ class Steps:
             meta["name"] = self.one("Bad_Name", "a" * 254, "", "a..b", "-x", f"{name}.dots")
         if self.chance(0.03):
             meta["resourceVersion"] = self.one("@rv1", "7", "odd")
+        query = self._query()
         if self.chance(0.03):
             body |= self.one({"apiVersion": "v9"}, {"kind": "Odd"}, {"kind": None})
-        return Ask("POST", kind.path(self.namespace), self._query(), body)
+            query["fieldValidation"] = "Ignore"
+        return Ask("POST", kind.path(self.namespace), query, body)
 
     def _update(self, kind: Kind, name: str) -> Ask:
         live = copy.deepcopy(self.lives.get((kind, name)))
@@ -209,7 +211,7 @@ class Steps:
 
     def _operations(self, kind: Kind, name: str) -> Ask:
         live = self.lives.get((kind, name), {})
-        kept = ("/metadata/managedFields", "/apiVersion")
+        kept = ("/metadata/managedFields", "/apiVersion", "/kind")
         places = [path for path in _pointers(live) if not path.startswith(kept)]
         places += ["/metadata/labels/a", "/metadata/labels", "/spec/odd", "/data/a", "/metadata/finalizers/-"]
         operations = []
@@ -230,8 +232,9 @@ class Steps:
         for key in ("labels", "annotations"):  # a null there is kept, and read as a text
             if isinstance(body["metadata"].get(key), dict):
                 body["metadata"][key] = {k: v for k, v in body["metadata"][key].items() if v is not None}
-        if kind.custom:  # a null that is allowed is kept, but never read back
+        if kind.custom:  # a null or an empty list that is allowed is kept, but never read back
             body = json_values.without_nulls(body)
+            body["metadata"] = {key: value for key, value in body["metadata"].items() if value}
         if self.chance(0.04):
             body |= self.one({"apiVersion": "v9"}, {"kind": "Odd"}, {"apiVersion": None})
         if self.chance(0.04):
@@ -244,7 +247,7 @@ class Steps:
     def _delete(self, kind: Kind, name: str) -> Ask:
         live = self.lives.get((kind, name), {"metadata": {}})["metadata"]
         options: Untyped = {}
-        if self.chance(0.3):
+        if kind.kind != "Namespace" and self.chance(0.3):
             options["preconditions"] = self.objects.maybe(
                 uid=lambda: self.one(live.get("uid", "u"), live.get("uid", "u"), "odd"),
                 resourceVersion=lambda: self.one(live.get("resourceVersion", "7"), *self.stale[-2:]),

@@ -55,7 +55,7 @@ BUILTIN: tuple[ServedKind, ...] = (
     ServedKind("coordination.k8s.io", "v1", "Lease", "leases", upserts=True, unconditional=False),
     ServedKind(
         "policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", short_names=("pdb",),
-        subresources=_STATUS, counted=True, unconditional=False,
+        subresources=_STATUS, counted=True, unconditional=False, name_rule="path",
     ),
     ServedKind(_RBAC, "v1", "Role", "roles", name_rule="path", upserts=True),
     ServedKind(_RBAC, "v1", "RoleBinding", "rolebindings", name_rule="path", upserts=True),

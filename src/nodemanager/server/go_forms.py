@@ -106,6 +106,8 @@ class Form:
         """Return a value as it is written; one of another type is left to whoever checks types."""
         if self.sort == "bytes" and value == []:
             return ""
+        if self.sort == "quantity" and _is_number(value):
+            return str(value)
         if self.sort == "struct" and isinstance(value, dict):
             return self._struct(value, stored)
         if self.items is not None and isinstance(value, list if self.sort == "list" else dict):

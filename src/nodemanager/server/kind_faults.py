@@ -53,6 +53,10 @@ def _secret_faults(obj: Untyped, old: Untyped | None) -> list[Cause]:
 
 def _role_faults(obj: Untyped, _old: Untyped | None) -> list[Cause]:
     found = []
+    gathered = obj.get("aggregationRule")
+    if gathered is not None and not gathered.get("clusterRoleSelectors"):
+        why = "at least one clusterRoleSelector required if aggregationRule is non-nil"
+        found.append(value_required("aggregationRule.clusterRoleSelectors", why))
     for index, rule in enumerate(obj.get("rules") or []):
         at = f"rules[{index}]"
         if not rule.get("verbs"):

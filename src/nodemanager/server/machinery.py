@@ -93,6 +93,7 @@ class Machinery:
         """Fill in the defaults of a custom kind; the built-in kinds have theirs in `strategies`."""
         if self._custom:
             defaulting.apply_defaults(obj, self._node, keep_nulls=keep_nulls)
+            pruning.reduce_embedded(obj, self._node)  # a default may bring odd metadata, too
 
     def validate(self, obj: Untyped, old: Untyped | None, subresource: str = "") -> list[Cause]:
         """Return what is wrong with an object, or with a change to it: first the schema, then its rules."""

@@ -32,6 +32,7 @@ _IMMUTABLE = (
     "deletionGracePeriodSeconds",
 )
 _KEPT = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+_ANY_FINALIZER = ("events", "leases", "poddisruptionbudgets")
 _OWNER_TEXTS = ("apiVersion", "kind", "name", "uid")
 _MAPS, _LISTS = ("labels", "annotations"), ("finalizers", "ownerReferences", "managedFields")
 
@@ -153,7 +154,7 @@ def faults(obj: Untyped, kind: ServedKind) -> list[Cause]:
         text = f"Too long: may not be more than {_MAX_ANNOTATIONS} bytes"
         found.append(Cause(field="metadata.annotations", reason="FieldValueTooLong", message=text))
     for index, finalizer in enumerate(meta.get("finalizers") or []):
-        lax = kind.custom or kind.plural == "events"
+        lax = kind.custom or kind.plural in _ANY_FINALIZER
         found += _finalizer_faults(f"metadata.finalizers[{index}]", finalizer, lax=lax)
     return found + _owner_faults(meta.get("ownerReferences") or [])
 
@@ -218,7 +219,8 @@ def name_faults(name: str, rule: str) -> list[str]:
     if rule == "label":
         if len(name) > 63:
             return ["must be no more than 63 characters"]
-        return ["must not contain dots"] if "." in name else label_faults(name)
+        dotted = "." in name and re.fullmatch(_SUBDOMAIN_FORM, name)
+        return ["must not contain dots"] if dotted else label_faults(name)
     return ["must be no more than 253 bytes"] if len(name) > 253 else _form_faults(name)
 
 

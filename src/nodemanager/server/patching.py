@@ -8,7 +8,15 @@ from dataclasses import replace
 
 import msgspec
 
-from nodemanager.api import errors, json_patch, json_values, merge_patch, patch_strategies, strategic_merge
+from nodemanager.api import (
+    apply_refusals,
+    errors,
+    json_patch,
+    json_values,
+    merge_patch,
+    patch_strategies,
+    strategic_merge,
+)
 from nodemanager.api import server_side_apply as ssa
 from nodemanager.api.objects import Untyped
 from nodemanager.server import bodies, machinery, metadata, refusals, stored, write
@@ -142,6 +150,8 @@ async def _apply(hub: Hub, call: Call, options: WriteOptions) -> Answer:
         own = replace(options, applied=merged.managed_fields)
         obj = copy.deepcopy(merged.object)
         metadata.check_shape(obj, call.kind)
+        if fault := tools.unfit(obj):
+            raise apply_refusals.unconvertible(applied, fault)
         tools.prune(obj)
         write.check_names(call, obj)
         if record is None:

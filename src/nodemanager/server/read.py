@@ -130,7 +130,7 @@ class _Walk:
 
     def _full(self, items: list[Untyped], revision: int, part: Listing, index: int) -> Page:
         behind = len(part.records) - index - 1 + part.remaining
-        if not behind and not part.more:
+        if (not behind and not part.more) or self.chosen.name:  # of one name there is one object
             return Page(items, revision)
         token = encode_token(revision, part.records[index].key.removeprefix(self.prefix))
         return Page(items, revision, token, behind if self.chosen.everything else None)
