@@ -102,11 +102,11 @@ def read_object(body: bytes, content_type: str, kind: ServedKind) -> Untyped:
 
 def check_kind(obj: Untyped, kind: ServedKind, body: bytes = b"") -> None:
     """Refuse an object of another kind or version; built-in kinds may leave both out."""
-    version, name = obj.get("apiVersion", ""), obj.get("kind", "")
+    version, name = obj.get("apiVersion") or "", obj.get("kind") or ""
     if kind.custom and not name:
         shown = body[:MAX_SHOWN].decode(errors="replace")
         raise _unrecognized(kind, f"Object 'Kind' is missing in '{shown}'", body)
-    if name not in ("", kind.kind) and not kind.custom:
+    if not isinstance(name, str) or (name not in ("", kind.kind) and not kind.custom):
         raise errors.BadRequest(
             f'{name} in version "{version or kind.version}" cannot be handled as a {kind.kind}: '
             f"it is of another kind"

@@ -41,6 +41,23 @@ def text(kind: ServedKind, record: Record) -> msgspec.Raw:
     return msgspec.Raw(b'%b"resourceVersion":"%d",%b' % (head, record.revision, value[len(head) :]))
 
 
+def item(kind: ServedKind, record: Record) -> Untyped:
+    """Return an object as an item of a list; a list of a built-in kind says what its items are."""
+    obj = load(kind, record)
+    return obj if kind.custom else {key: obj[key] for key in obj if key not in ("apiVersion", "kind")}
+
+
+def item_text(kind: ServedKind, record: Record) -> msgspec.Raw:
+    """Return the JSON of what `item` returns."""
+    whole = text(kind, record)
+    if kind.custom:
+        return whole
+    head, value = _head(kind.api_version, kind.kind), bytes(whole)
+    if not value.startswith(head):
+        return msgspec.Raw(msgspec.json.encode(item(kind, record)))
+    return msgspec.Raw(b'{"metadata":{' + value[len(head) :])
+
+
 @lru_cache(maxsize=1024)
 def _head(api_version: str, kind: str) -> bytes:
     """Return how the text of every object of a kind begins, up to its first field of metadata."""
@@ -66,6 +83,11 @@ def metadata_of(obj: Untyped) -> Untyped:
         "apiVersion": "meta.k8s.io/v1",
         "metadata": obj.get("metadata", {}),
     }
+
+
+def list_meta(body: Untyped) -> Untyped:
+    """Return the metadata of a list in a form of its own, where an empty token is left out."""
+    return {key: value for key, value in body["metadata"].items() if key != "continue" or value}
 
 
 def at_path(obj: Any, path: str) -> Any:
