@@ -76,7 +76,8 @@ def _wrong_type(field: str, value: Any) -> str:
         item_type = str if field == "finalizers" else dict
         fits = isinstance(value, list) and all(isinstance(item, item_type | None) for item in value)
         if field == "ownerReferences" and fits:
-            fits = all(isinstance(owner.get(key) or "", str) for owner in value for key in _OWNER_TEXTS)
+            texts = (owner.get(key) for owner in value if owner for key in _OWNER_TEXTS)
+            fits = all(isinstance(text, str | None) for text in texts)
         return "" if fits else "list"
     if field in ("generation", "deletionGracePeriodSeconds"):
         return "" if type(value) is int else "int64"
@@ -199,13 +200,14 @@ def changes_refused(obj: Untyped, old: Untyped) -> list[Cause]:
     return found
 
 
-def unqualified_finalizers(obj: Untyped) -> tuple[str, ...]:
-    """Return warnings about finalizers of a custom object that others may choose, too."""
+def unqualified_finalizers(obj: Untyped, old: Untyped | None) -> tuple[str, ...]:
+    """Return warnings about new finalizers of a custom object that others may choose, too."""
+    there = (old or {}).get("metadata", {}).get("finalizers") or []
     return tuple(
         f'metadata.finalizers: "{one}": prefer a domain-qualified finalizer name to avoid accidental '
         "conflicts with other finalizer writers"
         for one in obj["metadata"].get("finalizers") or []
-        if "/" not in one
+        if "/" not in one and one not in there
     )
 
 

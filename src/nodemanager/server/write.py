@@ -50,7 +50,7 @@ async def add(hub: Hub, call: Call, obj: Untyped, options: WriteOptions, warning
         _refuse(call, obj, None)
         obj = machinery.of(kind).as_stored(obj)
         if kind.custom:
-            warnings += metadata.unqualified_finalizers(obj)
+            warnings += metadata.unqualified_finalizers(obj, None)
         key = kind.key(call.namespace, name)
         if options.dry_run:
             if (there := hub.store.get(key)) is not None:
@@ -110,7 +110,7 @@ async def save(
     _refuse(call, obj, old)
     obj = machinery.of(kind).as_stored(obj)
     if kind.custom:
-        warnings += metadata.unqualified_finalizers(obj)
+        warnings += metadata.unqualified_finalizers(obj, old)
     if obj == old:
         return Answer(old, 200, warnings)
     if strategies.is_finished(kind, obj):
