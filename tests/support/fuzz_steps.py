@@ -24,7 +24,12 @@ _LABELS = ("a=x", "a!=x", "a in (x,y)", "!a", "a", "a notin (x)", "a=x,b", "a in
 _FIELDS = ("metadata.name=a", "metadata.name!=a", "spec.odd=1")
 
 
-_IDENTITY = ("/metadata/uid", "/metadata/creationTimestamp", "/metadata/generation")
+_IDENTITY = (
+    "/metadata/uid",
+    "/metadata/resourceVersion",
+    "/metadata/creationTimestamp",
+    "/metadata/generation",
+)
 
 
 @dataclass
@@ -98,7 +103,7 @@ class Steps:
             meta |= self.one(
                 {"labels": {"bad key!": "x"}}, {"labels": {"a": "bad value!"}}, {"odd": 1}, {"labels": None},
                 {"annotations": {"a": None}}, {"finalizers": ["unqualified"]}, {"labels": {"a": 1}},
-                {"generation": 7}, {"selfLink": "x"}, {"uid": "mine"}, {"namespace": "elsewhere"},
+                {"generation": 7}, {"uid": "mine"}, {"namespace": "elsewhere"},
             )  # fmt: skip
         return meta
 
@@ -143,7 +148,7 @@ class Steps:
             meta["resourceVersion"] = self.one("@rv1", "7", "odd")
         query = self._query()
         if self.chance(0.03):
-            body |= self.one({"apiVersion": "v9"}, {"kind": "Odd"}, {"kind": None})
+            body |= self.one({"apiVersion": "v9"}, {"kind": None}, {"kind": None if kind.custom else "Odd"})
             query["fieldValidation"] = "Ignore"
         return Ask("POST", kind.path(self.namespace), query, body)
 
@@ -225,7 +230,8 @@ class Steps:
             if path in _IDENTITY and operation.get("value") is None:
                 operation["value"], operation["op"] = "x", "replace"
             if self.chance(0.1):
-                operation |= {"op": self.one("copy", "move"), "from": self.random.choice(places)}
+                whence = [place for place in places if place not in _IDENTITY]
+                operation |= {"op": self.one("copy", "move"), "from": self.random.choice(whence)}
             operations.append(operation)
         return self._patch(kind, name, operations, JSON_PATCH)
 
@@ -298,7 +304,7 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
     """Yield every container with every key in it, except the lists of metadata."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in items:
-        if key not in ("managedFields", "ownerReferences", "finalizers"):
+        if key not in ("managedFields", "ownerReferences", "finalizers", "secrets"):
             yield value, key
             yield from _places(item)
 

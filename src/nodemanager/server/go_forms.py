@@ -83,7 +83,7 @@ class Form:
         """Return what is written where nothing was given."""
         if self.sort == "struct":
             return self.settled({})
-        return {"text": "", "bytes": "", "number": 0, "flag": False}.get(self.sort)
+        return {"text": "", "bytes": "", "quantity": "0", "number": 0, "flag": False}.get(self.sort)
 
     def misfit(self, value: Any, path: str = "") -> str:
         """Return why a value cannot be decoded, or nothing."""

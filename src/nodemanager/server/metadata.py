@@ -192,13 +192,14 @@ def changes_refused(obj: Untyped, old: Untyped) -> list[Cause]:
     return found
 
 
-def unqualified_finalizers(obj: Untyped) -> tuple[str, ...]:
-    """Return warnings about finalizers of a custom object that others may choose, too."""
+def unqualified_finalizers(obj: Untyped, old: Untyped | None) -> tuple[str, ...]:
+    """Return warnings about new finalizers of a custom object that others may choose, too."""
+    there = (old or {}).get("metadata", {}).get("finalizers") or []
     return tuple(
         f'metadata.finalizers: "{one}": prefer a domain-qualified finalizer name to avoid accidental '
         "conflicts with other finalizer writers"
         for one in obj["metadata"].get("finalizers") or []
-        if "/" not in one
+        if "/" not in one and one not in there
     )
 
 

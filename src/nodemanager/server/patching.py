@@ -161,7 +161,7 @@ async def _apply(hub: Hub, call: Call, options: WriteOptions) -> Answer:
         metadata.check_shape(obj, call.kind)
         if fault := tools.unfit(obj) or micro_times.normalize(call.kind, obj):
             raise apply_refusals.unconvertible(applied, fault)
-        tools.prune(obj)
+        tools.prune({"metadata": obj["metadata"]})  # the rest was checked field by field
         write.check_names(call, obj)
         if record is None:
             if uid := obj["metadata"].get("uid"):

@@ -62,7 +62,7 @@ async def add(hub: Hub, call: Call, obj: Untyped, options: WriteOptions, warning
         name = str(obj["metadata"].get("name", ""))
         change = await _admit(hub, call, obj, None, options)
         _refuse(call, obj, None)
-        notes = (*warnings, *_noted(kind, obj), *hub.validate(change))
+        notes = (*warnings, *_noted(kind, obj, None), *hub.validate(change))
         obj = machinery.of(kind).as_stored(obj)
         key = kind.key(call.namespace, name)
         if options.dry_run:
@@ -121,7 +121,7 @@ async def save(
     metadata.count_generation(obj, old, kind)
     change = await _admit(hub, call, obj, old, options)
     _refuse(call, obj, old)
-    warnings = (*warnings, *_noted(kind, obj), *hub.validate(change))
+    warnings = (*warnings, *_noted(kind, obj, old), *hub.validate(change))
     obj = machinery.of(kind).as_stored(obj)
     if obj == old:
         return Answer(old, 200, warnings)
@@ -257,8 +257,8 @@ def _part(obj: Untyped, key: str) -> Untyped:
     return {key: copy_of(obj[key])} if key in obj else {}
 
 
-def _noted(kind: ServedKind, obj: Untyped) -> tuple[str, ...]:
-    return metadata.unqualified_finalizers(obj) if kind.custom else ()
+def _noted(kind: ServedKind, obj: Untyped, old: Untyped | None) -> tuple[str, ...]:
+    return metadata.unqualified_finalizers(obj, old) if kind.custom else ()
 
 
 def _refuse(call: Call, obj: Untyped, old: Untyped | None) -> None:
