@@ -86,8 +86,8 @@ def decode_yaml(body: bytes) -> Any:
     return found[0][1]
 
 
-def read_object(body: bytes, content_type: str, kind: ServedKind) -> Untyped:
-    """Return the object in a body, of exactly that kind and version."""
+def read_object(body: bytes, content_type: str, kind: ServedKind, *, older: str = "") -> Untyped:
+    """Return the object in a body, of exactly that kind and version, or of an older one of the same form."""
     try:
         value = decode(body, content_type)
     except ValueError as error:
@@ -96,6 +96,8 @@ def read_object(body: bytes, content_type: str, kind: ServedKind) -> Untyped:
     if not isinstance(value, dict):
         why = "couldn't get version/kind; json parse error: the body is not an object"
         raise _unrecognized(kind, why, body)
+    if older and value.get("apiVersion") == older:
+        value["apiVersion"] = kind.api_version
     check_kind(value, kind, body)
     return value
 
