@@ -209,13 +209,13 @@ def _check_identity(call: Call, obj: Untyped, old: Untyped, options: WriteOption
     """Refuse to write over another revision, or another incarnation, than the one meant."""
     kind, name, meta = call.kind, call.info.name, obj["metadata"]
     check_names(call, obj)
+    was = old["metadata"]
+    if meta.get("uid", was["uid"]) != was["uid"] and not options.patch:
+        raise _other_incarnation(call, meta["uid"], was["uid"])
     try:
         wanted = selection.revision_number(meta.get("resourceVersion", ""))
     except ValueError as error:
         raise refusals.internal(str(error)) from error
-    was = old["metadata"]
-    if meta.get("uid", was["uid"]) != was["uid"] and not options.patch:
-        raise _other_incarnation(call, meta["uid"], was["uid"])
     if not wanted and not kind.unconditional:
         cause = refusals.value_invalid("metadata.resourceVersion", 0, "must be specified for an update")
         refused = refusals.invalid(kind, name, [cause])
