@@ -48,7 +48,8 @@ async def writer_token(server: Server) -> str:
 def unharmed(server: Server, mebibytes: int) -> Iterator[None]:
     """Assert that others are answered meanwhile, and that memory stays within bounds."""
     before = server.resident()
-    with responsive(server.kubeconfig):
+    assert server.process is not None
+    with responsive(server.kubeconfig, server.process.pid):
         yield
         grown = (server.resident() - before) // MIB
         assert grown < mebibytes, f"the server grew by {grown} MiB"
