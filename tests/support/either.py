@@ -91,7 +91,8 @@ class Place:
 
     def environ(self, **more: str) -> dict[str, str]:
         """Return the environment of a client of this server."""
-        return cli.environment(KUBECONFIG=str(self.kubeconfig), KUBECACHEDIR=str(self.cache), **more)
+        home = str(self.cache)  # an old kubectl keeps its cache there
+        return cli.environment(KUBECONFIG=str(self.kubeconfig), KUBECACHEDIR=home, HOME=home, **more)
 
     def shown(self, *args: str) -> Any:
         """Return what `kubectl get` shows, decoded."""
