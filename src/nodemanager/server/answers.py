@@ -150,6 +150,7 @@ class EventShaper:
         for line in lines:
             held.append(self.encode(*line))
             size += len(held[-1])
+            del line  # it may be large, and sending may take long
             if size >= PIECE:
                 yield b"".join(held)
                 held, size = [], 0
