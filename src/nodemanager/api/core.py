@@ -75,6 +75,7 @@ EVENTS = Resource("", "v1", "Event", "events", Event)
 SECRETS = Resource("", "v1", "Secret", "secrets", Secret)
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", ConfigMap)
 PODS: Resource[Untyped] = Resource("", "v1", "Pod", "pods", dict)
+NODES: Resource[Untyped] = Resource("", "v1", "Node", "nodes", dict, namespaced=False)
 SERVICE_ACCOUNTS: Resource[Untyped] = Resource("", "v1", "ServiceAccount", "serviceaccounts", dict)
 CRDS: Resource[Untyped] = Resource(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", dict, False
