@@ -173,6 +173,8 @@ class Machine:
     proof_takes: float = 20.0
     disk: Record = field(default_factory=Record)
     boot: int = 1
+    killed: int = 0
+    going_down: asyncio.Event = field(default_factory=asyncio.Event)
     deeds: list[tuple[str, datetime | None]] = field(default_factory=list)
     """What was done to the host, and in which slot."""
     status: UpgradeStatus | None = None
@@ -195,11 +197,13 @@ class Machine:
             kill = self.kills.pop(0) if self.kills else None
             process = Process(self, Life(kill))
             down = await process.run()
-            if down or (kill and kill.power):
+            self.killed += not down
+            if kill and not kill.power and not down:
+                await asyncio.sleep(kill.away)
+            if down or (kill and kill.power) or self.going_down.is_set():
                 await asyncio.sleep(DOWN_SECONDS)
                 self.boot += 1
-            elif kill:
-                await asyncio.sleep(kill.away)
+                self.going_down = asyncio.Event()
 
     def managed_node(self) -> ManagedNode:
         upgrade = Upgrade(group=GROUP, schedule="0 3 * * *", delay="12h")
@@ -214,7 +218,6 @@ class Process:
     def __init__(self, machine: Machine, life: Life) -> None:
         self._machine = machine
         self._life = life
-        self._going_down = asyncio.Event()
         world = machine.world
         client = Client(Link(world.cluster, life))
         clocks = Clocks(steady=lambda: asyncio.get_running_loop().time(), wall=world.now)
@@ -234,7 +237,7 @@ class Process:
     async def run(self) -> bool:
         """Run until killed or rebooted; tell whether it was a reboot."""
         working = asyncio.create_task(self.part.run())
-        down = asyncio.create_task(self._going_down.wait())
+        down = asyncio.create_task(self._machine.going_down.wait())
         try:
             await asyncio.wait({working, down}, return_when=asyncio.FIRST_COMPLETED)
             return not working.done()
@@ -262,17 +265,19 @@ class Process:
 
     async def reboot_needed(self) -> str:
         self._life.before()
+        self._life.after()
         return "a new kernel" if self._machine.needs_reboot else ""
 
     async def boot_id(self) -> str:
         self._life.before()
+        self._life.after()
         return f"{self._machine.name}-{self._machine.boot}"
 
     async def reboot(self) -> None:
         self._life.before()
         self._machine.did("reboot")
         if not self._machine.ignores_reboot:
-            asyncio.get_running_loop().call_later(SHUTDOWN_SECONDS, self._going_down.set)
+            asyncio.get_running_loop().call_later(SHUTDOWN_SECONDS, self._machine.going_down.set)
         self._life.after()
 
     async def _prove(self) -> None:
@@ -311,6 +316,11 @@ class World:
 
     def now(self) -> datetime:
         return EPOCH + timedelta(seconds=asyncio.get_running_loop().time()) + self.offset
+
+    def tomorrow(self) -> None:
+        """Set the clock, everywhere, to shortly before the next slot."""
+        late = (self.now() - EPOCH) % timedelta(days=1)
+        self.offset += timedelta(days=1) - late
 
     def check_alone(self, machine: Machine, what: str) -> None:
         """Note it if a host does something to itself while it is the turn of another."""

@@ -177,7 +177,7 @@ class Upgrader:
                 await self._steps[phase]()
             except _Skipped as why:
                 self._end(Result.SKIPPED, str(why))
-            except (UpgradeFailed, errors.KubeError, HostError, RunError) as error:
+            except (UpgradeFailed, errors.KubeError, OSError) as error:
                 self._end(Result.ERROR, f"{phase}: {error}")
             except Exception as error:
                 log.exception("the upgrade failed in a way that nobody foresaw")

@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 BUCKETS: Final = (10, 30, 60, 120, 300, 600, 1200, 1800, 3600)
 REBOOT_ALWAYS: Final = "always"
 MAX_NAP: Final = 30.0
+CLOCK_WAS_SET: Final = 1.0
+"""Seconds by which the time of day may run away from the time since boot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,15 +184,20 @@ class UpgradePart:
         return max(known, default=None)
 
     async def _nap(self, wake: datetime | None) -> None:
-        """Sleep until a moment, but never for long: clocks are set, and machines are suspended."""
-        seconds: float | None = None
-        if wake is not None:
-            until = (wake - self._means.clocks.wall()).total_seconds()
-            longest = min(MAX_NAP, self._settings.forgiveness.total_seconds() / 2)
-            seconds = max(0.001, min(until, longest))
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._wake.wait()
+        """Sleep until a moment; wake up before if the ManagedNode changes, or if the clock is set."""
+        clocks = self._means.clocks
+        lag = clocks.wall().timestamp() - clocks.steady()
+        longest = min(MAX_NAP, self._settings.forgiveness.total_seconds() / 2)
+        while not self._wake.is_set():
+            seconds: float | None = None
+            if wake is not None:
+                now = clocks.wall()
+                if now >= wake or abs(now.timestamp() - clocks.steady() - lag) > CLOCK_WAS_SET:
+                    return
+                seconds = max(0.001, min((wake - now).total_seconds(), longest))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._wake.wait()
 
     def _ended(self, outcome: Outcome) -> None:
         self._voice.ended(self._node(), outcome)
