@@ -17,13 +17,12 @@ from nodemanager.agent import drain
 from nodemanager.agent.drain import ANNOTATION_CORDONED, DrainFailed, KubernetesNode
 from nodemanager.api import core
 from nodemanager.api.objects import Resource, Untyped
-from nodemanager.client import kubeconfig, subresources
+from nodemanager.client import subresources
 from nodemanager.client.calls import DeleteOptions, Selection
 from nodemanager.client.config import ClientConfig
 from nodemanager.client.http import Client
 from nodemanager.client.patches import MergePatch
-from nodemanager.host import runner
-from nodemanager.server.embedded import EmbeddedServer, Options
+from support import whole_server
 from support.clients import Tokens, connected
 
 NAMESPACES: Resource[Untyped] = Resource("", "v1", "Namespace", "namespaces", dict, namespaced=False)
@@ -82,20 +81,6 @@ class Site:
 
 
 @contextlib.asynccontextmanager
-async def _embedded(folder: Path) -> AsyncIterator[ClientConfig]:
-    server = EmbeddedServer(Options(folder / "data", port=0))
-    running = asyncio.create_task(server.run())
-    try:
-        ready = asyncio.create_task(server.ready())
-        await asyncio.wait({running, ready}, return_when=asyncio.FIRST_COMPLETED)
-        assert ready.done()
-        yield kubeconfig.load(path=str(server.kubeconfig), environ={}, run=runner.run)
-    finally:
-        running.cancel()
-        await asyncio.wait({running})
-
-
-@contextlib.asynccontextmanager
 async def _site(config: ClientConfig) -> AsyncIterator[Site]:
     async with connected(config) as client:
         site = Site(client, config)
@@ -106,7 +91,7 @@ async def _site(config: ClientConfig) -> AsyncIterator[Site]:
 
 @pytest.fixture
 async def ours(tmp_path: Path) -> AsyncIterator[Site]:
-    async with _embedded(tmp_path) as config, _site(config) as site:
+    async with whole_server.serving(tmp_path) as (config, _), _site(config) as site:
         yield site
 
 
@@ -115,12 +100,11 @@ async def ours(tmp_path: Path) -> AsyncIterator[Site]:
 )
 async def site(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Site]:
     if request.param == "embedded":
-        async with _embedded(tmp_path) as config, _site(config) as found:
+        async with whole_server.serving(tmp_path) as (config, _), _site(config) as found:
             yield found
     else:
         kube = request.getfixturevalue("kube")
-        config = kubeconfig.load(path=str(kube.kubeconfig), environ={}, run=runner.run)
-        async with _site(config) as found:
+        async with _site(whole_server.load(kube.kubeconfig)) as found:
             yield found
 
 
