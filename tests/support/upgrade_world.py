@@ -180,6 +180,7 @@ class Machine:
     disk: Record = field(default_factory=Record)
     boot: int = 1
     killed: int = 0
+    killed_in: list[Phase] = field(default_factory=list)
     going_down: asyncio.Event = field(default_factory=asyncio.Event)
     deeds: list[tuple[str, datetime | None]] = field(default_factory=list)
     """What was done to the host, and in which slot."""
@@ -204,6 +205,8 @@ class Machine:
             process = Process(self, Life(kill))
             down = await process.run()
             self.killed += not down
+            if not down:
+                self.killed_in.append(self.disk.phase)
             if kill and not kill.power and not down:
                 await asyncio.sleep(kill.away)
             if down or (kill and kill.power) or self.going_down.is_set():

@@ -48,6 +48,19 @@ async def test_bug_01_a_host_that_was_off_during_the_slot_waits_for_the_next() -
     assert world.machines[0].deeds == []
 
 
+@virtual_time.test
+async def test_bug_01_an_agent_that_was_killed_before_it_had_the_lock_does_not_start_late() -> None:
+    world = World(needs_reboot=False)
+    world.settings = UpgradeSettings()
+    [host] = world.machines
+    host.kills = [Kill(at=2, away=300)]
+    await world.run(20 * HOUR)
+    world.assert_nothing_is_stranded()
+    assert host.killed == 1
+    assert host.deeds == []
+    assert host.disk.result is Result.SKIPPED
+
+
 @pytest.mark.parametrize("kills", [[], [Kill(at=30, away=20)]], ids=["alive", "agent restarts meanwhile"])
 @virtual_time.test
 async def test_bug_02_nothing_is_given_back_before_the_host_is_down(kills: list[Kill]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import hypothesis
 import pytest
 from hypothesis import strategies as st
@@ -97,6 +99,15 @@ async def test_a_group_upgrades_one_after_the_other_in_one_slot_if_the_window_al
         assert [what for what, _ in host.deeds] == ["upgrade", "reboot"]
 
 
+@virtual_time.test
+async def test_the_lock_is_renewed_while_a_host_is_proven_however_long_that_takes() -> None:
+    world = World(2, proof_takes=600)
+    world.settings = dataclasses.replace(world.settings, lease=240.0)
+    await world.run(3 * HOUR)
+    world.assert_nothing_is_stranded()
+    assert [one.disk.result for one in world.machines] == [Result.SUCCESS] * 2
+
+
 @pytest.mark.parametrize("power", [False, True], ids=["killed", "power"])
 @pytest.mark.parametrize("needs_reboot", [False, True], ids=["stays up", "reboots"])
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
@@ -110,6 +121,8 @@ def test_killed_at_every_effect(*, power: bool, needs_reboot: bool, after: bool)
         host.kills = kills
         await world.run(HOUR)
         world.assert_nothing_is_stranded()
+        if not power and not {Phase.UPGRADING, Phase.REBOOTING}.intersection(host.killed_in):
+            assert host.disk.result is Result.SUCCESS, "the slot was lost without need"
         world.tomorrow()
         await world.run(HOUR)  # a day later all is as if nothing had been
         world.assert_nothing_is_stranded()
