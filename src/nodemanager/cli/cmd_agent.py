@@ -13,8 +13,8 @@ import click
 from nodemanager import __version__
 from nodemanager.agent import service
 from nodemanager.agent.assembly import BodyOptions
-from nodemanager.api import durations
 from nodemanager.cli import connect, logs
+from nodemanager.cli.durations import Duration
 from nodemanager.cli.host_options import host_options
 from nodemanager.client.http import Client
 from nodemanager.client.transport import HttpTransport
@@ -23,21 +23,6 @@ from nodemanager.runtime import metrics, process_metrics
 from nodemanager.runtime.manager import StopTimedOut
 
 log = logging.getLogger("nodemanager.agent")
-
-
-class Duration(click.ParamType[float]):
-    """A duration as Go writes it: 3s, 2m, 168h."""
-
-    name = "duration"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return seconds."""
-        if isinstance(value, int | float):
-            return float(value)
-        try:
-            return durations.parse(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
 
 
 @click.command(
