@@ -126,6 +126,7 @@ class HostReconciler:
         results = await self.body.converger.run(desired, made) + _held(desired)
         stamp = self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
         results = self.drift.judge(desired, made, results, stamp)
+        results = [one for one in results if one.outcome is not Outcome.UNCHANGED]  # nobody tells those
         bad = [one for one in results if one.outcome in (Outcome.FAILED, Outcome.BLOCKED)]
         self._failures = self._failures + 1 if bad else 0
         self.reporter.passed(node, sets, desired, results)

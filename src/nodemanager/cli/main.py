@@ -11,7 +11,6 @@ Exit codes: 0 done, 1 an error that the message explains, 2 wrong usage, 70 a bu
 from __future__ import annotations
 
 import contextlib
-import difflib
 import importlib
 import io
 import os
@@ -83,6 +82,8 @@ class LazyGroup(click.Group):
         if entry is not None:
             return _load(cmd_name, entry)
         if not ctx.resilient_parsing and not cmd_name.startswith("-"):
+            import difflib
+
             alike = difflib.get_close_matches(cmd_name, COMMANDS)
             hint = f" Did you mean {' or '.join(map(repr, alike))}?" if alike else ""
             ctx.fail(f"No such command {cmd_name!r}.{hint}")
