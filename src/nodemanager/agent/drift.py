@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from nodemanager.api.managednode import Drift
@@ -24,11 +24,11 @@ class DriftWatch:
     drift: Drift = field(default_factory=Drift)
     _held: dict[ResourceId, int] = field(default_factory=dict)
 
-    def judge(
-        self, desired: Desired, contents: Contents, results: Sequence[Result], now: str
-    ) -> list[Result]:
-        """Return the results with those marked that are about drift, and count what was repaired."""
-        declared = declarations(desired, contents)
+    def judge(self, declared: Mapping[ResourceId, int], results: Sequence[Result], now: str) -> list[Result]:
+        """Return the results with those marked that are about drift, and count what was repaired.
+
+        `declared` is what `declarations` made of this pass.
+        """
         judged = []
         for one in results:
             same = one.id in declared and self._held.get(one.id) == declared[one.id]

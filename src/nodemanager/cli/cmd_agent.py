@@ -56,6 +56,10 @@ Examples:
 @click.option("--health-probe-bind-address", default=":8081", show_default=True, metavar="ADDRESS",
               envvar="NODEMANAGER_HEALTH_PROBE_BIND_ADDRESS",
               help="Where to serve /healthz and /readyz; '0' is nowhere.")  # fmt: skip
+@click.option("--configset.reconcile-period", "period", type=Duration(), default="10m", show_default=True,
+              metavar="TIME", envvar="NODEMANAGER_CONFIGSET_RECONCILE_PERIOD",
+              help="When to look again although nothing happened; 0 = never. A ManagedNode may say"
+              " otherwise.")  # fmt: skip
 @click.option("--configset.start-verify-delay", "start_delay", type=Duration(), default="3s",
               show_default=True, metavar="TIME",
               help="When to look again whether a service that was started still runs.")  # fmt: skip
@@ -80,7 +84,11 @@ def command(settings: connect.Settings, root: str, hostname: str, **flags: Any) 
     limits = Limits(flags["max_size"], flags["max_age"])
     body = BodyOptions(root, hostname, backups=limits, start_delay=flags["start_delay"])
     options = service.AgentOptions(
-        settings.namespace, body, flags["metrics_bind_address"], flags["health_probe_bind_address"]
+        settings.namespace,
+        body,
+        flags["metrics_bind_address"],
+        flags["health_probe_bind_address"],
+        flags["period"],
     )
     asyncio.run(run(settings, options))
 
