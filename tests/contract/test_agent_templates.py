@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from nodemanager.api.configset import CONFIG_SETS
 from nodemanager.api.core import CONFIG_MAPS, SECRETS
 from nodemanager.api.objects import Resource, Untyped
 from nodemanager.client.patches import MergePatch
@@ -106,6 +107,17 @@ async def restricted(api: Api, folder: Path, secrets: list[str]) -> Path:
     cluster = config["clusters"][0]["cluster"]
     built = kubeconfigs.build(cluster=cluster, user={"token": answer["status"]["token"]}, namespace=space)
     return Path(kubeconfigs.write(folder / "restricted", built))
+
+
+async def test_bug_17_hosts_fight_over_one_condition(api: Api, start: Starts, tmp_path: Path) -> None:
+    """Hosts report conflicts about themselves; ConfigSets are the operator's to write."""
+    for name, content in (("a", "1"), ("b", "2")):
+        await api.config_set(name, files=[owned("/etc/both", content=content)])
+    start(kubeconfig=await restricted(api, tmp_path, []))  # which gives no right to write ConfigSets
+    node = await api.until(lambda one: any(each.conflicts for each in one.status.configsets))
+    assert {one.name for one in node.status.configsets} == {"a", "b"}
+    for name in ("a", "b"):
+        assert (await api.client.get(CONFIG_SETS, name, api.namespace)).status.conditions == []
 
 
 async def test_a_file_follows_what_a_peer_reports(api: Api, start: Starts) -> None:

@@ -6,7 +6,8 @@ import asyncio
 import gc
 import logging
 import os
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 import click
 
@@ -40,6 +41,26 @@ class Duration(click.ParamType[float]):
             self.fail(str(error), param, ctx)
 
 
+GO_OPTIONS: Final = (
+    "leader-elect", "enable-http2", "metrics-secure", "gomplate-path", "configset.file-bucket.enabled",
+)  # fmt: skip
+"""Options of the Go program that have nothing to say here; unit files that give them go on working."""
+
+
+def _go_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    for name in GO_OPTIONS:
+        command = click.option(
+            f"--{name}", hidden=True, expose_value=False, is_flag=False, flag_value="true", default=None,
+            callback=_ignore,
+        )(command)  # fmt: skip
+    return command
+
+
+def _ignore(_ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        click.echo(f"option {param.opts[0]} has no meaning here and is ignored", err=True)
+
+
 @click.command(
     epilog="""\b
 Examples:
@@ -68,8 +89,7 @@ Examples:
 @click.option("--configset.file-bucket.max-file-size-bytes", "max_size", type=click.IntRange(0),
               default=MAX_SIZE, show_default=True, metavar="BYTES",
               help="Files larger than this are not backed up; 0 = all are.")  # fmt: skip
-@click.option("--leader-elect", is_flag=True, hidden=True,
-              help="Nothing to elect: there is one agent per host.")  # fmt: skip
+@_go_options
 @click.option("--log-level", type=click.Choice(logs.LEVELS, case_sensitive=False), default="INFO",
               show_default=True, envvar="NODEMANAGER_LOG_LEVEL",
               help="Least important lines to log.")  # fmt: skip
