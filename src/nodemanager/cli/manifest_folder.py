@@ -47,8 +47,10 @@ def _files(paths: Iterable[Path]) -> list[Path]:
     for path in paths:
         if path.is_dir():
             found += sorted(one for one in path.iterdir() if one.suffix in SUFFIXES and one.is_file())
-        else:
+        elif path.exists():
             found.append(path)
+        else:  # exit code 1, not the 2 of wrong usage: for a plan, that one means "something would change"
+            raise ManifestError(f"cannot find manifests: there is no {path}")
     if not found:
         names = ", ".join(map(str, paths))
         raise ManifestError(f"cannot find manifests: no {' or '.join(SUFFIXES)} files in {names}")

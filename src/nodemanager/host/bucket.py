@@ -135,10 +135,8 @@ class Bucket:
             one for one in self.backups() if one.meta.path == path and one.digest.startswith(digest.lower())
         ]
         if not found:
-            which = f"has the hash {digest}" if digest else "exists"
-            raise BucketError(
-                f"cannot restore {path}: there is no backup of it {which}; see nodemanager backups"
-            )
+            missing = f"no backup of it has the hash {digest}" if digest else "there is no backup of it"
+            raise BucketError(f"cannot restore {path}: {missing}; see nodemanager backups")
         if digest and len({one.digest for one in found}) > 1:
             raise BucketError(
                 f"cannot restore {path}: several backups begin with {digest}; give more of the hash"
