@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
@@ -37,6 +38,8 @@ class Body:
     converger: Converger
     journal: Journal
     bucket: Bucket
+    state: str
+    """Folder, below the root, for what must survive us."""
 
     def close(self) -> None:
         """Give back what is held open."""
@@ -56,8 +59,8 @@ class BodyOptions:
     """Seconds after which a service that was started is looked at again."""
 
 
-def assemble(options: BodyOptions, locks: Locks) -> Body:
-    """Return the host below a root, with the tools that it has."""
+def assemble(options: BodyOptions, locks: Callable[[Identity], Locks]) -> Body:
+    """Return the host below a root, with the tools that it has; `locks` are those of that host."""
     tree = Tree(options.root)
     who = identity.identify(tree, options.hostname)
     run = environment.host_runner(tree.root)
@@ -66,5 +69,12 @@ def assemble(options: BodyOptions, locks: Locks) -> Body:
     journal = Journal(tree, options.state)
     bucket = Bucket(tree, f"{options.state}/filebucket", options.backups)
     runs = Runs(tree, journal, run, f"{options.state}/runs")
-    tools = Tools(packages, services, runs, journal, locks)
-    return Body(tree, who, Converger(Observer(tree, packages, services, run), tools, bucket), journal, bucket)
+    tools = Tools(packages, services, runs, journal, locks(who))
+    return Body(
+        tree,
+        who,
+        Converger(Observer(tree, packages, services, run), tools, bucket),
+        journal,
+        bucket,
+        options.state,
+    )
