@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
@@ -59,8 +58,8 @@ class BodyOptions:
     """Seconds after which a service that was started is looked at again."""
 
 
-def assemble(options: BodyOptions, locks: Callable[[Identity], Locks]) -> Body:
-    """Return the host below a root, with the tools that it has; `locks` are those of that host."""
+def assemble(options: BodyOptions, locks: Locks) -> Body:
+    """Return the host below a root, with the tools that it has."""
     tree = Tree(options.root)
     who = identity.identify(tree, options.hostname)
     run = environment.host_runner(tree.root)
@@ -69,7 +68,7 @@ def assemble(options: BodyOptions, locks: Callable[[Identity], Locks]) -> Body:
     journal = Journal(tree, options.state)
     bucket = Bucket(tree, f"{options.state}/filebucket", options.backups)
     runs = Runs(tree, journal, run, f"{options.state}/runs")
-    tools = Tools(packages, services, runs, journal, locks(who))
+    tools = Tools(packages, services, runs, journal, locks)
     return Body(
         tree,
         who,
