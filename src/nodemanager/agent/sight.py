@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nodemanager import __version__
 from nodemanager.agent.status import Sight
@@ -29,7 +29,8 @@ class Eyes:
     identity: Identity
     run: Runner
     client: Client
-    _public: str = ""
+    _public: dict[str, str] = field(default_factory=dict)
+    """Public keys that were found or made, by the Secret they are in."""
 
     async def look(self, node: ManagedNode) -> Sight:
         """Return what is there now."""
@@ -49,34 +50,36 @@ class Eyes:
         if wanted is None or not wanted.enabled or any(one.name == wanted.interface for one in live):
             return live
         try:
-            public = self._public or await self._public_key(node, wanted.interface)
+            name = f"wg-{wanted.interface}-{node.metadata.name}"
+            public = self._public.get(name) or await self._public_key(name, node.metadata.namespace)
         except (errors.KubeError, ValueError) as error:
             log.warning("cannot keep a WireGuard key for %s: %s", wanted.interface, error)
             return live
-        self._public = public
+        self._public[name] = public
         own = WireGuardStatus(name=wanted.interface, public_key=public)
         return sorted([*live, own], key=lambda one: one.name)
 
-    async def _public_key(self, node: ManagedNode, interface: str) -> str:
+    async def _public_key(self, name: str, namespace: str) -> str:
         """Return the public half of the host's own key pair, made if there is none yet."""
-        meta = node.metadata
-        name = f"wg-{interface}-{meta.name}"
         try:
-            found = await self.client.get(SECRETS, name, meta.namespace)
+            found = await self.client.get(SECRETS, name, namespace)
         except errors.NotFound:
             pair = x25519.generate()
             data = {PRIVATE: pair.private, PUBLIC: pair.public}
             body = {
-                "metadata": {"name": name, "namespace": meta.namespace},
+                "metadata": {"name": name, "namespace": namespace},
                 "type": "Opaque",
                 "data": {key: base64.b64encode(value.encode()).decode() for key, value in data.items()},
             }
             try:
-                await self.client.create(SECRETS, body, meta.namespace)
+                await self.client.create(SECRETS, body, namespace)
             except errors.AlreadyExists:
-                return await self._public_key(node, interface)
+                return await self._public_key(name, namespace)
             return pair.public
-        public = (found.data or {}).get(PUBLIC, b"").decode("ascii", "replace").strip()
-        return public or x25519.public_of(
-            (found.data or {}).get(PRIVATE, b"").decode("ascii", "replace").strip()
-        )
+        private = (found.data or {}).get(PRIVATE, b"").decode("ascii", "replace").strip()
+        try:
+            return x25519.public_of(private)  # not what is written beside it: only this one is true for sure
+        except ValueError:
+            raise ValueError(
+                f"Secret {name} has no WireGuard key as {PRIVATE}; delete it to get a new one"
+            ) from None

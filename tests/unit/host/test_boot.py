@@ -31,6 +31,7 @@ class Answers:
         timeout: float,
         max_output: int = MAX_OUTPUT,
         cwd: str | None = None,
+        finish: bool = False,
     ) -> Completed:
         self.asked.append(tuple(argv))
         code, text = self._answers.pop(0)
