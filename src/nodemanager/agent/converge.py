@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 
 from nodemanager.api import durations
 from nodemanager.host import apply, staging
@@ -86,7 +85,7 @@ class Converger:
 
     def _sweep(self, desired: Desired) -> None:
         """Remove, once per directory, what an earlier process of ours left when it was killed."""
-        folders = {str(PurePosixPath(item.declaration.path).parent) for item in desired.files}
+        folders = {item.declaration.path.rpartition("/")[0] or "/" for item in desired.files}
         for folder in folders - self._swept:
             staging.sweep(self.observer.tree, folder)
         self._swept = folders

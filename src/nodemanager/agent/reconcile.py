@@ -142,6 +142,7 @@ class HostReconciler:
         results = await self.body.converger.run(wish.desired, wish.contents) + _held(wish.desired)
         stamp = self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
         results = self.drift.judge(wish.declared, results, stamp)
+        results = [one for one in results if one.outcome is not Outcome.UNCHANGED]  # nobody tells those
         bad = {name for one in results if one.outcome in _BAD for name in (*one.sources, "")}
         self._failures = self._failures + 1 if bad else 0
         self.reporter.passed(node, sets, wish.desired, results)

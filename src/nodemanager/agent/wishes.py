@@ -27,8 +27,8 @@ class Wish:
 
     desired: Desired
     contents: Contents
-    declared: Mapping[ResourceId, int]
-    """A number for each resource that changes with its declaration, content included."""
+    declared: Mapping[ResourceId, drift.Declared]
+    """How each resource is declared, content included."""
 
 
 @dataclass(slots=True)
