@@ -158,6 +158,10 @@ async def test_a_wireguard_key_is_made_once_and_told_by_its_public_half(api: Api
     await api.patch_node({"spec": {"wireGuard": {"interface": "wg1"}}})
     node = await api.until(lambda one: [each.name for each in one.status.wire_guard] == ["wg1"])
     assert node.status.wire_guard[0].public_key != x25519.public_of(private)  # another key for another link
+    lost = node.status.wire_guard[0].public_key
+    await api.client.delete(SECRETS, "wg-wg1-web1", api.namespace)
+    agent.signal()
+    node = await api.until(lambda one: one.status.wire_guard[0].public_key != lost)  # so it is made again
     again = await api.client.get(SECRETS, "wg-wg0-web1", api.namespace)
     assert again.metadata.resource_version == secret.metadata.resource_version
     assert private not in agent.log.read_text()
