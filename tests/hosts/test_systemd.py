@@ -238,7 +238,7 @@ def test_one_that_is_slow_to_start_is_waited_for(machine: Machine, services: Ser
 
 
 def test_a_service_of_a_user(machine: Machine, services: Services) -> None:
-    machine.run("useradd", "--create-home", "bob")
+    machine.run("useradd", "--create-home", "--uid", "1000", "bob")
     machine.write("/home/bob/.config/systemd/user/mine.service", SLEEPS.replace("multi-user", "default"))
     machine.run("chown", "-R", "bob:", "/home/bob/.config")
     fact = services.look("mine", "bob")

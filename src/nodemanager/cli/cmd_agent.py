@@ -6,6 +6,8 @@ import asyncio
 import gc
 import logging
 import os
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import click
@@ -13,10 +15,15 @@ import click
 from nodemanager import __version__
 from nodemanager.agent import service
 from nodemanager.agent.assembly import BodyOptions
+from nodemanager.agent.token_renewal import TokenRenewal
+from nodemanager.api import host_access
 from nodemanager.cli import connect, logs
 from nodemanager.cli.durations import Duration
 from nodemanager.cli.host_options import host_options
+from nodemanager.client.config import ClientConfig
+from nodemanager.client.credentials import BearerToken
 from nodemanager.client.http import Client
+from nodemanager.client.renewed_token import RenewedToken
 from nodemanager.client.transport import HttpTransport
 from nodemanager.host.bucket import MAX_AGE, MAX_SIZE, Limits
 from nodemanager.runtime import metrics, process_metrics
@@ -74,12 +81,16 @@ async def run(settings: connect.Settings, options: service.AgentOptions, *, sign
     """Run an agent until it is told to stop: by a signal, or else by being cancelled."""
     registry = metrics.Registry()
     process_metrics.register(registry)
-    config = connect.client_config(settings)
+    config, token = _with_own_token(connect.client_config(settings), settings)
     client = Client(HttpTransport(config))
     agent = service.build(client, options, registry)
+    hostname = agent.body.identity.hostname
+    if token is not None and token.life is not None and token.life.subject == _account(hostname, options):
+        path = Path(settings.kubeconfig)
+        agent.manager.add(TokenRenewal(client, config, token, path, hostname, options.namespace, registry))
     log.info(
         "nodemanager %s agent of %s, namespace %s, %s",
-        __version__, agent.body.identity.hostname, options.namespace, config.source,
+        __version__, hostname, options.namespace, config.source,
     )  # fmt: skip
     gc.freeze()
     try:
@@ -90,3 +101,18 @@ async def run(settings: connect.Settings, options: service.AgentOptions, *, sign
     finally:
         await client.close()
         agent.body.close()
+
+
+def _with_own_token(
+    config: ClientConfig, settings: connect.Settings
+) -> tuple[ClientConfig, RenewedToken | None]:
+    """Return the configuration with a token that can be replaced, if a kubeconfig was named that has one."""
+    if not settings.kubeconfig or not isinstance(config.credentials, BearerToken):
+        return config, None
+    token = RenewedToken(config.credentials.token)
+    return replace(config, credentials=token), token
+
+
+def _account(hostname: str, options: service.AgentOptions) -> str:
+    """Return who a host's own token is for: nobody else's kubeconfig is rewritten."""
+    return f"system:serviceaccount:{options.namespace}:{host_access.account_name(hostname)}"

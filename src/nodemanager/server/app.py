@@ -245,7 +245,7 @@ class Api:
             raise _too_many()
         self._watching += 1
         try:
-            return await watch.serve(self.hub, call, request)
+            return await watch.serve(self.hub, call, request, self._unsent)
         finally:
             self._watching -= 1
 
