@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from nodemanager.api.managednode import Drift
@@ -28,10 +28,12 @@ class DriftWatch:
     _held: dict[ResourceId, Declared] = field(default_factory=dict)
 
     def judge(
-        self, desired: Desired, contents: Contents, results: Sequence[Result], now: str
+        self, declared: Mapping[ResourceId, Declared], results: Sequence[Result], now: str
     ) -> list[Result]:
-        """Return the results with those marked that are about drift, and count what was repaired."""
-        declared = declarations(desired, contents)
+        """Return the results with those marked that are about drift, and count what was repaired.
+
+        `declared` is what `declarations` made of this pass.
+        """
         judged = []
         for one in results:
             same = one.id in declared and self._held.get(one.id) == declared[one.id]

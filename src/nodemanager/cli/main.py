@@ -169,9 +169,13 @@ def cli() -> None:
     """Configure and maintain hosts, with Kubernetes as the configuration plane.
 
     \b
-    nodemanager crds --install     teach a cluster our kinds
-    nodemanager get mn,cs          see hosts and configuration sets
-    nodemanager describe mn web1   see how one host is doing, and why
+    nodemanager demo                      see in a few seconds what this is about
+    nodemanager up                        run everything here, with a cluster or without one
+    nodemanager --kubeconfig FILE         run the agent of this host, as its service does
+    nodemanager plan -f manifests/        see what would change on this host
+    nodemanager apply --manifest-dir DIR  change it, without any API
+    nodemanager get mn,cs                 see hosts and configuration sets
+    nodemanager describe mn web1          see how one host is doing, and why
     """
 
 

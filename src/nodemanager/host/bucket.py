@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import secrets
 import time
@@ -22,6 +23,7 @@ from nodemanager.host.base import HostError
 from nodemanager.host.durable import Unsynced
 from nodemanager.host.tree import Place, Tree
 
+log = logging.getLogger(__name__)
 FOLDER: Final = "/var/lib/nodemanager/filebucket"
 MAX_SIZE: Final = 16 * 1024 * 1024
 MAX_AGE: Final = 168 * 3600.0
@@ -73,6 +75,11 @@ class Bucket:
         self._limits = limits or Limits()
         self._clock = clock
 
+    @property
+    def forgets(self) -> bool:
+        """Whether backups go when they are old."""
+        return self._limits.age > 0
+
     def keep(self, place: Place, unsynced: Unsynced) -> str:
         """Copy a file into the bucket and return its digest; empty if it is larger than what is kept.
 
@@ -96,7 +103,8 @@ class Bucket:
 
     def _store(self, digest: str, source: int, meta: Meta, unsynced: Unsynced) -> None:
         blob = self._blob(digest)
-        state_files.prepare_folder(self._tree, self._folder)
+        for folder in (self._folder.rpartition("/")[0], self._folder):  # ours, so nobody else looks into it
+            state_files.prepare_folder(self._tree, folder)
         place = self._tree.place(blob, make_parents=True)
         try:
             os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
@@ -116,7 +124,10 @@ class Bucket:
                 digest = inside + name.split(".", 1)[0]
                 data = state_files.read(self._tree, f"{self._folder}{above[len(base) :]}/{name}", _META_MAX)
                 if data is not None and len(digest) == hashlib.sha256().digest_size * 2:
-                    yield Backup(digest, msgspec.json.decode(data, type=Meta))
+                    try:
+                        yield Backup(digest, msgspec.json.decode(data, type=Meta))
+                    except msgspec.MsgspecError:
+                        log.warning("cannot read %s/%s: it is damaged; it is passed over", above, name)
 
     def find(self, path: str, digest: str = "") -> Backup:
         """Return the newest backup of a path, or the one that a digest (or its beginning) names."""
@@ -124,10 +135,8 @@ class Bucket:
             one for one in self.backups() if one.meta.path == path and one.digest.startswith(digest.lower())
         ]
         if not found:
-            which = f"has the hash {digest}" if digest else "exists"
-            raise BucketError(
-                f"cannot restore {path}: there is no backup of it {which}; see nodemanager backups"
-            )
+            missing = f"no backup of it has the hash {digest}" if digest else "there is no backup of it"
+            raise BucketError(f"cannot restore {path}: {missing}; see nodemanager backups")
         if digest and len({one.digest for one in found}) > 1:
             raise BucketError(
                 f"cannot restore {path}: several backups begin with {digest}; give more of the hash"
@@ -149,7 +158,7 @@ class Bucket:
             return 0
         now, old, kept = self._clock(), [], set()
         for one in self.backups():
-            if now - datetime.fromisoformat(one.meta.backed_up_at).timestamp() > self._limits.age:
+            if now - _time(one) > self._limits.age:
                 old.append(one)
             else:
                 kept.add(one.digest)
@@ -184,6 +193,13 @@ def _write(place: Place, chunks: Iterable[bytes]) -> int:
         os.unlink(temporary, dir_fd=place.folder)
         raise
     return written
+
+
+def _time(backup: Backup) -> float:
+    try:
+        return datetime.fromisoformat(backup.meta.backed_up_at).timestamp()
+    except ValueError:
+        return 0.0  # nobody knows how old it is: too old
 
 
 def _short(path: str) -> str:

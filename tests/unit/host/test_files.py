@@ -126,6 +126,7 @@ async def test_links_of_root_on_the_way_stay_below_the_root(host: RootTree, tmp_
     outside = tmp_path / "outside"
     outside.mkdir()
     host.at("/run").mkdir()
+    host.at("/var").mkdir()
     host.at("/var/run").symlink_to("/run")  # absolute: means the run of this root
     host.at("/up").symlink_to("../../../../run")
     host.at("/out").symlink_to(outside)
