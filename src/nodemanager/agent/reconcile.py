@@ -7,6 +7,7 @@ There is one name in the queue, the host's own: whatever happens, the answer is 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from nodemanager.agent.notifies import Notifier
 from nodemanager.agent.references import ReferenceWatch
 from nodemanager.agent.reporting import Reporter
 from nodemanager.agent.sight import Eyes
+from nodemanager.agent.upgrade_part import UpgradeStatus
 from nodemanager.agent.wishes import Wishes, visible
 from nodemanager.agent.world import World
 from nodemanager.api import durations, errors, matching
@@ -82,8 +84,11 @@ class HostReconciler:
     wishes: Wishes = field(default_factory=Wishes)
     _labels: Mapping[str, str] | None = None
     """Labels of the host in the last pass; None before the first."""
+    upgrades: Callable[[], UpgradeStatus] | None = None
+    """What the status says of upgrades; None = this host does none."""
     _failures: int = 0
     _seeded: bool = False
+    _waiting: list[asyncio.Event] = field(default_factory=list)
 
     def start(self) -> None:
         """Listen to everything that may change what is wanted."""
@@ -133,7 +138,18 @@ class HostReconciler:
         node = await self._converge(node)
         return controller.Result(self._next(node))
 
+    async def settled(self) -> None:
+        """Return when a pass that begins from now on has found, or made, everything as declared."""
+        event = asyncio.Event()
+        self._waiting.append(event)
+        try:
+            self.trigger()
+            await event.wait()
+        finally:
+            self._waiting.remove(event)
+
     async def _converge(self, node: ManagedNode) -> ManagedNode:
+        waiting = list(self._waiting)
         self._labels = node.metadata.labels
         sets = self.sources.world().matching(node)
         await self.sources.references.follow(self.wishes.references(sets, node))
@@ -145,6 +161,8 @@ class HostReconciler:
         results = [one for one in results if one.outcome is not Outcome.UNCHANGED]  # nobody tells those
         bad = {name for one in results if one.outcome in _BAD for name in (*one.sources, "")}
         self._failures = self._failures + 1 if bad else 0
+        for event in waiting if not bad else ():
+            event.set()
         self.reporter.passed(node, sets, wish.desired, results)
         done = status.Pass(
             sets, wish.desired.conflicts, results, self.drift.drift, self.body.converger.replaced, collection
@@ -157,6 +175,8 @@ class HostReconciler:
         generation = node.metadata.generation
         seen = status.of_host(node.status, await self.eyes.look(node), self.heartbeat_lease, generation)
         wanted = status.of_pass(seen, done, self.now(), generation)
+        if self.upgrades is not None:
+            wanted = status.of_upgrades(wanted, self.upgrades())
         try:
             return await self.node.write_status(node, wanted)
         except errors.Conflict:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from nodemanager import __version__
 from nodemanager.agent import heartbeat
-from nodemanager.agent.assembly import Body, BodyOptions, NoLocks, assemble
+from nodemanager.agent.assembly import Body, BodyOptions, assemble
 from nodemanager.agent.housekeeping import Housekeeper
+from nodemanager.agent.locks import SharedLocks
 from nodemanager.agent.node_object import NodeObject
 from nodemanager.agent.notifies import Notifier
 from nodemanager.agent.reconcile import SETTLE_SECONDS, HostReconciler, Sources
 from nodemanager.agent.references import ReferenceWatch
 from nodemanager.agent.reporting import Reporter
 from nodemanager.agent.sight import Eyes
+from nodemanager.agent.upgrade import UpgradeSettings
+from nodemanager.agent.upgrade_part import UpgradeVoice
+from nodemanager.agent.upgrading import upgrades
 from nodemanager.api import errors
 from nodemanager.api.configset import CONFIG_SETS
 from nodemanager.api.managednode import MANAGED_NODES
@@ -51,6 +56,7 @@ class AgentOptions:
     probe_address: str = ":8081"
     period: float = PERIOD
     """Seconds after which to look again although nothing happened; 0 = never."""
+    upgrades: UpgradeSettings = field(default_factory=UpgradeSettings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +70,11 @@ class Agent:
 
 def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
     """Wire an agent together; it does nothing before its manager runs."""
-    body = assemble(options.body, NoLocks("shared locks are not there yet"))
-    hostname, namespace = body.identity.hostname, options.namespace
+    namespace = options.namespace
+    hostname = options.body.hostname or os.uname().nodename
+    # One for restarts and upgrades: a host holds a lock once, however many want it there.
+    locks = SharedLocks(client, namespace, hostname)
+    body = assemble(replace(options.body, hostname=hostname), locks)
     here = Selection(namespace)
     config_sets, nodes = Cache(client, CONFIG_SETS, here), Cache(client, MANAGED_NODES, here)
     queue: WorkQueue[ObjectKey] = WorkQueue("host", metrics=registry)
@@ -92,6 +101,9 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
     manager = Manager(log=log, start_timeout=None)
     manager.add_cache(config_sets, nodes)
     manager.add(references, events, heartbeat.Heartbeat(client, namespace, hostname, _now), controller)
+    if body.tree.root == "/":  # an image is not upgraded, and cannot be rebooted
+        voice = UpgradeVoice(hostname, registry, events)
+        manager.add(upgrades(body, client, reconciler, nodes, locks, voice, options.upgrades))
     _add_servers(manager, options, registry, controller)
     _tell_build(registry, body.identity)
     reconciler.start()

@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from nodemanager.agent.upgrade_part import UpgradeStatus
 from nodemanager.api import conditions, managednode
 from nodemanager.api.conditions import Condition
 from nodemanager.api.configset import ConfigSet
@@ -79,6 +80,15 @@ def of_host(old: ManagedNodeStatus, sight: Sight, lease: str, generation: int) -
         ssh_host_keys=list(sight.ssh_host_keys),
         wire_guard=list(sight.wire_guard),
         jailed=sight.jailed,
+    )
+
+
+def of_upgrades(old: ManagedNodeStatus, upgrades: UpgradeStatus) -> ManagedNodeStatus:
+    """Return the status with what became of upgrades."""
+    return msgspec.structs.replace(
+        old,
+        last_upgrade=upgrades.last_upgrade,
+        kubernetes_node_cordoned=upgrades.kubernetes_node_cordoned,
     )
 
 

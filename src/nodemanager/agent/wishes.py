@@ -16,6 +16,7 @@ from nodemanager.agent.contents import Contenter
 from nodemanager.agent.world import World
 from nodemanager.api.configset import ConfigSet
 from nodemanager.api.managednode import ManagedNode, ManagedNodeStatus
+from nodemanager.host.base import Wanted
 from nodemanager.plan import merge, templates
 from nodemanager.plan.desired import Contents, Desired
 from nodemanager.plan.resources import ResourceId
@@ -47,6 +48,12 @@ class Wishes:
     _wish: Wish | None = None
     _node: ManagedNode | None = None
     _world: World = field(default_factory=World)
+
+    @property
+    def pins(self) -> list[Wanted]:
+        """The packages that are wanted at a certain version."""
+        packages = (item.declaration for item in self._desired.packages)
+        return [Wanted(one.name, one.version) for one in packages if one.version]
 
     def references(self, sets: Sequence[ConfigSet], node: ManagedNode) -> templates.References:
         """Return the Secrets and ConfigMaps that the templates of these sets read on a host."""

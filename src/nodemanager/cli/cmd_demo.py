@@ -99,8 +99,8 @@ class Stage:
 @click.command(
     epilog="""\b
 Examples:
-  nodemanager demo              watch it
-  nodemanager demo --keep       and look at the folder afterwards
+  nodemanager demo              about two seconds, and nothing is left of it
+  nodemanager demo --keep       look at the folder afterwards
 """,
 )
 @click.option("--keep", is_flag=True, help="Leave the folder in place, and print where it is.")

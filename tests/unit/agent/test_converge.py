@@ -80,6 +80,16 @@ async def test_a_restart_waits_for_its_turn(host: Host, web: Web) -> None:
     assert (host.services.calls, host.locks.held) == (["restart nginx"], ["web"])
 
 
+async def test_a_restart_under_a_lock_that_was_lost_is_reported_and_not_repeated(
+    host: Host, web: Web
+) -> None:
+    host.locks.lost = {"web"}
+    declared = web(lock_group="web")
+    assert failure(await host.converge(declared), "service:nginx") == "lock web was lost"
+    assert outcomes(await host.converge(declared))["service:nginx"] == "unchanged"
+    assert host.services.calls == ["restart nginx"]
+
+
 async def test_one_unknown_package_does_not_hide_the_others(host: Host) -> None:
     results = await host.converge(
         config_set("a", packages=[{"name": "nginx"}, {"name": "nix"}, {"name": "jq"}])

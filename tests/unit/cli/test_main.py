@@ -100,13 +100,17 @@ def test_help_lists_every_command() -> None:
         assert any(line.split(maxsplit=1) == [name, entry.help] for line in ran.stdout.splitlines())
 
 
-def test_alone_it_is_the_agent_which_needs_an_api(tmp_path: Path) -> None:
-    """In a process that knows no cluster: with one, this would manage the host that the tests run on."""
-    environ = cli.environment(HOME=str(tmp_path))
-    done = subprocess.run(cli.ARGV, env=environ, capture_output=True, text=True, timeout=30, check=False)
-    assert done.returncode == 1
-    assert done.stderr.startswith("error: ")
-    assert "--kubeconfig" in done.stderr
+def test_alone_it_is_the_agent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    ran = cli.run()
+    assert ran.code == 1
+    assert "cannot find an API server" in ran.stderr or str(tmp_path / "none") in ran.stderr
+    assert main.with_agent([]) == ["agent"]
+    assert main.with_agent(["-kubeconfig", "F", "--namespace=x", "-n", "y"]) == [
+        "agent", "--kubeconfig", "F", "--namespace=x", "-n", "y",
+    ]  # fmt: skip
+    for given in (["--help"], ["--version"], ["-version"], ["--debug", "get"], ["get", "-o", "json"]):
+        assert main.with_agent(given) == given
 
 
 def test_a_mistyped_command_is_recognised() -> None:

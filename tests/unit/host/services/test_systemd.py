@@ -180,8 +180,16 @@ async def test_a_file_that_systemd_will_not_read_is_reported_once(live: World) -
 async def test_nobody_is_there(world: World) -> None:
     fact = (await world.manager.observe([KEY]))[KEY]
     assert fact.error.startswith("cannot reach systemd: ")
-    with pytest.raises(Unreachable):
+    with pytest.raises(Unreachable, match=r"cannot start x\.service: cannot reach systemd: "):
         await world.manager.start(KEY)
+
+
+async def test_a_bus_that_is_broken_is_gone_around(world: World) -> None:
+    broken = SystemdPeer()
+    broken.hang_up_on = "Hello"
+    world.peer.units["x.service"] = Unit(active="active", sub="running")
+    async with broken.listen(world.bus), world.peer.listen(world.private):
+        assert (await world.manager.observe([KEY]))[KEY].running is True
 
 
 async def test_the_peer_hangs_up(live: World) -> None:
