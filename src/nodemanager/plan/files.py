@@ -93,7 +93,7 @@ def _file(item: Item[File], before: FileFact, wish: Attributes, scene: _Scene) -
         return _blocked(item, f"cannot write {path}: it is {what}; move it out of the way")
     if before.kind is Kind.FILE and before.digest == content.digest:
         return _attributes(item, before, _harden(wish, before, content), scene)
-    reasons = {Kind.ABSENT: "does not exist", Kind.SYMLINK: f"is a link to {before.target}"}
+    reasons = {Kind.ABSENT: "does not exist", Kind.SYMLINK: f"is a link to {resources.shown(before.target)}"}
     reason = reasons.get(before.kind, "content differs")
     if before.kind is Kind.FILE and before.links > 1:
         reason += f"; it has {before.links} names, and the others keep the old content"
@@ -117,7 +117,11 @@ def _directory(item: Item[File], before: FileFact, wish: Attributes, scene: _Sce
     if before.kind is Kind.DIRECTORY:
         return _attributes(item, before, wish, scene)
     if before.kind is not Kind.ABSENT:
-        what = f"a link to {before.target}" if before.kind is Kind.SYMLINK else f"a {before.kind}"
+        what = (
+            f"a link to {resources.shown(before.target)}"
+            if before.kind is Kind.SYMLINK
+            else f"a {before.kind}"
+        )
         return _blocked(item, f"cannot make directory {path}: it is {what}; move it out of the way")
     return MakeDirectory(
         id=item.id, sources=item.sources, reason="does not exist", path=path, before=before,
@@ -137,7 +141,7 @@ def _link(item: Item[File], before: FileFact, wish: Attributes, scene: _Scene) -
     reasons = {Kind.ABSENT: "does not exist", Kind.FILE: "is a file"}
     return MakeLink(
         id=item.id, sources=item.sources, path=path, before=before, target=target,
-        reason=reasons.get(before.kind, f"points to {before.target}"),
+        reason=reasons.get(before.kind, f"points to {resources.shown(before.target)}"),
         notifies=scene.notified.get(path, ()), needs=_needs(path, scene.declared),
         uid=wish.uid or 0, gid=wish.gid or 0,
     )  # fmt: skip

@@ -104,7 +104,7 @@ async def test_many_runs_leak_no_descriptors() -> None:
     before = open_descriptors()
     await asyncio.gather(*(runner.run(["true"], stdin=b"x", timeout=20) for _ in range(5)))
     with pytest.raises(runner.CommandNotFound):
-        await runner.run(["/nonexistent"], stdin=b"x", timeout=20)
+        await runner.run(["/nonexistent/program"], stdin=b"x", timeout=20)
     assert open_descriptors() == before
 
 
