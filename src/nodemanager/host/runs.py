@@ -27,17 +27,23 @@ from nodemanager.host.threads import to_the_end
 from nodemanager.host.tree import Tree
 from nodemanager.plan.resources import ResourceId
 
+GO: Final = b"go\n"
 SUPERVISOR: Final = """\
-: >> "$0.out" || exit 125
-"$@" >> "$0.out" 2>&1
+read -r go && : >> "$0.out" || exit 125
+"$@" < /dev/null >> "$0.out" 2>&1
 status=$?
 echo "$status" > "$0.new" && mv "$0.new" "$0"
 exit "$status"
 """
-"""A fixed text; the program and its arguments are passed beside it, and are never parsed."""
+"""A fixed text; the program and its arguments are passed beside it, and are never parsed.
+
+It waits for a word from us, which comes when it is there for all to see: were we killed while it is
+being started, and back before that is done, we would not find it, and would run the program twice.
+"""
 POLL: Final = 0.2
 MAX_OUTPUT: Final = 1024 * 1024
 """A program that writes more than this loses the beginning of it."""
+SHOWN: Final = 16 * 1024
 
 
 class Runs:
@@ -73,15 +79,24 @@ class Runs:
         timeout = durations.parse(execution.timeout)
         argv = ["/bin/sh", "-c", SUPERVISOR, self._note(resource), *program]
         try:
-            ended = await self._run(argv, timeout=timeout)
+            ended = await self._run(argv, stdin=GO, timeout=timeout)
         except CommandTimedOut as error:
             raise CommandTimedOut(
                 f"cannot run {execution.command}: it did not finish within {timeout:g} s and was killed"
             ) from error
-        said = None
-        with contextlib.suppress(OSError):  # what it said matters less than how it ended
-            said = state_files.read(self._tree, self._note(resource) + ".out", 2 * MAX_OUTPUT)
-        return Completed(program, ended.returncode, said or b"", ended.stderr)
+        return Completed(program, ended.returncode, self._said(resource), ended.stderr)
+
+    def _said(self, resource: ResourceId) -> bytes:
+        """Return the end of what a program wrote; that matters less than how it ended."""
+        try:
+            written = file_facts.open_file(self._tree.place(self._note(resource) + ".out"))
+        except OSError:
+            return b""
+        try:
+            os.lseek(written, max(os.fstat(written).st_size - SHOWN, 0), os.SEEK_SET)
+            return os.read(written, SHOWN)
+        finally:
+            os.close(written)
 
     async def _bound(self, resource: ResourceId) -> None:
         """Keep what a program says from filling the disk."""
@@ -144,7 +159,7 @@ class Runs:
     def _process(self, resource: ResourceId) -> int | None:
         """Return the number of the shell of a run, if it is still there.
 
-        It is looked for by its arguments, which it has from its first moment on; a number that it
+        It is looked for by its arguments, which it has before the program begins; a number that it
         wrote down itself would be missing if we are back before it got that far.
         """
         note = self._note(resource).encode()

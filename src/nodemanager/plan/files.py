@@ -39,6 +39,8 @@ class _Scene:
     facts: Facts
     notified: Mapping[str, tuple[ResourceId, ...]]
     declared: frozenset[str]
+    leaves: Mapping[str, str]
+    """What nothing can be below of: paths that are declared to be absent, or files."""
 
 
 def plan_files(desired: Desired, contents: Contents, facts: Facts) -> list[Step]:
@@ -46,7 +48,12 @@ def plan_files(desired: Desired, contents: Contents, facts: Facts) -> list[Step]
     declared = frozenset(item.declaration.path for item in desired.files) | frozenset(
         resource.name for resource in desired.held if resource.kind == resources.FILE
     )
-    scene = _Scene(desired, contents, facts, subscribers(desired), declared)
+    leaves = {
+        item.declaration.path: "absent" if item.declaration.ensure == "absent" else "a file"
+        for item in desired.files
+        if item.declaration.ensure in ("absent", "file")
+    }
+    scene = _Scene(desired, contents, facts, subscribers(desired), declared, leaves)
     steps: list[Step] = []
     for item in desired.files:
         steps.append(_plan(item, scene))
@@ -66,6 +73,10 @@ def _plan(item: Item[File], scene: _Scene) -> Step:
     held = _held_above(wanted.path, scene.desired)
     if held:
         return _blocked(item, f"waits for {held}, which is in conflict")
+    leaf = next((one for one in _above(wanted.path) if one in scene.leaves), "")
+    if leaf and wanted.ensure != "absent":
+        said = f"cannot be below {leaf}, which is declared to be {scene.leaves[leaf]}; correct one of the two"
+        return _blocked(item, said)
     if before.error:
         return _blocked(item, before.error)
     if wanted.ensure == "absent":
@@ -195,21 +206,18 @@ def _attributes(item: Item[File], before: FileFact, wish: Attributes, scene: _Sc
 
 def _needs(path: str, declared: frozenset[str]) -> tuple[ResourceId, ...]:
     """Return the nearest declared path above, without which nothing can be here."""
-    above = path
-    while above != "/":
-        above = above.rpartition("/")[0] or "/"
-        if above in declared:
-            return (resources.file_id(above),)
-    return ()
+    return next(((resources.file_id(above),) for above in _above(path) if above in declared), ())
 
 
 def _held_above(path: str, desired: Desired) -> str:
-    above = path
-    while above != "/":
-        above = above.rpartition("/")[0] or "/"
-        if resources.file_id(above) in desired.held:
-            return str(resources.file_id(above))
-    return ""
+    return next((str(one) for one in map(resources.file_id, _above(path)) if one in desired.held), "")
+
+
+def _above(path: str) -> Iterator[str]:
+    """Yield the directories that a path is in, the nearest first."""
+    while path != "/":
+        path = path.rpartition("/")[0] or "/"
+        yield path
 
 
 def _noop(item: Item[File], reason: str) -> Noop:

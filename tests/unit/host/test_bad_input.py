@@ -191,3 +191,17 @@ async def test_an_immutable_file(host: RootTree) -> None:
     assert outcomes(results)["file:/ok"] == "changed"
     assert path.read_text() == "old"
     assert next(iter(host.journal.pending().values())).causes == ("/ok",), "nothing happened to /f"
+
+
+@pytest.mark.parametrize(("ensure", "said"), [("absent", "absent"), ("file", "a file")])
+async def test_nothing_can_be_below_what_is_declared_to_be_no_directory(
+    host: RootTree, ensure: str, said: str
+) -> None:
+    files = [{"path": "/d", "ensure": ensure}, {"path": "/d/x"}, {"path": "/d/y", "ensure": "absent"}]
+    for _ in range(2):
+        results = await host.converge(config_set("a", files=files))
+        assert failure(results, "file:/d/x") == (
+            f"cannot be below /d, which is declared to be {said}; correct one of the two"
+        )
+        assert outcomes(results)["file:/d"] in ("changed", "unchanged")
+    assert host.at("/d").exists() == (ensure == "file")
