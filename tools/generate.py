@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from nodemanager.api import crds, manifests
+from nodemanager.api import crds, host_access, host_policy, manifests
 from tools import reference
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -30,6 +30,8 @@ def render() -> dict[str, str]:
         names: dict[str, Any] = crd["spec"]["names"]
         files[f"config/crd/{crd['metadata']['name']}.yaml"] = _YAML_HEADER + manifests.dump(crd)
         files[f"docs/reference/{names['singular']}.md"] = reference.page(crd)
+    files["config/policy/hosts.yaml"] = _YAML_HEADER + manifests.dump(host_policy.policies())
+    files["config/rbac/node-role.yaml"] = _YAML_HEADER + manifests.dump(host_access.node_role())
     return files
 
 

@@ -37,6 +37,8 @@ class Body:
     converger: Converger
     journal: Journal
     bucket: Bucket
+    state: str
+    """Folder, below the root, for what must survive us."""
 
     def close(self) -> None:
         """Give back what is held open."""
@@ -67,4 +69,11 @@ def assemble(options: BodyOptions, locks: Locks) -> Body:
     bucket = Bucket(tree, f"{options.state}/filebucket", options.backups)
     runs = Runs(tree, journal, run, f"{options.state}/runs")
     tools = Tools(packages, services, runs, journal, locks)
-    return Body(tree, who, Converger(Observer(tree, packages, services, run), tools, bucket), journal, bucket)
+    return Body(
+        tree,
+        who,
+        Converger(Observer(tree, packages, services, run), tools, bucket),
+        journal,
+        bucket,
+        options.state,
+    )

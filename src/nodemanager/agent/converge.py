@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 
 from nodemanager.api import durations
 from nodemanager.host import apply, staging
@@ -104,7 +103,7 @@ class Converger:
                 tools.runs.sweep(tools.journal.started())
         except OSError as error:
             log.warning("%s", error)
-        folders = {str(PurePosixPath(item.declaration.path).parent) for item in desired.files}
+        folders = {item.declaration.path.rpartition("/")[0] or "/" for item in desired.files}
         folders.add(tools.journal.folder)
         if self.bucket is not None:
             folders.add(self.bucket.folder)

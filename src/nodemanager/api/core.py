@@ -70,11 +70,23 @@ class ConfigMap(Struct):
     data: dict[str, str] | None = None
 
 
+class Role(Struct):
+    """`rbac.authorization.k8s.io/v1` Role; its rules are compared, never interpreted."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    rules: list[Untyped] = []
+
+
 LEASES = Resource("coordination.k8s.io", "v1", "Lease", "leases", Lease)
 EVENTS = Resource("", "v1", "Event", "events", Event)
 SECRETS = Resource("", "v1", "Secret", "secrets", Secret)
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", ConfigMap)
+ROLES = Resource("rbac.authorization.k8s.io", "v1", "Role", "roles", Role)
+ROLE_BINDINGS: Resource[Untyped] = Resource(
+    "rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings", dict
+)
 PODS: Resource[Untyped] = Resource("", "v1", "Pod", "pods", dict)
+NODES: Resource[Untyped] = Resource("", "v1", "Node", "nodes", dict, namespaced=False)
 SERVICE_ACCOUNTS: Resource[Untyped] = Resource("", "v1", "ServiceAccount", "serviceaccounts", dict)
 CRDS: Resource[Untyped] = Resource(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", dict, False

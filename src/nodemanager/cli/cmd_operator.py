@@ -14,8 +14,9 @@ from datetime import UTC, datetime
 import click
 
 from nodemanager import __version__
-from nodemanager.api import errors
+from nodemanager.api import errors, host_references
 from nodemanager.api.configset import CONFIG_SETS
+from nodemanager.api.core import ROLES
 from nodemanager.api.managednode import MANAGED_NODES
 from nodemanager.api.objects import ObjectKey
 from nodemanager.cli import connect, logs
@@ -23,6 +24,7 @@ from nodemanager.client.calls import Selection
 from nodemanager.client.http import Client
 from nodemanager.client.transport import HttpTransport
 from nodemanager.controllers.configsets import ConfigSetRollup
+from nodemanager.controllers.host_roles import HostRoles
 from nodemanager.runtime import metrics, probes, process_metrics
 from nodemanager.runtime.cache import Cache
 from nodemanager.runtime.controller import Controller
@@ -116,8 +118,14 @@ def assemble(client: Client, namespace: str, options: Options, registry: metrics
     queue: WorkQueue[ObjectKey] = WorkQueue("configset", metrics=registry)
     rollup = ConfigSetRollup(writer, config_sets, nodes, queue, _now)
     controller = Controller("configset", rollup.reconcile, queue=queue, metrics=registry, log=log, timeout=60)
-    manager.add_cache(config_sets, nodes)
-    manager.add_leader_only(controller)
+    roles = Cache(client, ROLES, Selection(namespace, labels=host_references.LABEL))
+    host_queue: WorkQueue[ObjectKey] = WorkQueue("hostrole", metrics=registry)
+    keeper = HostRoles(writer, config_sets, nodes, roles, host_queue)
+    host_roles = Controller(
+        "hostrole", keeper.reconcile, queue=host_queue, metrics=registry, log=log, timeout=60
+    )
+    manager.add_cache(config_sets, nodes, roles)
+    manager.add_leader_only(controller, host_roles)
     _add_servers(manager, options, registry, controller)
     return manager
 

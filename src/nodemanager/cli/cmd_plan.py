@@ -33,7 +33,7 @@ Exit codes: 0 nothing would change, 2 something would, 1 an error.
 """,
 )
 @click.option("-f", "--filename", "paths", multiple=True, metavar="PATH",
-              type=click.Path(exists=True, path_type=Path),
+              type=click.Path(path_type=Path),
               help="File or folder with manifests, in place of the API. May be given again.")  # fmt: skip
 @click.option("-o", "--output", "form", type=click.Choice(["diff", "json"]), default="diff",
               show_default=True, help="For people, or for programs.")  # fmt: skip

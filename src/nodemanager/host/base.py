@@ -45,8 +45,12 @@ class Runner(Protocol):
         timeout: float,
         max_output: int = runner.MAX_OUTPUT,
         cwd: str | None = None,
+        finish: bool = False,
     ) -> runner.Completed:
-        """Run a program to its end and return what it wrote, whatever its exit status."""
+        """Run a program to its end and return what it wrote, whatever its exit status.
+
+        With `finish` nothing but the program itself ends it: no timeout, no cancelled caller.
+        """
         ...
 
 

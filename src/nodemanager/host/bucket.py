@@ -84,6 +84,11 @@ class Bucket:
         self._limits = limits or Limits()
         self._clock = clock
 
+    @property
+    def forgets(self) -> bool:
+        """Whether backups go when they are old."""
+        return self._limits.age > 0
+
     def keep(self, place: Place, unsynced: Unsynced) -> Kept | None:
         """Copy a file into the bucket; None if it is larger than what is kept.
 
@@ -131,8 +136,8 @@ class Bucket:
                     continue
                 try:
                     yield Backup(digest, msgspec.json.decode(data, type=Meta))
-                except msgspec.MsgspecError as error:  # a power cut while it was made
-                    log.warning("cannot read backup %s: %s", f"{above}/{name}", error)
+                except msgspec.MsgspecError:  # a power cut while it was made
+                    log.warning("cannot read %s/%s: it is damaged; it is passed over", above, name)
 
     def find(self, path: str, digest: str = "") -> Backup:
         """Return the newest backup of a path, or the one that a digest (or its beginning) names."""
@@ -142,10 +147,8 @@ class Bucket:
             if one.meta.path == shown(path) and one.digest.startswith(digest.lower())
         ]
         if not found:
-            which = f"has the hash {digest}" if digest else "exists"
-            raise BucketError(
-                f"cannot restore {path}: there is no backup of it {which}; see nodemanager backups"
-            )
+            missing = f"no backup of it has the hash {digest}" if digest else "there is no backup of it"
+            raise BucketError(f"cannot restore {path}: {missing}; see nodemanager backups")
         if digest and len({one.digest for one in found}) > 1:
             raise BucketError(
                 f"cannot restore {path}: several backups begin with {digest}; give more of the hash"
@@ -167,7 +170,7 @@ class Bucket:
             return 0
         now, old, kept = self._clock(), [], set()
         for one in self.backups():
-            if now - datetime.fromisoformat(one.meta.backed_up_at).timestamp() > self._limits.age:
+            if now - _time(one) > self._limits.age:
                 old.append(one)
             else:
                 kept.add(one.digest)
@@ -220,6 +223,13 @@ class _Draft:
         os.rename(self._name, name, src_dir_fd=self._folder, dst_dir_fd=folder)
         descriptor, self.descriptor = self.descriptor, -1
         return descriptor
+
+
+def _time(backup: Backup) -> float:
+    try:
+        return datetime.fromisoformat(backup.meta.backed_up_at).timestamp()
+    except ValueError:
+        return 0.0  # nobody knows how old it is: too old
 
 
 def _short(path: str) -> str:

@@ -1,19 +1,19 @@
-"""Which tools this host has."""
+"""Which tools a host has."""
 
 from __future__ import annotations
 
 from nodemanager.host.base import PackageManager, Runner, ServiceManager
 from nodemanager.host.identity import Identity
+from nodemanager.host.packages import choose as packages
+from nodemanager.host.services import choose as services
 from nodemanager.host.tree import Tree
 
 
 def package_manager(tree: Tree, identity: Identity, run: Runner) -> PackageManager | None:
-    """Return the package manager of a host, if it has one that we know."""
-    del tree, identity, run
-    return None
+    """Return the package manager of the host below a root, None if there is none that we know."""
+    return packages.package_manager(tree, identity, run)
 
 
 def service_manager(tree: Tree, identity: Identity, run: Runner, start_delay: float) -> ServiceManager | None:
-    """Return the service manager of a host, if it has one that we know."""
-    del tree, identity, run, start_delay
-    return None
+    """Return the service manager of a host; None where there is none that we know."""
+    return services.choose(tree, identity, run, start_delay)

@@ -30,10 +30,16 @@ def host_runner(root: str = "/") -> Runner:
         timeout: float,
         max_output: int = runner.MAX_OUTPUT,
         cwd: str | None = None,
+        finish: bool = False,
     ) -> runner.Completed:
-        full = {**ENVIRONMENT, **(env or {})}
         return await runner.run(
-            (*prefix, *argv), env=full, stdin=stdin, timeout=timeout, max_output=max_output, cwd=cwd or "/"
+            (*prefix, *argv),
+            env={**ENVIRONMENT, **(env or {})},
+            stdin=stdin,
+            timeout=timeout,
+            max_output=max_output,
+            cwd=cwd or "/",
+            finish=finish,
         )
 
     return run

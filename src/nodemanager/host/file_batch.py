@@ -166,9 +166,10 @@ class FileBatch:
         except runner.RunError as error:
             if check.on_failure == "abort":
                 self.aborted.update(step.sources)
+            said = _without_output(error) if step.content.secret else str(error)
             raise ValidationFailed(
-                f"cannot put {step.path} in place: its validation failed: {error}"
-            ) from error
+                f"cannot put {step.path} in place: its validation failed: {said}"
+            ) from None
 
     def _commit_early(self, job: _Job, staged: staging.Staged) -> None:
         try:
@@ -276,6 +277,13 @@ class FileBatch:
 
     def _say(self, step: Step, outcome: Outcome, message: str = "", seconds: float = 0.0) -> None:
         self.results.append(result(step, outcome, message, seconds))
+
+
+def _without_output(error: runner.RunError) -> str:
+    """Return why a program failed, without its words: they may quote the secret it looked at."""
+    if not isinstance(error, runner.CommandFailed):
+        return str(error)
+    return f"exit status {error.returncode}, output not shown: the content is made of Secrets"
 
 
 class NotDurable(HostError):

@@ -9,6 +9,10 @@
 Every child leads a session of its own, so that it and all it started can be ended as one
 process group. A child that exits normally is believed: what it left running (a daemon that
 an init script started) is not killed, and not waited for, even if it holds our pipes open.
+
+A program that leaves a mess behind when it is killed (a package manager) is run with `finish`:
+nothing that happens to us ends it. It writes to files and not to pipes, because a pipe breaks
+when we go; and a thread waits for it, because asyncio kills its children when it is closed.
 """
 
 from __future__ import annotations
@@ -18,9 +22,11 @@ import contextlib
 import os
 import shlex
 import signal
-import subprocess  # for DEVNULL; processes are started through asyncio
+import subprocess
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import IO
 
 from nodemanager.host.pipes import Input, Output
 
@@ -42,7 +48,7 @@ class CommandNotFound(RunError, FileNotFoundError):
 
 
 class CommandTimedOut(RunError, TimeoutError):
-    """The program was killed because it took longer than allowed."""
+    """The program took longer than allowed; it was killed, unless it had to be left to finish."""
 
 
 class OutputTooLarge(RunError):
@@ -86,14 +92,20 @@ async def run(
     timeout: float,
     max_output: int = MAX_OUTPUT,
     cwd: str | None = None,
+    finish: bool = False,
 ) -> Completed:
     """Run a program to its end and return what it wrote, whatever its exit status.
 
     `env` replaces the environment (None = ours); a program without a slash is looked up in
     the PATH of that environment. On timeout, cancellation and too much output the whole
-    process group is ended before this returns.
+    process group is ended before this returns. With `finish` it is not: the program goes on
+    to its own end, also after we are gone, and of too much output the last part is returned.
     """
     argv = tuple(argv)
+    if finish:
+        with _files(argv, stdin) as files:
+            status = await _left_alone(argv, files, env, cwd, timeout)
+            return Completed(argv, status, _end_of(files[1], max_output), _end_of(files[2], max_output))
     with _pipes(argv, stdin, max_output) as (source, stdout, stderr):
         process = await _start(argv, source.child_end, (stdout.child_end, stderr.child_end), env, cwd)
         for pipe in (source, stdout, stderr):
@@ -137,9 +149,7 @@ async def _start(
     env: Mapping[str, str] | None,
     cwd: str | None,
 ) -> asyncio.subprocess.Process:
-    if not argv or not argv[0]:
-        raise RunError("cannot run a command: no program was named")
-    try:
+    with _starting(argv, cwd):
         return await asyncio.create_subprocess_exec(
             *argv,
             stdin=stdin if stdin >= 0 else subprocess.DEVNULL,
@@ -150,6 +160,15 @@ async def _start(
             close_fds=True,
             start_new_session=True,
         )
+
+
+@contextlib.contextmanager
+def _starting(argv: tuple[str, ...], cwd: str | None) -> Iterator[None]:
+    """Turn what the system says when a program does not start into errors of ours."""
+    if not argv or not argv[0]:
+        raise RunError("cannot run a command: no program was named")
+    try:
+        yield
     except FileNotFoundError as error:
         if cwd is not None and error.filename == cwd:
             raise RunError(f"cannot run {_shown(argv)}: there is no directory {cwd}") from error
@@ -160,6 +179,68 @@ async def _start(
         raise RunError(f"cannot run {_shown(argv)}: {error.strerror or error}") from error
     except ValueError as error:  # a NUL byte, a lone surrogate, or "=" in the name of a variable
         raise RunError(f"cannot run {_shown(argv)}: an argument or variable is malformed: {error}") from None
+
+
+@contextlib.contextmanager
+def _files(argv: tuple[str, ...], stdin: bytes) -> Iterator[tuple[IO[bytes], IO[bytes], IO[bytes]]]:
+    """Open files without a name for stdin, stdout and stderr."""
+    import tempfile  # here, because it brings compressors along that an agent at rest has no use for
+
+    with contextlib.ExitStack() as stack:
+        try:
+            source, stdout, stderr = (stack.enter_context(tempfile.TemporaryFile()) for _ in range(3))
+            source.write(stdin)
+            source.seek(0)
+        except OSError as error:
+            raise RunError(f"cannot run {_shown(argv)}: {error.strerror or error}") from error
+        yield source, stdout, stderr
+
+
+async def _left_alone(
+    argv: tuple[str, ...],
+    files: tuple[IO[bytes], IO[bytes], IO[bytes]],
+    env: Mapping[str, str] | None,
+    cwd: str | None,
+    timeout: float,
+) -> int:
+    """Start a program, wait until it ends or our patience does, and return its exit status."""
+    with _starting(argv, cwd):
+        process = subprocess.Popen(  # noqa: S603, ASYNC220 - an argv, and asyncio's own start blocks as long
+            argv, stdin=files[0], stdout=files[1], stderr=files[2], env=env, cwd=cwd, start_new_session=True
+        )
+    ended = _ending_of(process)
+    try:
+        async with asyncio.timeout(timeout):
+            return await ended
+    except TimeoutError:
+        raise CommandTimedOut(
+            f"cannot wait any longer for {_shown(argv)}: it still runs after {timeout:g} s, as process"
+            f" {process.pid}, and is left to finish; look what it waits for"
+        ) from None
+
+
+def _ending_of(process: subprocess.Popen[bytes]) -> asyncio.Future[int]:
+    """Return a future of the exit status; the thread that waits for it keeps nobody from leaving."""
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[int] = loop.create_future()
+
+    def tell(status: int) -> None:
+        if not ended.done():
+            ended.set_result(status)
+
+    def wait() -> None:
+        status = process.wait()
+        with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits any more
+            loop.call_soon_threadsafe(tell, status)
+
+    threading.Thread(target=wait, name=f"waits for {process.pid}", daemon=True).start()
+    return ended
+
+
+def _end_of(file: IO[bytes], limit: int) -> bytes:
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - limit))
+    return file.read(limit)
 
 
 async def _end(process: asyncio.subprocess.Process) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from nodemanager.host import file_facts, state_files
 from nodemanager.host.tree import Place, Tree
+from nodemanager.plan.facts import Kind
 from nodemanager.plan.steps import MakeLink, WriteFile
 
 log = logging.getLogger(__name__)
@@ -64,7 +65,8 @@ def stage_file(tree: Tree, step: WriteFile) -> Staged:
     staged = Staged(step.path, name, os.open(name, state_files.NEW, 0o600, dir_fd=place.folder))
     try:
         state_files.write_all(staged.descriptor, step.content.data)
-        _copy_attributes(place, staged.descriptor)
+        if step.before.kind is Kind.FILE:
+            _copy_attributes(place, staged.descriptor)
         os.fchown(staged.descriptor, step.uid, step.gid)
         os.fchmod(staged.descriptor, step.mode)  # last: chown clears setuid and setgid
     except BaseException:
@@ -94,7 +96,7 @@ def _copy_attributes(place: Place, new: int) -> None:
     try:
         old = file_facts.open_file(place)
     except OSError:
-        return  # nothing there yet, or no file
+        return  # it is gone, or no file any more
     try:
         for name in os.listxattr(old):
             if name == "security.capability":

@@ -19,8 +19,8 @@ import stat
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from nodemanager.host.base import HostError
 
@@ -43,8 +43,7 @@ class Obstructed(TreeError):
     """Something on the way is no directory, or a link that is not to be followed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a path is: a name in an open directory."""
 
     folder: int

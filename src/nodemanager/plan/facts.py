@@ -64,6 +64,8 @@ class ServiceFact:
     """The service manager's own words, such as `failed` or `masked`."""
     arguments: str | None = None
     """Flags in rc.conf, on FreeBSD."""
+    unsettled: bool = False
+    """Neither running nor stopped: on its way, or it crashed and is about to be started again."""
     stale: bool = False
     """The unit file changed on disk since the service manager read it."""
     error: str = ""

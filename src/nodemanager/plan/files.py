@@ -28,6 +28,7 @@ from nodemanager.plan.steps import (
 from nodemanager.plan.subscribers import subscribers
 
 _REMOVALS = (RemovePath,)
+_UNSEEN = FileFact(error="was not observed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ def plan_files(desired: Desired, contents: Contents, facts: Facts) -> list[Step]
 
 def _plan(item: Item[File], scene: _Scene) -> Step:
     wanted = item.declaration
-    before = scene.facts.files.get(wanted.path, FileFact(error="was not observed"))
+    before = scene.facts.files.get(wanted.path, _UNSEEN)
     held = _held_above(wanted.path, scene.desired)
     if held:
         return _blocked(item, f"waits for {held}, which is in conflict")
@@ -210,6 +211,8 @@ def _needs(path: str, declared: frozenset[str]) -> tuple[ResourceId, ...]:
 
 
 def _held_above(path: str, desired: Desired) -> str:
+    if not desired.held:
+        return ""
     return next((str(one) for one in map(resources.file_id, _above(path)) if one in desired.held), "")
 
 

@@ -79,9 +79,9 @@ def _change(item: Item[Service], fact: ServiceFact) -> ChangeService | None:
     if wanted.ensure == "running" and not fact.running:
         run = True
         reasons.append(f"is not running ({fact.state})" if fact.state else "is not running")
-    elif wanted.ensure == "stopped" and fact.running:
+    elif wanted.ensure == "stopped" and (fact.running or fact.unsettled):
         run = False
-        reasons.append("is running")
+        reasons.append("is running" if fact.running else f"is not stopped ({fact.state})")
     if fact.stale:
         reasons.append("its unit file changed")
     if not reasons:

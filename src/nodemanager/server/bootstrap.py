@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 
 from nodemanager.api import crds as our_crds
-from nodemanager.api import rbac_defaults
+from nodemanager.api import host_policy, rbac_defaults
 from nodemanager.api.objects import Untyped
 from nodemanager.server import negotiation, stored, write
-from nodemanager.server.builtin_kinds import CRDS
+from nodemanager.server.builtin_kinds import CRDS, POLICIES, POLICY_BINDINGS
 from nodemanager.server.hub import Call, Hub
 from nodemanager.server.own_calls import OURSELVES
 from nodemanager.server.resources import ServedKind
@@ -33,6 +33,9 @@ async def ensure_defaults(hub: Hub) -> None:
             raise LookupError(f"cannot serve: the kind {plural} is missing from the table of kinds")
         await _ensure(hub, kind, objects, upgrade=False)
     await _ensure(hub, CRDS, our_crds.all_crds(), upgrade=True)
+    policy, binding = host_policy.policies()
+    await _ensure(hub, POLICIES, [policy], upgrade=True)
+    await _ensure(hub, POLICY_BINDINGS, [binding], upgrade=False)
 
 
 async def _ensure(hub: Hub, kind: ServedKind, objects: Iterable[dict[str, Any]], *, upgrade: bool) -> None:

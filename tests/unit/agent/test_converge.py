@@ -8,55 +8,13 @@ from typing import Any
 
 import pytest
 
-from nodemanager.agent.converge import Converger
 from nodemanager.api.configset import ConfigSet
-from nodemanager.host import environment
-from nodemanager.host.apply import Tools
-from nodemanager.host.journal import Journal
-from nodemanager.host.observe import Observer
-from nodemanager.host.results import Result
-from nodemanager.host.runs import Runs
-from nodemanager.host.tree import Tree
-from nodemanager.plan import merge, steps
-from nodemanager.plan.facts import ServiceFact
 from nodemanager.plan.resources import ResourceId
-from support.fake_tools import MemoryLocks, MemoryPackages, MemoryServices
-from support.root_tree import config_set, failure, literal_contents, needs_root, outcomes
+from support.memory_host import Host
+from support.root_tree import config_set, failure, needs_root, outcomes
 
 pytestmark = needs_root
-UP = ServiceFact(known=True, running=True, enabled=True)
-DOWN = ServiceFact(known=True, enabled=False)
 Web = Callable[..., ConfigSet]
-
-
-class Host:
-    """This machine's own files below a folder, and tools in memory."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.packages = MemoryPackages({"nginx": "1.22", "jq": "1.6"})
-        self.services = MemoryServices(nginx=UP, app=DOWN)
-        self.locks = MemoryLocks()
-        self.tree = Tree("/")
-        self.restart()
-
-    def restart(self) -> None:
-        """Begin anew, as a new process would."""
-        state = str(self.folder / "state")
-        run = environment.host_runner()
-        self.journal = Journal(self.tree, state)
-        runs = Runs(self.tree, self.journal, run, f"{state}/runs")
-        tools = Tools(self.packages, self.services, runs, self.journal, self.locks)
-        self.converger = Converger(Observer(self.tree, self.packages, self.services, run), tools, None)
-
-    async def converge(self, *sets: ConfigSet) -> list[Result]:
-        desired = merge.merge(sets)
-        return await self.converger.run(desired, literal_contents(desired))
-
-    async def preview(self, *sets: ConfigSet) -> list[str]:
-        desired = merge.merge(sets)
-        found = await self.converger.preview(desired, literal_contents(desired))
-        return [f"{type(one).__name__} {one.id.name.partition('#')[0]}" for one in steps.changes(found)]
 
 
 @pytest.fixture
@@ -120,6 +78,16 @@ async def test_a_restart_waits_for_its_turn(host: Host, web: Web) -> None:
     host.locks.busy = set()
     await host.converge(declared)
     assert (host.services.calls, host.locks.held) == (["restart nginx"], ["web"])
+
+
+async def test_a_restart_under_a_lock_that_was_lost_is_reported_and_not_repeated(
+    host: Host, web: Web
+) -> None:
+    host.locks.lost = {"web"}
+    declared = web(lock_group="web")
+    assert failure(await host.converge(declared), "service:nginx") == "lock web was lost"
+    assert outcomes(await host.converge(declared))["service:nginx"] == "unchanged"
+    assert host.services.calls == ["restart nginx"]
 
 
 async def test_one_unknown_package_does_not_hide_the_others(host: Host) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from nodemanager.host import runner
 from support import scripts
+from support.gates import Gate
 
 
 def sh(text: str) -> list[str]:
@@ -32,6 +33,19 @@ def alive(pid: int) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return False
     return state != "Z"
+
+
+STOPPED = """
+import asyncio, sys
+from nodemanager.host import runner
+async def main():
+    try:
+        async with asyncio.timeout(0.5):
+            await runner.run(["/bin/sh", "-c", sys.argv[1]], timeout=60, finish=True)
+    except TimeoutError:
+        print("cancelled")
+asyncio.run(main())
+"""
 
 
 def open_descriptors() -> int:
@@ -104,7 +118,7 @@ async def test_many_runs_leak_no_descriptors() -> None:
     before = open_descriptors()
     await asyncio.gather(*(runner.run(["true"], stdin=b"x", timeout=20) for _ in range(5)))
     with pytest.raises(runner.CommandNotFound):
-        await runner.run(["/nonexistent/program"], stdin=b"x", timeout=20)
+        await runner.run(["/proc/nonexistent"], stdin=b"x", timeout=20)
     assert open_descriptors() == before
 
 
@@ -281,3 +295,62 @@ async def test_a_child_that_no_signal_reaches_does_not_pass_its_sleep_on(
             await runner.run(sh(f"echo $$ > {tmp_path}/pid; exec sleep 2"), timeout=0.1)
     pid = int((tmp_path / "pid").read_text())
     await until(lambda: not alive(pid))  # reaped in the background when it ends by itself
+
+
+async def test_finish_returns_what_a_program_wrote() -> None:
+    completed = await runner.run(sh("cat; echo err >&2; exit 3"), stdin=b"in", timeout=20, finish=True)
+    assert (completed.returncode, completed.stdout, completed.stderr) == (3, b"in", b"err\n")
+
+
+async def test_finish_keeps_the_end_of_too_much_output() -> None:
+    completed = await runner.run(sh("seq 1 9999"), timeout=20, max_output=10, finish=True)
+    assert completed.stdout == b"9998\n9999\n"
+
+
+async def test_finish_outlives_a_timeout(tmp_path: Path) -> None:
+    done = tmp_path / "done"
+    with Gate(tmp_path) as gate:
+        with pytest.raises(runner.CommandTimedOut, match="left to finish"):
+            await runner.run(sh(f"{gate.wait}; touch {done}"), timeout=0.2, finish=True)
+        gate.open()
+        await until(done.exists)
+
+
+async def test_finish_outlives_a_cancelled_caller(tmp_path: Path) -> None:
+    begun, done = tmp_path / "begun", tmp_path / "done"
+    with Gate(tmp_path) as gate:
+        script = f"touch {begun}; {gate.wait}; seq 1 99999; echo late >&2; touch {done}"
+        task = asyncio.create_task(runner.run(sh(script), timeout=60, finish=True))
+        await until(begun.exists)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        gate.open()
+        await until(done.exists)
+
+
+async def test_finish_outlives_the_process_that_asked(tmp_path: Path) -> None:
+    """The whole interpreter ends, in the regular way: neither asyncio nor a broken pipe ends the program."""
+    done = tmp_path / "done"
+    with Gate(tmp_path) as gate:
+        script = f"echo here; {gate.wait}; seq 1 99999; echo late >&2; touch {done}"
+        asked = await runner.run(
+            [sys.executable, "-c", STOPPED, script], env={**os.environ}, timeout=30
+        )  # fmt: skip
+        assert asked.stdout == b"cancelled\n", asked.stderr
+        gate.open()
+        await until(done.exists)
+
+
+async def test_finish_tells_what_cannot_start(tmp_path: Path) -> None:
+    with pytest.raises(runner.CommandNotFound, match="cannot run /no/such"):
+        await runner.run(["/no/such"], timeout=20, finish=True)
+    with pytest.raises(runner.RunError, match="there is no directory"):
+        await runner.run(["true"], cwd=str(tmp_path / "missing"), timeout=20, finish=True)
+
+
+async def test_finish_leaks_no_descriptors() -> None:
+    await runner.run(["true"], timeout=20, finish=True)
+    before = open_descriptors()
+    await asyncio.gather(*(runner.run(["true"], stdin=b"x", timeout=20, finish=True) for _ in range(5)))
+    assert open_descriptors() == before

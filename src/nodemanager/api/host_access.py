@@ -1,0 +1,140 @@
+"""What a host may do in the API: its identity, its rights, and the policy that pins them to its own name.
+
+RBAC says which kinds and verbs. It cannot say "only labels of this list", nor pin the name of
+something that is being created; the admission policy can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from nodemanager.api import configset
+from nodemanager.api.managednode import LABEL_OS
+from nodemanager.api.matching import ARCH, OS
+
+PREFIX: Final = "nodemanager-"
+OPERATOR: Final = "operator"
+"""The one name that no host may have: its ServiceAccount is the operator's."""
+HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
+OWN_LABELS: Final = (OS, ARCH, HOSTNAME_LABEL, LABEL_OS)
+"""Labels that a host may set on itself; with any other it could opt in to what is meant for others."""
+POLICY: Final = "nodemanager-hosts"
+RBAC: Final = "rbac.authorization.k8s.io"
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class HostAccess:
+    """How much a host may do."""
+
+    hostname: str
+    namespace: str
+    kubernetes_node: bool = False
+    """It may cordon and drain the Kubernetes Node of its own name."""
+    wide_secrets: bool = False
+    """It may read all Secrets and ConfigMaps of the namespace: for clusters without our operator."""
+    lock_groups: Sequence[str] = ()
+    """Leases it may take turns with other hosts with."""
+
+
+def account_name(hostname: str) -> str:
+    """Return the name of a host's ServiceAccount, which is also that of its Lease."""
+    return PREFIX + hostname
+
+
+def manifests(access: HostAccess) -> list[Object]:
+    """Return everything that lets a host in, in the order to apply it."""
+    name, namespace = account_name(access.hostname), access.namespace
+    refresh = f"{name}-token-refresh"
+    found = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
+        {
+            "apiVersion": "v1", "kind": "ServiceAccount",
+            "metadata": {"name": name, "namespace": namespace},
+        },
+        node_role(),
+        _binding("ClusterRoleBinding", name, "", f"{PREFIX}node", access),
+        _role("Role", name, namespace, _own_rules(access)),
+        _binding("RoleBinding", name, namespace, name, access),
+        _role("Role", refresh, namespace, [_rule([""], ["serviceaccounts/token"], ["create"], [name])]),
+        _binding("RoleBinding", refresh, namespace, refresh, access),
+    ]  # fmt: skip
+    if access.kubernetes_node:
+        drain = f"{name}-drain"
+        found += [
+            _role("ClusterRole", drain, "", _drain_rules(access.hostname)),
+            _binding("ClusterRoleBinding", drain, "", drain, access),
+        ]
+    return found
+
+
+def node_role() -> Object:
+    """Return the role of every host: to ask the API who it is and what it may do, and nothing else.
+
+    Kubernetes lets everybody ask by default; clusters whose administrators took that away still
+    let hosts check themselves. What a host may do is in the namespace, in a Role of its own.
+    """
+    rules = [
+        _rule(["authentication.k8s.io"], ["selfsubjectreviews"], ["create"]),
+        _rule(["authorization.k8s.io"], ["selfsubjectaccessreviews"], ["create"]),
+    ]
+    return _role("ClusterRole", f"{PREFIX}node", "", rules)
+
+
+def _own_rules(access: HostAccess) -> list[Object]:
+    group, host = configset.GROUP, access.hostname
+    read = ["get", "list", "watch"]
+    leases = [account_name(host), *access.lock_groups]
+    rules = [
+        _rule([group], ["configsets"], read),
+        _rule([group], ["managednodes"], read),
+        _rule([group], ["managednodes"], ["create"]),  # RBAC cannot name what does not exist: the policy does
+        _rule([group], ["managednodes"], ["update", "patch"], [host]),
+        _rule([group], ["managednodes/status"], ["get", "update", "patch"], [host]),
+        _rule(["coordination.k8s.io"], ["leases"], ["create"]),
+        _rule(["coordination.k8s.io"], ["leases"], ["get", "update", "patch"], leases),
+        _rule([""], ["events"], ["create", "patch"]),
+    ]
+    if access.wide_secrets:
+        rules += [_rule([""], ["secrets", "configmaps"], read), _rule([""], ["secrets"], ["create"])]
+    return rules
+
+
+def _drain_rules(hostname: str) -> list[Object]:
+    return [
+        _rule([""], ["nodes"], ["get", "patch"], [hostname]),
+        _rule([""], ["pods"], ["get", "list"]),
+        _rule([""], ["pods/eviction"], ["create"]),
+    ]
+
+
+def _rule(groups: list[str], resources: list[str], verbs: list[str], names: Sequence[str] = ()) -> Object:
+    rule: Object = {"apiGroups": groups, "resources": resources, "verbs": verbs}
+    return {**rule, "resourceNames": list(names)} if names else rule
+
+
+def _role(kind: str, name: str, namespace: str, rules: list[Object]) -> Object:
+    return {"apiVersion": f"{RBAC}/v1", "kind": kind, "metadata": _meta(name, namespace), "rules": rules}
+
+
+def _binding(kind: str, name: str, namespace: str, role: str, access: HostAccess) -> Object:
+    role_kind = "ClusterRole" if kind == "ClusterRoleBinding" else "Role"
+    subject = {
+        "kind": "ServiceAccount",
+        "name": account_name(access.hostname),
+        "namespace": access.namespace,
+    }
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": kind,
+        "metadata": _meta(name, namespace),
+        "roleRef": {"apiGroup": RBAC, "kind": role_kind, "name": role},
+        "subjects": [subject],
+    }
+
+
+def _meta(name: str, namespace: str) -> Object:
+    return {"name": name, "namespace": namespace} if namespace else {"name": name}

@@ -1,0 +1,141 @@
+"""The admission policy that keeps every host to its own objects, as plain objects ready to be applied."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from nodemanager.api import configset
+from nodemanager.api.host_access import HOSTNAME_LABEL, OPERATOR, OWN_LABELS, POLICY, PREFIX
+
+GROUP: Final = "admissionregistration.k8s.io"
+_ACCOUNT: Final = "system:serviceaccount:"
+
+Object = dict[str, Any]
+
+
+def policies() -> list[Object]:
+    """Return the policy and its binding."""
+    return [
+        {
+            "apiVersion": f"{GROUP}/v1",
+            "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": POLICY},
+            "spec": {
+                "failurePolicy": "Fail",
+                "matchConstraints": {
+                    "resourceRules": [
+                        _matched([configset.GROUP], ["managednodes", "managednodes/status"]),
+                        _matched(["coordination.k8s.io"], ["leases"]),
+                        _matched([""], ["secrets"]),
+                    ]
+                },
+                "matchConditions": [{"name": "is-a-host", "expression": _IS_HOST}],
+                "variables": [{"name": name, "expression": text} for name, text in _VARIABLES.items()],
+                "validations": [
+                    {"expression": check.expression, "message": check.message, "reason": "Forbidden"}
+                    for check in _CHECKS
+                ],
+            },
+        },
+        {
+            "apiVersion": f"{GROUP}/v1",
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": POLICY},
+            "spec": {"policyName": POLICY, "validationActions": ["Deny"]},
+        },
+    ]
+
+
+def _matched(groups: list[str], resources: list[str]) -> Object:
+    return {
+        "apiGroups": groups,
+        "apiVersions": ["*"],
+        "operations": ["CREATE", "UPDATE", "DELETE"],
+        "resources": resources,
+    }
+
+
+_IS_HOST = (
+    f"request.userInfo.username.startsWith('{_ACCOUNT}') && "
+    f"request.userInfo.username.split(':')[3].startsWith('{PREFIX}') && "
+    f"request.userInfo.username.split(':')[3] != '{PREFIX}{OPERATOR}'"
+)
+_LABELS = "{0} != null && has({0}.metadata.labels) ? {0}.metadata.labels : {{}}"
+_VARIABLES = {
+    "host": f"request.userInfo.username.split(':')[3].substring({len(PREFIX)})",
+    "kind": "request.resource.resource",
+    "old": _LABELS.format("oldObject"),
+    "new": _LABELS.format("object"),
+    "allowed": "[" + ", ".join(f"'{label}'" for label in OWN_LABELS) + "]",
+}
+_DELETE = "request.operation == 'DELETE'"
+_CREATE = "request.operation == 'CREATE'"
+_SAME_SPEC = "has(object.spec) == has(oldObject.spec) && (!has(object.spec) || object.spec == oldObject.spec)"
+_LABELS_ALLOWED = (
+    "variables.new.all(key, key in variables.allowed || "
+    "(key in variables.old && variables.old[key] == variables.new[key])) && "
+    "variables.old.all(key, key in variables.new || key in variables.allowed)"
+)
+_OWN_KEY = (
+    "object.metadata.name.startsWith('wg-') && object.metadata.name.endsWith('-' + variables.host) && "
+    "object.metadata.name.size() > variables.host.size() + 4 && "
+    "!object.metadata.name.substring(3, object.metadata.name.size() - variables.host.size() - 1)"
+    ".contains('-')"
+)
+_NAME = "(request.name != '' ? request.name : object.metadata.name)"
+
+
+class _Check(NamedTuple):
+    """What must hold of one kind of object, and what to say if it does not."""
+
+    kind: str
+    holds: str
+    message: str
+
+    @property
+    def expression(self) -> str:
+        return f"variables.kind != '{self.kind}' || ({self.holds})"
+
+
+_CHECKS = (
+    _Check("managednodes", f"!({_DELETE})", "a host may not delete ManagedNodes"),
+    _Check(
+        "managednodes",
+        f"{_DELETE} || {_NAME} == variables.host",
+        "a host may only write the ManagedNode of its own name",
+    ),
+    _Check(
+        "managednodes",
+        f"{_DELETE} || ({_CREATE} ? (!has(object.spec) || object.spec == {{}}) : ({_SAME_SPEC}))",
+        "a host may not change its spec: that is for people",
+    ),
+    _Check(
+        "managednodes",
+        f"{_DELETE} || ({_LABELS_ALLOWED})",
+        "a host may only set these labels on itself: " + ", ".join(OWN_LABELS),
+    ),
+    _Check(
+        "managednodes",
+        f"{_DELETE} || !('{HOSTNAME_LABEL}' in variables.new) ||"
+        f" variables.new['{HOSTNAME_LABEL}'] == variables.host",
+        f"a host may not give itself the {HOSTNAME_LABEL} of another",
+    ),
+    _Check("leases", f"!({_DELETE})", "a host may not delete Leases"),
+    _Check(
+        "leases",
+        f"{_DELETE} || !{_NAME}.startsWith('{PREFIX}') || {_NAME} == '{PREFIX}' + variables.host",
+        "a host may only renew the Lease of its own name, and those of its lock groups",
+    ),
+    _Check(
+        "leases",
+        f"{_DELETE} || !has(object.spec) || !has(object.spec.holderIdentity) ||"
+        " object.spec.holderIdentity in ['', variables.host]",
+        "a host may hold a Lease in its own name only",
+    ),
+    _Check("secrets", _CREATE, "a host may not change Secrets"),
+    _Check(
+        "secrets",
+        f"!({_CREATE}) || ({_OWN_KEY})",
+        "a host may only create the Secret of its own WireGuard key: wg-INTERFACE-HOST",
+    ),
+)

@@ -1,0 +1,65 @@
+"""`nodemanager bootstrap`: run on a new host, exchanges a short-lived credential for its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from pathlib import Path
+
+import click
+
+from nodemanager.cli import cmd_rbac, connect
+from nodemanager.cli.durations import Duration
+from nodemanager.client import host_kubeconfig, host_tokens
+from nodemanager.client.http import Client
+from nodemanager.client.subresources import IssuedToken
+from nodemanager.client.transport import HttpTransport
+from nodemanager.host import credential_file
+
+
+def default_kubeconfig() -> Path:
+    """Return where the host's own kubeconfig is, by operating system."""
+    if os.uname().sysname == "FreeBSD":
+        return Path("/usr/local/etc/nodemanager/kubeconfig")
+    return Path("/etc/nodemanager/kubeconfig")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  nodemanager bootstrap --bootstrap-kubeconfig /tmp/bootstrap.kubeconfig
+  rm /tmp/bootstrap.kubeconfig
+""",
+)
+@click.option("--bootstrap-kubeconfig", required=True, type=click.Path(exists=True, dir_okay=False),
+              metavar="FILE", help="What `nodemanager token` printed.")  # fmt: skip
+@click.option("--kubeconfig", "target", type=click.Path(path_type=Path), default=default_kubeconfig,
+              metavar="FILE", help="Where to write the host's own. Default: /etc/nodemanager/kubeconfig, on"
+              " FreeBSD /usr/local/etc/nodemanager/kubeconfig.")  # fmt: skip
+@cmd_rbac.NAMESPACE
+@click.option("--hostname", default=socket.gethostname, callback=cmd_rbac.hostname, metavar="NAME",
+              help="Name of the host, as in `nodemanager token`. Default: its own.")  # fmt: skip
+@click.option("--token-ttl", type=Duration(), default="8760h", show_default=True, metavar="TIME",
+              help="How long the credential is good for; the agent renews it long before.")  # fmt: skip
+def command(bootstrap_kubeconfig: str, target: Path, namespace: str, hostname: str, token_ttl: float) -> None:
+    """Fetch this host's own credential, try it, and put it in place.
+
+    Safe to run again: the old credential stays until the new one has been tried.
+    """
+    credential_file.check_target(target)
+    settings = connect.Settings(bootstrap_kubeconfig, "", namespace, {})
+    document, issued = asyncio.run(_exchange(settings, hostname, token_ttl))
+    credential_file.write(target, document)
+    click.echo(f"wrote {target} (expires {issued.expires})", err=True)
+
+
+async def _exchange(settings: connect.Settings, hostname: str, ttl: float) -> tuple[bytes, IssuedToken]:
+    config = connect.client_config(settings)
+    client = Client(HttpTransport(config))
+    try:
+        issued = await host_tokens.issue(client, hostname, settings.namespace, ttl)
+    finally:
+        await client.close()
+    await host_tokens.verify(config, hostname, settings.namespace, issued.token)
+    return host_kubeconfig.kubeconfig(config, hostname, settings.namespace, issued.token), issued

@@ -1,0 +1,64 @@
+"""`nodemanager rbac`: what a host needs to be let in, printed for people to review and apply."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import click
+
+from nodemanager.api import host_access, manifests
+from nodemanager.cli.connect import DEFAULT_NAMESPACE
+
+_NAME: Final = re.compile(r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
+_MAX: Final = 253 - len("nodemanager--token-refresh")
+
+
+def hostname(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
+    """Check a host name: it becomes part of the names of objects."""
+    if not _NAME.match(value) or len(value) > _MAX:
+        raise click.BadParameter(
+            f"{value[:60]!r} cannot be the name of an object: use lower-case letters, digits, '-' and '.'"
+        )
+    if value == host_access.OPERATOR:
+        raise click.BadParameter("'operator' is the name of the operator's own ServiceAccount")
+    return value
+
+
+HOSTNAME: Final = click.option(
+    "--hostname", required=True, callback=hostname, metavar="NAME", help="Name of the host."
+)
+NAMESPACE: Final = click.option(
+    "-n", "--namespace", default=DEFAULT_NAMESPACE, show_default=True, metavar="NAME",
+    help="Namespace of our objects.",
+)  # fmt: skip
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  nodemanager rbac --hostname web1 | kubectl apply -f -
+  nodemanager rbac --hostname web1 > manifests/nodemanager-web1.yaml
+  nodemanager rbac --hostname node7 --kubernetes-node      also a Kubernetes node: may be drained
+  nodemanager rbac --hostname web1 --wide-secrets          where no operator runs
+""",
+)
+@HOSTNAME
+@NAMESPACE
+@click.option("--kubernetes-node", is_flag=True,
+              help="The host is also a Kubernetes node, and may cordon and drain itself.")  # fmt: skip
+@click.option("--wide-secrets", is_flag=True,
+              help="Let it read all Secrets and ConfigMaps of the namespace. Without this flag, the operator"
+              " lets it read those that its ConfigSets refer to.")  # fmt: skip
+@click.option("--lock-group", "lock_groups", multiple=True, metavar="NAME",
+              help="A lock_group or upgrade group it takes part in; for where no operator runs.")  # fmt: skip
+def command(
+    hostname: str, namespace: str, kubernetes_node: bool, wide_secrets: bool, lock_groups: tuple[str, ...]
+) -> None:
+    """Print the objects that let a host in; nothing is applied.
+
+    A Namespace, a ServiceAccount, and roles with which the host can read what is declared,
+    write its own ManagedNode and Lease, and renew its own token: nothing of another host.
+    """
+    access = host_access.HostAccess(hostname, namespace, kubernetes_node, wide_secrets, lock_groups)
+    click.echo(manifests.dump(host_access.manifests(access)), nl=False)

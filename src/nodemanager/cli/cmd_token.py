@@ -1,0 +1,57 @@
+"""`nodemanager token`: a short-lived credential with which a new host gets its own."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import click
+
+from nodemanager.cli import connect
+from nodemanager.cli.cmd_rbac import HOSTNAME
+from nodemanager.cli.durations import Duration
+from nodemanager.client import host_kubeconfig, host_tokens
+from nodemanager.client.http import Client
+from nodemanager.client.subresources import IssuedToken
+from nodemanager.client.transport import HttpTransport
+from nodemanager.host import credential_file
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  nodemanager token --hostname web1 --out web1.kubeconfig
+  nodemanager token --hostname web1 | ssh web1 \\
+    "cat > /tmp/b.kubeconfig && nodemanager bootstrap --bootstrap-kubeconfig /tmp/b.kubeconfig"
+""",
+)
+@HOSTNAME
+@connect.options(namespaced=True)
+@click.option("--ttl", type=Duration(), default="1h", show_default=True, metavar="TIME",
+              help="How long the credential is good for; 10m or more.")  # fmt: skip
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), default=None, metavar="FILE",
+              help="Write it to this file (0600) instead of stdout.")  # fmt: skip
+def command(settings: connect.Settings, hostname: str, ttl: float, out: Path | None) -> None:
+    """Print a kubeconfig that lets a new host fetch its own credential, and expires soon.
+
+    What `nodemanager rbac` prints must be applied before. Needs the right to create tokens of
+    the host's ServiceAccount: an administrator's.
+    """
+    if out is not None:
+        credential_file.check_target(out)
+    document, issued = asyncio.run(_issue(settings, hostname, ttl))
+    if out is None:
+        click.echo(document, nl=False)
+    else:
+        credential_file.write(out, document)
+    click.echo(f"token issued (expires {issued.expires})", err=True)
+
+
+async def _issue(settings: connect.Settings, hostname: str, ttl: float) -> tuple[bytes, IssuedToken]:
+    config = connect.client_config(settings)
+    client = Client(HttpTransport(config))
+    try:
+        issued = await host_tokens.issue(client, hostname, settings.namespace, ttl)
+    finally:
+        await client.close()
+    return host_kubeconfig.kubeconfig(config, hostname, settings.namespace, issued.token), issued

@@ -1,0 +1,204 @@
+"""apt and dpkg: Debian, Ubuntu and what is derived from them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from nodemanager.host.base import ToolFailed, Wanted
+from nodemanager.host.packages import common, database, kernels
+from nodemanager.host.packages.common import Offer, Surroundings, Tool, listed, said, shown
+from nodemanager.host.packages.indexes import Indexes
+from nodemanager.host.runner import Completed
+from nodemanager.host.threads import in_thread
+
+STATUS: Final = "/var/lib/dpkg/status"
+LISTS: Final = "/var/lib/apt/lists"
+REBOOT: Final = "/run/reboot-required"
+ENV: Final = {
+    "DEBIAN_FRONTEND": "noninteractive",
+    "DEBIAN_PRIORITY": "critical",
+    "APT_LISTCHANGES_FRONTEND": "none",
+    "UCF_FORCE_CONFFOLD": "1",
+}
+KEEP_CONFFILES: Final = ("--force-confdef", "--force-confold")
+"""A file that the administrator (or we) changed stays; the package's own is put beside it as *.dpkg-dist."""
+_LOCKED: Final = re.compile(
+    r"Could not get lock|Unable to (?:lock|acquire the dpkg frontend lock)|was locked by another process"
+)
+_INTERRUPTED: Final = re.compile(r"dpkg was interrupted|dpkg --configure -a")
+_STALE: Final = re.compile(r"404 +Not Found|maybe run apt-get update")
+_REMOVES: Final = re.compile(r"^The following packages will be REMOVED:\n((?:[ \t]+.*\n?)+)", re.MULTILINE)
+_REMOVAL: Final = re.compile(r"^(?:Remv|Purg) (\S+)", re.MULTILINE)
+_FIELD: Final = re.compile(rb"^(Package|Status|Version|Architecture):[ \t]*(\S[^\n]*)$", re.MULTILINE)
+_ROW: Final = re.compile(r"^(?: \*\*\*|    ) (\S+) -?\d+$")
+_NEEDED: Final = frozenset((b"Package", b"Status", b"Version", b"Architecture"))
+_INSTALLED: Final = (b"installed", b"triggers-pending", b"triggers-awaited")
+
+
+def parse_status(data: bytes) -> dict[str, str]:
+    """Return the version of each installed package by `name` and by `name:arch`.
+
+    Removed packages whose configuration is still there do not count, nor do half-installed and
+    unconfigured ones: installing them again is what mends them. Where a name is installed for
+    several architectures, `name` alone is that of dpkg itself, which is the host's.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for stanza in data.split(b"\n\n"):
+        fields = dict(_FIELD.findall(stanza))
+        if fields.keys() >= _NEEDED and fields[b"Status"].split()[-1] in _INSTALLED:
+            name, version, arch = (
+                fields[key].decode("utf-8", "replace").strip()
+                for key in (b"Package", b"Version", b"Architecture")
+            )
+            found.setdefault(name, {})[arch] = version
+    host = next(iter(found.get("dpkg", {})), "")
+    plain = {name: each.get(host) or next(iter(each.values())) for name, each in found.items()}
+    return plain | {f"{name}:{arch}": each[arch] for name, each in found.items() for arch in each}
+
+
+def parse_policy(text: str) -> dict[str, Offer]:
+    """Return what `apt-cache policy` says; purely virtual packages have no candidate and are left out."""
+    offers: dict[str, Offer] = {}
+    name = candidate = ""
+    versions: list[str] = []
+    for line in [*text.splitlines(), "end:"]:
+        if line.endswith(":") and not line.startswith(" "):
+            if name and candidate not in ("", "(none)"):
+                offers[name] = Offer(candidate, tuple(versions))
+            name, candidate, versions = line[:-1], "", []
+        elif line.startswith("  Candidate: "):
+            candidate = line.partition(": ")[2].strip()
+        elif row := _ROW.match(line):
+            versions.append(row.group(1))
+    return offers
+
+
+def options(lock_seconds: float) -> list[str]:
+    """Return the options of every apt-get that changes something."""
+    settings = [
+        f"DPkg::Lock::Timeout={int(lock_seconds)}",
+        "Dpkg::Use-Pty=0",
+        "APT::Get::AutomaticRemove=false",
+        *(f"Dpkg::Options::={option}" for option in KEEP_CONFFILES),
+    ]
+    return ["-q", "-y", *(word for setting in settings for word in ("-o", setting))]
+
+
+def install_argv(wanted: Sequence[Wanted], lock_seconds: float) -> list[str]:
+    """Return how packages are installed: nothing is removed for them, and only a pin may go back."""
+    back = ["--allow-downgrades"] if any(one.version for one in wanted) else []
+    return ["apt-get", *options(lock_seconds), "--no-remove", *back, "install", *_targets(wanted)]
+
+
+def upgrade_argv(hold: Sequence[Wanted], lock_seconds: float) -> list[str]:
+    """Return how everything is upgraded; a version that is named is the version that is kept."""
+    argv = ["apt-get", *options(lock_seconds), "--no-remove", "--with-new-pkgs", "upgrade"]
+    return [*argv, *_targets(hold)]
+
+
+def remove_argv(names: Sequence[str], lock_seconds: float) -> list[str]:
+    """Return how packages are removed; their configuration stays."""
+    return ["apt-get", *options(lock_seconds), "remove", *names]
+
+
+def _targets(wanted: Sequence[Wanted]) -> list[str]:
+    return [f"{one.name}={one.version}" if one.version else one.name for one in wanted]
+
+
+class Apt:
+    """Packages by apt-get; what is installed is read from dpkg's status file."""
+
+    name = "apt"
+
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+        remedy = "see who holds it with `fuser -v /var/lib/dpkg/lock-frontend`"
+        self._tool = Tool(around, _LOCKED, remedy, ENV)
+        self._installed: database.Kept[Mapping[str, str]] = database.Kept()
+        self._indexes = Indexes(
+            around.clock, self._refresh, lambda: database.age(around.tree, f"{LISTS}/partial")
+        )  # fmt: skip
+
+    async def installed(self) -> Mapping[str, str]:
+        """Return the version of every installed package by name."""
+        return await self._installed.get(database.stamp(self._around.tree, STATUS), self._read)
+
+    async def _read(self) -> Mapping[str, str]:
+        data = await in_thread(lambda: database.read(self._around.tree, STATUS))
+        if data is None:
+            raise ToolFailed(f"cannot tell what is installed: there is no {STATUS}")
+        return await in_thread(lambda: parse_status(data))
+
+    async def candidates(self, names: Sequence[str]) -> Mapping[str, str]:
+        """Return the newest version on offer of each of these."""
+        common.check_names(names)
+        return await self._indexes.newest(names, lambda: self._offers(names))
+
+    async def install(self, wanted: Sequence[Wanted]) -> None:
+        """Install, upgrade or downgrade all of these, or none."""
+        common.check_wanted(wanted)
+        names = [one.name for one in wanted]
+        common.refuse_unoffered(wanted, await self._indexes.offers(wanted, lambda: self._offers(names)))
+        doing = f"install {shown(wanted)}"
+        argv = install_argv(wanted, self._around.lock_seconds)
+        done = await self._act(doing, argv)
+        if done.returncode != 0 and _STALE.search(said(done)):  # the mirror has moved on since
+            await self._indexes.refresh()
+            done = await self._act(doing, argv)
+        if done.returncode != 0 and (others := _REMOVES.search(said(done))):
+            raise ToolFailed(
+                f"cannot {doing}: {listed(others.group(1).split())} would have to be removed for it;"
+                " declare that absent first, or remove it yourself"
+            )
+        common.check(doing, done)
+
+    async def remove(self, names: Sequence[str]) -> None:
+        """Remove these and only these."""
+        common.check_names(names)
+        doing = f"remove {listed(names)}"
+        preview = common.check(doing, await self._tool.ask("apt-get", "-s", *options(0), "remove", *names))
+        plain = [name.partition(":")[0] for name in names]
+        removals = [name.partition(":")[0] for name in _REMOVAL.findall(said(preview))]
+        common.refuse_dependents(plain, removals)
+        common.check(doing, await self._act(doing, remove_argv(names, self._around.lock_seconds)))
+
+    async def upgrade_all(self, hold: Sequence[Wanted] = ()) -> None:
+        """Upgrade everything that is installed, except what is held."""
+        have = await self.installed()
+        kept = [Wanted(one.name, have[one.name]) for one in hold if one.name in have]
+        common.check_wanted(kept)
+        await self._indexes.refresh()
+        doing = "upgrade all packages"
+        common.check(doing, await self._act(doing, upgrade_argv(kept, self._around.lock_seconds)))
+
+    async def reboot_needed(self) -> str:
+        """Return why the host should reboot, or an empty string."""
+        if database.exists(self._around.tree, REBOOT):
+            asked = database.read(self._around.tree, f"{REBOOT}.pkgs") or b""
+            names = sorted(set(asked.decode("utf-8", "replace").split()))
+            return f"{REBOOT} is there" + (f", because of {listed(names)}" if names else "")
+        return kernels.reboot_reason(self._around.tree, self._around.kernel)
+
+    async def _offers(self, names: Sequence[str]) -> Mapping[str, Offer]:
+        answer = common.check("look for packages", await self._tool.ask("apt-cache", "policy", *names))
+        offers = parse_policy(answer.stdout.decode("utf-8", "replace"))
+        # The host's own architecture is not repeated in the answer.
+        plain = {name: offers.get(name, offers.get(name.partition(":")[0])) for name in names}
+        return {name: offer for name, offer in plain.items() if offer is not None}
+
+    async def _refresh(self) -> None:
+        argv = ["apt-get", "-q", "-o", f"DPkg::Lock::Timeout={int(self._around.lock_seconds)}", "update"]
+        doing = "refresh the package indexes"
+        common.check(doing, await self._tool.act(doing, argv, common.REFRESH_TIMEOUT))
+
+    async def _act(self, doing: str, argv: Sequence[str]) -> Completed:
+        """Run apt-get; what an interrupted dpkg left half done is finished first, once."""
+        done = await self._tool.act(doing, argv)
+        if done.returncode == 0 or not _INTERRUPTED.search(said(done)):
+            return done
+        await self._tool.transact(
+            "finish what dpkg left half done", ["dpkg", *KEEP_CONFFILES, "--configure", "-a"]
+        )
+        return await self._tool.act(doing, argv)

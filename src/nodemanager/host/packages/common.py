@@ -1,0 +1,167 @@
+"""What the adapters of all package managers share: names, offers, locks, errors."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from nodemanager.host.base import Busy, HostError, Runner, ToolFailed, Wanted
+from nodemanager.host.runner import Completed, tail
+from nodemanager.host.tree import Tree
+
+TRANSACTION_SECONDS: Final = 3600.0
+"""How long a transaction is waited for; it is never killed, then it is only reported."""
+REFRESH_TIMEOUT: Final = 600.0
+QUERY_SECONDS: Final = 120.0
+LATEST_SECONDS: Final = 3600.0
+"""How old the indexes may be when somebody asks for the newest version."""
+UNKNOWN_SECONDS: Final = 600.0
+"""How often the indexes are refreshed at most because of a package that they do not know."""
+MAX_ANSWER: Final = 32 * 1024 * 1024
+_RETRY: Final = 1.0
+_SEARCHED: Final = 64 * 1024
+_SHOWN_NAMES: Final = 10
+_NAME: Final = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_.+:@-]{0,254}$")
+_VERSION: Final = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_.+:~^,-]{0,254}$")
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Where a package manager works."""
+
+    tree: Tree
+    run: Runner
+    kernel: str = ""
+    """The running kernel, as in uname -r; empty where none runs, as in another root."""
+    clock: Callable[[], float] = time.monotonic
+    lock_seconds: float = 120.0
+    """How long a lock that somebody else holds is waited for."""
+
+
+class Offer(NamedTuple):
+    """What the repositories have of one package."""
+
+    newest: str
+    versions: tuple[str, ...] = ()
+    """Every version that can be had; the newest is one of them."""
+
+
+class Tool:
+    """Runs one package manager: waits for its lock, and lets it finish."""
+
+    def __init__(
+        self, around: Surroundings, locked: re.Pattern[str], remedy: str, env: Mapping[str, str] | None = None
+    ) -> None:
+        self._around = around
+        self._locked = locked
+        self._remedy = remedy
+        self._env = env or {}
+
+    async def ask(self, *argv: str) -> Completed:
+        """Run a program that changes nothing."""
+        return await self._around.run(
+            argv, env=self._env, timeout=QUERY_SECONDS, max_output=MAX_ANSWER
+        )  # fmt: skip
+
+    async def act(self, doing: str, argv: Sequence[str], timeout: float = TRANSACTION_SECONDS) -> Completed:
+        """Run a program that changes something; `Busy` if the lock does not become free in time."""
+        deadline = self._around.clock() + self._around.lock_seconds
+        while True:
+            done = await self._around.run(argv, env=self._env, timeout=timeout, finish=True)
+            if done.returncode == 0 or not self._locked.search(said(done)):
+                return done
+            if self._around.clock() >= deadline:
+                raise Busy(
+                    f"cannot {doing}: another package manager is at work and did not finish within"
+                    f" {self._around.lock_seconds:g} s; {self._remedy}: {tail(done.stderr or done.stdout)}"
+                )
+            await asyncio.sleep(_RETRY)  # no package manager tells when it lets go
+
+    async def transact(self, doing: str, argv: Sequence[str]) -> Completed:
+        """Run a program that changes something; `ToolFailed` unless it succeeds."""
+        return check(doing, await self.act(doing, argv))
+
+
+def said(done: Completed) -> str:
+    """Return the end of everything that a program wrote, to look for words in it."""
+    return "\n".join(
+        stream[-_SEARCHED:].decode("utf-8", "replace") for stream in (done.stdout, done.stderr)
+    )  # fmt: skip
+
+
+def check(doing: str, done: Completed) -> Completed:
+    """Return what is given, or raise `ToolFailed` with the end of what the program said."""
+    if done.returncode != 0:
+        words = tail(done.stderr) or tail(done.stdout) or "it said nothing"
+        raise ToolFailed(
+            f"cannot {doing}: the package manager ended with exit status {done.returncode}: {words}"
+        )
+    return done
+
+
+def check_wanted(wanted: Iterable[Wanted]) -> None:
+    """Refuse names and versions that a package manager could take for an option or a pattern."""
+    for one in wanted:
+        if not _NAME.match(one.name) or one.name.endswith("-"):  # `name-` means remove, to apt
+            raise HostError(f"cannot manage package {one.name!r}: this is not the name of a package")
+        if one.version and not _VERSION.match(one.version):
+            raise HostError(f"cannot install {one.name} {one.version!r}: this is not a version")
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Refuse names that a package manager could take for an option or a pattern."""
+    check_wanted(Wanted(name) for name in names)
+
+
+def unoffered(wanted: Iterable[Wanted], offers: Mapping[str, Offer]) -> list[Wanted]:
+    """Return what no repository has."""
+    return [
+        one
+        for one in wanted
+        if one.name not in offers or (one.version and one.version not in offers[one.name].versions)
+    ]
+
+
+def refuse_unoffered(wanted: Iterable[Wanted], offers: Mapping[str, Offer], remedy: str = "") -> None:
+    """Raise `ToolFailed` that says which packages or versions no repository has."""
+    reasons = []
+    for one in unoffered(wanted, offers):
+        offer = offers.get(one.name)
+        if offer is None:
+            reasons.append(
+                f"cannot install {one.name}: no such package in the configured repositories;"
+                f" correct the name, or add the repository{remedy}"
+            )
+        else:
+            reasons.append(
+                f"cannot install {one.name} {one.version}: the configured repositories offer only"
+                f" {listed(offer.versions)}; pin what is offered, or add the repository{remedy}"
+            )
+    if reasons:
+        raise ToolFailed("\n".join(reasons))
+
+
+def refuse_dependents(names: Sequence[str], dependents: Iterable[str]) -> None:
+    """Raise `ToolFailed` if something else that is installed needs one of these."""
+    others = sorted(set(dependents) - set(names))
+    if others:
+        raise ToolFailed(
+            f"cannot remove {listed(names)}: {listed(others)} would have to go as well;"
+            " declare that absent, too, or keep both"
+        )
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names for a message, not too many."""
+    if len(names) > _SHOWN_NAMES:
+        return f"{', '.join(names[:_SHOWN_NAMES])} and {len(names) - _SHOWN_NAMES} more"
+    return ", ".join(names) or "nothing"
+
+
+def shown(wanted: Iterable[Wanted]) -> str:
+    """Return packages for a message."""
+    return listed([f"{one.name} {one.version}".rstrip() for one in wanted])

@@ -1,0 +1,149 @@
+"""dnf and rpm: Fedora, Red Hat Enterprise Linux and what is derived from them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from nodemanager.host.base import Wanted
+from nodemanager.host.packages import common, database, kernels
+from nodemanager.host.packages.common import Offer, Surroundings, Tool, listed, said, shown
+from nodemanager.host.packages.indexes import Indexes
+
+DATABASES: Final = tuple(
+    f"{folder}/{name}"
+    for folder in ("/usr/lib/sysimage/rpm", "/var/lib/rpm")
+    for name in ("rpmdb.sqlite", "rpmdb.sqlite-wal", "Packages.db", "Packages")
+)
+INSTALLED: Final = ("rpm", "-qa", "--qf", "%{NAME}\t%{EVR}\t%{ARCH}\t%{INSTALLTIME}\n")
+AT_ONCE: Final = "--setopt=exit_on_lock=True"
+"""dnf would wait for a lock without end; we do, with an end."""
+_OFFERED: Final = "%{name}\t%{evr}\t%{arch}\n"
+_LOCKED: Final = re.compile(
+    r"already locked by|Failed to obtain the \w+ lock|another copy is running", re.IGNORECASE
+)
+_NEEDED: Final = re.compile(r"is needed by \(installed\) (\S+)")
+_NO_PLUGIN: Final = re.compile(r"No such command|Unknown argument")
+
+
+def parse_installed(text: str) -> dict[str, str]:
+    """Return versions by `name` and `name.arch`; of several at a time (kernels) the last installed."""
+    found: dict[str, tuple[int, str]] = {}
+    for line in text.splitlines():
+        fields = line.split("\t")
+        if len(fields) != 4 or fields[0] == "gpg-pubkey" or not fields[3].isdecimal():
+            continue
+        name, version, arch, when = fields[0], fields[1], fields[2], int(fields[3][:18])
+        for key in (name, f"{name}.{arch}"):
+            found[key] = max(found.get(key, (-1, "")), (when, version))
+    return {key: version for key, (_, version) in found.items()}
+
+
+def parse_offers(text: str) -> dict[str, Offer]:
+    """Return what repoquery lists, by `name` and `name.arch`."""
+    versions: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        fields = line.split("\t")
+        if len(fields) == 3 and all(fields):
+            for key in (fields[0], f"{fields[0]}.{fields[2]}"):
+                versions.setdefault(key, []).append(fields[1].removeprefix("0:"))
+    return {key: Offer(found[-1], tuple(dict.fromkeys(found))) for key, found in versions.items()}
+
+
+def offers_argv(names: Sequence[str], *, every: bool) -> list[str]:
+    """Return how to ask for every version on offer, or for the newest only."""
+    limit = [] if every else ["--latest-limit=1"]
+    return ["dnf", "-q", AT_ONCE, "repoquery", "--available", *limit, "--qf", _OFFERED, *names]
+
+
+def target(wanted: Wanted, version: str) -> str:
+    """Return a package and its version in dnf's words: name-version, and the architecture at the end."""
+    name, dot, arch = wanted.name.rpartition(".")
+    if dot and arch in _ARCHITECTURES:
+        return f"{name}-{version}.{arch}"
+    return f"{wanted.name}-{version}"
+
+
+_ARCHITECTURES: Final = frozenset(
+    ("noarch", "x86_64", "i686", "aarch64", "armv7hl", "ppc64le", "s390x", "riscv64")
+)  # fmt: skip
+
+
+class Dnf:
+    """Packages by dnf; what is installed is asked of rpm in one go, and only when its database changed."""
+
+    name = "dnf"
+
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+        self._tool = Tool(around, _LOCKED, "see who it is with `pgrep -a 'dnf|rpm|packagekit'`")
+        self._installed: database.Kept[Mapping[str, str]] = database.Kept()
+        self._indexes = Indexes(around.clock, self._refresh)
+
+    async def installed(self) -> Mapping[str, str]:
+        """Return the version of every installed package by name."""
+        return await self._installed.get(database.stamp(self._around.tree, *DATABASES), self._read)
+
+    async def _read(self) -> Mapping[str, str]:
+        answer = common.check("tell what is installed", await self._tool.ask(*INSTALLED))
+        return parse_installed(answer.stdout.decode("utf-8", "replace"))
+
+    async def candidates(self, names: Sequence[str]) -> Mapping[str, str]:
+        """Return the newest version on offer of each of these."""
+        common.check_names(names)
+        return await self._indexes.newest(names, lambda: self._offers([Wanted(name) for name in names]))
+
+    async def _offers(self, wanted: Sequence[Wanted]) -> Mapping[str, Offer]:
+        offers: dict[str, Offer] = {}
+        for every in (False, True):
+            names = [one.name for one in wanted if bool(one.version) == every]
+            if names:
+                done = await self._tool.act("look for packages", offers_argv(names, every=every))
+                found = parse_offers(
+                    common.check("look for packages", done).stdout.decode("utf-8", "replace")
+                )
+                offers.update({name: found[name] for name in names if name in found})
+        return offers
+
+    async def install(self, wanted: Sequence[Wanted]) -> None:
+        """Install, upgrade or downgrade all of these, or none."""
+        common.check_wanted(wanted)
+        offers = await self._indexes.offers(wanted, lambda: self._offers(wanted))
+        common.refuse_unoffered(wanted, offers)
+        targets = [target(one, one.version or offers[one.name].newest) for one in wanted]
+        await self._tool.transact(f"install {shown(wanted)}", ["dnf", "-y", AT_ONCE, "install", *targets])
+
+    async def remove(self, names: Sequence[str]) -> None:
+        """Remove these and only these: rpm says who needs them, dnf would take those along."""
+        common.check_names(names)
+        doing = f"remove {listed(names)}"
+        test = await self._tool.ask("rpm", "-e", "--test", *names)
+        if test.returncode != 0:
+            common.refuse_dependents(names, _NEEDED.findall(said(test)))
+        common.check(doing, test)
+        alone = "--setopt=clean_requirements_on_remove=False"
+        await self._tool.transact(doing, ["dnf", "-y", AT_ONCE, alone, "remove", *names])
+
+    async def upgrade_all(self, hold: Sequence[Wanted] = ()) -> None:
+        """Upgrade everything that is installed, except what is held."""
+        common.check_wanted(hold)
+        held = [f"--exclude={one.name}" for one in hold]
+        argv = ["dnf", "-y", AT_ONCE, "--refresh", *held, "upgrade"]
+        await self._tool.transact("upgrade all packages", argv)
+
+    async def reboot_needed(self) -> str:
+        """Return why the host should reboot, or an empty string."""
+        if self._around.tree.root != "/":
+            return ""
+        done = await self._tool.ask("dnf", "needs-restarting", "-r")
+        if done.returncode == 1 and not _NO_PLUGIN.search(said(done)):
+            lines = (line.strip() for line in said(done).splitlines())
+            names = [line.removeprefix("* ") for line in lines if line.startswith("* ")]
+            return f"dnf needs-restarting says so, because of {listed(names)}"
+        return kernels.reboot_reason(self._around.tree, self._around.kernel)
+
+    async def _refresh(self) -> None:
+        doing = "refresh the package indexes"
+        argv = ["dnf", "-q", AT_ONCE, "--refresh", "makecache"]
+        common.check(doing, await self._tool.act(doing, argv, common.REFRESH_TIMEOUT))

@@ -1,0 +1,1 @@
+"""Service managers of a host: systemd over D-Bus, OpenRC, rc.d; one adapter each behind `host.base`."""

@@ -1,0 +1,317 @@
+"""systemd, over D-Bus: looks at all units at once, follows every job to its end, and says why one failed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from nodemanager.host import runner, users
+from nodemanager.host.base import HostError, NotSupported, Runner, ServiceKey, ToolFailed
+from nodemanager.host.services import systemd_bus, systemd_files, systemd_units
+from nodemanager.host.services.dbus import BusError, Refused, Unreachable
+from nodemanager.host.services.systemd_bus import Visit
+from nodemanager.host.services.systemd_units import Status
+from nodemanager.host.tree import Tree
+from nodemanager.plan.facts import ServiceFact
+
+JOB_SECONDS: Final = 300.0
+"""How long a job may take; units have time limits of their own, 90 seconds by default."""
+SETTLE_SECONDS: Final = 3.0
+"""How long looking waits for units that are on their way."""
+JOURNAL_SECONDS: Final = 5.0
+JOURNAL_LINES: Final = 5
+_SHOWN: Final = 600
+_SERVICE: Final = (
+    "Type", "Result", "NRestarts", "ExecMainCode", "ExecMainStatus", "ExecMainStartTimestampMonotonic",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Deed:
+    """What is done to a unit, for messages."""
+
+    verb: str
+    key: ServiceKey
+
+    @property
+    def unit(self) -> str:
+        return systemd_units.unit_name(self.key.name)
+
+    @property
+    def failed(self) -> str:
+        return f"cannot {self.verb} {self.unit}" + (f" of {self.key.user}" if self.key.user else "")
+
+    @property
+    def advice(self) -> str:
+        whose = f"--user -M {self.key.user}@ " if self.key.user else ""
+        return f"run systemctl {whose}status {self.unit}"
+
+
+@contextmanager
+def _naming(deed: _Deed) -> Iterator[None]:
+    """Have what the bus says begin with what could not be done."""
+    try:
+        yield
+    except Refused as error:
+        raise ToolFailed(f"{deed.failed}: {error}; {deed.advice}") from error
+    except Unreachable as error:
+        raise Unreachable(f"{deed.failed}: {error}") from error
+
+
+class Systemd:
+    """The running systemd of this host, and those of its users."""
+
+    name = "systemd"
+
+    def __init__(self, tree: Tree, run: Runner, start_delay: float) -> None:
+        self._tree = tree
+        self._run = run
+        self._start_delay = start_delay
+        self._unread: dict[str, frozenset[str]] = {}
+        """Files, by user, that systemd had not read when we looked last."""
+        self._ignored: dict[str, frozenset[str]] = {}
+        """Files, by user, that it does not read even when told to, for reasons of its own."""
+
+    async def observe(self, keys: Iterable[ServiceKey]) -> Mapping[ServiceKey, ServiceFact]:
+        """Return the state of each unit; one connection for the host and one for each user."""
+        facts: dict[ServiceKey, ServiceFact] = {}
+        by_user: dict[str, list[ServiceKey]] = {}
+        for key in keys:
+            by_user.setdefault(key.user, []).append(key)
+        for user, group in by_user.items():
+            try:
+                async with systemd_bus.visit(self._tree, user) as manager:
+                    facts.update(await self._look(manager, group, user))
+            except HostError as error:
+                facts.update(dict.fromkeys(group, ServiceFact(error=_reach(error, user))))
+        return facts
+
+    async def _look(
+        self, manager: Visit, keys: Iterable[ServiceKey], user: str
+    ) -> dict[ServiceKey, ServiceFact]:
+        facts: dict[ServiceKey, ServiceFact] = {}
+        units: dict[str, list[ServiceKey]] = {}
+        for key in keys:
+            unit = systemd_units.unit_name(key.name)
+            if not systemd_units.is_unit_name(unit):
+                facts[key] = ServiceFact(error=f"cannot look at {key.name}: that is no name for a unit")
+            elif systemd_units.is_template(unit):
+                facts[key] = await _look_at_template(manager, unit)
+            else:
+                units.setdefault(unit, []).append(key)
+        found = await _settle_all(manager, list(units)) if units else {}
+        found = self._with_unread(found, user)
+        for unit, asked in units.items():
+            status = found.get(unit)
+            facts.update(dict.fromkeys(asked, systemd_units.fact(status) if status else ServiceFact()))
+        return facts
+
+    def _with_unread(self, found: dict[str, Status], user: str) -> dict[str, Status]:
+        """Count units as stale, too, that have files which systemd does not know about."""
+        folders = systemd_files.USER if user else systemd_files.SYSTEM
+        unread = {name: systemd_files.unread(self._tree, status, folders) for name, status in found.items()}
+        self._tree.forget()
+        self._unread[user] = frozenset().union(*unread.values())
+        ignored = self._ignored[user] = self._ignored.get(user, frozenset()) & self._unread[user]
+        return {
+            name: replace(status, stale=status.stale or bool(unread[name] - ignored))
+            for name, status in found.items()
+        }
+
+    async def refresh(self, user: str = "") -> None:
+        """Have unit files read again."""
+        whose = f" of {user}" if user else ""
+        async with systemd_bus.visit(self._tree, user) as manager:
+            try:
+                await manager.method("Reload", seconds=systemd_bus.RELOAD_SECONDS)
+                self._ignored[user] = self._unread.get(user, frozenset())
+            except BusError as error:
+                raise ToolFailed(
+                    f"cannot reload the unit files{whose}: {error}; run systemctl daemon-reload"
+                ) from error
+
+    async def enable(self, key: ServiceKey, *, enabled: bool) -> None:
+        """Make it start at boot, or not, and have systemd see that."""
+        deed = _Deed("enable" if enabled else "disable", key)
+        async with systemd_bus.visit(self._tree, key.user) as manager:
+            try:
+                first_name = deed.unit
+                if not systemd_units.is_template(first_name):
+                    first_name = (await manager.status(first_name)).id  # an alias itself cannot be enabled
+                changes = await _enable(manager, first_name, enabled=enabled)
+                if changes is None:
+                    raise NotSupported(
+                        f"{deed.failed}: its unit file has no [Install] section, so nothing starts it at"
+                        " boot; leave enable out, or declare a unit file that has one"
+                    )
+                if changes:
+                    await manager.method("Reload", seconds=systemd_bus.RELOAD_SECONDS)
+            except BusError as error:
+                raise ToolFailed(f"{deed.failed}: {error}") from error
+
+    async def set_arguments(self, key: ServiceKey, arguments: str) -> None:
+        """Refuse: arguments are part of a unit file."""
+        del arguments
+        unit = systemd_units.unit_name(key.name)
+        raise NotSupported(
+            f"cannot set the arguments of {unit}: systemd has none besides the unit file; declare a file"
+            f" /etc/systemd/system/{unit}.d/arguments.conf"
+        )
+
+    async def start(self, key: ServiceKey) -> None:
+        """Start it, and fail unless it still runs after a moment."""
+        await self._bring_up(_Deed("start", key), "StartUnit")
+
+    async def restart(self, key: ServiceKey) -> None:
+        """Restart it, and fail unless it still runs after a moment."""
+        await self._bring_up(_Deed("restart", key), "RestartUnit")
+
+    async def reload(self, key: ServiceKey) -> None:
+        """Reload it; systemd restarts it where it cannot reload."""
+        await self._bring_up(_Deed("reload", key), "ReloadOrRestartUnit")
+
+    async def stop(self, key: ServiceKey) -> None:
+        """Stop it and wait until it has stopped."""
+        deed = _Deed("stop", key)
+        with _naming(deed):
+            await self._job(deed, "StopUnit")
+            async with systemd_bus.visit(self._tree, key.user) as manager:
+                status = await _settle(manager, deed.unit)
+        if status.running:
+            raise ToolFailed(f"{deed.failed}: it is {status.words} again; {deed.advice}")
+
+    async def _bring_up(self, deed: _Deed, method: str) -> None:
+        with _naming(deed):
+            await self._job(deed, method)
+            async with systemd_bus.visit(self._tree, deed.key.user) as manager:
+                before = await _service(manager, deed.unit)
+                await asyncio.sleep(self._start_delay)
+                status = await _settle(manager, deed.unit)
+                after = await _service(manager, deed.unit)
+                again = after.get("NRestarts", 0) > before.get("NRestarts", 0)
+                if (status.running and not again) or _has_done_its_work(status, after):
+                    return
+                why = await _unmet(manager, status)
+        raise await self._failure(deed, status, after, exited=True, why=why)
+
+    async def _job(self, deed: _Deed, method: str) -> None:
+        job = result = ""
+        try:
+            async with systemd_bus.visit(self._tree, deed.key.user) as manager:
+                if method != "StopUnit":
+                    await _forget_failure(manager, deed.unit)
+                job = await manager.submit(method, deed.unit)
+                result = await manager.outcome(job, JOB_SECONDS)
+        except Unreachable:
+            if not job:
+                raise
+            if await systemd_bus.wait_idle(self._tree, deed.key.user, deed.unit, job, JOB_SECONDS):
+                result = "done"  # or not: whoever asked looks at the unit next
+        if result in ("done", "skipped"):
+            return
+        async with systemd_bus.visit(self._tree, deed.key.user) as manager:
+            status, service = await manager.status(deed.unit), await _service(manager, deed.unit)
+        why = _JOB_RESULTS.get(result, "") if result else f"it was not done after {JOB_SECONDS:g} s"
+        raise await self._failure(deed, status, service, exited=False, why=why)
+
+    async def _failure(
+        self, deed: _Deed, status: Status, service: Mapping[str, Any], *, exited: bool, why: str
+    ) -> ToolFailed:
+        how = systemd_units.ending(service)
+        if not why:
+            why = "it started and exited" if exited else "it failed"
+            why += f" ({how})" if how else ""
+        lines = await self._journal(deed.key, status.id)
+        said = f"; it said last:\n{lines}" if lines else ""
+        return ToolFailed(f"{deed.failed}: {why}, and is {status.words} now; {deed.advice}{said}")
+
+    async def _journal(self, key: ServiceKey, unit: str) -> str:
+        """Return the last lines a unit logged; nothing where there is no journal."""
+        whose = [f"--unit={unit}"]
+        if key.user:
+            number = users.user_numbers(self._tree, [key.user]).get(key.user, -1)
+            whose = [f"_SYSTEMD_USER_UNIT={unit}", f"_UID={number}"]
+        argv = ["journalctl", "--no-pager", "--quiet", "--output=cat", f"--lines={JOURNAL_LINES}", *whose]
+        with suppress(runner.RunError):
+            done = await self._run(argv, timeout=JOURNAL_SECONDS)
+            if done.returncode == 0:
+                return runner.tail(done.stdout, _SHOWN)
+        return ""
+
+
+_JOB_RESULTS: Final = {
+    "timeout": "it took longer than its unit file allows",
+    "dependency": "a unit that it requires failed",
+    "canceled": "somebody else changed it meanwhile",
+    "assert": "an assertion of its unit file does not hold",
+    "unsupported": "this system does not support units of its type",
+}
+"""How jobs end that tell more than the unit itself does."""
+
+
+async def _look_at_template(manager: Visit, unit: str) -> ServiceFact:
+    try:
+        return systemd_units.template_fact(str(await manager.method("GetUnitFileState", "s", unit)))
+    except Refused:
+        return ServiceFact()
+
+
+async def _settle_all(manager: Visit, names: list[str]) -> dict[str, Status]:
+    """Look until nothing is on its way any more, but not for long."""
+    found = await manager.statuses(names)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(SETTLE_SECONDS):
+            while moving := [name for name, status in found.items() if not status.settled]:
+                await asyncio.sleep(systemd_bus.POLL_SECONDS)
+                found |= await manager.statuses(moving)
+    return found
+
+
+async def _settle(manager: Visit, unit: str) -> Status:
+    found = await _settle_all(manager, [unit])
+    return found.get(unit) or await manager.status(unit)
+
+
+async def _service(manager: Visit, unit: str) -> dict[str, Any]:
+    status = await manager.status(unit)
+    return await manager.properties(status.path, "Service", *_SERVICE)
+
+
+def _has_done_its_work(status: Status, service: Mapping[str, Any]) -> bool:
+    """A oneshot is not there to stay."""
+    succeeded = status.active == "inactive" and service.get("Result") == "success"
+    return succeeded and service.get("Type") == "oneshot"
+
+
+async def _unmet(manager: Visit, status: Status) -> str:
+    """Return that conditions kept a unit from starting, if so."""
+    found = await manager.properties(status.path, "Unit", "ConditionResult", "ConditionTimestampMonotonic")
+    checked = found.get("ConditionTimestampMonotonic", 0)  # 0: never, or it is unloaded and forgotten
+    return "its conditions are not met" if checked and not found.get("ConditionResult", True) else ""
+
+
+async def _forget_failure(manager: Visit, unit: str) -> None:
+    """A unit that failed too often refuses to be started; that we are asked to is reason enough."""
+    status = await manager.status(unit)
+    if status.active == "failed":
+        await manager.method("ResetFailedUnit", "s", status.id)
+
+
+async def _enable(manager: Visit, unit: str, *, enabled: bool) -> list[Any] | None:
+    """Return what changed on disk; None where the unit file does not say what enabling it would mean."""
+    if not enabled:
+        return list(await manager.method("DisableUnitFiles", "asb", [unit], False))
+    carries, changes = await manager.answer("EnableUnitFiles", "asbb", [unit], False, True)
+    return list(changes) if carries or changes else None
+
+
+def _reach(error: HostError, user: str) -> str:
+    text = str(error)
+    return (
+        text
+        if text.startswith("cannot ")
+        else f"cannot look at the services{f' of {user}' if user else ''}: {text}"
+    )

@@ -1,0 +1,193 @@
+"""The manager interface of systemd: what can be asked of it, and its jobs, over one connection."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from nodemanager.host import users
+from nodemanager.host.base import HostError
+from nodemanager.host.services.dbus import BusError, Connection, Refused, Unreachable
+from nodemanager.host.services.systemd_units import Status
+from nodemanager.host.tree import Tree
+
+if TYPE_CHECKING:
+    from nodemanager.host.services.dbus_messages import Call, Signal
+
+SYSTEM_BUS: Final = "/run/dbus/system_bus_socket"
+SYSTEM_PRIVATE: Final = "/run/systemd/private"
+USER_PRIVATE: Final = "/run/user/{}/systemd/private"
+
+CALL_SECONDS: Final = 30.0
+HELLO_SECONDS: Final = 5.0
+RELOAD_SECONDS: Final = 120.0
+POLL_SECONDS: Final = 0.25
+
+_DESTINATION: Final = "org.freedesktop.systemd1"
+_PATH: Final = "/org/freedesktop/systemd1"
+_MANAGER: Final = "org.freedesktop.systemd1.Manager"
+_UNIT: Final = "org.freedesktop.systemd1.Unit"
+_OF_FILES: Final = ("UnitFileState", "NeedDaemonReload", "FragmentPath", "DropInPaths")
+_BUS: Final = "org.freedesktop.DBus"
+_MATCH: Final = f"type='signal',sender='{_DESTINATION}',interface='{_MANAGER}',member='JobRemoved'"
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A conversation with one manager."""
+
+    connection: Connection
+    has_bus: bool
+    """Whether a bus is in between, which has to be told who we are and what we want to hear."""
+
+    async def method(
+        self, name: str, signature: str = "", *arguments: Any, seconds: float = CALL_SECONDS
+    ) -> Any:
+        """Call a method of the manager and return the first thing it answers; raises Refused."""
+        answer = await self.answer(name, signature, *arguments, seconds=seconds)
+        return answer[0] if answer else None
+
+    async def answer(
+        self, name: str, signature: str = "", *arguments: Any, seconds: float = CALL_SECONDS
+    ) -> tuple[Any, ...]:
+        """Call a method of the manager and return all of its answer."""
+        call = _call(_DESTINATION, _PATH, _MANAGER, name, signature, *arguments)
+        return await self.connection.call(call, seconds)
+
+    async def statuses(self, names: Sequence[str]) -> dict[str, Status]:
+        """Return the state of units by the name they were asked for, in two round trips for all of them."""
+        rows = await self.method("ListUnitsByNames", "as", list(names))
+        if len(rows) != len(names):  # they answer in the order of the names, or leave one out that is none
+            rows = [row for name in names for row in rows if row[0] == name]
+            names = [row[0] for row in rows]
+        found = [Status(row[0], row[2], row[3], row[4], row[6], row[7]) for row in rows]
+        asked = [_get(one.path, _UNIT, name) for one in found for name in _OF_FILES]
+        answers = [_value(one) for one in await self.connection.ask(asked, CALL_SECONDS)]
+        of_each = (answers[at : at + len(_OF_FILES)] for at in range(0, len(answers), len(_OF_FILES)))
+        return {
+            name: replace(
+                status, file=file or "", stale=bool(stale), fragment=path or "", drop_ins=tuple(more or ())
+            )
+            for name, status, (file, stale, path, more) in zip(names, found, of_each, strict=True)
+        }
+
+    async def status(self, name: str) -> Status:
+        """Return the state of one unit."""
+        found = await self.statuses([name])
+        if name not in found:
+            raise Refused(f"{_DESTINATION}.NoSuchUnit", f"systemd does not take {name} for a unit")
+        return found[name]
+
+    async def properties(self, path: str, interface: str, *names: str) -> dict[str, Any]:
+        """Return those of these properties that a unit has; interface is Unit, Service, ..."""
+        calls = [_get(path, f"{_DESTINATION}.{interface}", name) for name in names]
+        answers = [_value(one) for one in await self.connection.ask(calls, CALL_SECONDS)]
+        return {name: value for name, value in zip(names, answers, strict=True) if value is not None}
+
+    async def submit(self, method: str, unit: str) -> str:
+        """Have a job done on a unit, StartUnit or alike, and return the job; its end can be waited for."""
+        if self.has_bus:
+            await self.connection.call(_to_bus("AddMatch", "s", _MATCH), CALL_SECONDS)
+        await self.method("Subscribe")
+        return str(await self.method(method, "ss", unit, "replace"))
+
+    async def outcome(self, job: str, seconds: float) -> str:
+        """Return how a job ended: done, failed, timeout, canceled, ...; an empty string if it did not."""
+
+        def is_its_end(signal: Signal) -> bool:
+            return signal.name == "JobRemoved" and len(signal.body) == 4 and signal.body[1] == job
+
+        heard = await self.connection.signal(is_its_end, seconds)
+        return str(heard.body[3]) if heard else ""
+
+
+@asynccontextmanager
+async def visit(tree: Tree, user: str = "") -> AsyncIterator[Visit]:
+    """Talk to the manager of the host, or to that of a user."""
+    found = await (_open_user(tree, user) if user else _open_system(tree))
+    try:
+        yield found
+    finally:
+        await found.connection.close()
+
+
+async def _open_system(tree: Tree) -> Visit:
+    """Over the bus, which is the documented way; straight to systemd where no bus runs, as systemctl does."""
+    try:
+        return await _open_bus(tree.outside(SYSTEM_BUS))
+    except BusError as error:
+        try:
+            return Visit(await Connection.open(tree.outside(SYSTEM_PRIVATE)), has_bus=False)
+        except Unreachable as second:
+            raise Unreachable(f"cannot reach systemd: {error}; {second}") from second
+
+
+async def _open_bus(path: str) -> Visit:
+    connection = await Connection.open(path)
+    try:
+        await connection.call(_to_bus("Hello"), HELLO_SECONDS)
+    except BaseException:
+        await connection.close()
+        raise
+    return Visit(connection, has_bus=True)
+
+
+async def _open_user(tree: Tree, user: str) -> Visit:
+    """Straight to the user's systemd, which lets root in; the bus of a user lets nobody else in."""
+    number = users.user_numbers(tree, [user]).get(user)
+    if number is None:
+        raise HostError(f"cannot reach the services of {user}: there is no such user; declare what brings it")
+    path = tree.outside(USER_PRIVATE.format(number))
+    try:
+        return Visit(await Connection.open(path, owner=number), has_bus=False)
+    except Unreachable as error:
+        cause = error.__cause__
+        if isinstance(cause, OSError) and cause.errno in (errno.ENOENT, errno.ECONNREFUSED):
+            raise Unreachable(
+                f"cannot reach {user}'s services: no user manager runs; loginctl enable-linger {user}"
+            ) from error
+        raise Unreachable(f"cannot reach {user}'s services: {error}") from error
+
+
+async def wait_idle(tree: Tree, user: str, unit: str, job: str, seconds: float) -> bool:
+    """Return whether a job ended in time, by looking again and again.
+
+    For when the connection broke in between: perhaps it was the bus that was restarted.
+    """
+    number = int(job.rpartition("/")[2])
+    for _ in range(int(seconds / POLL_SECONDS)):
+        if not await _has_job(tree, user, unit, number):
+            return True
+        await asyncio.sleep(POLL_SECONDS)
+    return False
+
+
+async def _has_job(tree: Tree, user: str, unit: str, number: int) -> bool:
+    try:
+        async with visit(tree, user) as manager:
+            return (await manager.status(unit)).job == number
+    except Unreachable:
+        return True
+
+
+def _call(destination: str, path: str, interface: str, method: str, signature: str, *arguments: Any) -> Call:
+    from nodemanager.host.services import dbus_messages  # not before a service is declared
+
+    return dbus_messages.Call(destination, path, interface, method, signature, arguments)
+
+
+def _to_bus(method: str, signature: str = "", *arguments: Any) -> Call:
+    return _call(_BUS, "/org/freedesktop/DBus", _BUS, method, signature, *arguments)
+
+
+def _get(path: str, interface: str, name: str) -> Call:
+    return _call(_DESTINATION, path, f"{_BUS}.Properties", "Get", "ss", interface, name)
+
+
+def _value(answer: tuple[Any, ...] | Refused) -> Any:
+    """Return a property: a variant is a pair of type and value; one that does not exist is None."""
+    return None if isinstance(answer, Refused) else answer[0][1]

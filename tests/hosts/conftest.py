@@ -1,0 +1,38 @@
+"""Tests on real machines: run by `make e2e`, as root; see tests/support/nspawn.py."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support import host_python
+from support.nspawn import Machine
+
+_HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The first test waits for debootstrap; and a machine is booted by one worker for all tests of a file."""
+    for item in items:
+        if item.path.is_relative_to(_HERE):
+            item.add_marker(pytest.mark.timeout(1500))
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+
+
+@pytest.fixture(scope="module")
+def shared_machine() -> Iterator[Machine]:
+    """A machine for all tests of a file; each takes names of its own."""
+    with Machine.boot(binds=host_python.binds()) as machine:
+        yield machine
+
+
+@pytest.fixture
+def machine(shared_machine: Machine, request: pytest.FixtureRequest) -> Iterator[Machine]:
+    """The machine of the file; its journal is printed when a test fails."""
+    failed = request.session.testsfailed
+    yield shared_machine
+    if request.session.testsfailed > failed:
+        sys.stdout.write(shared_machine.journal())

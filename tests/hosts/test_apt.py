@@ -1,0 +1,156 @@
+"""What is particular to apt and dpkg, with the real ones in a root of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nodemanager.host.base import ToolFailed, Wanted
+from support import debian_packages
+from support.gates import Gate
+from support.package_roots import AptRoot, call
+
+pytestmark = pytest.mark.timeout(600)  # the first one installs what is missing
+CONFFILE = "/etc/nm-app.conf"
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[AptRoot]:
+    debian_packages.ensure(*AptRoot.debian)
+    host = AptRoot(tmp_path)
+    yield host
+    host.close()
+
+
+async def test_a_conffile_that_was_changed_is_kept_and_the_new_one_is_put_beside(host: AptRoot) -> None:
+    host.publish("nm-app", "1.0-1", files={CONFFILE: "first"})
+    manager = host.manager()
+    await manager.install([Wanted("nm-app")])
+    (host.root / "etc/nm-app.conf").write_text("the administrator's")
+    host.publish("nm-app", "2.0-1", files={CONFFILE: "second"})
+    await manager.upgrade_all()
+    assert (await manager.installed())["nm-app"] == "2.0-1"
+    assert host.content(CONFFILE) == "the administrator's"
+    assert host.content(f"{CONFFILE}.dpkg-dist") == "second"
+
+
+async def test_a_conffile_that_nobody_changed_is_replaced(host: AptRoot) -> None:
+    host.publish("nm-app", "1.0-1", files={CONFFILE: "first"})
+    manager = host.manager()
+    await manager.install([Wanted("nm-app")])
+    host.publish("nm-app", "2.0-1", files={CONFFILE: "second"})
+    await manager.upgrade_all()
+    assert host.content(CONFFILE) == "second"
+
+
+async def test_a_removed_package_leaves_its_configuration_and_does_not_count(host: AptRoot) -> None:
+    host.publish("nm-app", "1.0-1", files={CONFFILE: "first"})
+    manager = host.manager()
+    await manager.install([Wanted("nm-app")])
+    await manager.remove(["nm-app"])
+    assert host.content(CONFFILE) == "first"
+    assert "deinstall ok config-files" in host.content("/var/lib/dpkg/status")
+    assert "nm-app" not in await manager.installed()
+
+
+async def test_what_an_interrupted_dpkg_left_is_finished_first(host: AptRoot) -> None:
+    """The state of a host that lost power between unpacking and configuring: dpkg's journal is there."""
+    host.publish("nm-half", "1.0-1", postinst='echo configured > "$DPKG_ROOT/half"')
+    host.publish("nm-app", "1.0-1")
+    manager = host.manager()
+    await manager.install([Wanted("nm-app")])
+    unpack = ["dpkg", "--unpack", str(host.repo / "nm-half_1.0-1_all.deb")]
+    call(*host.translate(unpack))
+    (host.root / "var/lib/dpkg/updates/0001").write_text("")
+    assert "nm-half" not in await manager.installed()
+    host.publish("nm-other", "1.0-1")
+    host.now += 4000
+    await manager.install([Wanted("nm-other")])
+    assert any(command.startswith("dpkg ") for command in host.commands())
+    installed = await manager.installed()
+    assert (installed["nm-other"], installed["nm-half"]) == ("1.0-1", "1.0-1")
+    assert host.content("/half") == "configured\n"
+
+
+async def test_nothing_is_removed_to_make_room(host: AptRoot) -> None:
+    host.publish("nm-old", "1.0-1")
+    host.publish("nm-new", "1.0-1", fields="Conflicts: nm-old\n")
+    manager = host.manager()
+    await manager.install([Wanted("nm-old")])
+    with pytest.raises(ToolFailed, match="cannot install nm-new: nm-old would have to be removed for it"):
+        await manager.install([Wanted("nm-new")])
+    assert "nm-old" in await manager.installed()
+
+
+async def test_a_virtual_package_is_no_package(host: AptRoot) -> None:
+    """apt would install its only provider, and at the next pass it would again not be installed."""
+    host.publish("nm-real", "1.0-1", fields="Provides: nm-virtual\n")
+    with pytest.raises(ToolFailed, match="cannot install nm-virtual: no such package"):
+        await host.manager().install([Wanted("nm-virtual")])
+
+
+async def test_indexes_are_refreshed_when_the_mirror_has_moved_on(host: AptRoot) -> None:
+    host.publish("nm-app", "1.0-1")
+    manager = host.manager()
+    await manager.candidates(["nm-app"])
+    host.withdraw("nm-app", "1.0-1")
+    host.publish("nm-app", "1.0-2")
+    await manager.install([Wanted("nm-app")])
+    assert (await manager.installed())["nm-app"] == "1.0-2"
+
+
+async def test_indexes_are_refreshed_when_needed_and_not_too_often(host: AptRoot) -> None:
+    host.publish("nm-app", "1.0-1")
+    manager = host.manager()
+    await manager.install([Wanted("nm-app")])
+    for _ in range(3):
+        await manager.candidates(["nm-app"])
+        with pytest.raises(ToolFailed):
+            await manager.install([Wanted("nm-nosuch")])
+    assert len([line for line in host.commands() if line.endswith(" update")]) == 1
+    host.now += 601
+    with pytest.raises(ToolFailed):
+        await manager.install([Wanted("nm-nosuch")])
+    assert len([line for line in host.commands() if line.endswith(" update")]) == 2
+
+
+async def test_without_a_network_the_old_indexes_are_good_enough(host: AptRoot) -> None:
+    host.publish("nm-app", "1.0-1")
+    manager = host.manager()
+    await manager.install([Wanted("nm-app")])
+    host.repo.rename(host.repo.with_name("gone"))
+    os.utime(host.root / "var/lib/apt/lists/partial", (0, 0))
+    host.now += 4000
+    assert await manager.candidates(["nm-app"]) == {"nm-app": "1.0-1"}
+
+
+async def test_a_failing_maintainer_script_is_reported_with_its_last_words(host: AptRoot) -> None:
+    host.publish("nm-bad", "1.0-1", postinst="echo no database here >&2; exit 4")
+    with pytest.raises(
+        ToolFailed, match=r"(?s)cannot install nm-bad: the package manager .*error exit status 4"
+    ):
+        await host.manager().install([Wanted("nm-bad")])
+    assert "nm-bad" not in await host.manager().installed()
+
+
+async def test_a_cancelled_pass_leaves_a_whole_host_behind(host: AptRoot) -> None:
+    """The agent is stopped while a package is being configured: dpkg goes on to its end."""
+    begun = host.work / "begun"
+    with Gate(host.work) as gate:
+        host.publish("nm-slow", "1.0-1", postinst=f"touch {begun}; {gate.wait}; seq 1 50000")
+        manager = host.manager()
+        task = asyncio.create_task(manager.install([Wanted("nm-slow")]))
+        async with asyncio.timeout(60):
+            while not begun.exists():  # noqa: ASYNC110 - a foreign process sets no event
+                await asyncio.sleep(0.02)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        gate.open()
+        async with asyncio.timeout(20):
+            while "nm-slow" not in await manager.installed():  # noqa: ASYNC110 - see above
+                await asyncio.sleep(0.02)

@@ -1,0 +1,133 @@
+"""A Debian root directory with systemd and Python in it, made once by debootstrap and kept.
+
+    root = debian_root.base_root()                    # the plain one: systemd, dbus, python3
+    root = debian_root.base_root("openrc")            # one with more packages
+
+What it is made of (suite, mirror, packages) is its name, so that another list gives another tree.
+Never write into it: `nspawn.Machine` puts an overlay on top, `overlay()` does so without booting.
+Trees are below /var/cache/nodemanager-tests, or wherever NODEMANAGER_TEST_CACHE points to; making
+one takes a minute and 300 MiB, and needs root. Tests that run at the same time wait for one
+another here; a tree that was not finished is never seen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support import debian_packages
+
+SUITE = "bookworm"
+PACKAGES = ("systemd", "systemd-sysv", "dbus", "libpam-systemd", "python3", "iproute2", "procps")
+DEFAULT_MIRROR = "http://deb.debian.org/debian"
+MAKE_SECONDS = 1200.0
+_RECIPE = "3"
+"""To be raised when `_finish` does something else than it did."""
+
+
+def cache() -> Path:
+    """Return where trees are kept."""
+    return Path(os.environ.get("NODEMANAGER_TEST_CACHE", "/var/cache/nodemanager-tests"))
+
+
+def base_root(*packages: str) -> Path:
+    """Return a Debian root with these packages besides the usual ones; it is to be read only."""
+    if os.geteuid() != 0:
+        pytest.fail("cannot make a Debian root: only root can; run the tests of hosts as root")
+    debian_packages.ensure("debootstrap")
+    wanted = (*PACKAGES, *sorted(packages))
+    mirror = find_mirror()
+    name = hashlib.sha256("\n".join((_RECIPE, SUITE, mirror, *wanted)).encode()).hexdigest()[:16]
+    folder = cache()
+    folder.mkdir(parents=True, exist_ok=True, mode=0o755)
+    tree = folder / f"{SUITE}-{name}"
+    with (folder / f"{tree.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not tree.exists():
+            _make(tree, wanted, mirror)
+    return tree
+
+
+def find_mirror(sources: Path = Path("/etc/apt")) -> str:
+    """Return the Debian mirror this machine uses itself; it is near, or the only one it may reach."""
+    files = [sources / "sources.list", *sorted((sources / "sources.list.d").glob("*"))]
+    for file in files:
+        if file.suffix in (".list", ".sources") and file.is_file():
+            found = re.search(
+                r"^(?:deb\s.*?|URIs:\s*)(https?://\S+/debian/?)\s", file.read_text(), re.MULTILINE
+            )
+            if found:
+                return found[1].rstrip("/")
+    return DEFAULT_MIRROR
+
+
+def _make(tree: Path, packages: tuple[str, ...], mirror: str) -> None:
+    building = Path(tempfile.mkdtemp(prefix="building-", dir=tree.parent))
+    building.chmod(0o755)
+    argv = [
+        "debootstrap",
+        "--variant=minbase",
+        f"--include={','.join(packages)}",
+        SUITE,
+        str(building),
+        mirror,
+    ]
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=MAKE_SECONDS, check=False)
+        if done.returncode != 0:
+            log = building / "debootstrap" / "debootstrap.log"
+            said = log.read_text(errors="replace")[-2000:] if log.exists() else done.stdout[-2000:]
+            pytest.fail(f"cannot make a Debian root from {mirror}: debootstrap failed:\n{said}")
+        _finish(building)
+        building.rename(tree)
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+
+
+def _finish(root: Path) -> None:
+    """Take away what makes machines alike or slow to boot, and what is only weight."""
+    (root / "etc/machine-id").write_text("")
+    (root / "etc/hostname").unlink(missing_ok=True)
+    for archive in (root / "var/cache/apt/archives").glob("*.deb"):
+        archive.unlink()
+    (root / "etc/systemd/journald.conf.d").mkdir(exist_ok=True)
+    (root / "etc/systemd/journald.conf.d/tests.conf").write_text("[Journal]\nStorage=volatile\n")
+    (root / "etc/systemd/system.conf.d").mkdir(exist_ok=True)
+    (root / "etc/systemd/system.conf.d/tests.conf").write_text("[Manager]\nDefaultTimeoutStopSec=10s\n")
+    for unit in ("apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "getty.target"):
+        (root / "etc/systemd/system" / unit).symlink_to("/dev/null")
+
+
+@contextlib.contextmanager
+def overlay(base: Path) -> Iterator[Path]:
+    """Mount a copy of a tree that takes no time and no space; it is gone at the end."""
+    folder = Path(tempfile.mkdtemp(prefix="nodemanager-root-"))
+    try:
+        with mounted(base, folder) as root:
+            yield root
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def mounted(base: Path, folder: Path) -> Iterator[Path]:
+    """Mount an overlay whose writes go below `folder`, where they stay for a second time."""
+    for name in ("upper", "work", "root"):
+        (folder / name).mkdir(exist_ok=True)
+    options = f"lowerdir={base},upperdir={folder / 'upper'},workdir={folder / 'work'}"
+    root = folder / "root"
+    subprocess.run(["mount", "-t", "overlay", "overlay", "-o", options, str(root)], check=True, timeout=30)
+    try:
+        yield root
+    finally:
+        subprocess.run(["umount", "--lazy", str(root)], check=True, timeout=30)

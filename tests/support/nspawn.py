@@ -1,0 +1,197 @@
+"""Machines to do real things to: a Debian with systemd as PID 1, booted in a second by systemd-nspawn.
+
+    with Machine.boot() as machine:                       # an overlay on `debian_root.base_root()`
+        machine.write("/etc/systemd/system/x.service", "[Service]\\nExecStart=/bin/sleep inf\\n")
+        assert machine.run("systemctl", "start", "x").stdout == ""
+        machine.kill()                                    # power loss; what was written stays
+        machine.start()                                   # and on again
+    # whatever happened, nothing is left: no process, no mount, no file
+
+- `packages=("openrc",)` boots a root that has more packages in it.
+- `binds={Path("/src"): "/opt/src"}` shows paths of this machine inside, read-only.
+- `network="/run/netns/a"` boots in an existing network namespace; otherwise there is no network but lo.
+- `Machine.boot` on several names boots several machines; names are unique on this machine.
+- A failed command raises `Failed` with what it said; when the test fails, `journal()` says the rest.
+  The fixture `machine` of tests/hosts/conftest.py prints it by itself.
+
+Commands are run by nsenter, not by machinectl: nothing has to run in the machine for that, and this
+machine needs no systemd of its own. It has to be Linux, and we have to be root.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Self
+
+from support import debian_packages, debian_root
+
+BOOT_SECONDS = 60.0
+RUN_SECONDS = 60.0
+STOP_SECONDS = 30.0
+_ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
+
+
+class Failed(AssertionError):
+    """A command in a machine, or the machine itself, failed."""
+
+
+class Machine:
+    """One machine; made by `boot`."""
+
+    def __init__(self, name: str, root: Path, binds: Mapping[Path, str], network: str) -> None:
+        self.name = name
+        self.root = root
+        """Its root directory as this machine sees it; /run and /tmp are others while it is up."""
+        self._binds = dict(binds)
+        self._network = network
+        self._process: subprocess.Popen[bytes] | None = None
+        self._leader = 0
+
+    @classmethod
+    @contextlib.contextmanager
+    def boot(
+        cls,
+        name: str = "",
+        *,
+        packages: tuple[str, ...] = (),
+        binds: Mapping[Path, str] | None = None,
+        network: str = "",
+    ) -> Iterator[Self]:
+        """Boot a machine, and take everything away in the end."""
+        debian_packages.ensure("systemd-container", "util-linux", "iproute2")
+        base = debian_root.base_root(*packages)
+        name = name or f"nodemanager-{secrets.token_hex(4)}"
+        folder = Path(tempfile.mkdtemp(prefix=f"{name}-"))
+        try:
+            with debian_root.mounted(base, folder) as root:
+                (root / "etc/hostname").write_text(name + "\n")
+                machine = cls(name, root, binds or {}, network)
+                try:
+                    machine.start()
+                    yield machine
+                finally:
+                    machine.kill()
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def start(self) -> None:
+        """Switch it on and wait until it is up; "degraded" is up, too."""
+        argv = ["systemd-nspawn", "--boot", "--quiet", "--register=no", "--keep-unit", "--console=pipe"]
+        argv += [f"--directory={self.root}", f"--machine={self.name}", "--resolv-conf=off", "--timezone=off"]
+        argv += [f"--bind-ro={outside}:{inside}" for outside, inside in self._binds.items()]
+        argv += [f"--network-namespace-path={self._network}"] if self._network else ["--private-network"]
+        log = (self.root.parent / "console.log").open("ab")
+        with log:
+            self._process = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+        deadline = time.monotonic() + BOOT_SECONDS
+        while not self._is_up():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
+                raise Failed(f"cannot boot {self.name}:\n{self.console()}")
+            time.sleep(0.05)
+
+    def run(
+        self, *argv: str, check: bool = True, stdin: str = "", timeout: float = RUN_SECONDS,
+        env: Mapping[str, str] | None = None,
+    ) -> subprocess.CompletedProcess[str]:  # fmt: skip
+        """Run a command in the machine as root, and return what it said."""
+        try:
+            done = subprocess.run(
+                [*self._inside(), *argv], input=stdin, env={**_ENVIRONMENT, **(env or {})},
+                capture_output=True, text=True, timeout=timeout, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired as error:
+            raise Failed(f"{' '.join(argv)} did not finish within {timeout:g} s in {self.name}") from error
+        if check and done.returncode != 0:
+            said = f"{done.stdout}{done.stderr}"
+            raise Failed(f"{' '.join(argv)} failed in {self.name} with {done.returncode}:\n{said}")
+        return done
+
+    def popen(self, *argv: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+        """Start a command in the machine and do not wait for it."""
+        return subprocess.Popen(
+            [*self._inside(), *argv], env={**_ENVIRONMENT, **(env or {})},
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+
+    def write(self, path: str, text: str, mode: int = 0o644) -> None:
+        """Write a file of the machine, with the directories above it."""
+        self.run("mkdir", "-p", str(Path(path).parent))
+        self.run("dd", "status=none", f"of={path}", stdin=text)
+        self.run("chmod", f"{mode:o}", path)
+
+    def read(self, path: str) -> str:
+        """Return the content of a file of the machine."""
+        return self.run("cat", path).stdout
+
+    def copy(self, source: Path, target: str) -> None:
+        """Copy a file or a directory of this machine to a path inside; works while it is off, too."""
+        outside = self.root / target.lstrip("/")
+        outside.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["cp", "--archive", "-T", str(source), str(outside)], check=True, timeout=RUN_SECONDS)
+
+    def journal(self, *argv: str, lines: int = 200) -> str:
+        """Return the end of its journal; `argv` narrows it down, such as `-u x`."""
+        return self.run("journalctl", "--no-pager", f"--lines={lines}", *argv, check=False).stdout
+
+    def console(self) -> str:
+        """Return what it wrote to its console."""
+        return (self.root.parent / "console.log").read_text(errors="replace")[-4000:]
+
+    def kill(self) -> None:
+        """Pull the plug: everything in it is gone at once, unsaved or not; fine when it is off already."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        leader, self._leader = self._leader or _child(process.pid), 0
+        for victim in (leader, process.pid):  # with PID 1 the kernel ends all of its namespace
+            if victim:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(victim, signal.SIGKILL)
+        process.wait(STOP_SECONDS)
+        self._await_end(leader)
+
+    def shut_down(self) -> None:
+        """Switch it off in order."""
+        if self._process is not None:
+            self.run("systemctl", "poweroff", check=False)
+            self._process.wait(STOP_SECONDS)
+            self.kill()
+
+    def _await_end(self, leader: int) -> None:
+        """The overlay can be mounted again only after nobody in the machine uses it any more."""
+        deadline = time.monotonic() + STOP_SECONDS
+        while leader and Path(f"/proc/{leader}").exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+
+    def _inside(self) -> list[str]:
+        if not self._leader:
+            raise Failed(f"{self.name} is off")
+        kinds = ("--mount", "--uts", "--ipc", "--net", "--pid", "--root", "--wd")
+        return ["nsenter", f"--target={self._leader}", *kinds, "--"]
+
+    def _is_up(self) -> bool:
+        self._leader = _child(self._process.pid) if self._process else 0
+        if not self._leader:
+            return False
+        state = self.run("systemctl", "is-system-running", check=False, timeout=5.0).stdout.strip()
+        return state in ("running", "degraded")
+
+
+def _child(pid: int) -> int:
+    """Return the first child of a process, 0 if there is none."""
+    with contextlib.suppress(OSError):
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return int(children[0]) if children else 0
+    return 0
