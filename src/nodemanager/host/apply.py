@@ -79,7 +79,7 @@ async def apply_packages(steps: Sequence[Step], tools: Tools) -> list[Result]:
             continue
         began = tools.clock()
         try:
-            await to_the_end(_transact(wanted, tools))
+            await _transact(wanted, tools)
         except (HostError, RunError) as error:
             if len(wanted) == 1 or isinstance(error, Busy):
                 results += [result(one, Outcome.FAILED, str(error), tools.clock() - began) for one in wanted]
@@ -94,7 +94,7 @@ async def apply_packages(steps: Sequence[Step], tools: Tools) -> list[Result]:
 async def _one_package(step: Step, tools: Tools) -> list[Result]:
     began = tools.clock()
     try:
-        await to_the_end(_transact([step], tools))
+        await _transact([step], tools)
     except (HostError, RunError) as error:
         return [result(step, Outcome.FAILED, str(error), tools.clock() - began)]
     return [result(step, Outcome.CHANGED, seconds=tools.clock() - began)]
