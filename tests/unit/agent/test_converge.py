@@ -126,9 +126,9 @@ async def test_arguments_are_never_parsed_by_a_shell(host: Host) -> None:
 
 
 async def test_an_execution_that_takes_too_long_fails_and_is_killed(host: Host) -> None:
+    never = f"{host.folder}/none"
     declared = config_set(
-        "a",
-        executions=[{"command": "sleep", "args": ["60"], "creates": "/proc/nonexistent", "timeout": "100ms"}],
+        "a", executions=[{"command": "sleep", "args": ["60"], "creates": never, "timeout": "100ms"}]
     )
     results = await host.converge(declared)
     assert "did not finish within 0.1 s and was killed" in results[0].message
