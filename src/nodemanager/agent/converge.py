@@ -22,7 +22,7 @@ from nodemanager.host.results import Outcome, Result
 from nodemanager.plan import executions, files, packages, services, subscribers
 from nodemanager.plan.desired import Contents, Desired
 from nodemanager.plan.resources import ResourceId
-from nodemanager.plan.steps import Blocked, Step
+from nodemanager.plan.steps import Blocked, MakeLink, Step
 
 log = logging.getLogger(__name__)
 
@@ -61,16 +61,30 @@ class Converger:
         self._tidy(desired)
         seen = await self.observer.see_packages(desired)
         results = await apply.apply_packages(list(packages.plan_packages(desired, seen)), tools)
-        batch = FileBatch(Hands(self.observer.tree, self.bucket, journal, self.observer.run))
-        seen = await self.observer.see_files(desired, contents)
-        results += await batch.apply(files.plan_files(desired, contents, seen))
-        self.replaced = batch.kept
+        said, aborted = await self._apply_files(desired, contents)
+        results += said
         seen = await self.observer.see_services(desired, journal.pending())
-        steps = _without_aborted(services.plan_services(desired, seen), batch.aborted)
+        steps = _without_aborted(services.plan_services(desired, seen), aborted)
         results += await apply.apply_services(steps, tools)
         seen = await self.observer.see_executions(desired, journal.pending())
-        steps = _without_aborted(executions.plan_executions(desired, seen), batch.aborted)
+        steps = _without_aborted(executions.plan_executions(desired, seen), aborted)
         return results + await apply.apply_executions(_without(steps, unknown), tools)
+
+    async def _apply_files(self, desired: Desired, contents: Contents) -> tuple[list[Result], set[str]]:
+        """Bring the files about; once more, if a link on the way to some of them leads elsewhere now."""
+        results: list[Result] = []
+        aborted: set[str] = set()
+        self.replaced = {}
+        for _ in range(2):
+            batch = FileBatch(Hands(self.observer.tree, self.bucket, self.tools.journal, self.observer.run))
+            seen = await self.observer.see_files(desired, contents)
+            steps = files.plan_files(desired, contents, seen)
+            results = _newer(results, await batch.apply(steps))
+            aborted |= batch.aborted
+            self.replaced = {**batch.kept, **self.replaced}
+            if not any(isinstance(step, MakeLink) and _leads_on(step, desired) for step in steps):
+                break
+        return results, aborted
 
     async def _recover(self, desired: Desired) -> dict[ResourceId, str]:
         """Find out what became of runs that were under way when we were killed.
@@ -111,6 +125,18 @@ class Converger:
             staging.sweep(tree, folder)
         self._swept = folders
         tree.forget()
+
+
+def _leads_on(step: MakeLink, desired: Desired) -> bool:
+    return any(item.declaration.path.startswith(f"{step.path}/") for item in desired.files)
+
+
+def _newer(old: list[Result], new: list[Result]) -> list[Result]:
+    """Return the results of a second look; what was changed before it was changed in this pass."""
+    changed = {one.id: one for one in old if one.outcome is Outcome.CHANGED}
+    both = [changed.pop(one.id, one) if one.outcome is Outcome.UNCHANGED else one for one in new]
+    again = {one.id for one in both}
+    return both + [one for one in changed.values() if one.id not in again]
 
 
 def _without(steps: Iterable[Step], unknown: Mapping[ResourceId, str]) -> list[Step]:

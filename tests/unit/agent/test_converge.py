@@ -190,3 +190,21 @@ async def test_an_aborted_set_starts_nothing(host: Host) -> None:
     results = await host.converge(declared)
     assert "was aborted by a validation that failed" in failure(results, "service:app")
     assert host.services.calls == []
+
+
+async def test_what_is_below_a_link_that_leads_elsewhere_now_is_looked_at_again(host: Host) -> None:
+    old, new, link = host.folder / "old", host.folder / "new", host.folder / "link"
+    for folder in (old, new):
+        folder.mkdir()
+    (old / "x").write_text("x")
+    link.symlink_to("old")
+    declared = config_set(
+        "a",
+        files=[
+            {"path": str(link), "ensure": "symlink", "target": "new"},
+            {"path": f"{link}/x", "content": "x"},
+        ],
+    )
+    assert outcomes(await host.converge(declared)) == {f"file:{link}": "changed", f"file:{link}/x": "changed"}
+    assert (new / "x").read_text() == "x"
+    assert set(outcomes(await host.converge(declared)).values()) == {"unchanged"}
