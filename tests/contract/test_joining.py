@@ -13,7 +13,7 @@ import pytest
 from nodemanager.client.http import Client
 from support.agent_process import Api, Starts, owned
 from support.either import Place
-from support.joined_host import Joined, Reply, ask, join, ran, run
+from support.joined_host import Joined, Reply, ask, join, ran, run, succeeds
 
 OURS = "/apis/common.nodemanager/v1/namespaces"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces"
@@ -25,8 +25,8 @@ FORBIDDEN = 403
 @pytest.fixture(name="guarded")
 async def _guarded(place: Place, tmp_path: Path) -> Place:
     """An API whose policies are in force, which a kube-apiserver takes a moment for."""
-    ran(place, "crds", "--install")
-    probe = join(place, tmp_path, "probe")
+    await asyncio.to_thread(succeeds, "crds", "--install", "--kubeconfig", str(place.kubeconfig))
+    probe = await join(place, tmp_path, "probe")
     lease = {"metadata": {"name": "stray", "namespace": place.namespace}}
     async with probe.client() as client, asyncio.timeout(30):
         target = f"{LEASES}/{place.namespace}/leases?dryRun=All"
@@ -36,8 +36,8 @@ async def _guarded(place: Place, tmp_path: Path) -> Place:
 
 
 @pytest.fixture(name="web1")
-def _web1(guarded: Place, tmp_path: Path) -> Joined:
-    return join(guarded, tmp_path, "web1")
+async def _web1(guarded: Place, tmp_path: Path) -> Joined:
+    return await join(guarded, tmp_path, "web1")
 
 
 @pytest.fixture(name="me")
@@ -63,7 +63,15 @@ async def test_from_rbac_to_a_running_agent(guarded: Place, tmp_path: Path, api:
     guarded.kubectl("apply", "-f", "-", stdin=rights)
     again = guarded.kubectl("apply", "-f", "-", stdin=rights).splitlines()
     assert [line.split()[-1] for line in again] == ["unchanged"] * 8
-    host = join(guarded, tmp_path, "web1")
+    short, own = tmp_path / "bootstrap.kubeconfig", tmp_path / "etc" / "kubeconfig"
+    printed = ran(guarded, "token", "--hostname", "web1", "-n", guarded.namespace)  # as for an ssh pipe
+    assert "token issued (expires 20" in printed.stderr
+    short.write_text(printed.stdout)
+    ran(
+        guarded, "bootstrap", "--bootstrap-kubeconfig", str(short), "--kubeconfig", str(own),
+        "--hostname", "web1", "-n", guarded.namespace,
+    )  # fmt: skip
+    host = Joined("web1", guarded, own)
     assert stat.S_IMODE(host.kubeconfig.stat().st_mode) == 0o600
     assert stat.S_IMODE(host.kubeconfig.parent.stat().st_mode) == 0o750
     agent = start("web1", kubeconfig=host.kubeconfig)
@@ -83,7 +91,7 @@ async def test_from_rbac_to_a_running_agent(guarded: Place, tmp_path: Path, api:
 
 async def test_all_three_commands_may_be_run_again(web1: Joined, tmp_path: Path) -> None:
     before = web1.kubeconfig.read_text()
-    again = join(web1.place, tmp_path, "web1")
+    again = await join(web1.place, tmp_path, "web1")
     assert again.kubeconfig.read_text() != before
     async with again.client() as client:
         listed = await ask(client, "GET", f"{OURS}/{web1.place.namespace}/managednodes")
@@ -173,7 +181,7 @@ async def test_a_host_can_do_nothing_to_another(web1: Joined, tmp_path: Path, ap
             made = await ask(api.client, method, target, body)
             assert made.code == 200, (name, made)
     refused: dict[str, Reply] = {}
-    async with join(place, tmp_path, "web2").client() as web2:
+    async with (await join(place, tmp_path, "web2")).client() as web2:
         for name, (method, target, body, kind) in everything.items():
             refused[name] = await ask(web2, method, target, body, kind)
     allowed = {name for name, reply in refused.items() if reply.code != FORBIDDEN}
@@ -239,7 +247,7 @@ async def test_with_wide_secrets_it_still_creates_no_secret_but_its_key(
     guarded: Place, tmp_path: Path
 ) -> None:
     secrets = f"/api/v1/namespaces/{guarded.namespace}/secrets"
-    host = join(guarded, tmp_path, "b", "--wide-secrets", "--lock-group", "db")
+    host = await join(guarded, tmp_path, "b", "--wide-secrets", "--lock-group", "db")
     async with host.client() as me:
         for name, code in (
             ("wg-wg0-b", 200), ("wg-wg0-a-b", FORBIDDEN), ("wg-wg0-web2", FORBIDDEN), ("wg--b", FORBIDDEN),
@@ -258,10 +266,10 @@ async def test_only_a_kubernetes_node_may_be_drained(guarded: Place, tmp_path: P
     made = await ask(api.client, "POST", "/api/v1/nodes", {"metadata": {"name": name}})
     assert made.code == 200
     cordon = {"spec": {"unschedulable": True}}
-    async with join(guarded, tmp_path, name).client() as plain:
+    async with (await join(guarded, tmp_path, name)).client() as plain:
         assert (await ask(plain, "GET", f"/api/v1/nodes/{name}")).code == FORBIDDEN
         assert (await ask(plain, "GET", "/api/v1/pods")).code == FORBIDDEN
-    async with join(guarded, tmp_path, name, "--kubernetes-node").client() as node_too:
+    async with (await join(guarded, tmp_path, name, "--kubernetes-node")).client() as node_too:
         assert (await ask(node_too, "PATCH", f"/api/v1/nodes/{name}", cordon)).code == 200
         assert (await ask(node_too, "PATCH", "/api/v1/nodes/another", cordon)).code == FORBIDDEN
         assert (await ask(node_too, "GET", "/api/v1/pods")).code == 200
@@ -272,7 +280,7 @@ async def test_only_a_kubernetes_node_may_be_drained(guarded: Place, tmp_path: P
 async def test_a_credential_of_another_host_gets_no_token(web1: Joined, tmp_path: Path) -> None:
     """`bootstrap` under a wrong name says so, and leaves what is there alone."""
     place = web1.place
-    join(place, tmp_path, "web2")
+    await join(place, tmp_path, "web2")
     before = web1.kubeconfig.read_bytes()
     done = run(
         place, "bootstrap", "--bootstrap-kubeconfig", str(tmp_path / "web2.bootstrap"), "--hostname", "web1",
