@@ -21,6 +21,10 @@ ROOT = Path(__file__).resolve().parent.parent
 DIFF_LINES = 40
 
 _YAML_HEADER = "# Generated from the types in src/nodemanager/api, do not edit: make generate\n"
+_OPERATOR_RIGHTS = """\
+# What `nodemanager operator` may do. Secrets and ConfigMaps are here because the API lets nobody grant
+# what they have not got themselves: docs/adr/0007-rights-of-the-operator.md.
+"""
 
 
 def render() -> dict[str, str]:
@@ -32,6 +36,8 @@ def render() -> dict[str, str]:
         files[f"docs/reference/{names['singular']}.md"] = reference.page(crd)
     files["config/policy/hosts.yaml"] = _YAML_HEADER + manifests.dump(host_policy.policies())
     files["config/rbac/node-role.yaml"] = _YAML_HEADER + manifests.dump(host_access.node_role())
+    operator = host_access.operator_manifests("nodemanager")
+    files["config/rbac/operator.yaml"] = _YAML_HEADER + _OPERATOR_RIGHTS + manifests.dump(operator)
     return files
 
 

@@ -18,6 +18,12 @@ from support.tcp_proxy import TcpProxy, proxy
 
 NAMESPACE = "cli"
 NAMES = [crd["metadata"]["name"] for crd in crds.all_crds()]
+POLICIES = [
+    f"nodemanager-hosts.validatingadmission{kind}.admissionregistration.k8s.io"
+    for kind in ("policies", "policybindings")
+]
+INSTALLED = [*NAMES, *POLICIES]
+UNINSTALLED = [*reversed(NAMES), *reversed(POLICIES)]
 ERROR = "cannot write /etc/x: no space"
 
 
@@ -52,21 +58,21 @@ def patch_status(kube: apiserver.ApiServer, name: str, ready: str) -> None:
 def test_install_and_uninstall_twice(kube: apiserver.ApiServer) -> None:
     nodemanager(kube, "crds", "--uninstall", "--yes")
     planned = nodemanager(kube, "crds", "--install", "--dry-run")
-    assert planned.stdout.splitlines() == [f"{name} created (server dry run)" for name in NAMES]
+    assert planned.stdout.splitlines() == [f"{name} created (server dry run)" for name in INSTALLED]
     missing = nodemanager(kube, "get", "mn")
     assert missing.code == 1
     assert "nodemanager crds --install" in missing.stderr
     for result in ("created", "unchanged"):
         ran = nodemanager(kube, "crds", "--install")
-        assert (ran.code, ran.stdout.splitlines()) == (0, [f"{name} {result}" for name in NAMES])
+        assert (ran.code, ran.stdout.splitlines()) == (0, [f"{name} {result}" for name in INSTALLED])
     columns = [{"op": "remove", "path": "/spec/versions/0/additionalPrinterColumns"}]
     kube.kubectl("patch", "crd", NAMES[0], "--type=json", "-p", json.dumps(columns))
     for more in (["--dry-run"], []):
         ran = nodemanager(kube, "crds", "--install", *more)
-        assert [line.split()[1] for line in ran.stdout.splitlines()] == ["configured", "unchanged"]
+        assert [line.split()[1] for line in ran.stdout.splitlines()] == ["configured", *["unchanged"] * 3]
     for result in ("deleted", "not found"):
         ran = nodemanager(kube, "crds", "--uninstall", "--yes")
-        assert (ran.code, ran.stdout.splitlines()) == (0, [f"{name} {result}" for name in reversed(NAMES)])
+        assert (ran.code, ran.stdout.splitlines()) == (0, [f"{name} {result}" for name in UNINSTALLED])
     assert nodemanager(kube, "crds", "--install").stdout.splitlines()[0] == f"{NAMES[0]} created"
 
 

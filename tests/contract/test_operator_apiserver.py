@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from nodemanager.api import host_access, manifests
 from support import apiserver
 from support.scripted_server import until
 
@@ -31,33 +32,17 @@ spec: {{packages: [{{name: nginx}}]}}
 """
 
 
-RIGHTS = """
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {{name: operator, namespace: {namespace}}}
-rules:
-- {{apiGroups: [common.nodemanager], resources: [configsets, managednodes], verbs: [get, list, watch]}}
-- {{apiGroups: [common.nodemanager], resources: [configsets/status], verbs: [patch]}}
-- {{apiGroups: [coordination.k8s.io], resources: [leases], verbs: [get, create, patch]}}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {{name: operator, namespace: {namespace}}}
-roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: Role, name: operator}}
-subjects: [{{apiGroup: rbac.authorization.k8s.io, kind: User, name: the-operator}}]
-"""
-"""What docs/commands.md says that the operator needs, and nothing else."""
-
-
 class Operator:
-    """A running operator with its ports and its log; it has the documented rights only."""
+    """A running operator with its ports and its log; it has the rights of config/rbac/operator.yaml only."""
 
     def __init__(self, api: apiserver.ApiServer, namespace: str, log: Path) -> None:
         self.metrics, self.probes = apiserver.free_port(), apiserver.free_port()
         self.log = log
         kubeconfig = log.with_suffix(".kubeconfig")
-        kubeconfig.write_text(apiserver.kubeconfig_of(api, "the-operator"))
-        api.kubectl("apply", "-f", "-", stdin=RIGHTS.format(namespace=namespace))
+        account = f"system:serviceaccount:{namespace}:nodemanager-operator"
+        kubeconfig.write_text(apiserver.kubeconfig_of(api, account))
+        rights = manifests.dump(host_access.operator_manifests(namespace))
+        api.kubectl("apply", "-f", "-", stdin=rights)
         argv = [
             sys.executable, "-m", "nodemanager", "operator", "--kubeconfig", str(kubeconfig),
             "--namespace", namespace, "--metrics-bind-address", f":{self.metrics}",

@@ -74,7 +74,15 @@ class Role(Struct):
     """`rbac.authorization.k8s.io/v1` Role; its rules are compared, never interpreted."""
 
     metadata: ObjectMeta = ObjectMeta()
-    rules: list[Untyped] = []
+    rules: list[Untyped] | None = None  # null when there are none
+
+
+class RoleBinding(Struct):
+    """`rbac.authorization.k8s.io/v1` RoleBinding; whom it binds is compared, never interpreted."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    role_ref: Untyped = {}
+    subjects: list[Untyped] | None = None
 
 
 LEASES = Resource("coordination.k8s.io", "v1", "Lease", "leases", Lease)
@@ -82,12 +90,26 @@ EVENTS = Resource("", "v1", "Event", "events", Event)
 SECRETS = Resource("", "v1", "Secret", "secrets", Secret)
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", ConfigMap)
 ROLES = Resource("rbac.authorization.k8s.io", "v1", "Role", "roles", Role)
-ROLE_BINDINGS: Resource[Untyped] = Resource(
-    "rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings", dict
-)
+ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings", RoleBinding)
 PODS: Resource[Untyped] = Resource("", "v1", "Pod", "pods", dict)
 NODES: Resource[Untyped] = Resource("", "v1", "Node", "nodes", dict, namespaced=False)
 SERVICE_ACCOUNTS: Resource[Untyped] = Resource("", "v1", "ServiceAccount", "serviceaccounts", dict)
+POLICIES: Resource[Untyped] = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "ValidatingAdmissionPolicy",
+    "validatingadmissionpolicies",
+    dict,
+    False,
+)
+POLICY_BINDINGS: Resource[Untyped] = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "ValidatingAdmissionPolicyBinding",
+    "validatingadmissionpolicybindings",
+    dict,
+    False,
+)
 CRDS: Resource[Untyped] = Resource(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", dict, False
 )

@@ -17,6 +17,8 @@ from nodemanager.api.matching import ARCH, OS
 PREFIX: Final = "nodemanager-"
 OPERATOR: Final = "operator"
 """The one name that no host may have: its ServiceAccount is the operator's."""
+SUFFIXES: Final = ("-token-refresh", "-drain", "-references")
+"""Ends of the names of a host's roles; no host may be called so, or it would share them with another."""
 HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
 OWN_LABELS: Final = (OS, ARCH, HOSTNAME_LABEL, LABEL_OS)
 """Labels that a host may set on itself; with any other it could opt in to what is meant for others."""
@@ -82,6 +84,35 @@ def node_role() -> Object:
         _rule(["authorization.k8s.io"], ["selfsubjectaccessreviews"], ["create"]),
     ]
     return _role("ClusterRole", f"{PREFIX}node", "", rules)
+
+
+def operator_manifests(namespace: str) -> list[Object]:
+    """Return what the operator may do, all of it in one namespace.
+
+    It lets hosts read Secrets, and the API lets nobody grant what they have not got themselves.
+    The alternative, the verbs `escalate` and `bind`, would let it grant itself anything, up to the
+    tokens of all hosts: see docs/adr/0007-rights-of-the-operator.md.
+    """
+    name, group = PREFIX + OPERATOR, configset.GROUP
+    read = ["get", "list", "watch"]
+    rules = [
+        _rule([group], ["configsets", "managednodes"], read),
+        _rule([group], ["configsets/status"], ["patch"]),
+        _rule(["coordination.k8s.io"], ["leases"], ["get", "create", "update", "patch"]),
+        _rule([RBAC], ["roles", "rolebindings"], [*read, "create", "patch"]),
+        _rule([""], ["secrets"], [*read, "create"]),
+        _rule([""], ["configmaps"], read),
+    ]
+    access = HostAccess(OPERATOR, namespace)
+    return [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
+        {
+            "apiVersion": "v1", "kind": "ServiceAccount",
+            "metadata": {"name": name, "namespace": namespace},
+        },
+        _role("Role", name, namespace, rules),
+        _binding("RoleBinding", name, namespace, name, access),
+    ]  # fmt: skip
 
 
 def _own_rules(access: HostAccess) -> list[Object]:

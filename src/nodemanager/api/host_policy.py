@@ -26,7 +26,7 @@ def policies() -> list[Object]:
                     "resourceRules": [
                         _matched([configset.GROUP], ["managednodes", "managednodes/status"]),
                         _matched(["coordination.k8s.io"], ["leases"]),
-                        _matched([""], ["secrets"]),
+                        _matched([""], ["secrets", "events"]),
                     ]
                 },
                 "matchConditions": [{"name": "is-a-host", "expression": _IS_HOST}],
@@ -82,6 +82,15 @@ _OWN_KEY = (
     "!object.metadata.name.substring(3, object.metadata.name.size() - variables.host.size() - 1)"
     ".contains('-')"
 )
+_MAY_UPDATE = (
+    "authorizer.group('coordination.k8s.io').resource('leases').namespace(request.namespace)"
+    ".name(object.metadata.name).check('update').allowed()"
+)
+_OWN_EVENT = "{0}.involvedObject.kind == 'ManagedNode' && {0}.involvedObject.name == variables.host"
+_FINALIZERS = (
+    "!has(object.metadata.finalizers) || object.metadata.finalizers.all(one, oldObject != null &&"
+    " has(oldObject.metadata.finalizers) && one in oldObject.metadata.finalizers)"
+)
 _NAME = "(request.name != '' ? request.name : object.metadata.name)"
 
 
@@ -120,6 +129,11 @@ _CHECKS = (
         f" variables.new['{HOSTNAME_LABEL}'] == variables.host",
         f"a host may not give itself the {HOSTNAME_LABEL} of another",
     ),
+    _Check(
+        "managednodes",  # with one, its rights would outlive its removal
+        f"{_DELETE} || ({_FINALIZERS})",
+        "a host may not keep its ManagedNode from being removed",
+    ),
     _Check("leases", f"!({_DELETE})", "a host may not delete Leases"),
     _Check(
         "leases",
@@ -131,6 +145,18 @@ _CHECKS = (
         f"{_DELETE} || !has(object.spec) || !has(object.spec.holderIdentity) ||"
         " object.spec.holderIdentity in ['', variables.host]",
         "a host may hold a Lease in its own name only",
+    ),
+    _Check(
+        "leases",
+        f"!({_CREATE}) || ({_MAY_UPDATE})",
+        "a host may only create the Lease of its own name, and those of its lock groups",
+    ),
+    _Check("events", f"!({_DELETE})", "a host may not delete Events"),
+    _Check(
+        "events",
+        f"{_DELETE} || ({_OWN_EVENT.format('object')} && (oldObject == null ||"
+        f" {_OWN_EVENT.format('oldObject')}))",
+        "a host may only record Events about its own ManagedNode",
     ),
     _Check("secrets", _CREATE, "a host may not change Secrets"),
     _Check(

@@ -65,7 +65,10 @@ def command(
     yes: bool,
     timeout: float,
 ) -> None:
-    """Print the CustomResourceDefinitions of our kinds, or install them into a cluster."""
+    """Print the CustomResourceDefinitions of our kinds, or install them into a cluster.
+
+    With them --install brings the admission policy that keeps every host to its own objects.
+    """
     if install and uninstall:
         raise click.UsageError("--install and --uninstall are opposites: give one of them")
     request = Request(settings, dry_run, timeout)

@@ -16,7 +16,7 @@ import click
 from nodemanager import __version__
 from nodemanager.api import errors, host_references
 from nodemanager.api.configset import CONFIG_SETS
-from nodemanager.api.core import ROLES
+from nodemanager.api.core import ROLE_BINDINGS, ROLES
 from nodemanager.api.managednode import MANAGED_NODES
 from nodemanager.api.objects import ObjectKey
 from nodemanager.cli import connect, logs
@@ -24,7 +24,7 @@ from nodemanager.client.calls import Selection
 from nodemanager.client.http import Client
 from nodemanager.client.transport import HttpTransport
 from nodemanager.controllers.configsets import ConfigSetRollup
-from nodemanager.controllers.host_roles import HostRoles
+from nodemanager.controllers.host_roles import HostRoles, Seen
 from nodemanager.runtime import metrics, probes, process_metrics
 from nodemanager.runtime.cache import Cache
 from nodemanager.runtime.controller import Controller
@@ -74,7 +74,9 @@ def command(
     log_level: str,
     log_format: str,
 ) -> None:
-    """Run the control plane: roll up what the hosts report.
+    """Run the control plane: roll up what the hosts report, and let them read what they need.
+
+    Each host may read the Secrets and ConfigMaps that its ConfigSets refer to, and no other.
 
     Runs until it is told to stop (Ctrl-C or SIGTERM), also across outages of the API.
     """
@@ -118,13 +120,14 @@ def assemble(client: Client, namespace: str, options: Options, registry: metrics
     queue: WorkQueue[ObjectKey] = WorkQueue("configset", metrics=registry)
     rollup = ConfigSetRollup(writer, config_sets, nodes, queue, _now)
     controller = Controller("configset", rollup.reconcile, queue=queue, metrics=registry, log=log, timeout=60)
-    roles = Cache(client, ROLES, Selection(namespace, labels=host_references.LABEL))
+    ours = Selection(namespace, labels=host_references.LABEL)
+    roles, bindings = Cache(client, ROLES, ours), Cache(client, ROLE_BINDINGS, ours)
     host_queue: WorkQueue[ObjectKey] = WorkQueue("hostrole", metrics=registry)
-    keeper = HostRoles(writer, config_sets, nodes, roles, host_queue)
+    keeper = HostRoles(writer, Seen(config_sets, nodes, roles, bindings), host_queue)
     host_roles = Controller(
         "hostrole", keeper.reconcile, queue=host_queue, metrics=registry, log=log, timeout=60
     )
-    manager.add_cache(config_sets, nodes, roles)
+    manager.add_cache(config_sets, nodes, roles, bindings)
     manager.add_leader_only(controller, host_roles)
     _add_servers(manager, options, registry, controller)
     return manager

@@ -10,16 +10,22 @@ import click
 from nodemanager.api import host_access, manifests
 from nodemanager.cli.connect import DEFAULT_NAMESPACE
 
-_NAME: Final = re.compile(r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
+_LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_NAME: Final = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 _MAX: Final = 253 - len("nodemanager--token-refresh")
 
 
 def hostname(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
     """Check a host name: it becomes part of the names of objects."""
-    if not _NAME.match(value) or len(value) > _MAX:
+    if not _NAME.fullmatch(value):
         raise click.BadParameter(
             f"{value[:60]!r} cannot be the name of an object: use lower-case letters, digits, '-' and '.'"
         )
+    if len(value) > _MAX:
+        raise click.BadParameter(f"{value[:60]!r}... is too long: {_MAX} characters are the most")
+    for suffix in host_access.SUFFIXES:
+        if value.endswith(suffix):  # its Role would be that of the host without the suffix
+            raise click.BadParameter(f"names that end with {suffix} are those of roles of other hosts")
     if value == host_access.OPERATOR:
         raise click.BadParameter("'operator' is the name of the operator's own ServiceAccount")
     return value

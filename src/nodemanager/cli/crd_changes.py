@@ -1,4 +1,7 @@
-"""Install our CRDs and wait until they are served; uninstall them and wait until they are gone."""
+"""Install our CRDs and wait until they are served; uninstall them and wait until they are gone.
+
+With them comes and goes the admission policy that keeps every host to its own objects.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from nodemanager.api import core, crds, errors
-from nodemanager.api.objects import ListMeta, Struct, Untyped
+from nodemanager.api import core, crds, errors, host_policy
+from nodemanager.api.objects import ListMeta, Resource, Struct, Untyped
 from nodemanager.cli import kinds
 from nodemanager.client.calls import Call, DeleteOptions, WriteOptions
 from nodemanager.client.http import Client
@@ -24,7 +27,7 @@ Progress = Callable[[str], None]
 
 
 class Outcome(NamedTuple):
-    """What became of one CRD."""
+    """What became of one object."""
 
     name: str
     result: str
@@ -36,7 +39,7 @@ class _Counted(Struct):
 
 
 class Changes:
-    """Changes of all our CRDs in one cluster."""
+    """Changes of all our CRDs, and of the policy on hosts, in one cluster."""
 
     def __init__(self, client: Client, *, dry_run: bool, timeout: float, progress: Progress) -> None:
         self._client = client
@@ -45,24 +48,29 @@ class Changes:
         self._progress = progress
 
     async def install(self) -> AsyncIterator[Outcome]:
-        """Apply every CRD, and yield each once the server serves it."""
+        """Apply every CRD, and yield each once the server serves it; then what keeps hosts in their place."""
         for crd in crds.all_crds():
             name: str = crd["metadata"]["name"]
-            before = await self._read(name)
+            before = await self._read(core.CRDS, name)
             if before is not None and "deletionTimestamp" in before["metadata"]:
                 before = None
                 if not self._dry_run:
                     await self._wait(name, "the old one is being deleted", lambda found: found is None)
-            after = await self._client.patch(
-                core.CRDS,
-                name,
-                "",
-                ApplyPatch(crd, force=True),
-                options=WriteOptions(dry_run=self._dry_run, field_manager=FIELD_MANAGER),
-            )
+            after = await self._apply(core.CRDS, crd)
             if not self._dry_run:
                 await self._wait(name, "it is not served yet", _is_established)
             yield Outcome(name, _difference(before, after))
+        for resource, wanted in _policies():
+            before = await self._read(resource, wanted["metadata"]["name"])
+            try:
+                after = await self._apply(resource, wanted)
+            except errors.NotFound:
+                self._progress(
+                    f"warning: this cluster has no {resource.plural} (Kubernetes 1.30 has): a host's"
+                    " credential can write what belongs to other hosts"
+                )
+                return
+            yield Outcome(_policy_name(resource, wanted), _difference(before, after))
 
     async def uninstall(self) -> AsyncIterator[Outcome]:
         """Delete every CRD that is there, and yield each once it is gone with all its objects."""
@@ -76,10 +84,24 @@ class Changes:
             if not self._dry_run:
                 await self._wait(name, "its objects are being deleted", lambda found: found is None)
             yield Outcome(name, "deleted")
+        for resource, policy in reversed(_policies()):  # last: no host may use the time in between
+            result = "deleted"
+            try:
+                await self._client.delete(
+                    resource, policy["metadata"]["name"], options=DeleteOptions(dry_run=self._dry_run)
+                )
+            except errors.NotFound:
+                result = "not found"
+            yield Outcome(_policy_name(resource, policy), result)
 
-    async def _read(self, name: str) -> Untyped | None:
+    async def _apply(self, resource: Resource[Untyped], obj: Untyped) -> Untyped:
+        options = WriteOptions(dry_run=self._dry_run, field_manager=FIELD_MANAGER)
+        name: str = obj["metadata"]["name"]
+        return await self._client.patch(resource, name, "", ApplyPatch(obj, force=True), options=options)
+
+    async def _read(self, resource: Resource[Untyped], name: str) -> Untyped | None:
         try:
-            return await self._client.get(core.CRDS, name)
+            return await self._client.get(resource, name)
         except errors.NotFound:
             return None
 
@@ -88,7 +110,7 @@ class Changes:
         attempts = 0
         try:
             async with asyncio.timeout(self._timeout):
-                while not done(await self._read(name)):
+                while not done(await self._read(core.CRDS, name)):
                     attempts += 1
                     if attempts == 5:  # most are done by now; from here on somebody wonders
                         self._progress(f"waiting for {name}: {why}")
@@ -98,6 +120,14 @@ class Changes:
                 f"cannot go on with {name}: {why} after {self._timeout:g} s; ask why with: "
                 f"kubectl describe crd {name}, or allow more with --timeout"
             ) from None
+
+
+def _policies() -> list[tuple[Resource[Untyped], Untyped]]:
+    return list(zip((core.POLICIES, core.POLICY_BINDINGS), host_policy.policies(), strict=True))
+
+
+def _policy_name(resource: Resource[Untyped], obj: Untyped) -> str:
+    return f"{obj['metadata']['name']}.{resource.plural}.{resource.group}"
 
 
 async def count_objects(client: Client) -> dict[str, int]:

@@ -6,12 +6,14 @@ ConfigSets that match a host  ->  names  ->  Role nodemanager-HOST-references
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
+from typing import Any
 
 from nodemanager.api import errors, host_references, matching
 from nodemanager.api.configset import ConfigSet
-from nodemanager.api.core import ROLE_BINDINGS, ROLES, Role
+from nodemanager.api.core import ROLE_BINDINGS, ROLES, Role, RoleBinding
 from nodemanager.api.managednode import ManagedNode
-from nodemanager.api.objects import ObjectKey, key_of
+from nodemanager.api.objects import ObjectKey, Resource, key_of
 from nodemanager.client.calls import WriteOptions
 from nodemanager.client.http import Client
 from nodemanager.client.patches import ApplyPatch
@@ -24,61 +26,68 @@ SETTLE_SECONDS = 0.1
 MANAGER = "nodemanager-operator"
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the operator sees of the cluster."""
+
+    config_sets: Cache[ConfigSet]
+    nodes: Cache[ManagedNode]
+    roles: Cache[Role]
+    bindings: Cache[RoleBinding]
+
+
 class HostRoles:
     """What each host may read follows what is declared for it."""
 
-    def __init__(
-        self,
-        client: Client,
-        config_sets: Cache[ConfigSet],
-        nodes: Cache[ManagedNode],
-        roles: Cache[Role],
-        queue: WorkQueue[ObjectKey],
-    ) -> None:
+    def __init__(self, client: Client, seen: Seen, queue: WorkQueue[ObjectKey]) -> None:
         self._client = client
-        self._config_sets = config_sets
-        self._nodes = nodes
-        self._roles = roles
+        self._seen = seen
         self._queue = queue
-        config_sets.subscribe(self._on_config_set)
-        nodes.subscribe(self._on_node)
-        roles.subscribe(self._on_role)
+        seen.config_sets.subscribe(self._on_config_set)
+        seen.nodes.subscribe(self._on_node)
+        seen.roles.subscribe(self._on_role)
+        seen.bindings.subscribe(self._on_role)
 
     async def reconcile(self, key: ObjectKey) -> None:
-        """Write the Role of a host, if it is not what it should be."""
-        node = self._nodes.get(key)
-        if node is None or node.metadata.deletion_timestamp:
+        """Write the Role of a host and its binding, if they are not what they should be."""
+        node = self._seen.nodes.get(key)
+        if node is None:
             return  # its Role goes with it
         sets = [
             one
-            for one in self._config_sets.values()
+            for one in self._seen.config_sets.values()
             if one.metadata.namespace == key.namespace and matching.matches(one, node.metadata.labels)
         ]
         found = templates.referenced((file for one in sets for file in one.spec.files), node)
         for error in found.errors:
             log.debug("a reference of %s cannot be told: %s", key, error)  # its agent reports it
         needed = host_references.needs(node, sets, found.secrets, found.config_maps)
-        current = self._roles.get(ObjectKey(key.namespace, host_references.role_name(key.name)))
-        if (current.rules if current else []) == host_references.rules(needed):
-            return  # also: nothing is needed, and nothing is there
         role, binding = host_references.objects(node, needed)
-        name = role["metadata"]["name"]
+        its = ObjectKey(key.namespace, role["metadata"]["name"])
+        current, bound = self._seen.roles.get(its), self._seen.bindings.get(its)
+        if current is None and not role["rules"]:
+            return  # nothing is needed, and nothing is there
+        if current is None or (current.rules or []) != role["rules"]:
+            await self._apply(ROLES, role)
+            counts = len(needed.secrets), len(needed.config_maps)
+            log.info("%s may now read %d Secrets and %d ConfigMaps", key, *counts)
+        if bound is None or bound.subjects != binding["subjects"]:
+            await self._apply(ROLE_BINDINGS, binding)
+
+    async def _apply(self, resource: Resource[Any], obj: dict[str, Any]) -> None:
+        meta = obj["metadata"]
+        patch = ApplyPatch(obj, force=True)
         options = WriteOptions(field_manager=MANAGER)
-        await self._client.patch(ROLES, name, key.namespace, ApplyPatch(role, force=True), options=options)
         try:
-            await self._client.patch(
-                ROLE_BINDINGS, name, key.namespace, ApplyPatch(binding, force=True), options=options
-            )
+            await self._client.patch(resource, meta["name"], meta["namespace"], patch, options=options)
         except errors.NotFound:
-            return  # deleted meanwhile
-        counts = len(needed.secrets), len(needed.config_maps)
-        log.info("%s may now read %d Secrets and %d ConfigMaps", key, *counts)
+            return  # the namespace is going, and everything with it
 
     def _on_config_set(self, change: Change[ConfigSet]) -> None:
         old, new = change.old, change.new
         if old and new and old.spec == new.spec and old.metadata.labels == new.metadata.labels:
             return
-        for node in self._nodes.values():
+        for node in self._seen.nodes.values():
             labels = node.metadata.labels
             if any(one is not None and matching.matches(one, labels) for one in (old, new)):
                 self._queue.add_after(key_of(node), SETTLE_SECONDS)
@@ -87,8 +96,8 @@ class HostRoles:
         if change.new is not None:
             self._queue.add_after(change.key, SETTLE_SECONDS)
 
-    def _on_role(self, change: Change[Role]) -> None:
-        """Somebody changed or removed a Role of ours: it is put back."""
+    def _on_role(self, change: Change[Role] | Change[RoleBinding]) -> None:
+        """Somebody changed or removed what is ours: it is put back."""
         prefix, suffix = host_references.role_name("/").split("/")
         if change.old is not None and change.key.name.endswith(suffix):
             host = change.key.name.removeprefix(prefix).removesuffix(suffix)

@@ -16,6 +16,16 @@ from support.scripted_server import Exchange, serve
 NAMES = [crd["metadata"]["name"] for crd in crds.all_crds()]
 ESTABLISHED = {"type": "Established", "status": "True"}
 PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"
+POLICIES = "/apis/admissionregistration.k8s.io/v1/"
+POLICY_NAMES = [
+    f"nodemanager-hosts.validatingadmission{kind}.admissionregistration.k8s.io"
+    for kind in ("policies", "policybindings")
+]
+STORED = [
+    *NAMES,
+    "validatingadmissionpolicies/nodemanager-hosts",
+    "validatingadmissionpolicybindings/nodemanager-hosts",
+]
 
 
 class FakeCrds:
@@ -27,15 +37,19 @@ class FakeCrds:
         self.deleted: list[str] = []
         self.conditions = conditions
         self.objects = 3
+        self.has_policies = True
         self._terminating = terminating
 
     async def __call__(self, exchange: Exchange) -> None:
         path = exchange.target.partition("?")[0]
-        if not path.startswith(PATH):
+        if path.startswith(POLICIES) and not self.has_policies:
+            await exchange.refuse(404, "NotFound")
+            return
+        if not path.startswith((PATH, POLICIES)):
             meta = {"remainingItemCount": self.objects - 1}
             await exchange.json({"items": [{}] if self.objects else [], "metadata": meta})
             return
-        name = path.removeprefix(PATH)
+        name = path.removeprefix(PATH).removeprefix(POLICIES)
         if exchange.method == "PATCH":
             await self._apply(name, exchange)
         elif exchange.method == "DELETE":
@@ -84,7 +98,12 @@ async def run(server: FakeCrds, folder: Path, *args: str) -> cli.Ran:
 
 
 def lines(result: str) -> list[str]:
-    return [f"{name} {result}" for name in NAMES]
+    return [f"{name} {result}" for name in (*NAMES, *POLICY_NAMES)]
+
+
+def removed(result: str) -> list[str]:
+    """The policy goes last, so that no host is without it while its objects are still there."""
+    return [f"{name} {result}" for name in (*reversed(NAMES), *reversed(POLICY_NAMES))]
 
 
 def test_printed_as_yaml_and_as_json() -> None:
@@ -102,7 +121,7 @@ async def test_installed_again_and_again(tmp_path: Path) -> None:
     assert again.stdout.splitlines() == lines("unchanged")
     server.stored[NAMES[0]]["spec"] = {"old": True}
     upgraded = await run(server, tmp_path, "--install")
-    assert upgraded.stdout.splitlines() == [f"{NAMES[0]} configured", f"{NAMES[1]} unchanged"]
+    assert upgraded.stdout.splitlines() == [f"{NAMES[0]} configured", *lines("unchanged")[1:]]
 
 
 async def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
@@ -112,8 +131,8 @@ async def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
     assert server.stored == {}
     await run(server, tmp_path, "--install")
     ran = await run(server, tmp_path, "--uninstall", "--dry-run")
-    assert ran.stdout.splitlines() == lines("deleted (server dry run)")[::-1]
-    assert list(server.stored) == NAMES
+    assert ran.stdout.splitlines() == removed("deleted (server dry run)")
+    assert list(server.stored) == STORED
 
 
 async def test_install_and_uninstall_together_are_refused_and_nothing_is_deleted(tmp_path: Path) -> None:
@@ -122,7 +141,20 @@ async def test_install_and_uninstall_together_are_refused_and_nothing_is_deleted
     ran = await run(server, tmp_path, "--install", "--uninstall", "--yes")
     assert ran.code == 2
     assert "opposites" in ran.stderr
-    assert list(server.stored) == NAMES
+    assert list(server.stored) == STORED
+
+
+async def test_a_cluster_without_policies_gets_our_kinds_and_we_are_told(tmp_path: Path) -> None:
+    server = FakeCrds([ESTABLISHED])
+    server.has_policies = False
+    ran = await run(server, tmp_path, "--install")
+    assert (ran.code, ran.stdout.splitlines()) == (0, lines("created")[: len(NAMES)])
+    assert "warning: this cluster has no validatingadmissionpolicies" in ran.stderr
+    gone = await run(server, tmp_path, "--uninstall", "--yes")
+    assert gone.stdout.splitlines() == [
+        *removed("deleted")[: len(NAMES)],
+        *removed("not found")[len(NAMES) :],
+    ]
 
 
 async def test_refused_names_are_an_error_at_once(tmp_path: Path) -> None:
@@ -153,10 +185,10 @@ async def test_uninstalled_again_and_again(tmp_path: Path) -> None:
     server = FakeCrds([ESTABLISHED])
     await run(server, tmp_path, "--install")
     first = await run(server, tmp_path, "--uninstall", "--yes")
-    assert first.stdout.splitlines() == lines("deleted")[::-1]
+    assert first.stdout.splitlines() == removed("deleted")
     assert "3 managednodes and 3 configsets" in first.stderr
     again = await run(server, tmp_path, "--uninstall", "--yes")
-    assert (again.code, again.stdout.splitlines()) == (0, lines("not found")[::-1])
+    assert (again.code, again.stdout.splitlines()) == (0, removed("not found"))
 
 
 async def test_without_a_terminal_nothing_is_deleted_unless_that_was_said(
@@ -180,7 +212,7 @@ async def test_at_a_terminal_somebody_is_asked(
     ran = await run(server, tmp_path, "--uninstall")
     assert ran.code == code
     assert "Go on? [y/N]" in ran.stderr
-    assert server.deleted == (NAMES[::-1] if code == 0 else [])
+    assert server.deleted == ([*NAMES[::-1], *STORED[:1:-1]] if code == 0 else [])
     assert ("Nothing was removed." in ran.stderr) == (code == 1)
 
 

@@ -1,0 +1,294 @@
+"""How a host joins, and how little its credential is good for; on the embedded API and on kube-apiserver."""
+
+from __future__ import annotations
+
+import asyncio
+import stat
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nodemanager.client.http import Client
+from support.agent_process import Api, Starts, owned
+from support.either import Place
+from support.joined_host import Joined, Reply, ask, join, ran, run, succeeds
+
+OURS = "/apis/common.nodemanager/v1/namespaces"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+APPLY = "application/apply-patch+yaml"
+FORBIDDEN = 403
+
+
+@pytest.fixture(name="guarded")
+async def _guarded(place: Place, tmp_path: Path) -> Place:
+    """An API whose policies are in force, which a kube-apiserver takes a moment for."""
+    await asyncio.to_thread(succeeds, "crds", "--install", "--kubeconfig", str(place.kubeconfig))
+    probe = await join(place, tmp_path, "probe")
+    lease = {"metadata": {"name": "stray", "namespace": place.namespace}}
+    async with probe.client() as client, asyncio.timeout(30):
+        target = f"{LEASES}/{place.namespace}/leases?dryRun=All"
+        while (await ask(client, "POST", target, lease)).code == 200:  # noqa: ASYNC110 - no event tells
+            await asyncio.sleep(0.05)
+    return place
+
+
+@pytest.fixture(name="web1")
+async def _web1(guarded: Place, tmp_path: Path) -> Joined:
+    return await join(guarded, tmp_path, "web1")
+
+
+@pytest.fixture(name="me")
+async def _me(web1: Joined) -> AsyncIterator[Client]:
+    """The API, as host web1 sees it."""
+    async with web1.client() as client:
+        yield client
+
+
+def node(name: str, place: Place, **more: Any) -> dict[str, Any]:
+    meta = {"name": name, "namespace": place.namespace, **more.pop("metadata", {})}
+    return {"apiVersion": "common.nodemanager/v1", "kind": "ManagedNode", "metadata": meta, **more}
+
+
+def lease(name: str, place: Place, holder: str) -> dict[str, Any]:
+    meta = {"name": name, "namespace": place.namespace}
+    return {"metadata": meta, "spec": {"holderIdentity": holder, "leaseDurationSeconds": 60}}
+
+
+async def test_from_rbac_to_a_running_agent(guarded: Place, tmp_path: Path, api: Api, start: Starts) -> None:
+    """The story of the documentation, and an agent that needs nothing more than it grants."""
+    rights = ran(guarded, "rbac", "--hostname", "web1", "-n", guarded.namespace).stdout
+    guarded.kubectl("apply", "-f", "-", stdin=rights)
+    again = guarded.kubectl("apply", "-f", "-", stdin=rights).splitlines()
+    assert [line.split()[-1] for line in again] == ["unchanged"] * 8
+    short, own = tmp_path / "bootstrap.kubeconfig", tmp_path / "etc" / "kubeconfig"
+    printed = ran(guarded, "token", "--hostname", "web1", "-n", guarded.namespace)  # as for an ssh pipe
+    assert "token issued (expires 20" in printed.stderr
+    short.write_text(printed.stdout)
+    ran(
+        guarded, "bootstrap", "--bootstrap-kubeconfig", str(short), "--kubeconfig", str(own),
+        "--hostname", "web1", "-n", guarded.namespace,
+    )  # fmt: skip
+    host = Joined("web1", guarded, own)
+    assert stat.S_IMODE(host.kubeconfig.stat().st_mode) == 0o600
+    assert stat.S_IMODE(host.kubeconfig.parent.stat().st_mode) == 0o750
+    agent = start("web1", kubeconfig=host.kubeconfig)
+    await api.config_set("motd", files=[owned("/etc/motd", content="hello\n")])
+    reported = await api.ready("motd")
+    assert agent.at("/etc/motd").read_text() == "hello\n"
+    assert reported.metadata.labels["kubernetes.io/hostname"] == "web1"
+    agent.at("/etc/motd").write_text("changed by hand\n")
+    agent.signal()
+    await agent.reads("/etc/motd", "hello\n")
+    await api.until(lambda one: one.status.drift is not None)
+    assert agent.stop() == 0
+    log = agent.log.read_text()
+    assert "orbidden" not in log, log
+    assert "cannot" not in log, log
+
+
+async def test_all_three_commands_may_be_run_again(web1: Joined, tmp_path: Path) -> None:
+    before = web1.kubeconfig.read_text()
+    again = await join(web1.place, tmp_path, "web1")
+    assert again.kubeconfig.read_text() != before
+    async with again.client() as client:
+        listed = await ask(client, "GET", f"{OURS}/{web1.place.namespace}/managednodes")
+    assert listed.code == 200
+
+
+def attempts(place: Place) -> dict[str, tuple[str, str, Any, str]]:
+    """Everything that one may try with the objects of host web1, by name."""
+    here = place.namespace
+    core = f"/api/v1/namespaces/{here}"
+    roles = f"{RBAC}/namespaces/{here}"
+    targets = {
+        "ManagedNode": (f"{OURS}/{here}/managednodes", "web1", node("web1", place)),
+        "Lease": (f"{LEASES}/{here}/leases", "nodemanager-web1", lease("nodemanager-web1", place, "web2")),
+        "WireGuard key": (f"{core}/secrets", "wg-wg0-web1", {"metadata": {"name": "wg-wg0-web1"}}),
+        "Secret": (f"{core}/secrets", "of-web1", {"metadata": {"name": "of-web1"}}),
+        "ConfigMap": (f"{core}/configmaps", "of-web1", {"metadata": {"name": "of-web1"}}),
+        "Event": (f"{core}/events", "of-web1", event("of-web1", place, "web1")),
+        "ServiceAccount": (f"{core}/serviceaccounts", "nodemanager-web1",
+                           {"metadata": {"name": "nodemanager-web1"}}),
+        "Role": (f"{roles}/roles", "nodemanager-web1", {"metadata": {"name": "nodemanager-web1"}}),
+        "RoleBinding": (f"{roles}/rolebindings", "nodemanager-web1", {
+            "metadata": {"name": "nodemanager-web1"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "nodemanager-web1"},
+        }),
+        "ClusterRoleBinding": (f"{RBAC}/clusterrolebindings", "nodemanager-web1", {
+            "metadata": {"name": "nodemanager-web1"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "admin"},
+        }),
+    }  # fmt: skip
+    found: dict[str, tuple[str, str, Any, str]] = {}
+    for kind, (folder, name, body) in targets.items():
+        one, only = f"{folder}/{name}", f"{folder}?fieldSelector=metadata.name%3D{name}"
+        found |= {
+            f"{kind} get": ("GET", one, None, ""),
+            f"{kind} list": ("GET", only, None, ""),
+            f"{kind} watch": ("GET", f"{only}&watch=1&timeoutSeconds=1", None, ""),
+            f"{kind} create": ("POST", folder, body, ""),
+            f"{kind} update": ("PUT", one, body, ""),
+            f"{kind} patch": ("PATCH", one, {"metadata": {"annotations": {"a": "b"}}}, ""),
+            f"{kind} apply": ("PATCH", f"{one}?fieldManager=me&force=true", body, APPLY),
+            f"{kind} delete": ("DELETE", one, None, ""),
+            f"{kind} deletecollection": ("DELETE", only, None, ""),
+        }
+    status = {"status": {"agentVersion": "1"}}
+    found["ManagedNode status get"] = ("GET", f"{OURS}/{here}/managednodes/web1/status", None, "")
+    found["ManagedNode status patch"] = ("PATCH", f"{OURS}/{here}/managednodes/web1/status", status, "")
+    found["ManagedNode status update"] = (
+        "PUT", f"{OURS}/{here}/managednodes/web1/status", node("web1", place, **status), "",
+    )  # fmt: skip
+    found["ServiceAccount token"] = (
+        "POST",
+        f"{core}/serviceaccounts/nodemanager-web1/token",
+        {"spec": {}},
+        "",
+    )
+    found["ConfigSet create"] = ("POST", f"{OURS}/{here}/configsets", {"metadata": {"name": "evil"}}, "")
+    found["ConfigSet patch"] = ("PATCH", f"{OURS}/{here}/configsets/base", {"spec": {"priority": 1}}, "")
+    found["Node patch"] = ("PATCH", "/api/v1/nodes/web1", {"spec": {"unschedulable": True}}, "")
+    found["pods list"] = ("GET", "/api/v1/pods", None, "")
+    found["policy delete"] = (
+        "DELETE",
+        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/nodemanager-hosts",
+        None,
+        "",
+    )
+    return found
+
+
+def event(name: str, place: Place, about: str) -> dict[str, Any]:
+    reference = {"kind": "ManagedNode", "apiVersion": "common.nodemanager/v1", "name": about,
+                 "namespace": place.namespace}  # fmt: skip
+    return {
+        "apiVersion": "v1", "kind": "Event",
+        "metadata": {"name": name, "namespace": place.namespace}, "involvedObject": reference,
+        "reason": "Test", "message": "said so", "type": "Normal",
+    }  # fmt: skip
+
+
+async def test_a_host_can_do_nothing_to_another(web1: Joined, tmp_path: Path, api: Api) -> None:
+    """Every verb on every object of web1, as web2: all it may do is read what hosts tell of themselves."""
+    place = web1.place
+    everything = attempts(place)
+    for name, (method, target, body, _) in everything.items():
+        if name.endswith(" create") and name.split()[0] in {"ManagedNode", "Lease", "WireGuard", "Secret",
+                                                            "ConfigMap", "Event"}:  # fmt: skip
+            made = await ask(api.client, method, target, body)
+            assert made.code == 200, (name, made)
+    refused: dict[str, Reply] = {}
+    async with (await join(place, tmp_path, "web2")).client() as web2:
+        for name, (method, target, body, kind) in everything.items():
+            refused[name] = await ask(web2, method, target, body, kind)
+    allowed = {name for name, reply in refused.items() if reply.code != FORBIDDEN}
+    assert allowed == {"ManagedNode get", "ManagedNode list", "ManagedNode watch"}
+    assert len(refused) - len(allowed) == 96
+
+
+async def test_what_a_host_may_say_about_itself(web1: Joined, me: Client, api: Api) -> None:
+    place = web1.place
+    mine, nodes = f"{OURS}/{place.namespace}/managednodes/web1", f"{OURS}/{place.namespace}/managednodes"
+    with_spec = node("web1", place, spec={"domain": "evil.test"})
+    with_role = node("web1", place, metadata={"labels": {"role": "db"}})
+    held = node("web1", place, metadata={"finalizers": ["evil.test/stay"]})
+    for body in (with_spec, with_role, held, node("web2", place)):
+        assert (await ask(me, "POST", nodes, body)).code == FORBIDDEN
+    good = {"kubernetes.io/hostname": "web1", "kubernetes.io/os": "debian", "nodemanager.io/os": "debian"}
+    assert (await ask(me, "POST", nodes, node("web1", place, metadata={"labels": good}))).code == 200
+    await api.patch_node({"metadata": {"labels": {"role": "web"}}, "spec": {"domain": "good.test"}})
+    for change, why in (
+        ({"metadata": {"labels": {"role": "db"}}}, "may only set these labels on itself"),
+        ({"metadata": {"labels": {"role": None}}}, "may only set these labels on itself"),
+        ({"metadata": {"labels": {"tier": "1"}}}, "may only set these labels on itself"),
+        ({"metadata": {"labels": {"kubernetes.io/hostname": "web2"}}}, "of another"),
+        ({"metadata": {"finalizers": ["evil.test/stay"]}}, "from being removed"),
+        ({"spec": {"domain": "evil.test"}}, "may not change its spec"),
+        ({"spec": {"upgrade": {"group": "db"}}}, "may not change its spec"),
+        ({"spec": None}, "may not change its spec"),
+    ):
+        reply = await ask(me, "PATCH", mine, change)
+        assert (reply.code, why in reply.message) == (FORBIDDEN, True), (change, reply)
+    through_status = {"metadata": {"labels": {"role": "db"}}, "status": {"agentVersion": "9"}}
+    assert (await ask(me, "PATCH", f"{mine}/status", through_status)).code in {200, FORBIDDEN}
+    assert (await ask(me, "PATCH", mine, {"metadata": {"labels": {"kubernetes.io/os": "arch"}}})).code == 200
+    assert (await ask(me, "PATCH", mine, {"metadata": {"annotations": {"a": "b"}}})).code == 200
+    assert (await ask(me, "DELETE", mine)).code == FORBIDDEN
+    found = await api.node()
+    assert (found.metadata.labels["role"], found.spec.domain) == ("web", "good.test")
+
+
+async def test_leases_events_and_keys_only_in_its_own_name(web1: Joined, me: Client, api: Api) -> None:
+    place = web1.place
+    here = place.namespace
+    leases, events = f"{LEASES}/{here}/leases", f"/api/v1/namespaces/{here}/events"
+    secrets = f"/api/v1/namespaces/{here}/secrets"
+    for body in (
+        lease("nodemanager-web2", place, "web1"), lease("nodemanager-operator", place, "web1"),
+        lease("any-lock", place, "web1"), lease("nodemanager-web1", place, "web2"),
+    ):  # fmt: skip
+        assert (await ask(me, "POST", leases, body)).code == FORBIDDEN, body
+    assert (await ask(me, "POST", leases, lease("nodemanager-web1", place, "web1"))).code == 200
+    other = {"spec": {"holderIdentity": "web2"}}
+    assert (await ask(me, "PATCH", f"{leases}/nodemanager-web1", other)).code == FORBIDDEN
+    assert (await ask(me, "POST", events, event("one", place, "web1"))).code == 200
+    assert (await ask(me, "PATCH", f"{events}/one", {"count": 2})).code == 200
+    assert (await ask(me, "POST", events, event("two", place, "web2"))).code == FORBIDDEN
+    assert (await ask(api.client, "POST", events, event("three", place, "web2"))).code == 200
+    for change in ({"message": "lies"}, {"involvedObject": {"name": "web1"}}):
+        assert (await ask(me, "PATCH", f"{events}/three", change)).code == FORBIDDEN
+    assert (await ask(me, "POST", secrets, {"metadata": {"name": "wg-wg0-web1"}})).code == FORBIDDEN
+
+
+async def test_with_wide_secrets_it_still_creates_no_secret_but_its_key(
+    guarded: Place, tmp_path: Path
+) -> None:
+    secrets = f"/api/v1/namespaces/{guarded.namespace}/secrets"
+    host = await join(guarded, tmp_path, "b", "--wide-secrets", "--lock-group", "db")
+    async with host.client() as me:
+        for name, code in (
+            ("wg-wg0-b", 200), ("wg-wg0-a-b", FORBIDDEN), ("wg-wg0-web2", FORBIDDEN), ("wg--b", FORBIDDEN),
+            ("wg-b", FORBIDDEN), ("b", FORBIDDEN), ("token", FORBIDDEN),
+        ):  # fmt: skip
+            assert (await ask(me, "POST", secrets, {"metadata": {"name": name}})).code == code, name
+        assert (await ask(me, "GET", secrets)).code == 200
+        assert (await ask(me, "PATCH", f"{secrets}/wg-wg0-b", {"data": {"a": "Yg=="}})).code == FORBIDDEN
+        leases = f"{LEASES}/{guarded.namespace}/leases"
+        assert (await ask(me, "POST", leases, lease("db", guarded, "b"))).code == 200
+        assert (await ask(me, "POST", leases, lease("web", guarded, "b"))).code == FORBIDDEN
+
+
+async def test_only_a_kubernetes_node_may_be_drained(guarded: Place, tmp_path: Path, api: Api) -> None:
+    name = f"n{guarded.namespace[-8:]}"
+    made = await ask(api.client, "POST", "/api/v1/nodes", {"metadata": {"name": name}})
+    assert made.code == 200
+    cordon = {"spec": {"unschedulable": True}}
+    async with (await join(guarded, tmp_path, name)).client() as plain:
+        assert (await ask(plain, "GET", f"/api/v1/nodes/{name}")).code == FORBIDDEN
+        assert (await ask(plain, "GET", "/api/v1/pods")).code == FORBIDDEN
+    async with (await join(guarded, tmp_path, name, "--kubernetes-node")).client() as node_too:
+        assert (await ask(node_too, "PATCH", f"/api/v1/nodes/{name}", cordon)).code == 200
+        assert (await ask(node_too, "PATCH", "/api/v1/nodes/another", cordon)).code == FORBIDDEN
+        assert (await ask(node_too, "GET", "/api/v1/pods")).code == 200
+        assert (await ask(node_too, "GET", "/api/v1/nodes")).code == FORBIDDEN
+    await ask(api.client, "DELETE", f"/api/v1/nodes/{name}")
+
+
+async def test_a_credential_of_another_host_gets_no_token(web1: Joined, tmp_path: Path) -> None:
+    """`bootstrap` under a wrong name says so, and leaves what is there alone."""
+    place = web1.place
+    await join(place, tmp_path, "web2")
+    before = web1.kubeconfig.read_bytes()
+    done = run(
+        place, "bootstrap", "--bootstrap-kubeconfig", str(tmp_path / "web2.bootstrap"), "--hostname", "web1",
+        "--kubeconfig", str(web1.kubeconfig), "-n", place.namespace,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "cannot get a token for web1: the credential that was given may not do that" in done.stderr
+    assert web1.kubeconfig.read_bytes() == before
+    missing = run(place, "token", "--hostname", "nobody", "-n", place.namespace)
+    assert (missing.returncode, missing.stdout) == (1, "")
+    assert "run nodemanager rbac --hostname nobody | kubectl apply -f -" in missing.stderr

@@ -1,0 +1,197 @@
+"""A host reads what its ConfigSets refer to and nothing else; the operator has its documented rights only."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nodemanager.api import errors, host_access, manifests
+from nodemanager.api.configset import CONFIG_SETS
+from nodemanager.api.core import CONFIG_MAPS, ROLE_BINDINGS, ROLES
+from nodemanager.api.managednode import MANAGED_NODES
+from nodemanager.api.objects import Resource
+from nodemanager.client import host_kubeconfig, kubeconfig
+from nodemanager.client.http import Client
+from nodemanager.client.patches import MergePatch
+from nodemanager.client.subresources import request_token
+from nodemanager.host import runner
+from support import cli
+from support.agent_process import Api, Starts, owned
+from support.either import Place
+from support.joined_host import ask, join
+
+FORBIDDEN = 403
+SECONDS = 2.0
+"""What a host may read follows what is declared within this time."""
+ROLE = "nodemanager-web1-references"
+
+
+@pytest.fixture(name="operator", autouse=True)
+async def _operator(place: Place, api: Api, tmp_path: Path) -> AsyncIterator[Path]:
+    """`nodemanager operator` as its own ServiceAccount, and its log."""
+    rights = manifests.dump(host_access.operator_manifests(place.namespace))
+    place.kubectl("apply", "-f", "-", stdin=rights)
+    issued = await request_token(api.client, "nodemanager-operator", place.namespace, seconds=600)
+    config = kubeconfig.load(path=str(place.kubeconfig), environ={}, run=runner.run)
+    own = tmp_path / "operator.kubeconfig"
+    own.write_bytes(host_kubeconfig.kubeconfig(config, "operator", place.namespace, issued.token))
+    argv = [
+        *cli.ARGV, "operator", "--kubeconfig", str(own), "-n", place.namespace, "--metrics-bind-address", "0",
+        "--health-probe-bind-address", "0", "--no-leader-elect",
+    ]  # fmt: skip
+    log = tmp_path / "operator.log"
+    with log.open("wb") as file:
+        process = subprocess.Popen(  # noqa: ASYNC220 - it is not waited for
+            argv, stdout=file, stderr=file, env=cli.environment()
+        )
+    yield log
+    process.terminate()
+    assert process.wait(20) == 0
+    text = log.read_text()
+    assert "orbidden" not in text, text
+    assert "ERROR" not in text, text
+
+
+@pytest.fixture(name="me")
+async def _me(place: Place, tmp_path: Path, api: Api) -> AsyncIterator[Client]:
+    """The API as host web1 sees it, which is labelled role=web."""
+    meta = {"name": "web1", "namespace": place.namespace, "labels": {"role": "web"}}
+    await api.client.create(MANAGED_NODES, {"metadata": meta}, place.namespace)
+    for name in ("one", "two", "other"):
+        await api.secret(name, key="value")
+        body = {"metadata": {"name": name, "namespace": place.namespace}, "data": {"key": "value"}}
+        await api.client.create(CONFIG_MAPS, body, place.namespace)
+    async with (await join(place, tmp_path, "web1")).client() as client:
+        yield client
+
+
+def reads(*secrets: str, maps: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+    return [owned("/etc/x", template="x", secretRefs=list(secrets), configMapRefs=list(maps))]
+
+
+async def readable(client: Client, api: Api) -> set[str]:
+    """Return what a host can read of all that there is."""
+    found = set()
+    for kind in ("secrets", "configmaps"):
+        folder = f"/api/v1/namespaces/{api.namespace}/{kind}"
+        assert (await ask(client, "GET", folder)).code == FORBIDDEN
+        for name in ("one", "two", "other"):
+            codes = {
+                (await ask(client, "GET", target)).code
+                for target in (f"{folder}/{name}", f"{folder}?fieldSelector=metadata.name%3D{name}")
+            }
+            if 200 in codes:  # whichever way
+                found.add(f"{kind}/{name}")
+    return found
+
+
+async def becomes(probe: Callable[[], Awaitable[Any]], wanted: Any, seconds: float = SECONDS) -> float:
+    """Wait until something is so; return how long it took."""
+    started, found = time.monotonic(), None
+    while time.monotonic() < started + seconds:
+        if (found := await probe()) == wanted:
+            return time.monotonic() - started
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"after {seconds} s it is {found}, not {wanted}")
+
+
+async def test_what_a_host_reads_follows_what_is_declared(api: Api, me: Client) -> None:
+    async def can() -> set[str]:
+        return await readable(me, api)
+
+    assert await can() == set()
+    await api.config_set("web", {"role": "web"}, files=reads("one", maps=("one",)))
+    await api.config_set("db", {"role": "db"}, files=reads("other"))
+    took = [await becomes(can, {"secrets/one", "configmaps/one"}, 20)]  # the operator may still be starting
+    await api.respec("web", files=reads("{{ if eq .Node.Labels.role `web` }}two{{ end }}"))
+    took.append(await becomes(can, {"secrets/two"}))
+    await api.patch_node({"metadata": {"labels": {"role": "db"}}})
+    took.append(await becomes(can, {"secrets/other"}))
+    await api.client.delete(CONFIG_SETS, "db", api.namespace)
+    took.append(await becomes(can, set()))
+    await api.patch_node({"metadata": {"labels": {"role": "web"}}})
+    took.append(await becomes(can, {"secrets/two"}))
+    assert max(took[1:]) < SECONDS
+
+
+async def test_lock_groups_and_the_own_key(api: Api, me: Client) -> None:
+    leases = f"/apis/coordination.k8s.io/v1/namespaces/{api.namespace}/leases"
+    secrets = f"/api/v1/namespaces/{api.namespace}/secrets"
+
+    async def may_lock() -> int:
+        return (await ask(me, "PATCH", f"{leases}/proxies", {"spec": {"holderIdentity": "web1"}})).code
+
+    async def may_make_key() -> int:
+        return (await ask(me, "POST", secrets, {"metadata": {"name": "wg-wg0-web1"}})).code
+
+    assert (await may_lock(), await may_make_key()) == (FORBIDDEN, FORBIDDEN)
+    await api.config_set("web", {"role": "web"}, services=[{"name": "nginx", "lock_group": "proxies"}])
+    await becomes(may_lock, 404, 20)
+    await api.patch_node({"spec": {"wireGuard": {"enabled": True, "interface": "wg0"}}})
+    await becomes(may_make_key, 200)
+    assert (await ask(me, "GET", f"{secrets}/wg-wg0-web1")).code == 200
+    await api.patch_node({"spec": {"wireGuard": None, "upgrade": {"group": "tier", "schedule": "0 3 * * *"}}})
+    await becomes(may_make_key, FORBIDDEN)
+    assert (await ask(me, "PATCH", f"{leases}/tier", {"spec": {"holderIdentity": "web1"}})).code == 404
+    await api.client.delete(CONFIG_SETS, "web", api.namespace)
+    await becomes(may_lock, FORBIDDEN)
+
+
+async def test_what_people_break_is_put_back_and_goes_with_the_host(
+    api: Api, me: Client, request: pytest.FixtureRequest
+) -> None:
+    async def can() -> set[str]:
+        return await readable(me, api)
+
+    await api.config_set("web", {"role": "web"}, files=reads("one"))
+    await becomes(can, {"secrets/one"}, 20)
+    kinds: tuple[Resource[Any], ...] = (ROLES, ROLE_BINDINGS)
+    for resource in kinds:
+        old = await api.client.get(resource, ROLE, api.namespace)
+        assert [one.uid for one in old.metadata.owner_references] == [(await api.node()).metadata.uid]
+        await api.client.delete(resource, ROLE, api.namespace)
+
+        async def is_new(resource: Any = resource, old: Any = old) -> bool:
+            try:
+                new = await api.client.get(resource, ROLE, api.namespace)
+            except errors.NotFound:
+                return False
+            return bool(new.metadata.uid != old.metadata.uid)
+
+        await becomes(is_new, True)
+        await becomes(can, {"secrets/one"})
+    wider = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"], "resourceNames": ["one", "two"]}
+    await api.client.patch(ROLES, ROLE, api.namespace, MergePatch({"rules": [wider]}))
+    await becomes(can, {"secrets/one"})
+    stranger = {"kind": "ServiceAccount", "name": "default", "namespace": api.namespace}
+    await api.client.patch(ROLE_BINDINGS, ROLE, api.namespace, MergePatch({"subjects": [stranger]}))
+    await becomes(can, {"secrets/one"})
+    await api.client.delete(MANAGED_NODES, "web1", api.namespace)
+    if request.node.callspec.params["place"] == "embedded":  # kube-apiserver alone collects no garbage
+        await becomes(can, set(), 10)
+
+
+async def test_an_agent_with_nothing_but_its_rights_gets_its_secrets(
+    api: Api, me: Client, start: Starts, tmp_path: Path
+) -> None:
+    del me  # it is let in; from here on the agent is
+    agent = start("web1", kubeconfig=tmp_path / "web1" / "kubeconfig")
+
+    def file(secret: str) -> dict[str, Any]:
+        template = "{{ .Node.Secrets.key | base64.Decode }}"
+        return owned("/etc/x", template=template, secretRefs=[secret])
+
+    await api.config_set("web", {"role": "web"}, files=[file("one")])
+    await agent.reads("/etc/x", "value")
+    await api.secret("one", key="changed")
+    await agent.reads("/etc/x", "changed")
+    await api.respec("web", files=[file("two")])
+    await agent.reads("/etc/x", "value")
+    await api.ready("web")
+    assert agent.stop() == 0

@@ -1,0 +1,97 @@
+"""A host that joined an API the way the documentation says, and what its credential can do there."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from nodemanager.api import errors
+from nodemanager.client import kubeconfig
+from nodemanager.client.calls import Call
+from nodemanager.client.http import Client
+from nodemanager.host import runner
+from support import cli
+from support.clients import connected
+from support.either import Place
+
+MERGE = "application/merge-patch+json"
+
+
+def run(place: Place, *args: str, stdin: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
+    """Run `nodemanager` as the administrator of a place, as a real process."""
+    return subprocess.run(
+        [*cli.ARGV, *args], input=stdin, env=place.environ(**environ), capture_output=True, text=True,
+        timeout=40, check=False,
+    )  # fmt: skip
+
+
+def ran(place: Place, *args: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    """Run `nodemanager`, which must succeed."""
+    done = run(place, *args, **environ)
+    assert done.returncode == 0, f"nodemanager {' '.join(args)}: {done.stdout}{done.stderr}"
+    return done
+
+
+@dataclass(frozen=True)
+class Joined:
+    """A host with a credential of its own."""
+
+    name: str
+    place: Place
+    kubeconfig: Path
+
+    @asynccontextmanager
+    async def client(self) -> AsyncIterator[Client]:
+        """Be that host."""
+        config = kubeconfig.load(path=str(self.kubeconfig), environ={}, run=runner.run)
+        async with connected(config) as client:
+            yield client
+
+
+async def join(place: Place, folder: Path, name: str, *flags: str) -> Joined:
+    """Let a host in, with nothing but the documented commands and kubectl; in this process, for speed."""
+    own, short = folder / name / "kubeconfig", folder / f"{name}.bootstrap"
+    here, admin = ("--hostname", name, "-n", place.namespace), ("--kubeconfig", str(place.kubeconfig))
+
+    def run_all() -> None:
+        rights = succeeds("rbac", *here, *flags)
+        place.kubectl("apply", "-f", "-", stdin=rights.stdout)
+        succeeds("token", *here, *admin, "--out", str(short))
+        succeeds("bootstrap", *here, "--bootstrap-kubeconfig", str(short), "--kubeconfig", str(own))
+
+    await asyncio.to_thread(run_all)
+    return Joined(name, place, own)
+
+
+def succeeds(*args: str) -> cli.Ran:
+    """Run a command in this process, which must succeed."""
+    done = cli.run(*args)
+    assert done.code == 0, f"nodemanager {' '.join(args)}: {done}"
+    return done
+
+
+class Reply(NamedTuple):
+    """What an API answered."""
+
+    code: int
+    message: str = ""
+
+
+async def ask(client: Client, method: str, target: str, body: Any = None, kind: str = "") -> Reply:
+    """Send one request, and return what came back; a watch is ended by its timeout."""
+    path, _, query = target.partition("?")
+    content = kind or (MERGE if method == "PATCH" else "application/json")
+    data = b"" if body is None else msgspec.json.encode(body)
+    try:
+        await client.send(Call(method, path, "try", dict(parse_qsl(query)), data, content))
+    except errors.StatusError as error:
+        return Reply(error.code, str(error))
+    return Reply(200)

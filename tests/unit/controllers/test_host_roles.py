@@ -1,0 +1,141 @@
+"""The Roles of hosts: what is in them, and that nothing is written which is there already."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodemanager.api import host_references, rbac, rbac_escalation
+from nodemanager.api.configset import CONFIG_SETS, ConfigSet
+from nodemanager.api.core import ROLE_BINDINGS, ROLES, Role, RoleBinding
+from nodemanager.api.host_access import operator_manifests
+from nodemanager.api.host_references import Needs
+from nodemanager.api.managednode import MANAGED_NODES, ManagedNode
+from nodemanager.api.objects import ObjectKey
+from nodemanager.client.calls import Selection
+from nodemanager.client.http import Client
+from nodemanager.client.transport import Request
+from nodemanager.controllers.host_roles import HostRoles, Seen
+from nodemanager.runtime.cache import Cache
+from nodemanager.runtime.metrics import Registry
+from nodemanager.runtime.queue import WorkQueue
+from support import virtual_time
+from support.model_api import Answer
+
+HOSTS, SETS = 200, 50
+
+
+class Cluster:
+    """A transport that stores Roles and bindings, and the operator that writes them."""
+
+    def __init__(self) -> None:
+        self.writes: list[str] = []
+        client = Client(self)
+        here = Selection("ns")
+        self.seen = Seen(
+            Cache(client, CONFIG_SETS, here), Cache(client, MANAGED_NODES, here),
+            Cache(client, ROLES, here), Cache(client, ROLE_BINDINGS, here),
+        )  # fmt: skip
+        self.queue: WorkQueue[ObjectKey] = WorkQueue("hostrole", metrics=Registry())
+        self.keeper = HostRoles(client, self.seen, self.queue)
+
+    async def send(self, request: Request) -> Answer:
+        obj = json.loads(request.body)
+        key = ObjectKey("ns", obj["metadata"]["name"])
+        self.writes.append(f"{obj['kind']} {key.name}")
+        if obj["kind"] == "Role":
+            obj["rules"] = obj["rules"] or None  # as kube-apiserver says that there are none
+            self.seen.roles._put(key, msgspec.convert(obj, Role))
+        else:
+            self.seen.bindings._put(key, msgspec.convert(obj, RoleBinding))
+        return Answer(200, json.dumps(obj).encode())
+
+    async def reauthenticate(self) -> bool:
+        return False
+
+    async def close(self) -> None:
+        pass
+
+    def put_node(self, name: str, **fields: Any) -> None:
+        body = {"metadata": {"name": name, "namespace": "ns", "uid": name, "labels": {"a": "b"}}, **fields}
+        self.seen.nodes._put(ObjectKey("ns", name), msgspec.convert(body, ManagedNode))
+
+    def put_set(self, name: str, *secrets: str, **labels: str) -> None:
+        meta = {"name": name, "namespace": "ns", "labels": labels or {"a": "b"}}
+        files = [{"path": "/x", "template": "x", "secretRefs": list(secrets)}]
+        body = {"metadata": meta, "spec": {"files": files}}
+        self.seen.config_sets._put(ObjectKey("ns", name), msgspec.convert(body, ConfigSet))
+
+    async def settle(self) -> list[str]:
+        """Let the operator do all it has to do; return what it wrote."""
+        self.writes.clear()
+        await asyncio.sleep(1)
+        while len(self.queue):
+            key = await self.queue.get()
+            await self.keeper.reconcile(key)
+            self.queue.done(key)
+            await asyncio.sleep(0.2)
+        return list(self.writes)
+
+
+@virtual_time.test
+async def test_two_hundred_hosts_and_fifty_sets_cost_one_write_per_change() -> None:
+    cluster = Cluster()
+    for number in range(SETS):
+        cluster.put_set(f"set{number}", f"secret{number}")
+    for number in range(HOSTS):
+        cluster.put_node(f"host{number}")
+    first = await cluster.settle()
+    assert len(first) == len(set(first)) == 2 * HOSTS
+    assert await cluster.settle() == []
+    for number in range(HOSTS):
+        cluster.put_node(f"host{number}", status={"agentVersion": "2"})
+    cluster.put_set("elsewhere", "other", a="c")
+    cluster.put_set("set0", "secret0", "secret1")
+    assert await cluster.settle() == []
+    cluster.put_set("set0", "another")
+    changed = await cluster.settle()
+    assert sorted(changed) == sorted(f"Role nodemanager-host{number}-references" for number in range(HOSTS))
+    cluster.queue.shut_down()
+
+
+@virtual_time.test
+async def test_a_role_without_rules_is_written_once() -> None:
+    """The API says `null` where there are none."""
+    cluster = Cluster()
+    cluster.put_node("web1")
+    assert await cluster.settle() == []
+    cluster.put_set("set", "secret")
+    assert len(await cluster.settle()) == 2
+    cluster.put_set("set")
+    assert await cluster.settle() == ["Role nodemanager-web1-references"]
+    cluster.put_node("web1", status={"agentVersion": "2"})
+    assert await cluster.settle() == []
+    cluster.queue.shut_down()
+
+
+NAMES = st.lists(st.sampled_from(["a", "b", "c"]), unique=True).map(tuple)
+
+
+@given(needed=st.builds(Needs, NAMES, NAMES, NAMES, st.sampled_from(["", "wg-wg0-a"])))
+def test_the_operator_holds_all_that_it_gives(needed: Needs) -> None:
+    """Whatever a host needs, the API lets the operator grant it; see docs/adr/0007."""
+    held = next(one for one in operator_manifests("ns") if one["kind"] == "Role")
+    given_away = rbac.parse_rules({"rules": host_references.rules(needed)})
+    assert rbac_escalation.missing(rbac.parse_rules(held), given_away) == []
+
+
+@pytest.mark.parametrize("name", ["a", "a" * 200, "a-" + "b" * 61 + "-c"])
+def test_names_and_labels_are_such_as_the_api_takes(name: str) -> None:
+    node = msgspec.convert({"metadata": {"name": name, "namespace": "ns", "uid": "1"}}, ManagedNode)
+    role, binding = host_references.objects(node, Needs())
+    label = role["metadata"]["labels"][host_references.LABEL]
+    assert len(label) <= 63
+    assert label[-1].isalnum()
+    assert binding["roleRef"]["name"] == role["metadata"]["name"] == f"nodemanager-{name}-references"
