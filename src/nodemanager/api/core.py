@@ -86,6 +86,7 @@ ROLE_BINDINGS: Resource[Untyped] = Resource(
     "rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings", dict
 )
 PODS: Resource[Untyped] = Resource("", "v1", "Pod", "pods", dict)
+NODES: Resource[Untyped] = Resource("", "v1", "Node", "nodes", dict, namespaced=False)
 SERVICE_ACCOUNTS: Resource[Untyped] = Resource("", "v1", "ServiceAccount", "serviceaccounts", dict)
 CRDS: Resource[Untyped] = Resource(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", dict, False

@@ -56,6 +56,9 @@ LABEL_OS: Final = "nodemanager.io/os"
 ANNOTATION_HOLD: Final = "upgrade.nodemanager/hold"
 """Annotation that, with any value, keeps a host from being upgraded."""
 
+ANNOTATION_REBOOT: Final = "upgrade.nodemanager/reboot"
+"""Annotation that, with the value `always`, makes a host reboot after every upgrade, needed or not."""
+
 _SCHEDULE = Rule(
     r"self == '' || self.matches('^[ \\t]*(@(hourly|daily|weekly|monthly|yearly|annually)"
     r"|[-0-9A-Za-z*/,#?]+([ \\t]+[-0-9A-Za-z*/,#?]+){4,6})[ \\t]*$')",

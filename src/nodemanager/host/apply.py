@@ -150,9 +150,10 @@ async def _restart(step: RestartService, tools: Tools) -> None:
     if step.lock_group:
         async with tools.locks.hold(step.lock_group):
             await act(key)
+            tools.journal.settle([step.id])  # done, even if the lock turns out to have been lost meanwhile
     else:
         await act(key)
-    tools.journal.settle([step.id])
+        tools.journal.settle([step.id])
 
 
 async def apply_executions(steps: Sequence[Step], tools: Tools) -> list[Result]:

@@ -1,0 +1,188 @@
+"""When an upgrade is due: pure, so that every clock change can be tried.
+
+    slot          a moment that the schedule names, in the host's time zone
+    window        from the slot until `forgiveness` later; an upgrade starts within it, or not at all
+    delay         least time between the starts of two upgrades
+
+A host that was off, or whose group was busy, during the whole window waits for the next slot.
+Schedules are read as the Go project reads them: 5 fields; 6 with a year at the end; 7 with seconds at
+the beginning, too; or a name such as @daily.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Final
+
+from cronsim import CronSim, CronSimError
+
+NAMES: Final = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
+FORGIVENESS: Final = timedelta(minutes=1)
+WRONG_CLOCK: Final = timedelta(days=1)
+"""A remembered time so far ahead of now comes from a clock that was wrong, and is forgotten."""
+_SECOND: Final = timedelta(seconds=1)
+_LOOK_BACK: Final = timedelta(hours=25)
+_YEARS: Final = range(1970, 2100)
+_DAY: Final = re.compile(
+    r"\b(SUN|MON|TUE|WED|THU|FRI|SAT)(?:DAY|SDAY|NESDAY|RSDAY|URDAY)?(?=L\b|#|\b)", re.IGNORECASE
+)
+_MONTH: Final = re.compile(
+    r"\b(JAN|FEB|MAR|APR|MAY|JUN|JUL|AUG|SEP|OCT|NOV|DEC)"
+    r"(?:UARY|RUARY|CH|IL|E|Y|UST|TEMBER|OBER|EMBER)?\b",
+    re.IGNORECASE,
+)
+_DAYS: Final = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
+
+
+class ScheduleError(ValueError):
+    """A schedule cannot be read, or names no moment at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A schedule that was understood; `parse` makes one."""
+
+    text: str
+    fields: str
+    """Five fields, or six with seconds first, as cronsim takes them."""
+    years: frozenset[int] | None = None
+
+    def first(self, start: datetime, zone: tzinfo) -> datetime | None:
+        """Return the first slot at or after a moment, in UTC; None if there is none any more.
+
+        A slot in the hour that a clock change leaves out is at the end of that hour; in an hour that
+        comes twice, the first one counts.
+        """
+        begin = start if start.microsecond == 0 else start.replace(microsecond=0) + _SECOND
+        while (slot := self._next(begin, zone)) is not None:
+            year = slot.astimezone(zone).year
+            if self.years is None or year in self.years:
+                return slot
+            later = [one for one in self.years if one > year]
+            if not later:
+                return None
+            begin = datetime(min(later), 1, 1, tzinfo=zone).astimezone(UTC)
+        return None
+
+    def _next(self, begin: datetime, zone: tzinfo) -> datetime | None:
+        # A slot that a clock change moved is found only by looking from before the change.
+        back = _LOOK_BACK if self._follows_clock_changes() else _SECOND
+        slots = (slot.astimezone(UTC) for slot in CronSim(self.fields, (begin - back).astimezone(zone)))
+        return next((slot for slot in slots if slot >= begin), None)
+
+    def _follows_clock_changes(self) -> bool:
+        fields = self.fields.split()
+        return len(fields) == 5 and not fields[0].startswith("*") and not fields[1].startswith("*")
+
+
+def parse(text: str) -> Schedule:
+    """Read a schedule; raise ScheduleError that says what to write instead."""
+    fields = NAMES.get(text.strip().lower(), text).replace("?", "*").split()
+    seconds = years = ""
+    if len(fields) == 7:
+        seconds, *fields, years = fields
+    elif len(fields) == 6:
+        *fields, years = fields
+    if len(fields) != 5:
+        known = ", ".join(NAMES)
+        raise ScheduleError(
+            f"cannot read schedule {text!r}: it has {len(text.split())} fields; write 5 (minute hour day"
+            f' month weekday), 6 (and a year) or 7 (seconds first), such as "30 3 * * 0", or one of {known}'
+        )
+    fields[3] = _MONTH.sub(lambda found: found[1], fields[3])
+    fields[4] = _DAY.sub(lambda found: str(_DAYS.index(found[1].upper())), fields[4])
+    if "W" in fields[2].upper().replace("LW", ""):
+        raise ScheduleError(
+            f'cannot read schedule {text!r}: a working day near a date ("{fields[2]}") is not known here;'
+            ' write "LW" for the last one of a month, or a weekday such as "1#1" for the first Monday'
+        )
+    if seconds not in ("", "0"):
+        fields.insert(0, seconds)
+    try:
+        CronSim(" ".join(fields), datetime(2026, 1, 1, tzinfo=UTC))
+    except CronSimError as error:
+        raise ScheduleError(
+            f"cannot read schedule {text!r}: {str(error).lower()} field;"
+            " fields are minute hour day month weekday"
+        ) from error
+    return Schedule(text, " ".join(fields), None if years in ("", "*") else _parse_years(years, text))
+
+
+def _parse_years(field: str, text: str) -> frozenset[int]:
+    found: set[int] = set()
+    for part in field.split(","):
+        term, _, step = part.partition("/")
+        low, _, high = term.partition("-")
+        try:
+            first = _YEARS.start if low == "*" else int(low)
+            last = int(high) if high else (_YEARS.stop - 1 if step or low == "*" else first)
+            found.update(range(first, min(last, _YEARS.stop - 1) + 1, int(step) if step else 1))
+        except ValueError:
+            raise ScheduleError(f"cannot read schedule {text!r}: {part!r} is no year") from None
+    if not found or min(found) < _YEARS.start:
+        raise ScheduleError(
+            f"cannot read schedule {text!r}: years go from {_YEARS.start} to {_YEARS.stop - 1}"
+        )
+    return frozenset(found)
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What is remembered of earlier upgrades."""
+
+    slot: datetime | None = None
+    """The last slot that was used, whatever became of it."""
+    started: datetime | None = None
+    """When the last upgrade that succeeded was started."""
+
+    def trusted(self, now: datetime) -> History:
+        """Return it without times that only a wrong clock can have made."""
+        return History(_trusted(self.slot, now), _trusted(self.started, now))
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Whether to upgrade now, and if not, when to look again."""
+
+    slot: datetime | None = None
+    """The slot, if an upgrade is due now."""
+    wake: datetime | None = None
+    """The next moment at which one may be due; None: not as things are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A schedule and what goes with it."""
+
+    schedule: Schedule
+    delay: timedelta = timedelta()
+    forgiveness: timedelta = FORGIVENESS
+
+    def decide(self, history: History, now: datetime, zone: tzinfo) -> Decision:
+        """Tell whether an upgrade is due now.
+
+        The next start is the first moment that is in the window of an unused slot and not within `delay`.
+        """
+        history = history.trusted(now)
+        earliest = history.started + self.delay if history.started else now
+        begin = max(now, earliest) - self.forgiveness
+        if history.slot is not None:
+            begin = max(begin, history.slot + _SECOND)
+        slot = self.schedule.first(begin, zone)
+        if slot is None:
+            return Decision()
+        start = max(slot, earliest)
+        return Decision(slot, None) if start <= now else Decision(None, start)
+
+
+def _trusted(moment: datetime | None, now: datetime) -> datetime | None:
+    return None if moment is not None and moment > now + WRONG_CLOCK else moment

@@ -1,0 +1,156 @@
+"""Upgrades of a group of hosts, with agents killed and power cut at every point."""
+
+from __future__ import annotations
+
+import hypothesis
+import pytest
+from hypothesis import strategies as st
+
+from nodemanager.agent.upgrade_record import Phase, Result
+from support import virtual_time
+from support.upgrade_world import Kill, World
+
+HOUR = 3600.0
+
+
+@virtual_time.test
+async def test_an_upgrade_drains_upgrades_reboots_and_gives_back() -> None:
+    world = World()
+    await world.run(HOUR)
+    world.assert_nothing_is_stranded()
+    [host] = world.machines
+    assert [what for what, _ in host.deeds] == ["upgrade", "reboot"]
+    assert host.boot == 2
+    assert host.disk.result is Result.SUCCESS
+    assert "/api/v1/namespaces/prod/pods/web-h0" not in world.cluster.objects
+    assert host.status is not None
+    assert host.status.last_upgrade is not None
+    text = host.registry.render()
+    assert 'nodemanager_upgrade_total{node="h0",result="success"} 1' in text
+    assert 'nodemanager_upgrade_duration_seconds_bucket{node="h0",le="300"} 1' in text
+    assert 'nodemanager_last_upgrade_timestamp_seconds{node="h0"} 178' in text
+
+
+@virtual_time.test
+async def test_no_reboot_where_none_is_needed() -> None:
+    world = World(needs_reboot=False)
+    await world.run(HOUR)
+    world.assert_nothing_is_stranded()
+    assert [what for what, _ in world.machines[0].deeds] == ["upgrade"]
+
+
+@virtual_time.test
+async def test_a_failure_is_undone_and_waits_for_the_next_slot() -> None:
+    world = World(upgrade_fails=True)
+    await world.run(2 * HOUR)
+    world.assert_nothing_is_stranded()
+    [host] = world.machines
+    assert [what for what, _ in host.deeds] == ["upgrade"]
+    assert host.status is not None
+    assert "disk full" in host.status.problem
+    host.upgrade_fails = False
+    world.tomorrow()
+    await world.run(HOUR)
+    world.assert_nothing_is_stranded()
+    assert [what for what, _ in host.deeds] == ["upgrade", "upgrade", "reboot"]
+    assert host.status.problem == ""
+
+
+@virtual_time.test
+async def test_a_budget_that_never_lets_go_fails_the_upgrade_and_uncordons() -> None:
+    world = World()
+    world.cluster.evictable = lambda _: False
+    await world.run(HOUR)
+    world.assert_nothing_is_stranded()
+    [host] = world.machines
+    assert host.deeds == []
+    assert host.disk.result is Result.ERROR
+    assert "cannot drain Node h0 within 300 s: prod/web-h0" in host.disk.message
+
+
+@virtual_time.test
+async def test_a_host_that_is_never_ready_again_gives_the_turn_to_others_and_says_so() -> None:
+    world = World(proof_takes=10**9)
+    await world.run(2 * HOUR)
+    world.assert_nothing_is_stranded()
+    assert "not ready within 900 s" in world.machines[0].disk.message
+    assert world.machines[0].disk.last_done is None
+
+
+@virtual_time.test
+async def test_a_foreign_cordon_stays() -> None:
+    world = World()
+    node = world.cluster.node("h0")
+    world.cluster.put("/api/v1/nodes/h0", {**node, "spec": {"unschedulable": True}})
+    await world.run(HOUR)
+    [host] = world.machines
+    assert host.disk.result is Result.SUCCESS
+    assert world.cluster.cordoned("h0")
+
+
+@virtual_time.test
+async def test_a_group_upgrades_one_after_the_other_in_one_slot_if_the_window_allows() -> None:
+    world = World(3)
+    await world.run(3 * HOUR)
+    world.assert_nothing_is_stranded()
+    for host in world.machines:
+        assert [what for what, _ in host.deeds] == ["upgrade", "reboot"]
+
+
+@pytest.mark.parametrize("power", [False, True], ids=["killed", "power"])
+@pytest.mark.parametrize("needs_reboot", [False, True], ids=["stays up", "reboots"])
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_killed_at_every_effect(*, power: bool, needs_reboot: bool, after: bool) -> None:
+    """Also twice: the process that cleans up is killed at every effect, too."""
+
+    async def die(at: int, again: int) -> bool:
+        kills = [Kill(at, after=after, power=power), *([Kill(again, after=after)] if again else [])]
+        world = World(needs_reboot=needs_reboot)
+        [host] = world.machines
+        host.kills = kills
+        await world.run(HOUR)
+        world.assert_nothing_is_stranded()
+        world.tomorrow()
+        await world.run(HOUR)  # a day later all is as if nothing had been
+        world.assert_nothing_is_stranded()
+        assert host.disk.result is Result.SUCCESS
+        return host.killed > 0
+
+    for at in range(1, 200):
+        if not virtual_time.run(die(at, 0)):
+            assert at > 15
+            break
+        for again in (1, 2, 4, 7):
+            virtual_time.run(die(at, again))
+    else:
+        pytest.fail("an upgrade has no end")
+
+
+KILLS = st.lists(
+    st.builds(
+        Kill,
+        at=st.integers(1, 40),
+        after=st.booleans(),
+        away=st.floats(0, 600),
+        power=st.booleans(),
+    ),
+    max_size=4,
+)
+
+
+@hypothesis.given(st.lists(KILLS, min_size=2, max_size=3), st.booleans())
+@hypothesis.settings(deadline=None, max_examples=40)
+def test_hosts_of_a_group_never_go_at_once(kills: list[list[Kill]], needs_reboot: bool) -> None:
+    async def scenario() -> None:
+        world = World(len(kills), needs_reboot=needs_reboot)
+        for host, ends in zip(world.machines, kills, strict=True):
+            host.kills = list(ends)
+        await world.run(5 * HOUR)
+        world.assert_nothing_is_stranded()
+        world.tomorrow()
+        await world.run(5 * HOUR)
+        world.assert_nothing_is_stranded()
+        for host in world.machines:
+            assert host.disk.phase is Phase.IDLE
+
+    virtual_time.run(scenario())
