@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
@@ -56,8 +57,8 @@ class BodyOptions:
     """Seconds after which a service that was started is looked at again."""
 
 
-def assemble(options: BodyOptions, locks: Locks) -> Body:
-    """Return the host below a root, with the tools that it has."""
+def assemble(options: BodyOptions, locks: Callable[[str], Locks]) -> Body:
+    """Return the host below a root, with the tools that it has; its locks are made for its name."""
     tree = Tree(options.root)
     who = identity.identify(tree, options.hostname)
     run = environment.host_runner(tree.root)
@@ -66,5 +67,5 @@ def assemble(options: BodyOptions, locks: Locks) -> Body:
     journal = Journal(tree, options.state)
     bucket = Bucket(tree, f"{options.state}/filebucket", options.backups)
     runs = Runs(tree, journal, run, f"{options.state}/runs")
-    tools = Tools(packages, services, runs, journal, locks)
+    tools = Tools(packages, services, runs, journal, locks(who.hostname))
     return Body(tree, who, Converger(Observer(tree, packages, services, run), tools, bucket), journal, bucket)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from nodemanager.agent import heartbeat
-from nodemanager.agent.assembly import Body, BodyOptions, NoLocks, assemble
+from nodemanager.agent.assembly import Body, BodyOptions, assemble
+from nodemanager.agent.locks import SharedLocks
 from nodemanager.agent.node_object import NodeObject
 from nodemanager.agent.reconcile import HostReconciler, Sources
 from nodemanager.agent.references import ReferenceWatch
@@ -56,8 +57,9 @@ class Agent:
 
 def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
     """Wire an agent together; it does nothing before its manager runs."""
-    body = assemble(options.body, NoLocks("shared locks are not there yet"))
-    hostname, namespace = body.identity.hostname, options.namespace
+    namespace = options.namespace
+    body = assemble(options.body, lambda name: SharedLocks(client, namespace, name))
+    hostname = body.identity.hostname
     here = Selection(namespace)
     config_sets, nodes = Cache(client, CONFIG_SETS, here), Cache(client, MANAGED_NODES, here)
     queue: WorkQueue[ObjectKey] = WorkQueue("host", metrics=registry)
