@@ -31,7 +31,7 @@ class Api:
 
     def mebibytes(self) -> float:
         """Return what its processes hold in memory."""
-        return sum(_resident(pid) for pid in self.pids) / 1024
+        return sum(resident(pid) for pid in self.pids) / 1024
 
 
 @contextlib.contextmanager
@@ -88,6 +88,7 @@ def _is_ready(kubeconfig: Path) -> bool:
         return bool(answer.status == 200)
 
 
-def _resident(pid: int) -> int:
+def resident(pid: int) -> int:
+    """Return the resident set of a process in KiB."""
     text = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
     return next(int(line.split()[1]) for line in text.splitlines() if line.startswith("Rss:"))

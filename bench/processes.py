@@ -126,5 +126,13 @@ def _children_cpu() -> float:
 
 
 def environment() -> dict[str, str]:
-    """Return our environment without proxies, which would stand between a client and loopback."""
-    return {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
+    """Return our environment without what would distort: proxies, and the wish not to keep compiled modules.
+
+    What is installed is compiled; a child that compiles itself anew at every start is no measure for it.
+    """
+    unwanted = ("PYTHONDONTWRITEBYTECODE",)
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.lower().endswith("_proxy") and name not in unwanted
+    }

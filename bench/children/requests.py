@@ -39,7 +39,7 @@ def main(rounds: int, sequential: int, concurrent: int, kubeconfigs: list[str]) 
     for number in range(rounds + 1):  # the first round warms up: caches, and Python's own inner ones
         for name in Side.OPERATIONS:
             for count, threads in ((sequential, 1), (concurrent, CONNECTIONS)):
-                amount = max(threads, count // LIST_SHARE if name == "list" else count)
+                amount = max(2, threads, count // LIST_SHARE if name == "list" else count)
                 measured = [side.measure(name, amount, threads) for side in sides]
                 if number:
                     found.setdefault(f"{name}, {threads}", []).append(measured)

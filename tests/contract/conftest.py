@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from support import either
+from support.agent_process import Agent, Api, Starts, api_of
 from support.either import Place
 
 
@@ -37,3 +39,28 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, caches: Path) -> Place
     else:
         kubeconfig = request.getfixturevalue("kube").kubeconfig
     return either.prepared(kubeconfig, tmp_path, caches / request.param)
+
+
+@pytest.fixture(name="api")
+async def _api(place: Place) -> AsyncIterator[Api]:
+    async with api_of(place.kubeconfig, place.namespace) as found:
+        yield found
+
+
+@pytest.fixture(name="start")
+async def _start(place: Place, tmp_path: Path) -> AsyncIterator[Starts]:
+    """Start agents, each of which ends with the test."""
+    started: list[Agent] = []
+
+    def start(hostname: str = "web1", **options: Any) -> Agent:
+        root = tmp_path / "hosts" / hostname
+        (root / "etc").mkdir(parents=True, exist_ok=True)
+        options.setdefault("kubeconfig", place.kubeconfig)
+        agent = Agent(root, place.namespace, hostname=hostname, **options)
+        started.append(agent)
+        agent.start()
+        return agent
+
+    yield start
+    for one in started:
+        one.end()

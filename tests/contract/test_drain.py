@@ -16,13 +16,12 @@ import pytest
 
 from nodemanager.api import errors
 from nodemanager.api.objects import Resource, Untyped
-from nodemanager.client import kubeconfig, subresources
+from nodemanager.client import subresources
 from nodemanager.client.calls import DeleteOptions, Selection
 from nodemanager.client.config import ClientConfig
 from nodemanager.client.http import Client
 from nodemanager.client.patches import MergePatch
-from nodemanager.host import runner
-from nodemanager.server.embedded import EmbeddedServer, Options
+from support import whole_server
 from support.clients import Tokens, connected
 
 PODS: Resource[Untyped] = Resource("", "v1", "Pod", "pods", dict)
@@ -86,25 +85,6 @@ class Cluster:
 
 
 @contextlib.asynccontextmanager
-async def process(folder: Path) -> AsyncIterator[tuple[ClientConfig, Path]]:
-    """The embedded server, whole, in this process."""
-    server = EmbeddedServer(Options(folder / "data", port=0))
-    running = asyncio.create_task(server.run())
-    try:
-        ready = asyncio.create_task(server.ready())
-        await asyncio.wait({running, ready}, return_when=asyncio.FIRST_COMPLETED)
-        assert ready.done()
-        yield _config(server.kubeconfig), server.kubeconfig
-    finally:
-        running.cancel()
-        await asyncio.wait({running})
-
-
-def _config(path: Path) -> ClientConfig:
-    return kubeconfig.load(path=str(path), environ={}, run=runner.run)
-
-
-@contextlib.asynccontextmanager
 async def _cluster(config: ClientConfig, path: Path) -> AsyncIterator[Cluster]:
     async with connected(config) as client:
         cluster = Cluster(client, path)
@@ -121,7 +101,7 @@ def kubectl() -> None:
 
 @pytest.fixture
 async def ours(tmp_path: Path) -> AsyncIterator[Cluster]:
-    async with process(tmp_path) as (config, path), _cluster(config, path) as cluster:
+    async with whole_server.serving(tmp_path) as (config, path), _cluster(config, path) as cluster:
         yield cluster
 
 
@@ -130,11 +110,11 @@ async def ours(tmp_path: Path) -> AsyncIterator[Cluster]:
 )
 async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Cluster]:
     if request.param == "embedded":
-        async with process(tmp_path) as (config, path), _cluster(config, path) as found:
+        async with whole_server.serving(tmp_path) as (config, path), _cluster(config, path) as found:
             yield found
     else:
         kube = request.getfixturevalue("kube")
-        async with _cluster(_config(kube.kubeconfig), kube.kubeconfig) as found:
+        async with _cluster(whole_server.load(kube.kubeconfig), kube.kubeconfig) as found:
             yield found
 
 
@@ -221,7 +201,7 @@ async def test_evicting_is_a_right_of_its_own(ours: Cluster) -> None:
     binding = {"metadata": {"name": "drainer"}, "roleRef": ref, "subjects": [subject]}
     await ours.client.create(BINDINGS, binding, ours.name)
     issued = await subresources.request_token(ours.client, "drainer", ours.name, seconds=600)
-    config = _config(ours.config)
+    config = whole_server.load(ours.config)
     config = ClientConfig(config.server, ca=config.ca, credentials=Tokens(issued.token))
     async with connected(config) as drainer:
         with pytest.raises(errors.Forbidden, match='cannot create resource "pods/eviction"'):
@@ -247,12 +227,12 @@ async def test_default_roles_show_the_rules_they_grant(ours: Cluster) -> None:
 
 
 async def test_what_was_spent_survives_a_restart(tmp_path: Path) -> None:
-    async with process(tmp_path) as (config, path), _cluster(config, path) as first:
+    async with whole_server.serving(tmp_path) as (config, path), _cluster(config, path) as first:
         await first.pod("a")
         await first.budget(minAvailable=0)
         with pytest.raises(errors.Conflict):
             await _evict_another(first)
-    async with process(tmp_path) as (config, path), connected(config) as client:
+    async with whole_server.serving(tmp_path) as (config, path), connected(config) as client:
         status = (await client.get(BUDGETS, "b", first.name))["status"]
         assert (status["disruptionsAllowed"], list(status["disruptedPods"])) == (0, ["a"])
 

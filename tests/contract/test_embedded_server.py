@@ -28,6 +28,7 @@ from nodemanager.client.patches import ApplyPatch, MergePatch
 from nodemanager.runtime.cache import Cache
 from support import cases, server_process
 from support.clients import Tokens, connected
+from support.either import kubectl_since
 from support.scripted_server import until
 from support.server_process import NAMESPACE, Server
 
@@ -280,6 +281,7 @@ KUBECTL = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is
 
 
 @KUBECTL
+@kubectl_since(25, "validation by the server")
 @pytest.mark.parametrize("verdict", ["accepted", "refused"])
 def test_manifests_are_judged_as_by_kube_apiserver(server: Server, verdict: str) -> None:
     """The cases that tests/contract/test_crds.py puts to the real one, with the same expectations."""

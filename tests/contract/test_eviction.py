@@ -142,6 +142,13 @@ async def test_an_eviction_without_budget_deletes_with_grace(world: World) -> No
     assert await world.there("a") is None
 
 
+async def test_the_old_version_of_an_eviction_is_read(world: World) -> None:
+    await world.pod("a")
+    answer = await world.evict("a", apiVersion="policy/v1beta1", deleteOptions={"gracePeriodSeconds": 0})
+    assert answer["status"] == "Success"
+    assert await world.there("a") is None
+
+
 async def test_evictions_that_make_no_sense(world: World) -> None:
     await world.pod("a")
     missing = await world.refused("nope")

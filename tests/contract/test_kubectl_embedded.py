@@ -18,6 +18,7 @@ def test_a_namespace_ends_with_all_that_is_in_it(own_server: Path, tmp_path: Pat
     assert "NotFound" in place.refused("get", "namespace", place.namespace)
 
 
+@either.kubectl_since(24, "waiting for the deletion of what is gone")
 @pytest.mark.parametrize("cascade", ["background", "foreground", "orphan"])
 def test_deletions_that_cascade(own_server: Path, tmp_path: Path, caches: Path, cascade: str) -> None:
     place = either.prepared(own_server, tmp_path, caches / "embedded")

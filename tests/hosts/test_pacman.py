@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from nodemanager.host.base import ToolFailed, Wanted
+from nodemanager.host.packages.pacman import Pacman
 from support import debian_packages
 from support.package_roots import PacmanRoot
 
@@ -64,3 +67,40 @@ async def test_a_stale_lock_is_reported_with_the_fix_and_left_alone(host: Pacman
     with pytest.raises(OSError, match=r"if no pacman runs .* remove /var/lib/pacman/db\.lck"):
         await host.manager().upgrade_all()
     assert (host.root / "var/lib/pacman/db.lck").exists()
+
+
+async def test_after_a_failed_upgrade_nothing_is_installed_until_one_succeeds(host: PacmanRoot) -> None:
+    """It failed after the refresh: whatever is installed now would be a partial upgrade."""
+    manager = host.manager()
+    await manager.install([Wanted("nm-app")])
+    host.publish("nm-app", "2.0-1", needs="nm-nowhere")
+    host.publish("nm-other", "2.0-1")
+    with pytest.raises(ToolFailed, match=r"(?s)cannot upgrade all packages: .*nm-nowhere"):
+        await manager.upgrade_all()
+    with pytest.raises(ToolFailed, match=r"cannot install nm-other: .* this would be a partial upgrade"):
+        await manager.install([Wanted("nm-other")])
+    host.publish("nm-app", "2.0-2", needs="nm-lib")
+    await manager.upgrade_all()
+    await manager.install([Wanted("nm-other")])
+    assert await manager.installed() == {"nm-lib": "1.0-1", "nm-app": "2.0-2", "nm-other": "2.0-1"}
+
+
+async def test_an_upgrade_that_never_began_is_no_reason_to_refuse(host: PacmanRoot) -> None:
+    manager = host.manager()
+    (host.repo / "test.db").unlink()
+    with pytest.raises(ToolFailed, match="cannot upgrade all packages"):
+        await manager.upgrade_all()
+    await manager.install([Wanted("nm-lib")])
+
+
+async def test_a_lock_is_waited_for(host: PacmanRoot) -> None:
+    """The clock stands still, so it is the end of the lock that ends the wait."""
+    host.lock()
+    manager = Pacman(replace(host.around, lock_seconds=60))
+    task = asyncio.create_task(manager.install([Wanted("nm-lib")]))
+    async with asyncio.timeout(60):
+        while len([line for line in host.commands() if " -S " in line]) < 2:  # noqa: ASYNC110 - no event
+            await asyncio.sleep(0.02)
+    (host.root / "var/lib/pacman/db.lck").unlink()
+    await task
+    assert await manager.installed() == {"nm-lib": "1.0-1"}

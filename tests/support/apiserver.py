@@ -27,6 +27,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 START_TIMEOUT = 90.0
+NOT_OURS = ("ServiceAccount", "TaintNodesByCondition", "Priority", "DefaultTolerationSeconds")
+"""Admission that adds what only the controllers of a cluster give a meaning."""
 KUBECONFIG = """\
 apiVersion: v1
 kind: Config
@@ -163,7 +165,7 @@ def _start_apiserver(binaries: Path, api: ApiServer, extra: tuple[str, ...]) -> 
         "--service-account-issuer=https://kubernetes.default.svc", "--service-cluster-ip-range=10.0.0.0/24",
         f"--service-account-key-file={folder / 'sa.key'}",
         f"--service-account-signing-key-file={folder / 'sa.key'}",
-        "--disable-admission-plugins=ServiceAccount", "--endpoint-reconciler-type=none", *extra,
+        f"--disable-admission-plugins={','.join(NOT_OURS)}", "--endpoint-reconciler-type=none", *extra,
     ]  # fmt: skip
     with (folder / "apiserver.log").open("wb") as log:
         return subprocess.Popen(argv, stdout=log, stderr=log)

@@ -12,7 +12,8 @@ import signal
 import sys
 from pathlib import Path
 
-from nodemanager.server import deletion, internal, namespaces, options, read, write
+from nodemanager.api.objects import Untyped
+from nodemanager.server import deletion, internal, namespaces, options, read, stored, write
 from nodemanager.server.builtin_kinds import BUILTIN
 from nodemanager.server.collector import Collector
 from nodemanager.server.delete_options import DeleteOptions
@@ -29,13 +30,19 @@ _OPTIONS = options.WriteOptions(dry_run=False, validation="Ignore", manager="tes
 async def make_tree(hub: Hub) -> None:
     """Make a root that owns branches that own leaves."""
     await namespaces.ensure(hub, "default")
-    call = internal.call("create", KIND, "default", "")
-    root = (await write.add(hub, call, config_map("root"), _OPTIONS, ())).body
+    root = await make(hub, config_map("root"))
     for branch in range(BRANCHES):
         name = f"branch-{branch}"
-        made = (await write.add(hub, call, config_map(name, blocking(root)), _OPTIONS, ())).body
+        made = await make(hub, config_map(name, blocking(root)))
         leaves = [config_map(f"{name}-{leaf}", blocking(made)) for leaf in range(LEAVES)]
-        await asyncio.gather(*(write.add(hub, call, leaf, _OPTIONS, ()) for leaf in leaves))
+        await asyncio.gather(*(make(hub, leaf) for leaf in leaves))
+
+
+async def make(hub: Hub, obj: Untyped) -> Untyped:
+    """Store an object, and return it as it is stored."""
+    call = internal.call("create", KIND, "default", obj["metadata"]["name"])
+    await write.add(hub, call, obj, _OPTIONS, ())
+    return stored.load(KIND, read.find(hub, call))
 
 
 async def main(path: Path, policy: str, changes: int) -> None:

@@ -6,52 +6,46 @@ import fcntl
 import os
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 
 import pytest
 
 LOCK_SECONDS = 300
+_LOCK = Path("/run/nodemanager-tests.lock")
 
 
-def ensure(*packages: str, **programs: str) -> None:
-    """Make sure that Debian packages are there, and programs, each from its package.
+def ensure(*names: str) -> None:
+    """Make sure that these packages are installed: `ensure("debootstrap", "systemd-container")`.
 
-    `ensure("createrepo-c", debootstrap="debootstrap")`; a dash of a program's name is written as an
-    underscore. Root on a Debian-like machine installs what is missing. Anybody else is told what
-    to install: the test fails, it is not skipped, because a tier that nobody can run is a tier
-    that nobody runs.
+    Root on a Debian-like machine installs what is missing. Anybody else is told what to install: the
+    test fails, it is not skipped, because a tier that nobody can run is a tier that nobody runs.
     """
-    with (Path(tempfile.gettempdir()) / f"nodemanager-tests-{os.geteuid()}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # test workers start at the same time
-        missing = {package for program, package in programs.items() if not _found(program)}
-        missing |= {package for package in packages if not _installed(package)}
-        if missing:
-            _install(sorted(missing))
+    if missing(names):
+        if os.geteuid() != 0 or not shutil.which("apt-get"):
+            wanted = " ".join(missing(names))
+            pytest.fail(f"cannot run this test: run apt-get install {wanted}, or what is like it, first")
+        with _LOCK.open("w") as lock:  # tests that run at the same time wait for one another
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            _install(missing(names))
 
 
-def _found(program: str) -> bool:
-    return shutil.which(program.replace("_", "-")) is not None
-
-
-def _installed(package: str) -> bool:
+def missing(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return those packages that are not installed; all of them where there is no dpkg."""
     if not shutil.which("dpkg-query"):
-        return False
-    found = subprocess.run(["dpkg-query", "-W", "-f", "${Status}", package], capture_output=True, check=False)
-    return found.stdout.endswith(b" installed")
+        return names
+    argv = ["dpkg-query", "--show", "--showformat=${Package} ${db:Status-Status}\n", *names]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    return tuple(name for name in names if f"{name} installed" not in done.stdout.splitlines())
 
 
-def _install(packages: list[str]) -> None:
-    command = ["apt-get", "install", "--yes", "--no-install-recommends", *packages]
-    if os.geteuid() != 0 or not shutil.which("apt-get"):
-        pytest.fail(
-            f"cannot run this test: {', '.join(packages)} is missing; run {' '.join(command)} as root"
-        )
+def _install(names: tuple[str, ...]) -> None:
+    if not names:
+        return
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for argv in (["apt-get", "update"], command):
-        wait = ["-o", f"DPkg::Lock::Timeout={LOCK_SECONDS}"]
+    options = ("--yes", "--no-install-recommends", "-o", f"DPkg::Lock::Timeout={LOCK_SECONDS}")
+    for argv in (["apt-get", "update"], ["apt-get", "install", *options, *names]):
         done = subprocess.run(
-            [*argv, *wait], env=environment, capture_output=True, text=True, timeout=900, check=False
+            argv, env=environment, capture_output=True, text=True, timeout=LOCK_SECONDS + 600, check=False
         )
-        if done.returncode != 0:
-            pytest.fail(f"cannot install {', '.join(packages)}: {' '.join(argv)}: {done.stderr[-2000:]}")
+    if done.returncode != 0:
+        pytest.fail(f"cannot install {', '.join(names)}:\n{done.stderr[-2000:]}")

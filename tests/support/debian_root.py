@@ -44,7 +44,7 @@ def base_root(*packages: str) -> Path:
     """Return a Debian root with these packages besides the usual ones; it is to be read only."""
     if os.geteuid() != 0:
         pytest.fail("cannot make a Debian root: only root can; run the tests of hosts as root")
-    debian_packages.ensure(debootstrap="debootstrap")
+    debian_packages.ensure("debootstrap")
     wanted = (*PACKAGES, *sorted(packages))
     mirror = find_mirror()
     name = hashlib.sha256("\n".join((_RECIPE, SUITE, mirror, *wanted)).encode()).hexdigest()[:16]

@@ -7,9 +7,11 @@ import contextlib
 import json
 import shutil
 import subprocess
+import sys
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +91,8 @@ class Place:
 
     def environ(self, **more: str) -> dict[str, str]:
         """Return the environment of a client of this server."""
-        return cli.environment(KUBECONFIG=str(self.kubeconfig), KUBECACHEDIR=str(self.cache), **more)
+        home = str(self.cache)  # an old kubectl keeps its cache there
+        return cli.environment(KUBECONFIG=str(self.kubeconfig), KUBECACHEDIR=home, HOME=home, **more)
 
     def shown(self, *args: str) -> Any:
         """Return what `kubectl get` shows, decoded."""
@@ -100,6 +103,22 @@ def need_kubectl() -> None:
     """Skip where there is no kubectl."""
     if shutil.which("kubectl") is None:
         pytest.skip("no kubectl on PATH: on Debian install kubernetes-client")
+
+
+@cache
+def kubectl_minor() -> int:
+    """Return which 1.x kubectl is, or a number above all where there is none: that is told elsewhere."""
+    if shutil.which("kubectl") is None:
+        return sys.maxsize
+    argv = ["kubectl", "version", "--client", "-o", "json"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=40, check=True)
+    return int(json.loads(done.stdout)["clientVersion"]["minor"].rstrip("+"))
+
+
+def kubectl_since(minor: int, why: str) -> pytest.MarkDecorator:
+    """Skip a test where kubectl is older than what the test is about."""
+    found = kubectl_minor()
+    return pytest.mark.skipif(found < minor, reason=f"kubectl 1.{found} is older than 1.{minor}: {why}")
 
 
 @contextlib.contextmanager

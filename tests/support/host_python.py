@@ -22,8 +22,11 @@ from support import debian_root
 
 VERSION = "3.11"
 """The Python of Debian 12."""
-COMMAND = ("python3", "-B")
-ENVIRONMENT = {"PYTHONPATH": "/opt/nodemanager/src:/opt/nodemanager/site:/opt/nodemanager/tests"}
+COMMAND = ("python3",)
+ENVIRONMENT = {
+    "PYTHONPATH": "/opt/nodemanager/src:/opt/nodemanager/site:/opt/nodemanager/tests",
+    "PYTHONPYCACHEPREFIX": "/var/tmp/pyc",  # the binds are read-only
+}
 _ROOT = Path(__file__).parents[2]
 _REQUIREMENTS = _ROOT / "requirements" / "runtime.txt"
 

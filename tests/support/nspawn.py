@@ -67,7 +67,7 @@ class Machine:
         network: str = "",
     ) -> Iterator[Self]:
         """Boot a machine, and take everything away in the end."""
-        debian_packages.ensure(systemd_nspawn="systemd-container", nsenter="util-linux")
+        debian_packages.ensure("systemd-container", "util-linux", "iproute2")
         base = debian_root.base_root(*packages)
         name = name or f"nodemanager-{secrets.token_hex(4)}"
         folder = Path(tempfile.mkdtemp(prefix=f"{name}-"))

@@ -231,5 +231,5 @@ class WidgetSteps:
         if name in ("copy", "move"):
             return {"op": name, "from": path, "path": other}
         if name == "test" and pick.random() < 0.7:
-            value = live.get("spec", {}).get(path.removeprefix("/spec/"))
+            value = (live.get("spec") or {}).get(path.removeprefix("/spec/"))
         return {"op": name, "path": path, "value": value}

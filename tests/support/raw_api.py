@@ -25,6 +25,20 @@ class Answer(NamedTuple):
     warnings: list[str]
 
 
+def client_context(
+    api: ApiServer, user: str = "admin", group: str | None = "system:masters"
+) -> ssl.SSLContext:
+    """Return the TLS settings of a user; without a name, of somebody without a certificate."""
+    context = ssl.create_default_context()
+    api.ca.configure_trust(context)
+    if user:
+        leaf = api.ca.issue_cert("user.test", common_name=user, organization_name=group)
+        with tempfile.NamedTemporaryFile(dir=api.folder, suffix=".pem") as pem:
+            Path(pem.name).write_bytes(leaf.private_key_and_cert_chain_pem.bytes())
+            context.load_cert_chain(pem.name)
+    return context
+
+
 class Connection:
     """One user's connection to a server."""
 
@@ -56,14 +70,7 @@ class RawApi(Connection):
     """One user's connection to a kube-apiserver."""
 
     def __init__(self, api: ApiServer, user: str = "admin", group: str | None = "system:masters") -> None:
-        context = ssl.create_default_context()
-        api.ca.configure_trust(context)
-        if user:
-            leaf = api.ca.issue_cert("user.test", common_name=user, organization_name=group)
-            with tempfile.NamedTemporaryFile(dir=api.folder, suffix=".pem") as pem:
-                Path(pem.name).write_bytes(leaf.private_key_and_cert_chain_pem.bytes())
-                context.load_cert_chain(pem.name)
-        super().__init__(api.server, context)
+        super().__init__(api.server, client_context(api, user, group))
 
     def as_user(self, user: str, method: str, path: str, body: Any = None) -> Answer:
         """Send one request in somebody's name."""

@@ -83,7 +83,9 @@ class Cluster:
         self.objects: dict[str, dict[str, Any]] = {}
         self.revision = 0
         self.evictable: Callable[[str], bool] = lambda _: True
-        self.watchers: list[Callable[[str, str], None]] = []
+        self.forbidden = ""
+        """Beginning of the paths that nobody may use."""
+        self.asked: list[tuple[str, str]] = []
 
     def put(self, path: str, obj: dict[str, Any]) -> dict[str, Any]:
         self.revision += 1
@@ -93,6 +95,9 @@ class Cluster:
 
     def handle(self, request: Request) -> Answer:
         path = urlsplit(request.target).path
+        self.asked.append((request.method, path))
+        if self.forbidden and path.startswith(self.forbidden):
+            return _no(403, "Forbidden")
         body = json.loads(request.body) if request.body else {}
         if request.method == "POST" and path.endswith("/eviction"):
             return self._evict(path.removesuffix("/eviction"))
@@ -167,13 +172,15 @@ class Machine:
     name: str
     world: World
     kills: list[Kill] = field(default_factory=list)
+    delay: str = "12h"
     needs_reboot: bool = True
-    ignores_reboot: bool = False
+    shutdown_takes: float = SHUTDOWN_SECONDS
     upgrade_fails: bool = False
     proof_takes: float = 20.0
     disk: Record = field(default_factory=Record)
     boot: int = 1
     killed: int = 0
+    killed_in: list[Phase] = field(default_factory=list)
     going_down: asyncio.Event = field(default_factory=asyncio.Event)
     deeds: list[tuple[str, datetime | None]] = field(default_factory=list)
     """What was done to the host, and in which slot."""
@@ -198,6 +205,8 @@ class Machine:
             process = Process(self, Life(kill))
             down = await process.run()
             self.killed += not down
+            if not down:
+                self.killed_in.append(self.disk.phase)
             if kill and not kill.power and not down:
                 await asyncio.sleep(kill.away)
             if down or (kill and kill.power) or self.going_down.is_set():
@@ -206,7 +215,7 @@ class Machine:
                 self.going_down = asyncio.Event()
 
     def managed_node(self) -> ManagedNode:
-        upgrade = Upgrade(group=GROUP, schedule="0 3 * * *", delay="12h")
+        upgrade = Upgrade(group=GROUP, schedule="0 3 * * *", delay=self.delay)
         return ManagedNode(
             metadata=ObjectMeta(name=self.name, namespace="test"), spec=ManagedNodeSpec(upgrade=upgrade)
         )
@@ -276,8 +285,8 @@ class Process:
     async def reboot(self) -> None:
         self._life.before()
         self._machine.did("reboot")
-        if not self._machine.ignores_reboot:
-            asyncio.get_running_loop().call_later(SHUTDOWN_SECONDS, self._machine.going_down.set)
+        loop = asyncio.get_running_loop()
+        loop.call_later(self._machine.shutdown_takes, self._machine.going_down.set)
         self._life.after()
 
     async def _prove(self) -> None:

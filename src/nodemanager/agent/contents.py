@@ -11,7 +11,7 @@ from nodemanager.agent.world import World
 from nodemanager.api.declarations import File
 from nodemanager.api.managednode import ManagedNode
 from nodemanager.plan import templates
-from nodemanager.plan.desired import Content, Contents, Desired, Failure
+from nodemanager.plan.desired import Content, Contents, Desired, Failure, encoded
 from nodemanager.plan.templates import Data, RenderCache, TemplateError
 
 T = TypeVar("T", str, bytes)
@@ -80,5 +80,4 @@ def _field(kind: str) -> str:
 
 
 def _content(text: str, *, secret: bool) -> Content:
-    data = text.encode(errors="surrogateescape")
-    return Content(data, hashlib.sha256(data).hexdigest(), secret)
+    return Content(text, hashlib.sha256(encoded(text)).hexdigest(), secret)

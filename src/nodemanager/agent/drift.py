@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from nodemanager.api.managednode import Drift
@@ -17,42 +17,46 @@ _REPAIRS = frozenset(
 """Deeds that put something back; a restart or a run does not."""
 
 
+Declared = tuple[object, str]
+
+
 @dataclass(slots=True)
 class DriftWatch:
     """Remembers how each resource was declared when it last held."""
 
     drift: Drift = field(default_factory=Drift)
-    _held: dict[ResourceId, int] = field(default_factory=dict)
+    _held: dict[ResourceId, Declared] = field(default_factory=dict)
 
     def judge(
-        self, desired: Desired, contents: Contents, results: Sequence[Result], now: str
+        self, declared: Mapping[ResourceId, Declared], results: Sequence[Result], now: str
     ) -> list[Result]:
-        """Return the results with those marked that are about drift, and count what was repaired."""
-        declared = declarations(desired, contents)
+        """Return the results with those marked that are about drift, and count what was repaired.
+
+        `declared` is what `declarations` made of this pass.
+        """
         judged = []
         for one in results:
             same = one.id in declared and self._held.get(one.id) == declared[one.id]
             drifted = same and one.id.kind != EXEC and one.deed in (*_REPAIRS, "Blocked")
             drifted = drifted and one.outcome is not Outcome.UNCHANGED
-            judged.append(replace(one, drifted=drifted))
+            judged.append(replace(one, drifted=True) if drifted else one)
             if drifted and one.outcome is Outcome.CHANGED:
                 self.drift = Drift(repaired=self.drift.repaired + 1, last_time=now, last_resource=str(one.id))
         bad = {one.id for one in results if one.outcome in (Outcome.FAILED, Outcome.BLOCKED)}
-        kept = {one: self._held[one] for one in bad if self._held.get(one) == declared.get(one, 0)}
+        kept = {
+            one: self._held[one] for one in bad if one in self._held and self._held[one] == declared.get(one)
+        }
         self._held = {one: value for one, value in declared.items() if one not in bad} | kept
         return judged
 
 
-def declarations(desired: Desired, contents: Contents) -> dict[ResourceId, int]:
-    """Return a number for each resource that changes with its declaration, content included."""
-    found: dict[ResourceId, int] = {}
+def declarations(desired: Desired, contents: Contents) -> dict[ResourceId, Declared]:
+    """Return for each resource how it is declared; of a file, also the digest of what it shall contain."""
+    found: dict[ResourceId, Declared] = {}
     for item in desired.files:
         content = contents.get(item.declaration.path)
         digest = content.digest if isinstance(content, Content) else ""
-        found[item.id] = hash((repr(item.declaration), digest))
-    others: Iterable[tuple[ResourceId, object]] = [
-        *((one.id, one.declaration) for one in desired.packages),
-        *((one.id, one.declaration) for one in desired.services),
-    ]
-    found.update({resource: hash(repr(declaration)) for resource, declaration in others})
+        found[item.id] = (item.declaration, digest)
+    found.update({one.id: (one.declaration, "") for one in desired.packages})
+    found.update({one.id: (one.declaration, "") for one in desired.services})
     return found

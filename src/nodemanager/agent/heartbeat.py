@@ -56,17 +56,11 @@ class Heartbeat:
         """Renew the Lease; make it if it is not there."""
         name = lease_name(self._hostname)
         stamp = self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        spec = {"holderIdentity": self._hostname, "leaseDurationSeconds": DURATION, "renewTime": stamp}
         with contextlib.suppress(errors.NotFound):
-            await self._client.patch(
-                LEASES, name, self._namespace, MergePatch({"spec": {"renewTime": stamp}})
-            )
+            await self._client.patch(LEASES, name, self._namespace, MergePatch({"spec": spec}))
             return
-        spec = {
-            "holderIdentity": self._hostname,
-            "leaseDurationSeconds": DURATION,
-            "acquireTime": stamp,
-            "renewTime": stamp,
-        }
-        body = {"metadata": {"name": name, "namespace": self._namespace}, "spec": spec}
+        meta = {"name": name, "namespace": self._namespace}
+        body = {"metadata": meta, "spec": {**spec, "acquireTime": stamp}}
         with contextlib.suppress(errors.AlreadyExists):
             await self._client.create(LEASES, body, self._namespace)

@@ -24,10 +24,13 @@ class NodeObject:
         self._nodes = nodes
         self._identity = identity
         self.key = ObjectKey(namespace, identity.hostname)
+        self._newest: ManagedNode | None = None
+        self._older: set[str] = set()
+        """Versions that our own writes have replaced; the cache may show them a little longer."""
 
     async def ensure(self) -> ManagedNode:
         """Return it with our labels on it; it is created only if the API says that it is not there."""
-        found = self._nodes.get(self.key)
+        found = self._latest()
         if found is None:
             found = await self._get_or_create()
         missing = {
@@ -37,8 +40,24 @@ class NodeObject:
         }
         if missing:
             body = MergePatch({"metadata": {"labels": missing}})
-            found = await self._client.patch(MANAGED_NODES, self.key.name, self.key.namespace, body)
+            changed = await self._client.patch(MANAGED_NODES, self.key.name, self.key.namespace, body)
+            found = self._wrote(found, changed)
         return found
+
+    def _latest(self) -> ManagedNode | None:
+        """Return what the cache has, unless we know that we have written since."""
+        found = self._nodes.get(self.key)
+        if self._newest is None or (found is not None and found.metadata.resource_version in self._older):
+            return self._newest or found
+        self._newest = None
+        self._older.clear()
+        return found
+
+    def _wrote(self, before: ManagedNode, after: ManagedNode) -> ManagedNode:
+        if before.metadata.resource_version != after.metadata.resource_version:
+            self._older.add(before.metadata.resource_version)
+            self._newest = after
+        return after
 
     async def _get_or_create(self) -> ManagedNode:
         with contextlib.suppress(errors.NotFound):
@@ -61,6 +80,12 @@ class NodeObject:
         if not patch:
             return node
         body = MergePatch({"metadata": {"resourceVersion": node.metadata.resource_version}, "status": patch})
-        return await self._client.patch(
-            MANAGED_NODES, self.key.name, self.key.namespace, body, subresource="status"
-        )
+        try:
+            written = await self._client.patch(
+                MANAGED_NODES, self.key.name, self.key.namespace, body, subresource="status"
+            )
+        except (errors.Conflict, errors.NotFound):
+            self._newest = None  # what we thought was the newest is not
+            self._older.clear()
+            raise
+        return self._wrote(node, written)

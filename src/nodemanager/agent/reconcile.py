@@ -7,36 +7,41 @@ There is one name in the queue, the host's own: whatever happens, the answer is 
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from nodemanager.agent import status
 from nodemanager.agent.assembly import Body
-from nodemanager.agent.contents import Contenter
 from nodemanager.agent.drift import DriftWatch
-from nodemanager.agent.fetching import references
+from nodemanager.agent.housekeeping import Housekeeper
 from nodemanager.agent.node_object import NodeObject
+from nodemanager.agent.notifies import Notifier
 from nodemanager.agent.references import ReferenceWatch
 from nodemanager.agent.reporting import Reporter
 from nodemanager.agent.sight import Eyes
+from nodemanager.agent.upgrade_part import UpgradeStatus
+from nodemanager.agent.wishes import Wishes, visible
 from nodemanager.agent.world import World
-from nodemanager.api import durations, errors
+from nodemanager.api import durations, errors, matching
 from nodemanager.api.configset import ConfigSet
 from nodemanager.api.managednode import ManagedNode
 from nodemanager.api.objects import ObjectKey
 from nodemanager.host.results import Outcome, Result
-from nodemanager.plan import merge
 from nodemanager.plan.desired import Desired
 from nodemanager.runtime import controller
 from nodemanager.runtime.cache import Cache, Change
 from nodemanager.runtime.queue import WorkQueue
 
 log = logging.getLogger(__name__)
+_BAD = (Outcome.FAILED, Outcome.BLOCKED)
 RETRY_SECONDS = 30.0
 """A host on which something failed tries again after this, growing with every failure."""
 MAX_RETRY = 600.0
+MIN_PERIOD = 1.0
+"""A host that is told to look at itself more often than this does not."""
 SETTLE_SECONDS = 0.05
 """Changes that come together are answered together."""
 
@@ -70,12 +75,20 @@ class HostReconciler:
     eyes: Eyes
     reporter: Reporter
     now: Callable[[], datetime]
+    notifier: Notifier
+    housekeeper: Housekeeper
     heartbeat_lease: str = ""
+    period: float = 0.0
+    """Seconds after which to look again where the ManagedNode does not say; 0 = never by itself."""
     drift: DriftWatch = field(default_factory=DriftWatch)
-    contenter: Contenter = field(default_factory=Contenter)
+    wishes: Wishes = field(default_factory=Wishes)
+    _labels: Mapping[str, str] | None = None
+    """Labels of the host in the last pass; None before the first."""
+    upgrades: Callable[[], UpgradeStatus] | None = None
+    """What the status says of upgrades; None = this host does none."""
     _failures: int = 0
-    _uses_peers: bool = False
     _seeded: bool = False
+    _waiting: list[asyncio.Event] = field(default_factory=list)
 
     def start(self) -> None:
         """Listen to everything that may change what is wanted."""
@@ -94,15 +107,25 @@ class HostReconciler:
         old, new = change.old, change.new
         if old and new and old.spec == new.spec and old.metadata.labels == new.metadata.labels:
             return  # only its status: that is the operator's
-        self.soon()
+        labels = self._labels
+        if labels is None or any(one is not None and matching.matches(one, labels) for one in (old, new)):
+            self.soon()
 
     def _on_node(self, change: Change[ManagedNode]) -> None:
         old, new = change.old, change.new
-        if change.key == self.node.key:
-            same = old and new and old.spec == new.spec and old.metadata.labels == new.metadata.labels
-            if not same or old is None or new is None or old.metadata.annotations != new.metadata.annotations:
-                self.soon()
-        elif self._uses_peers:
+        own = change.key == self.node.key
+        if old is None or new is None:
+            concerned = own or self.wishes.reads_peers
+        elif own:
+            concerned = (
+                old.spec != new.spec
+                or old.metadata.labels != new.metadata.labels
+                or old.metadata.annotations != new.metadata.annotations
+                or (self.wishes.templated and visible(old) != visible(new))
+            )
+        else:
+            concerned = self.wishes.reads_peers and visible(old) != visible(new)
+        if concerned:
             self.soon()
 
     async def reconcile(self, _key: ObjectKey) -> controller.Result | None:
@@ -115,24 +138,45 @@ class HostReconciler:
         node = await self._converge(node)
         return controller.Result(self._next(node))
 
+    async def settled(self) -> None:
+        """Return when a pass that begins from now on has found, or made, everything as declared."""
+        event = asyncio.Event()
+        self._waiting.append(event)
+        try:
+            self.trigger()
+            await event.wait()
+        finally:
+            self._waiting.remove(event)
+
     async def _converge(self, node: ManagedNode) -> ManagedNode:
+        waiting = list(self._waiting)
+        self._labels = node.metadata.labels
         sets = self.sources.world().matching(node)
-        await self.sources.references.follow(references(sets, node))
-        world = self.sources.world()
-        self._uses_peers = any("Nodes" in file.template or "nodes" in file.template
-                               for one in sets for file in one.spec.files)  # fmt: skip
-        desired = merge.merge(sets)
-        made = self.contenter.make(desired, world, node)
-        results = await self.body.converger.run(desired, made) + _held(desired)
+        await self.sources.references.follow(self.wishes.references(sets, node))
+        wish = self.wishes.make(sets, self.sources.world(), node)
+        collection = await self.housekeeper.collect_if_due()
+        results = await self.body.converger.run(wish.desired, wish.contents) + _held(wish.desired)
         stamp = self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
-        results = self.drift.judge(desired, made, results, stamp)
-        bad = [one for one in results if one.outcome in (Outcome.FAILED, Outcome.BLOCKED)]
+        results = self.drift.judge(wish.declared, results, stamp)
+        results = [one for one in results if one.outcome is not Outcome.UNCHANGED]  # nobody tells those
+        bad = {name for one in results if one.outcome in _BAD for name in (*one.sources, "")}
         self._failures = self._failures + 1 if bad else 0
-        self.reporter.passed(node, sets, desired, results)
-        done = status.Pass(sets, desired.conflicts, results, self.drift.drift, self.body.converger.replaced)
+        for event in waiting if not bad else ():
+            event.set()
+        self.reporter.passed(node, sets, wish.desired, results)
+        done = status.Pass(
+            sets, wish.desired.conflicts, results, self.drift.drift, self.body.converger.replaced, collection
+        )
+        node = await self._report(node, done)
+        await self.notifier.applied(one for one in sets if one.metadata.name not in bad)
+        return node
+
+    async def _report(self, node: ManagedNode, done: status.Pass) -> ManagedNode:
         generation = node.metadata.generation
         seen = status.of_host(node.status, await self.eyes.look(node), self.heartbeat_lease, generation)
         wanted = status.of_pass(seen, done, self.now(), generation)
+        if self.upgrades is not None:
+            wanted = status.of_upgrades(wanted, self.upgrades())
         try:
             return await self.node.write_status(node, wanted)
         except errors.Conflict:
@@ -142,11 +186,19 @@ class HostReconciler:
         """Return when to look again although nothing happens: after a failure, or as the spec says."""
         delays = []
         if self._failures:
-            delays.append(min(RETRY_SECONDS * 2 ** (self._failures - 1), MAX_RETRY))
-        period = durations.parse(node.spec.reconcile_period) if node.spec.reconcile_period else 0.0
-        if period > 0:
-            delays.append(period)
+            delays.append(min(RETRY_SECONDS * 2 ** min(self._failures - 1, 10), MAX_RETRY))
+        if (period := self._period(node)) > 0:
+            delays.append(max(period, MIN_PERIOD))
+        if (due := self.housekeeper.due_in()) is not None:
+            delays.append(due)
         return min(delays, default=None)
+
+    def _period(self, node: ManagedNode) -> float:
+        try:
+            return durations.parse(node.spec.reconcile_period) if node.spec.reconcile_period else self.period
+        except ValueError as error:
+            log.warning("cannot use spec.reconcilePeriod: %s; it is %g s instead", error, self.period)
+            return self.period
 
 
 def _held(desired: Desired) -> list[Result]:

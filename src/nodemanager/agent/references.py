@@ -41,7 +41,7 @@ class ReferenceWatch:
             self._watched.clear()
 
     async def follow(self, needed: References) -> None:
-        """Watch exactly these; returns when new ones have been read, or could not be for a while."""
+        """Watch exactly these; returns when new ones were read or refused, or after a while."""
         wanted = {("Secret", name): SECRETS for name in needed.secrets} | {
             ("ConfigMap", name): CONFIG_MAPS for name in needed.config_maps
         }
@@ -50,7 +50,7 @@ class ReferenceWatch:
             task.cancel()
         new = [self._start(key, resource) for key, resource in wanted.items() if key not in self._watched]
         if new:
-            waits = [asyncio.create_task(cache.synced()) for cache in new]
+            waits = [asyncio.create_task(cache.answered()) for cache in new]
             _, late = await asyncio.wait(waits, timeout=FIRST_READ)
             for wait in late:
                 wait.cancel()

@@ -119,8 +119,8 @@ class Reporter:
             for name in one.sources:
                 self._files.labels(self._node, name, said).inc()
         elif one.id.kind == "service":
-            operation = "restart" if one.deed == "RestartService" else "change"
-            self._services.labels(self._node, operation, said).inc()
+            for operation in one.operations:
+                self._services.labels(self._node, operation, said).inc()
         else:
             self._execs.labels(self._node, said).inc()
         if one.drifted and one.outcome is Outcome.CHANGED:

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
+from nodemanager import __version__
 from nodemanager.agent import heartbeat
 from nodemanager.agent.assembly import Body, BodyOptions, assemble
+from nodemanager.agent.housekeeping import Housekeeper
 from nodemanager.agent.locks import SharedLocks
 from nodemanager.agent.node_object import NodeObject
-from nodemanager.agent.reconcile import HostReconciler, Sources
+from nodemanager.agent.notifies import Notifier
+from nodemanager.agent.reconcile import SETTLE_SECONDS, HostReconciler, Sources
 from nodemanager.agent.references import ReferenceWatch
 from nodemanager.agent.reporting import Reporter
 from nodemanager.agent.sight import Eyes
+from nodemanager.agent.upgrade import UpgradeSettings
+from nodemanager.agent.upgrade_part import UpgradeVoice
+from nodemanager.agent.upgrading import upgrades
 from nodemanager.api import errors
 from nodemanager.api.configset import CONFIG_SETS
 from nodemanager.api.managednode import MANAGED_NODES
@@ -22,6 +29,7 @@ from nodemanager.api.objects import ObjectKey
 from nodemanager.client.calls import Selection
 from nodemanager.client.http import Client
 from nodemanager.host.base import HostError
+from nodemanager.host.identity import Identity
 from nodemanager.host.runner import RunError
 from nodemanager.runtime import probes
 from nodemanager.runtime.cache import Cache
@@ -34,6 +42,8 @@ from nodemanager.runtime.queue import WorkQueue
 log = logging.getLogger("nodemanager.agent")
 STUCK_SECONDS = 3600.0
 """A pass may install packages for a while; one that takes longer than this hangs."""
+PERIOD = 600.0
+"""Often enough for a foreign change not to last, and for alerts on `last applied` to stay quiet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +54,9 @@ class AgentOptions:
     body: BodyOptions = field(default_factory=BodyOptions)
     metrics_address: str = ":8080"
     probe_address: str = ":8081"
+    period: float = PERIOD
+    """Seconds after which to look again although nothing happened; 0 = never."""
+    upgrades: UpgradeSettings = field(default_factory=UpgradeSettings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +71,16 @@ class Agent:
 def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
     """Wire an agent together; it does nothing before its manager runs."""
     namespace = options.namespace
-    body = assemble(options.body, lambda name: SharedLocks(client, namespace, name))
-    hostname = body.identity.hostname
+    hostname = options.body.hostname or os.uname().nodename
+    # One for restarts and upgrades: a host holds a lock once, however many want it there.
+    locks = SharedLocks(client, namespace, hostname)
+    body = assemble(replace(options.body, hostname=hostname), locks)
     here = Selection(namespace)
     config_sets, nodes = Cache(client, CONFIG_SETS, here), Cache(client, MANAGED_NODES, here)
     queue: WorkQueue[ObjectKey] = WorkQueue("host", metrics=registry)
     node = NodeObject(client, nodes, namespace, body.identity)
     events = EventRecorder(client, "nodemanager", hostname)
-    references = ReferenceWatch(client, namespace, lambda: queue.add(node.key))
+    references = ReferenceWatch(client, namespace, lambda: queue.add_after(node.key, SETTLE_SECONDS))
     reconciler = HostReconciler(
         body=body,
         node=node,
@@ -74,7 +89,10 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
         eyes=Eyes(body.tree, body.identity, body.converger.observer.run, client),
         reporter=Reporter(hostname, registry, events, time.time),
         now=_now,
+        notifier=Notifier(client),
+        housekeeper=Housekeeper(body.bucket, time.monotonic),
         heartbeat_lease=heartbeat.lease_name(hostname),
+        period=options.period,
     )
     controller = Controller(
         "host", reconciler.reconcile, queue=queue, metrics=registry, log=log,
@@ -83,7 +101,11 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
     manager = Manager(log=log, start_timeout=None)
     manager.add_cache(config_sets, nodes)
     manager.add(references, events, heartbeat.Heartbeat(client, namespace, hostname, _now), controller)
+    if body.tree.root == "/":  # an image is not upgraded, and cannot be rebooted
+        voice = UpgradeVoice(hostname, registry, events)
+        manager.add(upgrades(body, client, reconciler, nodes, locks, voice, options.upgrades))
     _add_servers(manager, options, registry, controller)
+    _tell_build(registry, body.identity)
     reconciler.start()
     reconciler.trigger()
     return Agent(manager, reconciler, body)
@@ -96,6 +118,13 @@ def _add_servers(manager: Manager, options: AgentOptions, registry: Registry, co
         checks = {"reconcile": lambda: controller.check(STUCK_SECONDS)}
         routes = probes.Routes(health=checks, readiness={"manager": manager.not_ready})
         manager.add_server(probes.ProbeServer("health probes", address, routes))
+
+
+def _tell_build(registry: Registry, identity: Identity) -> None:
+    """Publish the version under the name and labels that the Go project's dashboards know."""
+    labels = ("version", "git_commit", "build_date", "goarch", "goos")
+    family = registry.gauge("nodemanager_build_info", "Version of this program.", labels)
+    family.labels(__version__, "", "", identity.arch, identity.system).set(1)
 
 
 def _now() -> datetime:

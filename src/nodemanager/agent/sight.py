@@ -29,7 +29,6 @@ class Eyes:
     identity: Identity
     run: Runner
     client: Client
-    _public: str = ""
 
     async def look(self, node: ManagedNode) -> Sight:
         """Return what is there now."""
@@ -49,34 +48,39 @@ class Eyes:
         if wanted is None or not wanted.enabled or any(one.name == wanted.interface for one in live):
             return live
         try:
-            public = self._public or await self._public_key(node, wanted.interface)
+            name = f"wg-{wanted.interface}-{node.metadata.name}"
+            public = await self._public_key(name, node.metadata.namespace)
         except (errors.KubeError, ValueError) as error:
-            log.warning("cannot keep a WireGuard key for %s: %s", wanted.interface, error)
-            return live
-        self._public = public
-        own = WireGuardStatus(name=wanted.interface, public_key=public)
-        return sorted([*live, own], key=lambda one: one.name)
+            log.warning("cannot look after the WireGuard key of %s: %s", wanted.interface, error)
+            known = [one for one in node.status.wire_guard if one.name == wanted.interface]
+            return _by_name([*live, *known])  # peers must not lose a key because we could not ask for it
+        return _by_name([*live, WireGuardStatus(name=wanted.interface, public_key=public)])
 
-    async def _public_key(self, node: ManagedNode, interface: str) -> str:
+    async def _public_key(self, name: str, namespace: str) -> str:
         """Return the public half of the host's own key pair, made if there is none yet."""
-        meta = node.metadata
-        name = f"wg-{interface}-{meta.name}"
         try:
-            found = await self.client.get(SECRETS, name, meta.namespace)
+            found = await self.client.get(SECRETS, name, namespace)
         except errors.NotFound:
             pair = x25519.generate()
             data = {PRIVATE: pair.private, PUBLIC: pair.public}
             body = {
-                "metadata": {"name": name, "namespace": meta.namespace},
+                "metadata": {"name": name, "namespace": namespace},
                 "type": "Opaque",
                 "data": {key: base64.b64encode(value.encode()).decode() for key, value in data.items()},
             }
             try:
-                await self.client.create(SECRETS, body, meta.namespace)
+                await self.client.create(SECRETS, body, namespace)
             except errors.AlreadyExists:
-                return await self._public_key(node, interface)
+                return await self._public_key(name, namespace)
             return pair.public
-        public = (found.data or {}).get(PUBLIC, b"").decode("ascii", "replace").strip()
-        return public or x25519.public_of(
-            (found.data or {}).get(PRIVATE, b"").decode("ascii", "replace").strip()
-        )
+        private = (found.data or {}).get(PRIVATE, b"").decode("ascii", "replace").strip()
+        try:
+            return x25519.public_of(private)  # not what is written beside it: only this one is true for sure
+        except ValueError:
+            raise ValueError(
+                f"Secret {name} has no WireGuard key as {PRIVATE}; delete it to get a new one"
+            ) from None
+
+
+def _by_name(found: list[WireGuardStatus]) -> list[WireGuardStatus]:
+    return sorted(found, key=lambda one: one.name)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
 
+from nodemanager.agent.upgrade_part import UpgradeStatus
 from nodemanager.api import conditions, managednode
 from nodemanager.api.conditions import Condition
 from nodemanager.api.configset import ConfigSet
@@ -43,6 +46,15 @@ class Sight:
 
 
 @dataclass(frozen=True, slots=True)
+class Collection:
+    """What removing old backups left."""
+
+    removed: int
+    kept: AbstractSet[str]
+    """SHA-256 of what can still be restored."""
+
+
+@dataclass(frozen=True, slots=True)
 class Pass:
     """What a pass over the host was about, and what became of it."""
 
@@ -52,6 +64,8 @@ class Pass:
     drift: Drift
     backups: Mapping[str, str] = field(default_factory=dict)
     """SHA-256 of what managed files contained before we first replaced them, by path."""
+    collection: Collection | None = None
+    """How old backups were removed, if they were."""
 
 
 def of_host(old: ManagedNodeStatus, sight: Sight, lease: str, generation: int) -> ManagedNodeStatus:
@@ -69,12 +83,24 @@ def of_host(old: ManagedNodeStatus, sight: Sight, lease: str, generation: int) -
     )
 
 
+def of_upgrades(old: ManagedNodeStatus, upgrades: UpgradeStatus) -> ManagedNodeStatus:
+    """Return the status with what became of upgrades."""
+    return msgspec.structs.replace(
+        old,
+        last_upgrade=upgrades.last_upgrade,
+        kubernetes_node_cordoned=upgrades.kubernetes_node_cordoned,
+    )
+
+
 def of_pass(old: ManagedNodeStatus, done: Pass, now: datetime, generation: int) -> ManagedNodeStatus:
     """Return the status after a pass."""
     stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     before = {one.name: one for one in old.configsets}
     sets = sorted(done.config_sets, key=lambda one: one.metadata.name)
-    entries = [_entry(one, before.get(one.metadata.name), done, now) for one in sets]
+    by_set = _by_set(done.results)
+    entries = [
+        _entry(one, before.get(one.metadata.name), done, by_set[one.metadata.name], now) for one in sets
+    ]
     found = old.conditions
     for condition in (_ready(done), _drifted(done), _conflicted(done)):
         dated = msgspec.structs.replace(condition, observed_generation=generation)
@@ -84,12 +110,39 @@ def of_pass(old: ManagedNodeStatus, done: Pass, now: datetime, generation: int) 
         conditions=found,
         configsets=entries,
         drift=done.drift if done.drift.repaired else old.drift,
-        file_backups={**done.backups, **old.file_backups},  # the first one is the one worth keeping
+        file_backups=_backups(old, done),
+        last_file_bucket_gc=_collected(old, done, stamp),
     )
 
 
+def _by_set(results: Iterable[Result]) -> dict[str, list[Result]]:
+    """Return what is worth telling about each ConfigSet."""
+    found: dict[str, list[Result]] = defaultdict(list)
+    for one in results:
+        if one.outcome is not Outcome.UNCHANGED:
+            for name in one.sources:
+                found[name].append(one)
+    return found
+
+
+def _backups(old: ManagedNodeStatus, done: Pass) -> dict[str, str]:
+    """Return where the first content of each file is; what has been removed meanwhile is nowhere."""
+    known = {**done.backups, **old.file_backups}  # the first one is the one worth keeping
+    if done.collection is None:
+        return known
+    kept = done.collection.kept | set(done.backups.values())
+    return {path: digest for path, digest in known.items() if digest in kept}
+
+
+def _collected(old: ManagedNodeStatus, done: Pass, stamp: str) -> str | None:
+    """Return when backups were last removed: a look that found nothing to remove is not worth a write."""
+    if done.collection is not None and (done.collection.removed or old.last_file_bucket_gc is None):
+        return stamp
+    return old.last_file_bucket_gc
+
+
 def _entry(
-    config_set: ConfigSet, old: AppliedConfigSet | None, done: Pass, now: datetime
+    config_set: ConfigSet, old: AppliedConfigSet | None, done: Pass, mine: Sequence[Result], now: datetime
 ) -> AppliedConfigSet:
     meta = config_set.metadata
     new = AppliedConfigSet(
@@ -97,10 +150,10 @@ def _entry(
         resource_version=meta.resource_version,
         observed_generation=meta.generation,
         last_applied=old.last_applied if old else None,
-        error=_joined(one for one in done.results if meta.name in one.sources and one.outcome in _BAD),
+        error=_joined(one for one in mine if one.outcome in _BAD),
         conflicts=list(done.conflicts.get(meta.name, ())),
     )
-    changed = any(meta.name in one.sources and one.outcome is Outcome.CHANGED for one in done.results)
+    changed = any(one.outcome is Outcome.CHANGED for one in mine)
     if changed or new != old or _is_old(new.last_applied, now):
         return msgspec.structs.replace(new, last_applied=now.strftime("%Y-%m-%dT%H:%M:%SZ"))
     return new

@@ -188,8 +188,10 @@ class Upgrader:
 
     async def _lock(self) -> None:
         record, clocks = self.record, self._means.clocks
+        end = (record.slot or clocks.wall()) + self._settings.forgiveness
+        if clocks.wall() > end:
+            raise _Skipped("it was interrupted before it began, and its window is over")
         if record.group:
-            end = (record.slot or clocks.wall()) + self._settings.forgiveness
             while why := await self._try_lock():
                 if clocks.wall() + timedelta(seconds=self._settings.poll) > end:
                     raise _Skipped(f"group {record.group}: {why}")

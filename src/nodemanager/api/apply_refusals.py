@@ -34,6 +34,15 @@ def unforeseen(message: str) -> errors.InternalError:
     return errors.InternalError(message, status=errors.Status(message=message, code=500))
 
 
+def unconvertible(applied: Mapping[str, Any], why: str) -> errors.InternalError:
+    """Return the refusal of an apply whose outcome cannot be decoded as its kind."""
+    kind = gvk(str(applied.get("apiVersion") or ""), str(applied.get("kind") or ""))
+    return unforeseen(
+        f"failed to convert new object ({name_of(applied)}) to proper version: "
+        f"unable to convert unstructured object to {kind}: {why}"
+    )
+
+
 def gvk(api_version: str, kind: str) -> str:
     """Return a group, version and kind as Kubernetes prints them."""
     group, _, version = api_version.rpartition("/")

@@ -13,26 +13,30 @@ from nodemanager.api.json_values import copy_of
 from nodemanager.api.structural import Structural
 
 
-def apply_defaults(value: Any, node: Structural | None) -> None:
-    """Drop nulls that are not allowed and fill in defaults, in place."""
+def apply_defaults(value: Any, node: Structural | None, *, keep_nulls: bool = False) -> None:
+    """Drop nulls that are not allowed and fill in defaults, in place.
+
+    `keep_nulls` is for what was applied: Kubernetes leaves nulls without a default there, and refuses them.
+    """
     if node is None:
         return
     if type(value) is dict:
-        _complete(value, node)
+        _complete(value, node, keep_nulls)
         for name, item in value.items():
             if type(item) is dict or type(item) is list:
-                apply_defaults(item, node.properties.get(name, node.additional))
+                apply_defaults(item, node.properties.get(name, node.additional), keep_nulls=keep_nulls)
     elif type(value) is list:
-        _complete_items(value, node.items)
+        _complete_items(value, node.items, keep_nulls)
 
 
-def _complete(value: dict[str, Any], node: Structural) -> None:
+def _complete(value: dict[str, Any], node: Structural, keep_nulls: bool) -> None:
     for name in [name for name, item in value.items() if item is None]:
         known = node.properties.get(name, node.additional)
         if known is None or known.nullable:
             continue
         if known.default is None:
-            del value[name]
+            if not keep_nulls:
+                del value[name]
         else:
             value[name] = copy_of(known.default)
     for name, default in node.defaulted:
@@ -40,10 +44,10 @@ def _complete(value: dict[str, Any], node: Structural) -> None:
             value[name] = copy_of(default)
 
 
-def _complete_items(value: list[Any], node: Structural | None) -> None:
+def _complete_items(value: list[Any], node: Structural | None, keep_nulls: bool) -> None:
     if node is None:
         return
     for index, item in enumerate(value):
         if item is None and not node.nullable and node.default is not None:
             value[index] = copy_of(node.default)
-        apply_defaults(value[index], node)
+        apply_defaults(value[index], node, keep_nulls=keep_nulls)

@@ -104,6 +104,8 @@ class StatusError(KubeError):
         self.message = message
         self.details = details or StatusDetails()
         self.status = status or Status(message=message, reason=self.reason, details=details, code=self.code)
+        self.warnings: tuple[str, ...] = ()
+        """What a server of ours tells besides the refusal."""
 
     def during(self, doing: str) -> Self:
         """Return the same refusal with what we were about to do in front: "cannot list x: ..."."""

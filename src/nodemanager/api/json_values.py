@@ -20,6 +20,8 @@ class Absent:
 
 ABSENT: Final = Absent()
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_EXPONENT = 1e21
+"""From here on, Go writes numbers with an exponent."""
 _ESCAPED = re.compile("[<>&\u2028\u2029]")
 
 
@@ -54,9 +56,20 @@ def compact(value: Any) -> str:
     return _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text) if _ESCAPED.search(text) else text
 
 
+def whole_numbers(value: Any) -> Any:
+    """Return a value after a way through Go's JSON: 1.0 comes back as 1."""
+    if isinstance(value, dict):
+        return {name: whole_numbers(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [whole_numbers(item) for item in value]
+    return _whole(value)
+
+
 def _whole(value: Any) -> Any:
     """Go writes 1.0 as 1, so that equal numbers have equal texts."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    if isinstance(value, float) and value.is_integer() and abs(value) < _EXPONENT:
+        return int(value)
+    return value
 
 
 def order(value: Any) -> tuple[Any, ...]:

@@ -110,8 +110,8 @@ class ManagedNodeSpec(Struct):
     reconcile_period: Annotated[
         str,
         meta(
-            'How often the host looks at itself when nothing happens, such as "1h". Omitted or "0" = only '
-            "when something does.",
+            'How often the host looks at itself when nothing happens, such as "1h"; "0" = only when '
+            "something does. Omitted = as its agent was started, which is 10m unless told otherwise.",
             DURATION,
             max_length=DURATION_MAX,
         ),

@@ -188,6 +188,8 @@ class MergeType:
         if schema.get("x-kubernetes-embedded-resource") is True:
             declared |= {"apiVersion": _STRING, "kind": _STRING, "metadata": OBJECT_META}
         fields = {name: self._child(inner, preserving=preserving) for name, inner in declared.items()}
+        if schema.get("x-kubernetes-embedded-resource") is True:
+            fields["metadata"] = self._child(OBJECT_META, preserving=False)
         more = schema.get("additionalProperties")
         rest: MergeType | None = None
         if isinstance(more, Mapping):

@@ -33,7 +33,12 @@ def prune(value: dict[str, Any], node: Structural) -> list[str]:
     `apiVersion`, `kind` and `metadata` are known to every resource, at the root and embedded;
     `metadata` is reduced to what an ObjectMeta has.
     """
-    unknown = sorted(_meta(value.get("metadata"), "metadata"))
+    meta = value.get("metadata")
+    # An empty list of managedFields is a wish, for whoever settles the owners to see.
+    wish = meta.get("managedFields") if type(meta) is dict else None
+    unknown = sorted(_meta(meta, "metadata"))
+    if wish == [] and type(meta) is dict:
+        meta["managedFields"] = wish
     found: list[str] = []
     (_keep if node.preserve_unknown else _prune)(value, node, "", found, True)
     unknown += sorted(found)
@@ -140,6 +145,8 @@ def _meta(meta: Any, path: str) -> Iterator[str]:
             del meta[name]
         elif name in ("labels", "annotations") and type(meta[name]) is dict:
             meta[name] = {key: "" if item is None else item for key, item in meta[name].items()}
+        elif name == "finalizers" and type(meta[name]) is list:
+            meta[name] = ["" if item is None else item for item in meta[name]]
         elif name in _NESTED_META_FIELDS and type(meta[name]) is list:
             yield from _meta_items(meta[name], f"{path}.{name}", _NESTED_META_FIELDS[name])
 
@@ -148,6 +155,7 @@ def _meta_items(items: list[Any], path: str, known: frozenset[str]) -> Iterator[
     for index, item in enumerate(items):
         if type(item) is not dict:
             continue
-        for name in [name for name in item if name not in known]:
+        for name in [name for name, value in item.items() if name not in known or value is None]:
             del item[name]
-            yield f"{path}[{index}].{name}"
+            if name not in known:
+                yield f"{path}[{index}].{name}"

@@ -39,6 +39,8 @@ class Writer:
     """What this door does not let through (`status` outside of the status subresource): never owned."""
     is_custom: bool = False
     """Whether the kind is a custom resource: there, an empty list of managedFields is no wish."""
+    zero: Mapping[str, Any] | None = None
+    """What a new object of a built-in kind has before anybody set anything; None: what the schema tells."""
 
     def identity(self, operation: str) -> Identity:
         """Return which entry of managedFields is the writer's."""
@@ -126,19 +128,21 @@ def update_managers(
     return updated.encode()
 
 
-def keep_times(before: Mapping[str, Any], after: Mapping[str, Any], entries: list[Entry]) -> list[Entry]:
-    """Return the entries of `before` when a write changed nothing but their times, else `entries`.
+def keep_times(before: Mapping[str, Any], after: Object) -> None:
+    """Give `after` the entries of `before` when a write changed nothing but their times.
 
     A write that changes nothing must not reach the store: with this, the objects compare as equal.
     """
     old: list[Entry] = managed_fields.entries_of(before) or []
+    entries: list[Entry] = managed_fields.entries_of(after) or []
     if not same(managed_fields.without_entries(before), managed_fields.without_entries(after)):
-        return entries
+        return
 
     def untimed(found: Iterable[Entry]) -> list[Entry]:
         return [{name: value for name, value in entry.items() if name != "time"} for entry in found]
 
-    return old if same(untimed(old), untimed(entries)) else entries
+    if old and same(untimed(old), untimed(entries)):
+        after["metadata"] = {**after["metadata"], "managedFields": old}
 
 
 def _before_first_apply(live: Object, writer: Writer, of: MergeType) -> Managers:
@@ -149,7 +153,7 @@ def _before_first_apply(live: Object, writer: Writer, of: MergeType) -> Managers
 
 def _nothing(writer: Writer, of: MergeType) -> Object:
     """Return the object that a new one is compared with."""
-    zero = {} if writer.is_custom else of.zero()
+    zero = {} if writer.is_custom else of.zero() if writer.zero is None else writer.zero
     return {**zero, "apiVersion": writer.api_version, "kind": writer.kind}
 
 

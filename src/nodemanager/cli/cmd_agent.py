@@ -6,23 +6,51 @@ import asyncio
 import gc
 import logging
 import os
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
 
 import click
 
 from nodemanager import __version__
 from nodemanager.agent import service
 from nodemanager.agent.assembly import BodyOptions
+from nodemanager.agent.token_renewal import TokenRenewal
+from nodemanager.api import host_access
 from nodemanager.cli import connect, logs
 from nodemanager.cli.durations import Duration
 from nodemanager.cli.host_options import host_options
+from nodemanager.client.config import ClientConfig
+from nodemanager.client.credentials import BearerToken
 from nodemanager.client.http import Client
+from nodemanager.client.renewed_token import RenewedToken
 from nodemanager.client.transport import HttpTransport
 from nodemanager.host.bucket import MAX_AGE, MAX_SIZE, Limits
 from nodemanager.runtime import metrics, process_metrics
 from nodemanager.runtime.manager import StopTimedOut
 
 log = logging.getLogger("nodemanager.agent")
+
+
+GO_OPTIONS: Final = (
+    "leader-elect", "enable-http2", "metrics-secure", "gomplate-path", "configset.file-bucket.enabled",
+)  # fmt: skip
+"""Options of the Go program that have nothing to say here; unit files that give them go on working."""
+
+
+def _go_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    for name in GO_OPTIONS:
+        command = click.option(
+            f"--{name}", hidden=True, expose_value=False, is_flag=False, flag_value="true", default=None,
+            callback=_ignore,
+        )(command)  # fmt: skip
+    return command
+
+
+def _ignore(_ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        click.echo(f"option {param.opts[0]} has no meaning here and is ignored", err=True)
 
 
 @click.command(
@@ -41,16 +69,21 @@ Examples:
 @click.option("--health-probe-bind-address", default=":8081", show_default=True, metavar="ADDRESS",
               envvar="NODEMANAGER_HEALTH_PROBE_BIND_ADDRESS",
               help="Where to serve /healthz and /readyz; '0' is nowhere.")  # fmt: skip
+@click.option("--configset.reconcile-period", "period", type=Duration(), default="10m", show_default=True,
+              metavar="TIME", envvar="NODEMANAGER_CONFIGSET_RECONCILE_PERIOD",
+              help="When to look again although nothing happened; 0 = never. A ManagedNode may say"
+              " otherwise.")  # fmt: skip
 @click.option("--configset.start-verify-delay", "start_delay", type=Duration(), default="3s",
-              show_default=True, metavar="TIME",
+              show_default=True, metavar="TIME", envvar="NODEMANAGER_CONFIGSET_START_VERIFY_DELAY",
               help="When to look again whether a service that was started still runs.")  # fmt: skip
 @click.option("--configset.file-bucket.max-age", "max_age", type=Duration(), default=MAX_AGE, metavar="TIME",
+              envvar="NODEMANAGER_CONFIGSET_FILE_BUCKET_MAX_AGE",
               help="How long backups of files are kept; 0 = for ever. Default: 168h.")  # fmt: skip
 @click.option("--configset.file-bucket.max-file-size-bytes", "max_size", type=click.IntRange(0),
               default=MAX_SIZE, show_default=True, metavar="BYTES",
+              envvar="NODEMANAGER_CONFIGSET_FILE_BUCKET_MAX_FILE_SIZE_BYTES",
               help="Files larger than this are not backed up; 0 = all are.")  # fmt: skip
-@click.option("--leader-elect", is_flag=True, hidden=True,
-              help="Nothing to elect: there is one agent per host.")  # fmt: skip
+@_go_options
 @click.option("--log-level", type=click.Choice(logs.LEVELS, case_sensitive=False), default="INFO",
               show_default=True, envvar="NODEMANAGER_LOG_LEVEL",
               help="Least important lines to log.")  # fmt: skip
@@ -65,7 +98,11 @@ def command(settings: connect.Settings, root: str, hostname: str, **flags: Any) 
     limits = Limits(flags["max_size"], flags["max_age"])
     body = BodyOptions(root, hostname, backups=limits, start_delay=flags["start_delay"])
     options = service.AgentOptions(
-        settings.namespace, body, flags["metrics_bind_address"], flags["health_probe_bind_address"]
+        settings.namespace,
+        body,
+        flags["metrics_bind_address"],
+        flags["health_probe_bind_address"],
+        flags["period"],
     )
     asyncio.run(run(settings, options))
 
@@ -74,12 +111,16 @@ async def run(settings: connect.Settings, options: service.AgentOptions, *, sign
     """Run an agent until it is told to stop: by a signal, or else by being cancelled."""
     registry = metrics.Registry()
     process_metrics.register(registry)
-    config = connect.client_config(settings)
+    config, token = _with_own_token(connect.client_config(settings), settings)
     client = Client(HttpTransport(config))
     agent = service.build(client, options, registry)
+    hostname = agent.body.identity.hostname
+    if token is not None and token.life is not None and token.life.subject == _account(hostname, options):
+        path = Path(settings.kubeconfig)
+        agent.manager.add(TokenRenewal(client, config, token, path, hostname, options.namespace, registry))
     log.info(
         "nodemanager %s agent of %s, namespace %s, %s",
-        __version__, agent.body.identity.hostname, options.namespace, config.source,
+        __version__, hostname, options.namespace, config.source,
     )  # fmt: skip
     gc.freeze()
     try:
@@ -90,3 +131,18 @@ async def run(settings: connect.Settings, options: service.AgentOptions, *, sign
     finally:
         await client.close()
         agent.body.close()
+
+
+def _with_own_token(
+    config: ClientConfig, settings: connect.Settings
+) -> tuple[ClientConfig, RenewedToken | None]:
+    """Return the configuration with a token that can be replaced, if a kubeconfig was named that has one."""
+    if not settings.kubeconfig or not isinstance(config.credentials, BearerToken):
+        return config, None
+    token = RenewedToken(config.credentials.token)
+    return replace(config, credentials=token), token
+
+
+def _account(hostname: str, options: service.AgentOptions) -> str:
+    """Return who a host's own token is for: nobody else's kubeconfig is rewritten."""
+    return f"system:serviceaccount:{options.namespace}:{host_access.account_name(hostname)}"

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import click
 
-from nodemanager.cli import cmd_rbac, connect, credential_file
+from nodemanager.cli import cmd_rbac, connect
 from nodemanager.cli.durations import Duration
 from nodemanager.client import host_kubeconfig, host_tokens
 from nodemanager.client.http import Client
 from nodemanager.client.subresources import IssuedToken
 from nodemanager.client.transport import HttpTransport
+from nodemanager.host import credential_file
 
 
 def default_kubeconfig() -> Path:

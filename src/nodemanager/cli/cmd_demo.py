@@ -80,13 +80,29 @@ class Stage:
                         return node
                 await asyncio.sleep(0.05)
 
+    async def events(self, reason: str) -> list[str]:
+        """Wait for events with a reason; they are sent in the background."""
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                found = (await self.client.list(EVENTS, Selection(NAMESPACE))).items
+                said = [f"{one.reason}: {one.message}" for one in found if one.reason == reason]
+                if said:
+                    return said
+                await asyncio.sleep(0.05)
+
     async def node(self) -> ManagedNode:
         """Return the host's report."""
         found = (await self.client.list(MANAGED_NODES, Selection(NAMESPACE))).items
         return next(one for one in found if one.metadata.name == HOST) if found else ManagedNode()
 
 
-@click.command()
+@click.command(
+    epilog="""\b
+Examples:
+  nodemanager demo              about two seconds, and nothing is left of it
+  nodemanager demo --keep       look at the folder afterwards
+""",
+)
 @click.option("--keep", is_flag=True, help="Leave the folder in place, and print where it is.")
 def command(keep: bool) -> None:
     """Show in a few seconds what nodemanager does: declare, converge, drift, repair.
@@ -154,13 +170,10 @@ async def _drift(stage: Stage) -> None:
     stage.show("cat /etc/motd; ls /etc/app", _read(stage, "motd") + _names(stage))
     began = time.monotonic()
     stage.agent.reconciler.trigger()  # as `kill -HUP` does
-    node = await stage.until(lambda one: one.status.drift is not None and one.status.drift.repaired >= 1)
+    await stage.until(lambda one: one.status.drift is not None and one.status.drift.repaired >= 1)
     stage.say(f"4. The agent puts it back ({(time.monotonic() - began) * 1000:.0f} ms), and says so.")
     stage.show("cat /etc/motd; ls /etc/app", _read(stage, "motd") + (_names(stage) or "(empty)"))
-    repaired = node.status.drift.repaired if node.status.drift else 0
-    events = (await stage.client.list(EVENTS, Selection(NAMESPACE))).items
-    said = [f"{one.reason}: {one.message}" for one in events if one.reason == "DriftRepaired"]
-    stage.show("kubectl get events", "\n".join(said) or f"{repaired} repaired")
+    stage.show("kubectl get events", "\n".join(await stage.events("DriftRepaired")))
     stage.say("5. Nothing is lost: what was replaced is kept.")
     kept = Bucket(stage.agent.body.tree).backups()
     stage.show("nodemanager backups", "\n".join(f"{one.digest[:16]}  {one.meta.path}" for one in kept))

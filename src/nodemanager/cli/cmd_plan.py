@@ -33,7 +33,7 @@ Exit codes: 0 nothing would change, 2 something would, 1 an error.
 """,
 )
 @click.option("-f", "--filename", "paths", multiple=True, metavar="PATH",
-              type=click.Path(exists=True, path_type=Path),
+              type=click.Path(path_type=Path),
               help="File or folder with manifests, in place of the API. May be given again.")  # fmt: skip
 @click.option("-o", "--output", "form", type=click.Choice(["diff", "json"]), default="diff",
               show_default=True, help="For people, or for programs.")  # fmt: skip
@@ -47,7 +47,7 @@ def command(
 
     Contents that are made of Secrets are not shown.
     """
-    body = assemble(BodyOptions(root=root, hostname=hostname), lambda _: NoLocks(cmd_apply.NO_API))
+    body = assemble(BodyOptions(root=root, hostname=hostname, only_looks=True), NoLocks(cmd_apply.NO_API))
     try:
         world = manifest_folder.load(paths) if paths else asyncio.run(_fetch(settings, body))
         found = asyncio.run(_plan(world, body))

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import click
 
-from nodemanager.cli import connect, credential_file
+from nodemanager.cli import connect
 from nodemanager.cli.cmd_rbac import HOSTNAME
 from nodemanager.cli.durations import Duration
 from nodemanager.client import host_kubeconfig, host_tokens
 from nodemanager.client.http import Client
 from nodemanager.client.subresources import IssuedToken
 from nodemanager.client.transport import HttpTransport
+from nodemanager.host import credential_file
 
 
 @click.command(

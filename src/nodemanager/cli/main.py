@@ -11,7 +11,6 @@ Exit codes: 0 done, 1 an error that the message explains, 2 wrong usage, 70 a bu
 from __future__ import annotations
 
 import contextlib
-import difflib
 import importlib
 import io
 import os
@@ -84,6 +83,8 @@ class LazyGroup(click.Group):
         if entry is not None:
             return _load(cmd_name, entry)
         if not ctx.resilient_parsing and not cmd_name.startswith("-"):
+            import difflib
+
             alike = difflib.get_close_matches(cmd_name, COMMANDS)
             hint = f" Did you mean {' or '.join(map(repr, alike))}?" if alike else ""
             ctx.fail(f"No such command {cmd_name!r}.{hint}")
@@ -169,9 +170,13 @@ def cli() -> None:
     """Configure and maintain hosts, with Kubernetes as the configuration plane.
 
     \b
-    nodemanager crds --install     teach a cluster our kinds
-    nodemanager get mn,cs          see hosts and configuration sets
-    nodemanager describe mn web1   see how one host is doing, and why
+    nodemanager demo                      see in a few seconds what this is about
+    nodemanager up                        run everything here, with a cluster or without one
+    nodemanager --kubeconfig FILE         run the agent of this host, as its service does
+    nodemanager plan -f manifests/        see what would change on this host
+    nodemanager apply --manifest-dir DIR  change it, without any API
+    nodemanager get mn,cs                 see hosts and configuration sets
+    nodemanager describe mn web1          see how one host is doing, and why
     """
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from nodemanager.agent.world import World
 from nodemanager.api import manifest_checks, manifests
-from nodemanager.api.configset import CONFIG_SETS, ConfigSet
+from nodemanager.api.configset import CONFIG_SETS, GROUP, ConfigSet
 from nodemanager.api.managednode import MANAGED_NODES, ManagedNode
 from nodemanager.api.manifests import ManifestError
 from nodemanager.api.objects import Untyped
@@ -36,7 +36,9 @@ def load(paths: Iterable[Path]) -> World:
             elif kind == ("v1", "Secret"):
                 _add(secrets, _name(obj, path), _secret(obj, path), path)
             elif kind == ("v1", "ConfigMap"):
-                _add(config_maps, _name(obj, path), dict(obj.get("data") or {}), path)
+                _add(config_maps, _name(obj, path), _texts(obj, "data", path), path)
+            else:
+                _refuse_ours(obj, path)
     return World(tuple(sets.values()), tuple(nodes.values()), secrets, config_maps)
 
 
@@ -45,8 +47,10 @@ def _files(paths: Iterable[Path]) -> list[Path]:
     for path in paths:
         if path.is_dir():
             found += sorted(one for one in path.iterdir() if one.suffix in SUFFIXES and one.is_file())
-        else:
+        elif path.exists():
             found.append(path)
+        else:  # exit code 1, not the 2 of wrong usage: for a plan, that one means "something would change"
+            raise ManifestError(f"cannot find manifests: there is no {path}")
     if not found:
         names = ", ".join(map(str, paths))
         raise ManifestError(f"cannot find manifests: no {' or '.join(SUFFIXES)} files in {names}")
@@ -60,6 +64,18 @@ def _text(path: Path) -> str:
         raise ManifestError(f"cannot read {path}: it is not UTF-8 text") from error
 
 
+def _refuse_ours(obj: Untyped, path: Path) -> None:
+    """Refuse a kind that is nearly one of ours; what is none of our business may lie beside it."""
+    group = str(obj["apiVersion"]).partition("/")[0]
+    names = {one.kind.lower(): f"{one.api_version} {one.kind}" for one in (CONFIG_SETS, MANAGED_NODES)}
+    meant = names.get(str(obj["kind"]).lower())
+    if meant is not None or group == GROUP:
+        known = meant or " or ".join(names.values())
+        raise ManifestError(
+            f"cannot use {path}: there is no {obj['apiVersion']} {obj['kind']}; write {known}"
+        )
+
+
 def _add(where: dict[str, Any], name: str, value: object, path: Path) -> None:
     if name in where:
         raise ManifestError(f"cannot use {path}: {name} is declared twice")
@@ -67,7 +83,8 @@ def _add(where: dict[str, Any], name: str, value: object, path: Path) -> None:
 
 
 def _name(obj: Untyped, path: Path) -> str:
-    name = (obj.get("metadata") or {}).get("name")
+    meta = obj.get("metadata")
+    name = meta.get("name") if isinstance(meta, dict) else None
     if not isinstance(name, str) or not name:
         raise ManifestError(f"cannot use {path}: a {obj['kind']} has no metadata.name")
     return name
@@ -75,10 +92,21 @@ def _name(obj: Untyped, path: Path) -> str:
 
 def _secret(obj: Untyped, path: Path) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
-    for key, value in (obj.get("data") or {}).items():
+    for key, value in _texts(obj, "data", path).items():
         try:
             found[key] = base64.b64decode(value, validate=True)
         except (binascii.Error, ValueError, TypeError) as error:
             raise ManifestError(f"cannot use {path}: data.{key} of a Secret is not base64") from error
-    found.update({key: str(value).encode() for key, value in (obj.get("stringData") or {}).items()})
+    found.update({key: value.encode() for key, value in _texts(obj, "stringData", path).items()})
     return found
+
+
+def _texts(obj: Untyped, field: str, path: Path) -> dict[str, str]:
+    """Return a map of texts, as the API would insist on; numbers need quotes in YAML."""
+    found: Any = obj.get(field) or {}
+    if not isinstance(found, dict):
+        raise ManifestError(f"cannot use {path}: {field} of a {obj['kind']} is not a map")
+    for key, value in found.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise ManifestError(f"cannot use {path}: {field}.{key} of a {obj['kind']} is not text; quote it")
+    return dict(found)

@@ -14,6 +14,7 @@ class BearerToken(Anonymous):
     """A token that never changes."""
 
     def __init__(self, token: str, *, source: str = "the kubeconfig"):
+        self.token = token
         self._headers = bearer_headers(token, source)
 
     async def headers(self) -> Headers:

@@ -7,7 +7,6 @@ import logging
 import os
 import re
 import ssl
-import tempfile
 from asyncio import sslproto
 from collections.abc import Iterator
 from urllib.parse import urlsplit
@@ -107,6 +106,8 @@ def _as_file(data: bytes) -> Iterator[str]:
             file.flush()
             yield f"/proc/self/fd/{descriptor}"
     else:
+        import tempfile  # with all the archive formats it knows; Linux never gets here
+
         with tempfile.NamedTemporaryFile() as named:  # 0600 by default
             named.write(data)
             named.flush()

@@ -8,45 +8,49 @@ import os
 import stat
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Set as AbstractSet
 
 from nodemanager.host.tree import NoParent, Place, Tree, TreeError
 from nodemanager.plan.facts import FileFact, Kind
 
 CHUNK = 1024 * 1024
-GRAIN = 50_000_000
+SECOND = 1_000_000_000
+GRAIN = SECOND // 20
 """Nanoseconds within which two changes of an inode may carry the same time stamp."""
+COARSE_GRAIN = 2 * SECOND
+"""The same, where a filesystem keeps whole seconds only, as small inodes of ext4 do."""
 
 Signature = tuple[int, int, int, int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    signature: Signature
-    digest: str
-
-
 class Digests:
-    """Remembers what was in a file while its inode says that nothing has happened since."""
+    """Remembers what a file was while its inode says that nothing has happened since.
+
+    Everything changes ctime: the content, and also owner, mode and the number of names.
+    """
 
     def __init__(self) -> None:
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, tuple[Signature, FileFact]] = {}
 
-    def get(self, path: str, found: os.stat_result) -> str | None:
-        """Return the digest of a file that has not changed since it was read."""
+    def get(self, path: str, found: os.stat_result) -> FileFact | None:
+        """Return what is known of a file that has not changed since it was read."""
         known = self._known.get(path)
-        return known.digest if known is not None and known.signature == _signature(found) else None
+        return known[1] if known is not None and known[0] == _signature(found) else None
 
-    def put(self, path: str, found: os.stat_result, digest: str) -> None:
-        """Remember a digest, unless the file was written just now: it may change within the same tick."""
-        if time.time_ns() - found.st_ctime_ns > GRAIN:
-            self._known[path] = _Known(_signature(found), digest)
+    def put(self, path: str, found: os.stat_result, digest: str) -> FileFact:
+        """Remember a file, unless it was written just now: it may change within the same tick."""
+        fact = _of_file(found, digest)
+        grain = GRAIN if found.st_ctime_ns % SECOND else COARSE_GRAIN
+        if time.time_ns() - found.st_ctime_ns > grain:
+            self._known[path] = _signature(found), fact
         else:
             self._known.pop(path, None)
+        return fact
 
-    def keep_only(self, paths: Iterable[str]) -> None:
+    def keep_only(self, paths: AbstractSet[str]) -> None:
         """Forget everything but these."""
-        self._known = {path: self._known[path] for path in paths if path in self._known}
+        for path in self._known.keys() - paths:
+            del self._known[path]
 
 
 def _signature(found: os.stat_result) -> Signature:
@@ -77,18 +81,22 @@ def _of_root(tree: Tree) -> FileFact:
 
 
 def _fact(place: Place, found: os.stat_result, size: int | None, digests: Digests) -> FileFact:
-    mode, kind = found.st_mode, Kind.OTHER
-    digest = target = ""
+    mode, kind, target = found.st_mode, Kind.OTHER, ""
     if stat.S_ISREG(mode):
-        kind = Kind.FILE
-        if size is not None and size == found.st_size:
-            digest = digests.get(place.path, found) or _read_digest(place, digests)
-    elif stat.S_ISDIR(mode):
+        if size != found.st_size:
+            return _of_file(found, "")
+        return digests.get(place.path, found) or _read(place, digests)
+    if stat.S_ISDIR(mode):
         kind = Kind.DIRECTORY
     elif stat.S_ISLNK(mode):
         kind = Kind.SYMLINK
         target = os.readlink(place.name, dir_fd=place.folder)
-    return FileFact(kind, stat.S_IMODE(mode), found.st_uid, found.st_gid, digest, target, found.st_nlink)
+    return FileFact(kind, stat.S_IMODE(mode), found.st_uid, found.st_gid, "", target, found.st_nlink)
+
+
+def _of_file(found: os.stat_result, digest: str) -> FileFact:
+    mode = stat.S_IMODE(found.st_mode)
+    return FileFact(Kind.FILE, mode, found.st_uid, found.st_gid, digest, "", found.st_nlink)
 
 
 def open_file(place: Place) -> int:
@@ -104,23 +112,24 @@ def open_file(place: Place) -> int:
     return descriptor
 
 
-def _read_digest(place: Place, digests: Digests) -> str:
+def _read(place: Place, digests: Digests) -> FileFact:
+    """Read a file; what its inode says is taken after that, so that it fits what was read."""
     descriptor = open_file(place)
     try:
         before = os.fstat(descriptor)
-        digest = hash_descriptor(descriptor)
+        digest = hash_descriptor(descriptor, before.st_size)
         after = os.fstat(descriptor)
     finally:
         os.close(descriptor)
     if _signature(before) == _signature(after):
-        digests.put(place.path, after, digest)
-    return digest
+        return digests.put(place.path, after, digest)
+    return _of_file(after, digest)
 
 
-def hash_descriptor(descriptor: int) -> str:
-    """Return the SHA-256 of what can be read from here on."""
-    hasher = hashlib.sha256()
-    while chunk := os.read(descriptor, CHUNK):
+def hash_descriptor(descriptor: int, size: int = CHUNK) -> str:
+    """Return the SHA-256 of what can be read from here on, which is about so much."""
+    hasher, piece = hashlib.sha256(), min(size + 1, CHUNK)  # no more memory than it takes
+    while chunk := os.read(descriptor, piece):
         hasher.update(chunk)
     return hasher.hexdigest()
 
@@ -150,4 +159,5 @@ def observe_all(
             if path not in facts:
                 facts[path] = observe(tree, path, None, digests)
     tree.forget()
+    digests.keep_only(facts.keys())
     return facts, listings

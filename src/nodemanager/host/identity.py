@@ -16,7 +16,7 @@ from nodemanager.host.tree import Tree, TreeError
 HOSTNAME: Final = "kubernetes.io/hostname"
 _RELEASE_FILES: Final = ("/etc/os-release", "/usr/lib/os-release")
 _MAX: Final = 64 * 1024
-_VALUE: Final = re.compile(r"^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
+_VALUE: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Identity:
     def labels(self) -> dict[str, str]:
         """Return the labels that the agent sets on its own ManagedNode."""
         found = {OS: self.system, ARCH: self.arch, HOSTNAME: self.hostname, LABEL_OS: self.os_id}
-        return {key: value for key, value in found.items() if _VALUE.match(value)}
+        return {key: value for key, value in found.items() if _VALUE.fullmatch(value)}
 
 
 def identify(tree: Tree, hostname: str = "") -> Identity:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from nodemanager.plan.resources import ResourceId
-from nodemanager.plan.steps import Step
+from nodemanager.plan.steps import ChangeService, RestartService, Step
 
 
 class Outcome(StrEnum):
@@ -31,6 +31,8 @@ class Result:
     seconds: float = 0.0
     deed: str = ""
     """The kind of step, such as WriteFile; for events and metrics."""
+    operations: tuple[str, ...] = ()
+    """What was done to a service: start, stop, restart, enable, disable."""
     drifted: bool = False
     """It held before, as it is declared now: somebody else changed it."""
 
@@ -38,4 +40,14 @@ class Result:
 def result(step: Step, outcome: Outcome, message: str = "", seconds: float = 0.0) -> Result:
     """Return what became of a step; a change is explained by the step's own reason."""
     said = message or (step.reason if outcome is not Outcome.UNCHANGED else "")
-    return Result(step.id, step.sources, outcome, said, seconds, type(step).__name__)
+    said = said.encode(errors="surrogateescape").decode(errors="backslashreplace")  # names of files
+    return Result(step.id, step.sources, outcome, said, seconds, type(step).__name__, _operations(step))
+
+
+def _operations(step: Step) -> tuple[str, ...]:
+    if isinstance(step, RestartService):
+        return ("restart",)
+    if not isinstance(step, ChangeService):
+        return ()
+    words = ((step.enable, "enable", "disable"), (step.run, "start", "stop"))
+    return tuple(yes if wanted else no for wanted, yes, no in words if wanted is not None)

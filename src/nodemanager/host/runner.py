@@ -23,7 +23,6 @@ import os
 import shlex
 import signal
 import subprocess
-import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -185,6 +184,8 @@ def _starting(argv: tuple[str, ...], cwd: str | None) -> Iterator[None]:
 @contextlib.contextmanager
 def _files(argv: tuple[str, ...], stdin: bytes) -> Iterator[tuple[IO[bytes], IO[bytes], IO[bytes]]]:
     """Open files without a name for stdin, stdout and stderr."""
+    import tempfile  # here, because it brings compressors along that an agent at rest has no use for
+
     with contextlib.ExitStack() as stack:
         try:
             source, stdout, stderr = (stack.enter_context(tempfile.TemporaryFile()) for _ in range(3))

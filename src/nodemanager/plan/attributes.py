@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from nodemanager.api.declarations import File
@@ -33,8 +34,12 @@ def wish(declaration: File, facts: Facts) -> Attributes:
     gid = _number("group", "group", declaration.group, facts.groups)
     if declaration.ensure == "file":
         uid, gid = uid or 0, gid or 0
-    mode = int(declaration.mode.lower().replace("o", "", 1), 8) if declaration.mode else None
-    return Attributes(mode, uid, gid)
+    return Attributes(_mode(declaration.mode) if declaration.mode else None, uid, gid)
+
+
+@lru_cache(maxsize=64)
+def _mode(text: str) -> int:
+    return int(text.lower().replace("o", "", 1), 8)
 
 
 def _number(field: str, what: str, name: str, known: Mapping[str, int]) -> int | None:

@@ -26,11 +26,28 @@ class Item(Generic[D]):
 class Content:
     """What a file shall contain."""
 
-    data: bytes
+    source: bytes | str
+    """Text as it was declared, not a copy of it: most files are never written again."""
     digest: str
-    """SHA-256 in hex."""
+    """SHA-256 of `data` in hex."""
     secret: bool = False
     """It was made of a Secret: never shown, never logged, not readable by others unless a mode says so."""
+
+    @property
+    def data(self) -> bytes:
+        """What is written."""
+        return self.source if isinstance(self.source, bytes) else encoded(self.source)
+
+    @property
+    def size(self) -> int:
+        """How many bytes that are."""
+        plain = isinstance(self.source, bytes) or self.source.isascii()
+        return len(self.source) if plain else len(self.data)
+
+
+def encoded(text: str) -> bytes:
+    """Return a text as it is written into a file."""
+    return text.encode(errors="surrogateescape")
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,6 +84,9 @@ def _decide(claims: dict[ResourceId, list[_Claim[D]]], conflicts: _Conflicts) ->
     """Return one item for each resource that the highest priority agrees on."""
     decided = []
     for resource, said in claims.items():
+        if len(said) == 1:
+            decided.append(Item(resource, said[0].declaration, (said[0].config_set,)))
+            continue
         top = max(claim.priority for claim in said)
         tied = [claim for claim in said if claim.priority == top]
         chosen = tied[0].declaration
@@ -106,4 +109,7 @@ def _executions(config_sets: Sequence[ConfigSet]) -> tuple[Item[Execution], ...]
 
 def _plain_file(file: File) -> File:
     """Return the declaration in one spelling, so that what means the same is equal."""
-    return msgspec.structs.replace(file, path=file.path.rstrip("/") or "/", ensure=file.ensure or "file")
+    path, ensure = file.path.rstrip("/") or "/", file.ensure or "file"
+    if (path, ensure) == (file.path, file.ensure):
+        return file
+    return msgspec.structs.replace(file, path=path, ensure=ensure)

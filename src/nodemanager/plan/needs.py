@@ -52,7 +52,7 @@ def file_needs(desired: Desired, contents: Contents) -> FileNeeds:
     sizes: dict[str, int | None] = {}
     for file in files:
         content = None if file.create_only else contents.get(file.path)
-        sizes[file.path] = len(content.data) if isinstance(content, Content) else None
+        sizes[file.path] = content.size if isinstance(content, Content) else None
     return FileNeeds(
         sizes=sizes,
         purged=tuple(file.path for file in files if file.purge and file.ensure == "directory"),

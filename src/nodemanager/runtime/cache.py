@@ -88,6 +88,7 @@ class Cache(Generic[T]):
         self._objects: IndexedObjects[T] = IndexedObjects()
         self._subscribers: list[Subscriber[T]] = []
         self._synced = asyncio.Event()
+        self._answered = asyncio.Event()
         self._version = ""
         self._streams = True
 
@@ -124,6 +125,10 @@ class Cache(Generic[T]):
         """Wait until the snapshot is complete."""
         await self._synced.wait()
 
+    async def answered(self) -> None:
+        """Wait until the snapshot is complete, or the server has said that we shall not have it."""
+        await self._answered.wait()
+
     # The loop
 
     async def run(self) -> None:
@@ -155,6 +160,8 @@ class Cache(Generic[T]):
             return error
         except errors.KubeError as error:
             log.warning("%s: %s", self.name, error)
+            if isinstance(error, errors.Forbidden | errors.NotFound):
+                self._answered.set()
             return error
         return None
 
@@ -169,7 +176,11 @@ class Cache(Generic[T]):
         page = await self._client.list(self._resource, self._selection)
         self._replace({key_of(obj): obj for obj in page.items}, page.malformed)
         self._version = page.resource_version
+        self._complete()
+
+    def _complete(self) -> None:
         self._synced.set()
+        self._answered.set()
 
     async def _watch_on(self) -> None:
         async with await self._open(self._version) as watch:
@@ -210,7 +221,7 @@ class Cache(Generic[T]):
                     if ends_initial_events(event):
                         self._version = _required_version(event)
                         self._replace(present, list(malformed.values()))
-                        self._synced.set()
+                        self._complete()
                         return batch[position + 1 :]
                     continue
                 key = key_of(event.object)

@@ -78,10 +78,14 @@ def encoded(body: Any, form: Form, status: int = 200, warnings: tuple[str, ...] 
     response = web.Response(
         body=form.encode(body), status=status, headers={"Content-Type": form.content_type}
     )
-    for warning in _fitting(warnings):
-        response.headers.add("Warning", f'299 - "{_quoted(warning)}"')
+    _warn(response, warnings)
     response.headers["Cache-Control"] = "no-cache, private"
     return response
+
+
+def _warn(response: web.Response, warnings: tuple[str, ...]) -> None:
+    for warning in _fitting(warnings):
+        response.headers.add("Warning", f'299 - "{_quoted(warning)}"')
 
 
 def refusal(error: errors.StatusError) -> web.Response:
@@ -89,6 +93,7 @@ def refusal(error: errors.StatusError) -> web.Response:
     response = web.json_response(body=msgspec.json.encode(status_body(error)), status=error.status.code)
     if error.details.retry_after_seconds:
         response.headers["Retry-After"] = str(error.details.retry_after_seconds)
+    _warn(response, error.warnings)
     response.headers["Cache-Control"] = "no-cache, private"
     return response
 
@@ -118,8 +123,8 @@ def shape(body: Any, call: Call, now: datetime) -> Any:
     return {
         "kind": "PartialObjectMetadataList",
         "apiVersion": "meta.k8s.io/v1",
-        "metadata": body["metadata"],
-        "items": [stored.metadata_of(item) for item in body["items"]],
+        "metadata": stored.list_meta(body),
+        "items": [stored.metadata_of(item) for item in body["items"]] or None,
     }
 
 
@@ -145,6 +150,7 @@ class EventShaper:
         for line in lines:
             held.append(self.encode(*line))
             size += len(held[-1])
+            del line  # it may be large, and sending may take long
             if size >= PIECE:
                 yield b"".join(held)
                 held, size = [], 0

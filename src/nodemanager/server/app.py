@@ -169,7 +169,9 @@ class Api:
             return _refused(error)
         except StoreClosed as error:
             return answers.refusal(errors.ServiceUnavailable(f"cannot store: {error}"))
-        except (StoreError, AssertionError, LookupError, TypeError, ValueError, RecursionError) as error:
+        except (
+            StoreError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError,
+        ) as error:  # fmt: skip
             LOG.exception("cannot answer %s %s", request.method, request.path)
             return answers.refusal(errors.InternalError(f"Internal error occurred: {type(error).__name__}"))
 
@@ -245,7 +247,7 @@ class Api:
             raise _too_many()
         self._watching += 1
         try:
-            return await watch.serve(self.hub, call, request)
+            return await watch.serve(self.hub, call, request, self._unsent)
         finally:
             self._watching -= 1
 

@@ -86,8 +86,8 @@ def decode_yaml(body: bytes) -> Any:
     return found[0][1]
 
 
-def read_object(body: bytes, content_type: str, kind: ServedKind) -> Untyped:
-    """Return the object in a body, of exactly that kind and version."""
+def read_object(body: bytes, content_type: str, kind: ServedKind, *, older: str = "") -> Untyped:
+    """Return the object in a body, of exactly that kind and version, or of an older one of the same form."""
     try:
         value = decode(body, content_type)
     except ValueError as error:
@@ -96,17 +96,19 @@ def read_object(body: bytes, content_type: str, kind: ServedKind) -> Untyped:
     if not isinstance(value, dict):
         why = "couldn't get version/kind; json parse error: the body is not an object"
         raise _unrecognized(kind, why, body)
+    if older and value.get("apiVersion") == older:
+        value["apiVersion"] = kind.api_version
     check_kind(value, kind, body)
     return value
 
 
 def check_kind(obj: Untyped, kind: ServedKind, body: bytes = b"") -> None:
     """Refuse an object of another kind or version; built-in kinds may leave both out."""
-    version, name = obj.get("apiVersion", ""), obj.get("kind", "")
+    version, name = obj.get("apiVersion") or "", obj.get("kind") or ""
     if kind.custom and not name:
         shown = body[:MAX_SHOWN].decode(errors="replace")
         raise _unrecognized(kind, f"Object 'Kind' is missing in '{shown}'", body)
-    if name not in ("", kind.kind) and not kind.custom:
+    if not isinstance(name, str) or (name not in ("", kind.kind) and not kind.custom):
         raise errors.BadRequest(
             f'{name} in version "{version or kind.version}" cannot be handled as a {kind.kind}: '
             f"it is of another kind"

@@ -32,43 +32,52 @@ PODS = ServedKind(
 )  # fmt: skip
 BUDGETS = ServedKind(
     "policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", short_names=("pdb",),
-    subresources=_STATUS, counted=True,
+    subresources=_STATUS, counted=True, unconditional=False, name_rule="path",
 )  # fmt: skip
-CLUSTER_ROLES = ServedKind(_RBAC, "v1", "ClusterRole", "clusterroles", namespaced=False, name_rule="path")
+CLUSTER_ROLES = ServedKind(
+    _RBAC, "v1", "ClusterRole", "clusterroles", namespaced=False, name_rule="path", upserts=True
+)
 CRDS = ServedKind(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False,
     short_names=("crd", "crds"), categories=("api-extensions",), subresources=_STATUS, counted=True,
+    unconditional=False,
 )  # fmt: skip
 
 POLICIES = ServedKind(
     _ADMISSION, "v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies", namespaced=False,
-    categories=("api-extensions",), subresources=_STATUS, counted=True,
+    categories=("api-extensions",), subresources=_STATUS, counted=True, unconditional=False,
 )  # fmt: skip
 POLICY_BINDINGS = ServedKind(
     _ADMISSION, "v1", "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings",
-    namespaced=False, categories=("api-extensions",), counted=True,
+    namespaced=False, categories=("api-extensions",), counted=True, unconditional=False,
 )  # fmt: skip
 BUILTIN: tuple[ServedKind, ...] = (
     NAMESPACES,
     ServedKind("", "v1", "ConfigMap", "configmaps", short_names=("cm",)),
     ServedKind("", "v1", "Secret", "secrets", fields=("type",)),
     ServedKind("", "v1", "ServiceAccount", "serviceaccounts", short_names=("sa",)),
-    ServedKind("", "v1", "Event", "events", short_names=("ev",), fields=_CORE_EVENT_FIELDS),
+    ServedKind(
+        "", "v1", "Event", "events", short_names=("ev",), fields=_CORE_EVENT_FIELDS, upserts=True,
+        name_rule="path",
+    ),
     ServedKind(
         "", "v1", "Node", "nodes", namespaced=False, short_names=("no",), subresources=_STATUS,
-        fields=("spec.unschedulable",),
+        fields=("spec.unschedulable",), keeps_status=True,
     ),
     PODS,
     ServedKind(
         "events.k8s.io", "v1", "Event", "events", short_names=("ev",), fields=_EVENT_FIELDS,
-        store="core/events",
+        store="core/events", upserts=True, name_rule="path",
     ),
-    ServedKind("coordination.k8s.io", "v1", "Lease", "leases"),
+    ServedKind("coordination.k8s.io", "v1", "Lease", "leases", upserts=True, unconditional=False),
     BUDGETS,
-    ServedKind(_RBAC, "v1", "Role", "roles", name_rule="path"),
-    ServedKind(_RBAC, "v1", "RoleBinding", "rolebindings", name_rule="path"),
+    ServedKind(_RBAC, "v1", "Role", "roles", name_rule="path", upserts=True),
+    ServedKind(_RBAC, "v1", "RoleBinding", "rolebindings", name_rule="path", upserts=True),
     CLUSTER_ROLES,
-    ServedKind(_RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False, name_rule="path"),
+    ServedKind(
+        _RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False, name_rule="path",
+        upserts=True,
+    ),
     POLICIES,
     POLICY_BINDINGS,
     CRDS,

@@ -215,6 +215,7 @@ def _kind(obj: Untyped, version: Untyped) -> ServedKind:
         names.get("singular", ""), names.get("listKind", ""), tuple(names.get("shortNames") or ()),
         tuple(names.get("categories") or ()), CUSTOM_VERBS, subresources, fields,
         version["schema"]["openAPIV3Schema"], _columns(version), custom=True, counted=True,
+        unconditional=False,
         warning=warning if version.get("deprecated") else "",
     )  # fmt: skip
 

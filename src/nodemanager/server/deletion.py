@@ -15,6 +15,8 @@ from nodemanager.server.hub import Answer, Call, Change, Hub
 from nodemanager.store.base import KeyMissing, Mismatch, Record
 
 TRIES = 5
+_TOLD_WHOLE = ("pods", "serviceaccounts")
+"""Whose deletion is answered with what was deleted."""
 
 
 class Deleted(NamedTuple):
@@ -30,7 +32,7 @@ async def delete(hub: Hub, call: Call) -> Answer:
     options = delete_options(call)
     record = read.find(hub, call)
     obj, gone, warnings = await delete_one(hub, call, record, options)
-    if not gone or (call.kind.plural == "pods" and not call.kind.custom):
+    if not gone or (call.kind.plural in _TOLD_WHOLE and not call.kind.custom):
         # Kubernetes says Accepted to those alone who asked for a cascade in the old spelling.
         return Answer(obj, 202 if not gone and options.orphan is False else 200, warnings=warnings)
     details = {"name": call.info.name, "group": call.kind.group, "kind": call.kind.plural}
@@ -75,8 +77,9 @@ async def _carry_out(
     obj, marked = states
     if strategies.is_finished(call.kind, marked):
         if not dry_run:
-            await write.remove(hub, call, record)
-        return marked, True
+            removed = await write.remove(hub, call, record)
+            marked, obj = (_at(one, removed.revision) for one in (marked, obj))
+        return (obj if call.kind.plural == "serviceaccounts" else marked), True
     if marked == obj or dry_run:
         return marked, False
     try:
@@ -85,6 +88,10 @@ async def _carry_out(
         raise refusals.not_found(call.kind, call.info.name) from error
     strategies.after_write(hub, call.kind, saved)
     return stored.load(call.kind, saved), False
+
+
+def _at(obj: Untyped, revision: int) -> Untyped:
+    return {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(revision)}}
 
 
 def check_preconditions(call: Call, obj: Untyped, options: DeleteOptions) -> None:

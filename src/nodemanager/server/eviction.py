@@ -24,8 +24,6 @@ from nodemanager.server import (
     budgets,
     delete_options,
     deletion,
-    machinery,
-    metadata,
     own_calls,
     read,
     refusals,
@@ -45,6 +43,8 @@ TRIES: Final = 20
 MAX_DISRUPTED: Final = 2000
 """So many evictions that nobody has taken note of mean that nobody keeps the budget."""
 RETRY_SECONDS: Final = 10
+_BETA: Final = "policy/v1beta1"
+"""What kubectl before 1.22 sends to drain a node; Kubernetes still reads it, too."""
 _VIOLATES = "Cannot evict pod as it would violate the pod's disruption budget."
 _SEVERAL = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
 _TARGET: Final = {
@@ -122,12 +122,8 @@ class Evictions:
 
 def _read(call: Call, asked: WriteOptions) -> tuple[Untyped, tuple[str, ...]]:
     """Return the Eviction in the body, and what its sender is warned about."""
-    obj = bodies.read_object(call.body, call.content_type, EVICTION)
-    metadata.check_shape(obj, EVICTION)
-    twice = bodies.duplicates(call.body) if asked.checks else []
-    warnings = write.drop_unknown(replace(call, kind=EVICTION), obj, asked, twice)
-    if faults := machinery.of(EVICTION).validate(obj, None):
-        raise metadata.unfit(EVICTION, f"{faults[0].field}: {faults[0].message}")
+    obj = bodies.read_object(call.body, call.content_type, EVICTION, older=_BETA)
+    warnings = write.decode(replace(call, kind=EVICTION), obj, asked)
     if obj["metadata"].get("namespace", call.namespace) != call.namespace:
         raise errors.BadRequest(
             "the namespace of the provided object does not match the namespace sent on the request"

@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import Any
 
-from nodemanager.api import defaulting, field_sets, merge_types, pruning, schema_validation, structural
+import msgspec
+
+from nodemanager.api import (
+    defaulting,
+    embedded,
+    field_sets,
+    json_values,
+    merge_types,
+    pruning,
+    schema_validation,
+    structural,
+)
 from nodemanager.api import server_side_apply as ssa
 from nodemanager.api.cel.rules import RuleSet
 from nodemanager.api.errors import Cause
 from nodemanager.api.field_sets import FieldSet
 from nodemanager.api.merge_types import MergeType
 from nodemanager.api.objects import Untyped
-from nodemanager.server import builtin_schemas, nulls
+from nodemanager.server import builtin_schemas, go_forms, nulls
 from nodemanager.server.resources import ServedKind
 
 _OPEN: dict[str, Any] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _STATUS = FieldSet.of((field_sets.field("status"),))
 _NOT_STATUS = FieldSet.of((field_sets.field("spec"),))
+_ONLY_STATUS = FieldSet.of((field_sets.field("spec"),), (field_sets.field("metadata"),))
 
 _BLOCKING = frozenset(
     (
@@ -49,6 +62,7 @@ class Machinery:
         self._rules = RuleSet(dict(schema)) if kind.custom and schema else None
         self._has_rules = any(node.rules for node in structural.walk(self._node))
         self._has_status = kind.has_status
+        self._form = None if kind.custom else go_forms.form_of(kind.group, kind.version, kind.kind)
         self.merge_type: MergeType = merge_types.object_type(dict(schema) if schema else None)
 
     def prune(self, obj: Untyped) -> list[str]:
@@ -57,13 +71,43 @@ class Machinery:
             nulls.leave_out(obj, self._node)
         return pruning.prune(obj, self._node)
 
-    def fill_in(self, obj: Untyped) -> None:
+    def unfit(self, obj: Untyped) -> str:
+        """Return why an object cannot be decoded as its kind, or nothing."""
+        if self._form is not None:
+            return self._form.misfit(obj)
+        found = embedded.embedded_malformed(obj, self._node) if self._custom else []
+        return f"{found[0].field}: {found[0].message}" if found else ""
+
+    def settle(self, obj: Untyped) -> None:
+        """Write a built-in object as its Go structure would be; custom ones stay as they are."""
+        if self._form is not None:
+            settled = self._form.settled(obj)
+            obj.clear()
+            obj.update(settled)
+
+    def as_stored(self, obj: Untyped) -> Untyped:
+        """Return an object as it comes back from the store."""
+        whole = json_values.whole_numbers(obj)
+        stored: Untyped = whole if self._form is None else self._form.settled(whole, stored=True)
+        return stored
+
+    def fill_in(self, obj: Untyped, *, keep_nulls: bool = False) -> None:
         """Fill in the defaults of a custom kind; the built-in kinds have theirs in `strategies`."""
         if self._custom:
-            defaulting.apply_defaults(obj, self._node)
+            defaulting.apply_defaults(obj, self._node, keep_nulls=keep_nulls)
+            pruning.reduce_embedded(obj, self._node)  # a default may bring odd metadata, too
 
-    def validate(self, obj: Untyped, old: Untyped | None) -> list[Cause]:
+    def validate(self, obj: Untyped, old: Untyped | None, subresource: str = "") -> list[Cause]:
         """Return what is wrong with an object, or with a change to it: first the schema, then its rules."""
+        faults = self._faults(obj, old)
+        if subresource == "status" and self._custom:  # validated on its own, as its texts show
+            return [msgspec.structs.replace(f, message=_in_status(f.message)) for f in faults]
+        return faults
+
+    def _faults(self, obj: Untyped, old: Untyped | None) -> list[Cause]:
+        if not self._custom:
+            # The rest of what the schema says is checked by the kinds themselves, in other words.
+            return [fault for fault in schema_validation.validate(obj, self._node) if _is_unknown(fault)]
         faults = schema_validation.validate(obj, self._node, old=old)
         if self._rules is None or not self._has_rules:
             return faults
@@ -75,11 +119,22 @@ class Machinery:
         """Return who writes, and which fields that door lets through."""
         reset = FieldSet()
         if self._has_status:
-            reset = _NOT_STATUS if subresource == "status" else _STATUS
+            only = _ONLY_STATUS if self._custom else _NOT_STATUS
+            reset = only if subresource == "status" else _STATUS
         return ssa.Writer(
             manager=manager[:128], api_version=kind.api_version, kind=kind.kind, now=now,
-            subresource=subresource, reset_fields=reset,
+            subresource=subresource, reset_fields=reset, is_custom=self._custom,
+            zero=None if self._form is None else self._form.zero(),
         )  # fmt: skip
+
+
+def _in_status(text: str) -> str:
+    return re.sub(r"\bstatus\.?(\S*) in body", r"\1 in body", text)
+
+
+def _is_unknown(fault: Cause) -> bool:
+    own = fault.field.startswith("spec.taints")  # has checks of its own
+    return fault.reason == "FieldValueNotSupported" and '"": supported' not in fault.message and not own
 
 
 class _ById:

@@ -9,6 +9,8 @@ from typing import Any
 
 from nodemanager.api import errors, json_values
 from nodemanager.api.errors import Cause
+from nodemanager.api.formats import STRING_FORMATS
+from nodemanager.api.json_values import ABSENT
 from nodemanager.api.objects import Untyped
 from nodemanager.server import owner_references
 from nodemanager.server.refusals import value_forbidden, value_invalid, value_required
@@ -32,6 +34,7 @@ _IMMUTABLE = (
 _GIVEN = ("generation", "creationTimestamp")
 """What the server alone says: whatever a client sends is ignored, not refused."""
 _KEPT = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+_ANY_FINALIZER = ("events", "leases", "poddisruptionbudgets")
 _MAPS, _LISTS = ("labels", "annotations"), ("finalizers", "ownerReferences", "managedFields")
 
 
@@ -42,17 +45,18 @@ def check_shape(obj: Untyped, kind: ServedKind) -> None:
         meta = obj["metadata"] = {}
     if not isinstance(meta, dict):
         raise unfit(kind, "json: cannot unmarshal metadata into Go struct field of type ObjectMeta")
-    for field in [field for field, value in meta.items() if value is None]:
-        del meta[field]
+    for field in ("managedFields", "ownerReferences"):
+        if isinstance(meta.get(field), list):
+            meta[field] = [{} if entry is None else entry for entry in meta[field]]
     for field, value in meta.items():
-        wanted = _wrong_type(field, value)
+        wanted = "" if value is None else _wrong_type(field, value)
         if wanted:
             found = json_values.json_type(_culprit(value))
             raise unfit(
                 kind,
                 f"json: cannot unmarshal {found} into Go struct field ObjectMeta.{field} of type {wanted}",
             )
-    why = owner_references.mistyped(meta.get("ownerReferences", []))
+    why = owner_references.mistyped(meta.get("ownerReferences") or [])
     if why:
         raise unfit(kind, why)
 
@@ -71,32 +75,34 @@ def unfit(kind: ServedKind, why: str) -> errors.BadRequest:
 
 def _wrong_type(field: str, value: Any) -> str:
     if field in _MAPS:
-        fits = isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
+        fits = isinstance(value, dict) and all(isinstance(item, str | None) for item in value.values())
         return "" if fits else "string"
     if field in _LISTS:
         item_type = str if field == "finalizers" else dict
-        fits = isinstance(value, list) and all(isinstance(item, item_type) for item in value)
+        fits = isinstance(value, list) and all(isinstance(item, item_type | None) for item in value)
         return "" if fits else "list"
     if field in ("generation", "deletionGracePeriodSeconds"):
         return "" if type(value) is int else "int64"
-    known = (*_IMMUTABLE, "creationTimestamp", "generateName", "resourceVersion", "selfLink")
+    if field in ("creationTimestamp", "deletionTimestamp"):
+        return "" if isinstance(value, str) and STRING_FORMATS["datetime"](value) else "Time"
+    known = (*_IMMUTABLE, "generateName", "resourceVersion", "selfLink")
     return "string" if field in known and not isinstance(value, str) else ""
+
+
+def check_place(obj: Untyped, namespace: str) -> None:
+    """Refuse an object that says it is in another namespace than the request."""
+    if not namespace:
+        obj["metadata"].pop("namespace", None)
+    if obj["metadata"].get("namespace", namespace) != namespace:
+        raise errors.BadRequest(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
 
 
 def begin(obj: Untyped, kind: ServedKind, namespace: str, now: str) -> None:
     """Set what the server sets on a new object."""
     meta = obj["metadata"]
-    if meta.get("namespace", namespace) != namespace:
-        raise errors.BadRequest(
-            "the namespace of the provided object does not match the namespace sent on the request"
-        )
-    for field in (
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "selfLink",
-        "generation",
-        "resourceVersion",
-    ):
+    for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
         meta.pop(field, None)
     if namespace:
         meta["namespace"] = namespace
@@ -131,7 +137,7 @@ def count_generation(obj: Untyped, old: Untyped, kind: ServedKind) -> None:
     ignored = {"metadata", "apiVersion", "kind"} | (
         {"status"} if kind.has_status or not kind.custom else set()
     )
-    if any(obj.get(key) != old.get(key) for key in (obj.keys() | old.keys()) - ignored):
+    if any(obj.get(key, ABSENT) != old.get(key, ABSENT) for key in (obj.keys() | old.keys()) - ignored):
         obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
 
@@ -153,16 +159,17 @@ def faults(obj: Untyped, kind: ServedKind) -> list[Cause]:
     found += owner_references.faults(meta.get("ownerReferences") or [])
     finalizers = meta.get("finalizers") or []
     for index, finalizer in enumerate(finalizers):
-        found += _finalizer_faults(f"metadata.finalizers[{index}]", finalizer)
+        lax = kind.custom or kind.plural in _ANY_FINALIZER
+        found += _finalizer_faults(f"metadata.finalizers[{index}]", finalizer, lax=lax)
     if "orphan" in finalizers and "foregroundDeletion" in finalizers:
         why = "finalizer orphan and foregroundDeletion cannot be both set"
         found.append(value_invalid("metadata.finalizers", finalizers, why))
     return found
 
 
-def _finalizer_faults(path: str, finalizer: str) -> list[Cause]:
+def _finalizer_faults(path: str, finalizer: str, *, lax: bool) -> list[Cause]:
     found = [value_invalid(path, finalizer, why) for why in key_faults(finalizer)]
-    if not found and "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
+    if not lax and not found and "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
         why = "name is neither a standard finalizer name nor is it fully qualified"
         found.append(value_invalid(path, finalizer, why))
     return found
@@ -185,15 +192,35 @@ def changes_refused(obj: Untyped, old: Untyped) -> list[Cause]:
     return found
 
 
+def unqualified_finalizers(obj: Untyped, old: Untyped | None) -> tuple[str, ...]:
+    """Return warnings about new finalizers of a custom object that others may choose, too."""
+    there = (old or {}).get("metadata", {}).get("finalizers") or []
+    return tuple(
+        f'metadata.finalizers: "{one}": prefer a domain-qualified finalizer name to avoid accidental '
+        "conflicts with other finalizer writers"
+        for one in obj["metadata"].get("finalizers") or []
+        if "/" not in one and one not in there
+    )
+
+
 def name_faults(name: str, rule: str) -> list[str]:
     """Return why a name cannot be one, in Kubernetes' words."""
+    if rule == "name" and len(name) > 253:
+        return ["must be no more than 253 characters", *_form_faults(name)]
     if rule == "path":
         found = [f"may not be '{name}'"] if name in (".", "..") else []
         return found + [f"may not contain '{char}'" for char in "/%" if char in name]
     if rule == "label":
-        return label_faults(name)
-    found = ["must be no more than 253 bytes"] if len(name) > 253 else []
-    if not found and not re.fullmatch(_SUBDOMAIN_FORM, name):
+        if len(name) > 63:
+            return ["must be no more than 63 characters"]
+        dotted = "." in name and re.fullmatch(_SUBDOMAIN_FORM, name)
+        return ["must not contain dots"] if dotted else label_faults(name)
+    return ["must be no more than 253 bytes"] if len(name) > 253 else _form_faults(name)
+
+
+def _form_faults(name: str) -> list[str]:
+    found = []
+    if not re.fullmatch(_SUBDOMAIN_FORM, name):
         found.append(
             "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
             "and must start and end with an alphanumeric character (e.g. 'example.com', regex used for "

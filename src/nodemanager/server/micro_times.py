@@ -10,7 +10,6 @@ import re
 from datetime import UTC, datetime
 
 from nodemanager.api.objects import Untyped
-from nodemanager.server import metadata
 from nodemanager.server.resources import ServedKind
 
 _FIELDS = {
@@ -22,26 +21,22 @@ _ZONED = re.compile(r"\.\d{6}(Z|[+-]\d\d:\d\d)")
 _LAYOUT = "2006-01-02T15:04:05.000000Z07:00"
 
 
-def normalize(kind: ServedKind, obj: Untyped) -> None:
-    """Write the times of an object in UTC, or refuse those that have no microseconds."""
+def normalize(kind: ServedKind, obj: Untyped) -> str:
+    """Write the times of an object in UTC; return why one cannot be decoded, or nothing."""
     for part, field in _FIELDS.get(kind.plural, ()):
         holder = obj.get(part) if part else obj
         text = holder.get(field) if isinstance(holder, dict) else None
         if isinstance(holder, dict) and isinstance(text, str):
-            holder[field] = _normalized(kind, text)
+            rest = text[len(start.group()) :] if (start := _SECONDS.match(text)) else None
+            if rest is not None and _ZONED.fullmatch(rest) is None:
+                return f'parsing time "{text}" as "{_LAYOUT}": cannot parse "{rest}" as ".000000"'
+            holder[field] = _normalized(text)
+    return ""
 
 
-def _normalized(kind: ServedKind, text: str) -> str:
-    start = _SECONDS.match(text)
-    if start is None:
-        return text  # no time at all: the schema says so
-    rest = text[start.end() :]
-    if _ZONED.fullmatch(rest) is None:
-        raise metadata.unfit(
-            kind, f'parsing time "{text}" as "{_LAYOUT}": cannot parse "{rest}" as ".000000"'
-        )
+def _normalized(text: str) -> str:
     try:
         moment = datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError):
-        return text  # the 31st of June, for example: the schema says so
+        return text  # no time at all: the form of the kind says so
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")

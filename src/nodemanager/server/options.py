@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from nodemanager.api.errors import Cause
 from nodemanager.server import refusals
 from nodemanager.server.hub import Call
 from nodemanager.server.routing import is_true
@@ -33,7 +34,7 @@ class WriteOptions:
         return self.validation != "Ignore"
 
 
-def write_options(call: Call, options: str) -> WriteOptions:
+def write_options(call: Call, options: str, *, apply: bool = False) -> WriteOptions:
     """Read and check the options of a write; `options` is what Kubernetes calls them in refusals."""
     validation = call.query.get("fieldValidation", "")
     dry_run = call.query.get("dryRun", "")
@@ -50,12 +51,22 @@ def write_options(call: Call, options: str) -> WriteOptions:
         causes.append(
             refusals.value_invalid("fieldManager", manager, "should only contain printable characters")
         )
+    if options == "PatchOptions":
+        causes += _patch_causes(call, apply=apply)
     if causes:
         raise refusals.invalid_options(options, causes)
     return WriteOptions(
         dry_run == "All", validation or "Warn", manager or _agent_name(call.user_agent),
         is_true(call.query.get("force")), options == "PatchOptions",
     )  # fmt: skip
+
+
+def _patch_causes(call: Call, *, apply: bool) -> list[Cause]:
+    if apply and not call.query.get("fieldManager"):
+        return [refusals.value_required("fieldManager", "is required for apply patch")]
+    if not apply and call.query.get("force"):
+        return [refusals.value_forbidden("force", "may not be specified for non-apply patch")]
+    return []
 
 
 def given_options(call: Call, kind: str) -> dict[str, Any]:

@@ -5,11 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from nodemanager.api import errors, json_patch, merge_patch, patch_strategies, strategic_merge
+import msgspec
+
+from nodemanager.api import (
+    apply_refusals,
+    errors,
+    json_patch,
+    json_values,
+    merge_patch,
+    patch_strategies,
+    strategic_merge,
+)
 from nodemanager.api import server_side_apply as ssa
 from nodemanager.api.json_values import copy_of
 from nodemanager.api.objects import Untyped
-from nodemanager.server import bodies, machinery, metadata, owner_references, refusals, stored, write
+from nodemanager.server import (
+    bodies,
+    machinery,
+    metadata,
+    micro_times,
+    owner_references,
+    refusals,
+    stored,
+    write,
+)  # fmt: skip
 from nodemanager.server.hub import Answer, Call, Hub
 from nodemanager.server.options import WriteOptions, write_options
 from nodemanager.server.resources import ServedKind
@@ -26,49 +45,60 @@ Patcher = Callable[[Untyped], Untyped]
 
 async def patch(hub: Hub, call: Call) -> Answer:
     """Answer a PATCH to an object or to one of its subresources."""
-    options = write_options(call, "PatchOptions")
-    media = bodies.media_type(call.content_type)
+    media = _media(call)
+    options = write_options(call, "PatchOptions", apply=media == APPLY_PATCH)
     if media == APPLY_PATCH:
         return await _apply(hub, call, options)
-    if call.query.get("force"):
-        cause = refusals.value_forbidden("force", "may not be specified for non-apply patch")
-        raise refusals.invalid_options("PatchOptions", [cause])
     patcher = _patcher(call, media)
     for _ in range(TRIES):
         record = hub.store.get(call.key)
         if record is None:
             raise refusals.not_found(call.kind, call.info.name)
         obj = patcher(stored.load(call.kind, record))
-        bodies.check_kind(obj, call.kind, call.body)
-        metadata.check_shape(obj, call.kind)
-        warnings = _drop_unknown(call, obj, options) + owner_references.drop_duplicates(obj, patched=True)
+        warnings = _decoded(call, obj, options) + owner_references.drop_duplicates(obj, patched=True)
         try:
-            return await write.save(hub, call, record, obj, options, warnings)
+            with refusals.warned(warnings):
+                return await write.save(hub, call, record, obj, options, warnings)
         except Mismatch:
             continue
     raise refusals.modified(call.kind, call.info.name)
 
 
+def _media(call: Call) -> str:
+    """Return what kind of patch it is, or refuse kinds that nobody knows."""
+    allowed = [JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH]
+    if call.kind.custom:
+        allowed.remove(STRATEGIC_PATCH)
+    media = bodies.media_type(call.content_type)
+    if media not in allowed:
+        raise errors.UnsupportedType(
+            "the body of the request was in an unknown format - accepted media types include: "
+            + ", ".join(allowed)
+        )
+    return media
+
+
 def _patcher(call: Call, media: str) -> Patcher:
     """Return what turns the present object into the wanted one."""
-    allowed = (JSON_PATCH, MERGE_PATCH) if call.kind.custom else (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH)
-    if media not in allowed:
-        types = ", ".join((*allowed, APPLY_PATCH))
-        raise errors.UnsupportedType(
-            f"the body of the request was in an unknown format - accepted media types include: {types}"
-        )
     try:
         body = bodies.decode_json(call.body)
     except ValueError as error:
         raise errors.BadRequest(f"error decoding patch: {error}") from error
     if media == JSON_PATCH:
-        return lambda obj: _json_patched(obj, body)
+        return lambda obj: _versioned(call, _json_patched(obj, body))
     if media == MERGE_PATCH:
-        return lambda obj: merge_patch.apply_merge_patch(obj, body)
+        return lambda obj: _versioned(call, merge_patch.apply_merge_patch(obj, body))
     if not isinstance(body, dict):
         raise errors.BadRequest("error decoding patch: json: cannot unmarshal the patch into a map")
     strategy = patch_strategies.strategy_of(call.kind.group, call.kind.kind)
     return lambda obj: strategic_merge.apply_strategic_merge(obj, body, strategy)
+
+
+def _versioned(call: Call, obj: Untyped) -> Untyped:
+    """Refuse a built-in object without a version as Kubernetes does: nothing of it can be read."""
+    if not call.kind.custom and not obj.get("apiVersion"):
+        raise refusals.nameless(call.info.name)
+    return obj
 
 
 def _json_patched(obj: Untyped, operations: object) -> Untyped:
@@ -81,31 +111,40 @@ def _json_patched(obj: Untyped, operations: object) -> Untyped:
     return value
 
 
-def _drop_unknown(call: Call, obj: Untyped, options: WriteOptions) -> tuple[str, ...]:
-    """Prune what the patch brought in that nobody knows; a strict client is refused as a patch is."""
+def _decoded(call: Call, obj: Untyped, options: WriteOptions) -> tuple[str, ...]:
+    """Bring the outcome of a patch into the form of its kind; what does not fit is the patch's fault."""
+    tools, before = machinery.of(call.kind), patched_text(call.kind, obj)
+    try:
+        bodies.check_kind(obj, call.kind, call.body)
+        metadata.check_shape(obj, call.kind)
+    except errors.BadRequest as error:
+        raise _misfit(before, error.message) from error
+    if fault := tools.unfit(obj) or micro_times.normalize(call.kind, obj):
+        raise _misfit(before, fault)
     if options.validation != "Strict":
-        return write.drop_unknown(call, obj, options, [])
-    before = stored_text(call.kind, obj)
-    unknown = machinery.of(call.kind).prune(obj)
-    if unknown:
-        texts = ", ".join(f'unknown field "{path}"' for path in unknown)
-        cause = refusals.value_invalid("patch", before, f"strict decoding error: {texts}")
-        details = errors.StatusDetails(causes=[cause])
-        raise errors.Invalid(f' "" is invalid: {cause.field}: {cause.message}', details=details)
-    return (call.kind.warning,) if call.kind.warning else ()
+        warnings = write.drop_unknown(call, obj, options, [])
+    else:
+        warnings = (call.kind.warning,) if call.kind.warning else ()
+        if unknown := tools.prune(obj):
+            texts = ", ".join(f'unknown field "{path}"' for path in unknown)
+            raise _misfit(before, f"strict decoding error: {texts}")
+    tools.settle(obj)
+    return warnings
 
 
-def stored_text(kind: ServedKind, obj: Untyped) -> str:
+def _misfit(patched: str, why: str) -> errors.Invalid:
+    cause = refusals.value_invalid("patch", patched, why)
+    details = errors.StatusDetails(causes=[cause])
+    return errors.Invalid(f' "" is invalid: {cause.field}: {cause.message}', details=details)
+
+
+def patched_text(kind: ServedKind, obj: Untyped) -> str:
     """Return an object as the text that a refusal quotes; secrets are not quoted."""
-    return "" if kind.plural == "secrets" else stored.dump(kind, obj).decode()
+    return "" if kind.plural == "secrets" else msgspec.json.encode(obj, order="sorted").decode()
 
 
 async def _apply(hub: Hub, call: Call, options: WriteOptions) -> Answer:
     """Server-side apply: create or merge, and know who owns what."""
-    manager = call.query.get("fieldManager", "")
-    if not manager:
-        cause = refusals.value_required("fieldManager", "is required for apply patch")
-        raise refusals.invalid_options("PatchOptions", [cause])
     applied = _applied(call)
     for _ in range(TRIES):
         record = hub.store.get(call.key)
@@ -113,15 +152,23 @@ async def _apply(hub: Hub, call: Call, options: WriteOptions) -> Answer:
             raise refusals.not_found(call.kind, call.info.name)
         live = None if record is None else stored.load(call.kind, record)
         tools = machinery.of(call.kind)
-        writer = tools.writer(manager, call.kind, hub.timestamp(), call.info.subresource)
+        writer = tools.writer(options.manager, call.kind, hub.timestamp(), call.info.subresource)
         wanted = copy_of(applied)
-        warnings = write.drop_unknown(call, wanted, options, [])
+        warnings = (call.kind.warning,) if call.kind.warning else ()
         merged = ssa.apply(live, wanted, writer, tools.merge_type, force=options.force)
         own = replace(options, applied=merged.managed_fields)
         obj = copy_of(merged.object)
         metadata.check_shape(obj, call.kind)
+        if fault := tools.unfit(obj) or micro_times.normalize(call.kind, obj):
+            raise apply_refusals.unconvertible(applied, fault)
+        tools.prune({"metadata": obj["metadata"]})  # the rest was checked field by field
+        write.check_names(call, obj)
         if record is None:
-            obj["metadata"]["name"] = call.info.name
+            if uid := obj["metadata"].get("uid"):
+                why = (
+                    f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+                )
+                raise refusals.conflict(call.kind, call.info.name, why)
             return await write.add(hub, call, obj, own, warnings)
         try:
             return await write.save(hub, call, record, obj, own, warnings)
@@ -137,10 +184,5 @@ def _applied(call: Call) -> Untyped:
         raise errors.BadRequest(f"error decoding YAML: {error}") from error
     if not isinstance(applied, dict):
         raise errors.BadRequest("error decoding YAML: the body is not an object")
-    metadata.check_shape(applied, call.kind)
-    name = applied["metadata"].setdefault("name", call.info.name)
-    if name != call.info.name:
-        raise errors.BadRequest(
-            f"the name of the object ({name}) does not match the name on the URL ({call.info.name})"
-        )
-    return applied
+    whole: Untyped = json_values.whole_numbers(applied)  # the way from YAML leaves no 2.0
+    return whole

@@ -38,17 +38,15 @@ _VERSION = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _EMPTY = "validations or auditAnnotations must contain at least one item"
 
 
-def prepare_policy(obj: Untyped, old: Untyped | None) -> None:
-    """Fill in the defaults of a policy; its status is for a controller to write, which is not ours."""
-    if old is None:
-        obj["status"] = {}
+def fill_in_policy(obj: Untyped) -> None:
+    """Fill in the defaults of a policy."""
     spec = obj.get("spec")
     if isinstance(spec, dict):
         spec.setdefault("failurePolicy", "Fail")
         policy_match_faults.prepare(spec.get("matchConstraints"))
 
 
-def prepare_binding(obj: Untyped, _old: Untyped | None) -> None:
+def fill_in_binding(obj: Untyped) -> None:
     """Fill in the defaults of a binding."""
     spec = obj.get("spec")
     if isinstance(spec, dict):

@@ -10,6 +10,7 @@ from nodemanager.api.objects import Untyped
 from nodemanager.server.stored import at_path
 
 NONE, UNKNOWN = "<none>", "<unknown>"
+_TYPES = {"Allowed Disruptions": "integer"}
 _ROLE = "node-role.kubernetes.io/"
 
 
@@ -79,7 +80,10 @@ def _created(obj: Untyped, now: datetime) -> str:
 
 
 def _headings(*names: str, wide: tuple[str, ...] = ()) -> tuple[Heading, ...]:
-    shown = [Heading(name, format="name" if name == "Name" else "", description=name) for name in names]
+    shown = [
+        Heading(name, _TYPES.get(name, "string"), "name" if name == "Name" else "", description=name)
+        for name in names
+    ]
     return (*shown, *(Heading(name, "string", "name" if name == "Name" else "", 1, name) for name in wide))
 
 

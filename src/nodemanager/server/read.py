@@ -64,7 +64,8 @@ class Page:
         if self.remaining:
             meta["remainingItemCount"] = self.remaining
         name = kind.list_kind or f"{kind.kind}List"
-        items = [shown(call, record) for record in self.records]
+        item = stored.item_text if call.form.is_stored else stored.item
+        items = [item(kind, record) for record in self.records]
         return {"kind": name, "apiVersion": kind.api_version, "metadata": meta, "items": items}
 
 
@@ -137,7 +138,7 @@ class _Walk:
 
     def _full(self, found: list[Record], revision: int, part: Listing, index: int) -> Page:
         behind = len(part.records) - index - 1 + part.remaining
-        if not behind and not part.more:
+        if (not behind and not part.more) or self.chosen.name:  # of one name there is one object
             return Page(found, revision)
         token = encode_token(revision, part.records[index].key.removeprefix(self.prefix))
         return Page(found, revision, token, behind if self.chosen.everything else None)

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from nodemanager.api import errors
 from nodemanager.api.errors import Cause, StatusDetails
+from nodemanager.api.objects import Untyped
 from nodemanager.server.resources import ServedKind
+
+
+@contextlib.contextmanager
+def warned(warnings: tuple[str, ...]) -> Iterator[None]:
+    """Let a refusal carry the warnings that the answer would have had."""
+    try:
+        yield
+    except errors.StatusError as error:
+        error.warnings = (*warnings, *error.warnings)
+        raise
+
 
 OPTIONS_GROUP = "meta.k8s.io"
 
@@ -30,9 +43,12 @@ def not_allowed() -> errors.NotAllowed:
     return errors.NotAllowed(text, details=StatusDetails())
 
 
-def exists(kind: ServedKind, name: str) -> errors.AlreadyExists:
+def exists(kind: ServedKind, name: str, there: Untyped | None = None) -> errors.AlreadyExists:
     """A create met an object of that name."""
-    return errors.AlreadyExists(f'{kind.qualified_name} "{name}" already exists', details=_about(kind, name))
+    text = f'{kind.qualified_name} "{name}" already exists'
+    if there is not None and there["metadata"].get("deletionTimestamp"):
+        text = f"object is being deleted: {text}"
+    return errors.AlreadyExists(text, details=_about(kind, name))
 
 
 def modified(kind: ServedKind, name: str) -> errors.Conflict:
@@ -64,6 +80,13 @@ def invalid_options(options: str, causes: Sequence[Cause]) -> errors.Invalid:
     """Query parameters are refused; `options` is ListOptions, CreateOptions and so on."""
     details = StatusDetails(group=OPTIONS_GROUP, kind=options, causes=list(causes))
     return errors.Invalid(f'{options}.{OPTIONS_GROUP} "" is invalid: {_sum(causes)}', details=details)
+
+
+def nameless(name: str) -> errors.BadRequest:
+    """An object without the name that its path has."""
+    return errors.BadRequest(
+        f"the name of the object ({name} based on URL) was undeterminable: name must be provided"
+    )
 
 
 def rejected() -> errors.Invalid:

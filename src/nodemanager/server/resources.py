@@ -51,9 +51,15 @@ class ServedKind:
     custom: bool = False
     counted: bool = False
     """Whether `metadata.generation` counts the changes of its spec."""
+    keeps_status: bool = False
+    """Whether a new object may bring its status along."""
+    upserts: bool = False
+    """Whether an update of an object that is not there creates it."""
+    unconditional: bool = True
+    """Whether an update may leave out which revision it is about."""
     store: str = ""
     """Where it is kept, when two kinds share one place (events)."""
-    name_rule: str = "subdomain"
+    name_rule: str = "name"
     warning: str = ""
     """What a client of a deprecated version is told."""
 

@@ -29,16 +29,34 @@ def load(kind: ServedKind, record: Record) -> Untyped:
     return {**obj, "apiVersion": kind.api_version, "kind": kind.kind}
 
 
-def text(kind: ServedKind, record: Record) -> msgspec.Raw:
-    """Return the JSON of what `load` returns, where possible without reading the value.
+def item(kind: ServedKind, record: Record) -> Untyped:
+    """Return an object as an item of a list; a list of a built-in kind says what its items are."""
+    obj = load(kind, record)
+    return obj if kind.custom else {key: obj[key] for key in obj if key not in ("apiVersion", "kind")}
 
-    An object of the version that was asked for is its stored text with the resourceVersion put in.
+
+def text(kind: ServedKind, record: Record) -> msgspec.Raw:
+    """Return the JSON of what `load` returns, where possible without reading the value."""
+    found = _spliced(kind, record, _head(kind.api_version, kind.kind))
+    return msgspec.Raw(msgspec.json.encode(load(kind, record))) if found is None else found
+
+
+def item_text(kind: ServedKind, record: Record) -> msgspec.Raw:
+    """Return the JSON of what `item` returns, where possible without reading the value."""
+    head = _head(kind.api_version, kind.kind) if kind.custom else b'{"metadata":{'
+    found = _spliced(kind, record, head)
+    return msgspec.Raw(msgspec.json.encode(item(kind, record))) if found is None else found
+
+
+def _spliced(kind: ServedKind, record: Record, beginning: bytes) -> msgspec.Raw | None:
+    """Return the stored text with another beginning and the resourceVersion put in.
+
+    None when the text is not of the version that was asked for.
     """
-    head = _head(kind.api_version, kind.kind)
-    value = record.value
+    head, value = _head(kind.api_version, kind.kind), record.value
     if not value.startswith(head) or value[len(head) : len(head) + 1] != b'"':
-        return msgspec.Raw(msgspec.json.encode(load(kind, record)))
-    return msgspec.Raw(b'%b"resourceVersion":"%d",%b' % (head, record.revision, value[len(head) :]))
+        return None
+    return msgspec.Raw(b'%b"resourceVersion":"%d",%b' % (beginning, record.revision, value[len(head) :]))
 
 
 @lru_cache(maxsize=1024)
@@ -66,6 +84,11 @@ def metadata_of(obj: Untyped) -> Untyped:
         "apiVersion": "meta.k8s.io/v1",
         "metadata": obj.get("metadata", {}),
     }
+
+
+def list_meta(body: Untyped) -> Untyped:
+    """Return the metadata of a list in a form of its own, where an empty token is left out."""
+    return {key: value for key, value in body["metadata"].items() if key != "continue" or value}
 
 
 def at_path(obj: Any, path: str) -> Any:

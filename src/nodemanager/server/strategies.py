@@ -7,22 +7,26 @@ from collections.abc import Callable
 
 from nodemanager.api.errors import Cause
 from nodemanager.api.objects import Untyped
-from nodemanager.server import crds, micro_times, namespaces, policy_faults, stored
+from nodemanager.server import crds, kind_faults, namespaces, policy_faults, stored
 from nodemanager.server.builtin_kinds import CRDS, NAMESPACES
 from nodemanager.server.hub import Call, Hub
-from nodemanager.server.refusals import value_forbidden, value_invalid, value_required
 from nodemanager.server.resources import ServedKind
 from nodemanager.store.base import Record
 
 _RBAC = "rbac.authorization.k8s.io"
-_SECRET_MAX = 2**20
+
+
+def fill_in(kind: ServedKind, obj: Untyped) -> None:
+    """Fill in the defaults of a built-in kind; whoever writes the object owns them."""
+    filled = None if kind.custom else _FILL_IN.get(kind.plural)
+    if filled is not None:
+        filled(obj)
 
 
 def prepare(hub: Hub, kind: ServedKind, obj: Untyped, old: Untyped | None) -> None:
-    """Complete an object before it is checked."""
+    """Complete an object before it is checked, with what is nobody's but the server's."""
     if kind.custom:
         return
-    micro_times.normalize(kind, obj)
     if kind.plural == CRDS.plural:
         crds.prepare(hub, obj, old)
     prepared = _PREPARE.get(kind.plural)
@@ -36,7 +40,7 @@ def faults(kind: ServedKind, obj: Untyped, old: Untyped | None) -> list[Cause]:
         return []
     if kind.plural == CRDS.plural:
         return crds.faults(obj, old)
-    check = _FAULTS.get(kind.plural)
+    check = _CHECKS.get(kind.plural)
     return check(obj, old) if check is not None else []
 
 
@@ -75,15 +79,22 @@ def check_namespace(hub: Hub, call: Call, name: str, *, creating: bool) -> None:
         namespaces.check(hub, call.kind, call.namespace, name)
 
 
+def _named_label(obj: Untyped) -> None:
+    if name := obj["metadata"].get("name"):
+        obj["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = name
+
+
 def _namespace(obj: Untyped, old: Untyped | None) -> None:
-    labels = obj["metadata"].setdefault("labels", {})
-    labels["kubernetes.io/metadata.name"] = obj["metadata"].get("name", "")
-    if old is None:
+    _named_label(obj)
+    if old is not None:
+        finalizers = (old.get("spec") or {}).get("finalizers")
+        obj["spec"] = {**(obj.get("spec") or {}), "finalizers": finalizers}
+    else:
         obj["spec"] = {**(obj.get("spec") or {}), "finalizers": ["kubernetes"]}
         obj["status"] = {"phase": "Active"}
 
 
-def _secret(obj: Untyped, _old: Untyped | None) -> None:
+def _secret(obj: Untyped) -> None:
     texts = obj.pop("stringData", None)
     if texts:
         data = {key: base64.b64encode(str(text).encode()).decode() for key, text in texts.items()}
@@ -91,10 +102,11 @@ def _secret(obj: Untyped, _old: Untyped | None) -> None:
     obj.setdefault("type", "Opaque")
 
 
-def _pod(obj: Untyped, old: Untyped | None) -> None:
+def _pod(obj: Untyped) -> None:
     spec = obj.setdefault("spec", {}) or {}
     for field, value in _POD_DEFAULTS.items():
         spec.setdefault(field, value)
+    spec.setdefault("securityContext", {})
     for container in [*(spec.get("containers") or []), *(spec.get("initContainers") or [])]:
         if isinstance(container, dict):
             image = str(container.get("image", "")).rpartition("/")[2]
@@ -102,6 +114,13 @@ def _pod(obj: Untyped, old: Untyped | None) -> None:
             container.setdefault("imagePullPolicy", "Always" if latest else "IfNotPresent")
             for field, value in _CONTAINER_DEFAULTS.items():
                 container.setdefault(field, value)
+            for port in container.get("ports") or []:
+                port.setdefault("protocol", "TCP")
+    if spec.get("serviceAccountName"):
+        spec["serviceAccount"] = spec["serviceAccountName"]
+
+
+def _pod_status(obj: Untyped, old: Untyped | None) -> None:
     if old is None:
         obj["status"] = {"phase": "Pending", "qosClass": "BestEffort"}
 
@@ -115,13 +134,24 @@ _CONTAINER_DEFAULTS = {
 }  # fmt: skip
 
 
+def _node(obj: Untyped) -> None:
+    status = obj.get("status") or {}
+    if status.get("capacity") and not status.get("allocatable"):
+        status["allocatable"] = dict(status["capacity"])
+
+
 def _budget(obj: Untyped, old: Untyped | None) -> None:
     if old is None:
         counts = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
         obj["status"] = dict.fromkeys(counts, 0)
 
 
-def _binding(obj: Untyped, _old: Untyped | None) -> None:
+def _policy_status(obj: Untyped, old: Untyped | None) -> None:
+    if old is None:  # it is for a controller to write, which is not ours
+        obj["status"] = {}
+
+
+def _binding(obj: Untyped) -> None:
     role = obj.get("roleRef")
     if isinstance(role, dict):
         role.setdefault("apiGroup", _RBAC)
@@ -130,63 +160,17 @@ def _binding(obj: Untyped, _old: Untyped | None) -> None:
             subject.setdefault("apiGroup", _RBAC)
 
 
-_Prepare = Callable[[Untyped, Untyped | None], None]
-_PREPARE: dict[str, _Prepare] = {
-    "namespaces": _namespace, "secrets": _secret, "pods": _pod, "poddisruptionbudgets": _budget,
-    "rolebindings": _binding, "clusterrolebindings": _binding,
-    "validatingadmissionpolicies": policy_faults.prepare_policy,
-    "validatingadmissionpolicybindings": policy_faults.prepare_binding,
+_FILL_IN: dict[str, Callable[[Untyped], None]] = {
+    "namespaces": _named_label, "nodes": _node, "secrets": _secret, "pods": _pod, "rolebindings": _binding,
+    "clusterrolebindings": _binding, "validatingadmissionpolicies": policy_faults.fill_in_policy,
+    "validatingadmissionpolicybindings": policy_faults.fill_in_binding,
 }  # fmt: skip
-
-
-def _data_faults(obj: Untyped, old: Untyped | None) -> list[Cause]:
-    found: list[Cause] = []
-    if old is not None and old.get("immutable"):
-        changed = [field for field in ("data", "binaryData") if obj.get(field) != old.get(field)]
-        changed += [] if obj.get("immutable") else ["immutable"]
-        found = [value_forbidden(field, "field is immutable when `immutable` is set") for field in changed]
-    return found
-
-
-def _secret_faults(obj: Untyped, old: Untyped | None) -> list[Cause]:
-    found = _data_faults(obj, old)
-    size = sum(len(str(value)) * 3 // 4 for value in (obj.get("data") or {}).values())
-    if size > _SECRET_MAX:
-        text = f"Too long: may not be more than {_SECRET_MAX} bytes"
-        found.append(Cause(field="data", reason="FieldValueTooLong", message=text))
-    if old is not None and obj.get("type") != old.get("type"):
-        found.append(value_invalid("type", obj.get("type"), "field is immutable"))
-    return found
-
-
-def _role_faults(obj: Untyped, _old: Untyped | None) -> list[Cause]:
-    found = []
-    for index, rule in enumerate(obj.get("rules") or []):
-        at = f"rules[{index}]"
-        if not rule.get("verbs"):
-            found.append(value_required(f"{at}.verbs", "verbs must contain at least one value"))
-        if rule.get("nonResourceURLs"):
-            continue
-        if not rule.get("apiGroups"):
-            found.append(
-                value_required(f"{at}.apiGroups", "resource rules must supply at least one api group")
-            )
-        if not rule.get("resources"):
-            found.append(
-                value_required(f"{at}.resources", "resource rules must supply at least one resource")
-            )
-    return found
-
-
-def _binding_faults(obj: Untyped, old: Untyped | None) -> list[Cause]:
-    if old is not None and obj.get("roleRef") != old.get("roleRef"):
-        return [value_invalid("roleRef", obj.get("roleRef"), "cannot change roleRef")]
-    return []
-
-
-_FAULTS: dict[str, Callable[[Untyped, Untyped | None], list[Cause]]] = {
-    "configmaps": _data_faults, "secrets": _secret_faults, "roles": _role_faults,
-    "clusterroles": _role_faults, "rolebindings": _binding_faults, "clusterrolebindings": _binding_faults,
+_PREPARE: dict[str, Callable[[Untyped, Untyped | None], None]] = {
+    "namespaces": _namespace, "pods": _pod_status, "poddisruptionbudgets": _budget,
+    "validatingadmissionpolicies": _policy_status,
+}  # fmt: skip
+_CHECKS: dict[str, Callable[[Untyped, Untyped | None], list[Cause]]] = {
+    **kind_faults.CHECKS,
     "validatingadmissionpolicies": policy_faults.policy_faults,
     "validatingadmissionpolicybindings": policy_faults.binding_faults,
 }  # fmt: skip

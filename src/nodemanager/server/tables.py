@@ -23,7 +23,7 @@ def table(kind: ServedKind, body: Untyped, include: str, now: datetime) -> Untyp
     if include not in _INCLUDES:
         raise errors.BadRequest(f'unrecognized includeObject value: "{include}"')
     is_list = "items" in body and body.get("kind") != kind.kind
-    meta = dict(body["metadata"]) if is_list else _object_meta(body)
+    meta = stored.list_meta(body) if is_list else _object_meta(body)
     items = body["items"] if is_list else [body]
     headings, rows = _print(kind, items, now)
     return {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 
 from nodemanager.api import errors
@@ -27,6 +27,8 @@ class Unsent:
     def __init__(self, limit: int = LIMIT) -> None:
         self._limit = limit
         self._answers: dict[_Answer, None] = {}
+        self._door = asyncio.Lock()
+        self._left = asyncio.Event()
 
     @property
     def size(self) -> int:
@@ -36,26 +38,43 @@ class Unsent:
     @contextlib.contextmanager
     def holding(self, size: int, transport: asyncio.Transport | None) -> Iterator[None]:
         """Count an answer as long as it is sent; raise TooManyRequests when there is no room for it."""
-        now = asyncio.get_running_loop().time()
-        self._make_room(size, now)
-        answer = _Answer(size, now, transport)
+        if not self._has_room(size):
+            details = errors.StatusDetails(retry_after_seconds=1)
+            raise errors.TooManyRequests(
+                "too many large answers wait for their clients, please try again later", details=details
+            )
+        with self._counted(size, transport):
+            yield
+
+    @contextlib.asynccontextmanager
+    async def waiting(self, size: int, transport: asyncio.Transport | None) -> AsyncIterator[None]:
+        """Count a part of a watch as long as it is sent; wait in line when there is no room for it."""
+        async with self._door:
+            while not self._has_room(size):
+                self._left.clear()
+                with contextlib.suppress(TimeoutError):  # time to look who has been at it for too long
+                    await asyncio.wait_for(self._left.wait(), PATIENCE / 5)
+        with self._counted(size, transport):
+            yield
+
+    @contextlib.contextmanager
+    def _counted(self, size: int, transport: asyncio.Transport | None) -> Iterator[None]:
+        answer = _Answer(size, asyncio.get_running_loop().time(), transport)
         self._answers[answer] = None
         try:
             yield
         finally:
             self._answers.pop(answer, None)
+            self._left.set()
 
-    def _make_room(self, size: int, now: float) -> None:
-        """Cut off whoever has been at it for longest; they can ask again."""
+    def _has_room(self, size: int) -> bool:
+        """Tell whether there is room, having cut off whoever has been at it for longest if there is none."""
+        now = asyncio.get_running_loop().time()
         for answer in list(self._answers):
-            if not self._answers or self.size + size <= self._limit:
-                return
+            if self.size + size <= self._limit:
+                return True
             if now - answer.since >= PATIENCE:
                 del self._answers[answer]
                 if answer.transport is not None:
                     answer.transport.abort()
-        if self._answers and self.size + size > self._limit:
-            details = errors.StatusDetails(retry_after_seconds=1)
-            raise errors.TooManyRequests(
-                "too many large answers wait for their clients, please try again later", details=details
-            )
+        return not self._answers or self.size + size <= self._limit

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import random
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import msgspec
@@ -19,6 +19,7 @@ from nodemanager.server import answers, read, refusals, selection, stored
 from nodemanager.server.answers import Line
 from nodemanager.server.hub import Call, Hub
 from nodemanager.server.resources import ServedKind
+from nodemanager.server.unsent import Unsent
 from nodemanager.store.base import Compacted, Event, FutureRevision, Kind, Record, StoreClosed, Subscription
 
 LOG = logging.getLogger(__name__)
@@ -41,7 +42,14 @@ class Start(NamedTuple):
     """Changes up to here are not shown: the client asked for a revision that is yet to come."""
 
 
-async def serve(hub: Hub, call: Call, request: web.Request) -> web.StreamResponse:
+class Batch(NamedTuple):
+    """What to send at once, and about how large it is; lines are made when they are asked for."""
+
+    lines: Iterable[Line]
+    size: int = 0
+
+
+async def serve(hub: Hub, call: Call, request: web.Request, unsent: Unsent) -> web.StreamResponse:
     """Answer a watch; refusals that Kubernetes answers before the stream begins are raised."""
     options = selection.list_options(call.query, watch=True)
     start, subscription = begin(hub, call, options)
@@ -53,7 +61,8 @@ async def serve(hub: Hub, call: Call, request: web.Request) -> web.StreamRespons
         stream = _Stream(hub, call, subscription, start, options)
         try:
             async with contextlib.aclosing(stream.batches(seconds, request)) as batches:
-                await _send(response, batches, answers.EventShaper(call, hub.now))
+                sender = _Sender(response, answers.EventShaper(call, hub.now), unsent, request.transport)
+                await sender.send(batches)
         except TimeoutError:
             if request.transport is not None:  # whatever is still in the buffers would never be taken
                 request.transport.abort()
@@ -62,19 +71,33 @@ async def serve(hub: Hub, call: Call, request: web.Request) -> web.StreamRespons
     return response
 
 
-async def _send(
-    response: answers.Stream, batches: AsyncGenerator[Iterable[Line], None], shaper: answers.EventShaper
-) -> None:
-    """Write lines until they end, or raise TimeoutError when the client does not take them."""
-    try:
-        async for lines in batches:
-            for piece in shaper.pieces(lines):
-                await answers.write_pieces(response, piece, WRITE_TIMEOUT)
-    except Expired as error:  # too late for a refusal: the stream has begun
+@dataclass(frozen=True, slots=True)
+class _Sender:
+    """Writes batches no faster than the client takes them."""
+
+    response: answers.Stream
+    shaper: answers.EventShaper
+    unsent: Unsent
+    transport: asyncio.Transport | None
+
+    async def send(self, batches: AsyncGenerator[Batch, None]) -> None:
+        """Write until the batches end, or raise TimeoutError when the client does not take them."""
+        try:
+            async for lines, size in batches:
+                if size <= 2 * answers.PIECE:  # as every ordinary batch is
+                    await self._write(lines)
+                    continue
+                async with self.unsent.waiting(size, self.transport):
+                    await self._write(lines)
+        except Expired as error:  # too late for a refusal: the stream has begun
+            async with asyncio.timeout(WRITE_TIMEOUT):
+                await self.response.write(error_line(error))
         async with asyncio.timeout(WRITE_TIMEOUT):
-            await response.write(error_line(error))
-    async with asyncio.timeout(WRITE_TIMEOUT):
-        await response.write_eof()
+            await self.response.write_eof()
+
+    async def _write(self, lines: Iterable[Line]) -> None:
+        for piece in self.shaper.pieces(lines):
+            await answers.write_pieces(self.response, piece, WRITE_TIMEOUT)
 
 
 def begin(hub: Hub, call: Call, options: selection.ListOptions) -> tuple[Start, Subscription]:
@@ -135,22 +158,26 @@ class _Stream:
             self._chosen = selection.Selection(self._chosen.labels, (*self._chosen.fields, test))
         self._sent = 0 if options.initial else start.revision
 
-    async def batches(self, seconds: float, request: web.Request) -> AsyncGenerator[Iterable[Line], None]:
+    async def batches(self, seconds: float, request: web.Request) -> AsyncGenerator[Batch, None]:
         """Yield what to send, until the time is over, the client is gone or the server stops."""
         for records in _groups(self._start.initial):
             await self._hub.turn.take()
-            yield [Line("ADDED", read.shown(self._call, record)) for record in records]
+            yield Batch(self._shown(records), sum(len(record.value) for record in records))
         if self._options.initial and self._options.bookmarks:
-            yield [self._bookmark(self._start.revision, INITIAL_END)]
+            yield Batch([self._bookmark(self._start.revision, INITIAL_END)])
         loop = asyncio.get_running_loop()
         end, bookmark_at = loop.time() + seconds, loop.time() + BOOKMARK_EVERY
         async with contextlib.aclosing(self._events(end, request)) as changes:
             async for events in changes:
-                yield self._changes(events)
+                yield Batch(self._changes(events), max((len(e.record.value) for e in events), default=0))
                 if loop.time() >= bookmark_at:
                     bookmark_at = loop.time() + BOOKMARK_EVERY
-                    yield self._due_bookmark()
-        yield self._due_bookmark()
+                    yield Batch(self._due_bookmark())
+        yield Batch(self._due_bookmark())
+
+    def _shown(self, records: Iterable[Record]) -> Iterator[Line]:
+        for record in records:
+            yield Line("ADDED", read.shown(self._call, record))
 
     async def _events(self, end: float, request: web.Request) -> AsyncGenerator[Sequence[Event], None]:
         """Yield events as they come, and nothing now and then, so that the caller can look at the clock."""

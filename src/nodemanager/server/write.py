@@ -12,6 +12,7 @@ from nodemanager.server import (
     bodies,
     machinery,
     metadata,
+    micro_times,
     owner_references,
     read,
     refusals,
@@ -22,25 +23,26 @@ from nodemanager.server import (
 from nodemanager.server.builtin_kinds import CRDS, POLICIES, POLICY_BINDINGS
 from nodemanager.server.hub import Answer, Call, Change, Hub
 from nodemanager.server.options import WriteOptions, given_options, write_options
+from nodemanager.server.resources import ServedKind
 from nodemanager.store.base import KeyExists, KeyMissing, Mismatch, Record
 
 GENERATE_TRIES = 8
 _SELF_CHECKED = (CRDS, POLICIES, POLICY_BINDINGS)
 """Kinds whose own checks say what the schema would say, in Kubernetes' words."""
+_METADATA_LAST = ("poddisruptionbudgets", "events")
+"""New objects whose metadata is looked at only when the rest is right."""
 
 
 async def create(hub: Hub, call: Call) -> Answer:
     """Answer a POST to a collection."""
     options = write_options(call, "CreateOptions")
     obj = bodies.read_object(call.body, call.content_type, call.kind)
+    warnings = decode(call, obj, options)
     if call.kind.custom and obj["kind"] != call.kind.kind:
         raise _other_kind(call, obj)
-    metadata.check_shape(obj, call.kind)
-    if obj["metadata"].get("resourceVersion"):
-        raise refusals.internal("resourceVersion should not be set on objects to be created")
-    warnings = drop_unknown(call, obj, options, bodies.duplicates(call.body) if options.checks else [])
     warnings += owner_references.drop_duplicates(obj)
-    return await add(hub, call, obj, options, warnings)
+    with refusals.warned(warnings):
+        return await add(hub, call, obj, options, warnings)
 
 
 async def add(hub: Hub, call: Call, obj: Untyped, options: WriteOptions, warnings: tuple[str, ...]) -> Answer:
@@ -48,25 +50,34 @@ async def add(hub: Hub, call: Call, obj: Untyped, options: WriteOptions, warning
     kind, wanted = call.kind, copy_of(obj)
     for attempt in range(GENERATE_TRIES):
         obj = copy_of(wanted)
-        metadata.begin(obj, kind, call.namespace, hub.timestamp())
         obj |= {"apiVersion": kind.api_version, "kind": kind.kind}
-        if kind.has_status:
-            obj.pop("status", None)
+        metadata.check_place(obj, call.namespace)
+        fill_in(kind, obj, options)
         own(hub, call, obj, None, options)
+        metadata.begin(obj, kind, call.namespace, hub.timestamp())
+        if kind.has_status and not kind.keeps_status:
+            obj.pop("status", None)
+        strategies.prepare(hub, kind, obj, None)
+        machinery.of(kind).settle(obj)
         name = str(obj["metadata"].get("name", ""))
         change = await _admit(hub, call, obj, None, options)
         _refuse(call, obj, None)
-        notes = (*warnings, *hub.validate(change))
+        notes = (*warnings, *_noted(kind, obj, None), *hub.validate(change))
+        obj = machinery.of(kind).as_stored(obj)
         key = kind.key(call.namespace, name)
         if options.dry_run:
-            if hub.store.get(key) is not None:
-                raise refusals.exists(kind, name)
+            if (there := hub.store.get(key)) is not None:
+                raise refusals.exists(kind, name, stored.load(kind, there))
             return Answer(obj, 201, notes)
+        if str(obj["metadata"].pop("resourceVersion", "")).strip("0").isdecimal():
+            raise refusals.internal("resourceVersion should not be set on objects to be created")
         try:
             record = await hub.store.create(key, stored.dump(kind, obj))
         except KeyExists as error:
             if wanted["metadata"].get("name") or attempt + 1 == GENERATE_TRIES:
-                raise refusals.exists(kind, name) from error
+                there = hub.store.get(key)
+                found = None if there is None else stored.load(kind, there)
+                raise refusals.exists(kind, name, found) from error
             continue
         strategies.after_write(hub, kind, record)
         return Answer(read.shown(call, record), 201, notes)
@@ -77,15 +88,20 @@ async def update(hub: Hub, call: Call) -> Answer:
     """Answer a PUT to an object or to one of its subresources."""
     options = write_options(call, "UpdateOptions")
     obj = bodies.read_object(call.body, call.content_type, call.kind)
-    metadata.check_shape(obj, call.kind)
-    warnings = drop_unknown(call, obj, options, bodies.duplicates(call.body) if options.checks else [])
-    warnings += owner_references.drop_duplicates(obj)
-    _check_names(call, obj)
-    record = read.find(hub, call)
-    try:
-        return await save(hub, call, record, obj, options, warnings)
-    except Mismatch as error:
-        raise refusals.modified(call.kind, call.info.name) from error
+    warnings = decode(call, obj, options) + owner_references.drop_duplicates(obj)
+    with refusals.warned(warnings):
+        check_names(call, obj)
+        record = hub.store.get(call.key)
+        if record is None and call.kind.upserts and not call.info.subresource:
+            if uid := obj["metadata"].get("uid"):
+                raise _other_incarnation(call, uid, "")
+            obj["metadata"].pop("resourceVersion", None)
+            return await add(hub, call, obj, options, warnings)
+        record = read.find(hub, call)
+        try:
+            return await save(hub, call, record, obj, options, warnings)
+        except Mismatch as error:
+            raise refusals.modified(call.kind, call.info.name) from error
 
 
 async def save(
@@ -94,15 +110,19 @@ async def save(
     """Replace the object of a record; Mismatch says that somebody else was faster."""
     kind, old = call.kind, stored.load(call.kind, record)
     _check_identity(call, obj, old, options)
-    obj = _through_door(call, obj, old)
     obj |= {"apiVersion": kind.api_version, "kind": kind.kind}
+    fill_in(kind, obj, options)
+    own(hub, call, obj, old, options)
+    obj = _through_door(call, obj, old)
     metadata.carry_over(obj, old)
     obj["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
-    own(hub, call, obj, old, options)
+    strategies.prepare(hub, kind, obj, old)
+    ssa.keep_times(old, obj)
     metadata.count_generation(obj, old, kind)
     change = await _admit(hub, call, obj, old, options)
     _refuse(call, obj, old)
-    warnings = (*warnings, *hub.validate(change))
+    warnings = (*warnings, *_noted(kind, obj, old), *hub.validate(change))
+    obj = machinery.of(kind).as_stored(obj)
     if obj == old:
         return Answer(old, 200, warnings)
     if strategies.is_finished(kind, obj):
@@ -129,6 +149,16 @@ async def remove(hub: Hub, call: Call, record: Record) -> Record:
     return gone
 
 
+def decode(call: Call, obj: Untyped, options: WriteOptions) -> tuple[str, ...]:
+    """Bring an object that was sent into the form of its kind, and return warnings."""
+    metadata.check_shape(obj, call.kind)
+    if fault := machinery.of(call.kind).unfit(obj) or micro_times.normalize(call.kind, obj):
+        raise metadata.unfit(call.kind, fault)
+    warnings = drop_unknown(call, obj, options, bodies.duplicates(call.body) if options.checks else [])
+    machinery.of(call.kind).settle(obj)
+    return warnings
+
+
 def drop_unknown(call: Call, obj: Untyped, options: WriteOptions, twice: list[str]) -> tuple[str, ...]:
     """Prune unknown fields; refuse them or return warnings, as the client asked."""
     texts = [f'duplicate field "{path}"' for path in twice]
@@ -139,48 +169,54 @@ def drop_unknown(call: Call, obj: Untyped, options: WriteOptions, twice: list[st
     return notes + (tuple(texts) if options.validation == "Warn" else ())
 
 
+def fill_in(kind: ServedKind, obj: Untyped, options: WriteOptions) -> None:
+    """Fill in what the kind defaults: whoever writes the object owns that, too."""
+    applied = options.applied is not None
+    machinery.of(kind).settle(obj)
+    strategies.fill_in(kind, obj)
+    machinery.of(kind).fill_in(obj, keep_nulls=applied)
+
+
 def own(hub: Hub, call: Call, obj: Untyped, old: Untyped | None, options: WriteOptions) -> None:
-    """Fill in what the kind defaults, and write down who owns which field."""
+    """Write down who owns which field, before the server itself changes or drops any."""
     kind, tools = call.kind, machinery.of(call.kind)
-    strategies.prepare(hub, kind, obj, old)
-    tools.fill_in(obj)
     writer = tools.writer(options.manager, kind, hub.timestamp(), call.info.subresource)
     entries: list[Any]
     if options.applied is not None:
         entries = options.applied
     else:
         entries = ssa.update_managers(old, obj, writer, tools.merge_type)
-    if old is not None:
-        entries = ssa.keep_times(old, obj, entries)
     obj["metadata"].pop("managedFields", None)
     if entries:
         obj["metadata"]["managedFields"] = entries
 
 
-def _check_names(call: Call, obj: Untyped) -> None:
+def check_names(call: Call, obj: Untyped) -> None:
     """Refuse an object that calls itself otherwise than the path does."""
     name, meta = call.info.name, obj["metadata"]
-    if meta.setdefault("name", name) != name:
+    metadata.check_place(obj, call.namespace)
+    if not meta.get("name"):
+        raise refusals.nameless(name)
+    if meta["name"] != name:
         raise errors.BadRequest(
             f"the name of the object ({meta['name']}) does not match the name on the URL ({name})"
         )
-    if call.namespace and meta.setdefault("namespace", call.namespace) != call.namespace:
-        raise errors.BadRequest(
-            f"the namespace of the object ({meta['namespace']}) does not match the namespace on the URL "
-            f"({call.namespace})"
-        )
+    if call.namespace:
+        meta.setdefault("namespace", call.namespace)
 
 
 def _check_identity(call: Call, obj: Untyped, old: Untyped, options: WriteOptions) -> None:
     """Refuse to write over another revision, or another incarnation, than the one meant."""
     kind, name, meta = call.kind, call.info.name, obj["metadata"]
-    _check_names(call, obj)
+    check_names(call, obj)
+    was = old["metadata"]
+    if meta.get("uid", was["uid"]) != was["uid"] and not options.patch:
+        raise _other_incarnation(call, meta["uid"], was["uid"])
     try:
         wanted = selection.revision_number(meta.get("resourceVersion", ""))
     except ValueError as error:
         raise refusals.internal(str(error)) from error
-    was = old["metadata"]
-    if not wanted and kind.custom and not options.patch:
+    if not wanted and not kind.unconditional:
         cause = refusals.value_invalid("metadata.resourceVersion", 0, "must be specified for an update")
         refused = refusals.invalid(kind, name, [cause])
         details = errors.StatusDetails(name=name, group=kind.group, kind=kind.plural, causes=[cause])
@@ -188,13 +224,16 @@ def _check_identity(call: Call, obj: Untyped, old: Untyped, options: WriteOption
         raise errors.Invalid(text, details=details)
     if wanted and str(wanted) != was["resourceVersion"]:
         raise refusals.modified(kind, name)
-    if meta.get("uid", was["uid"]) != was["uid"] and not options.patch:
-        key = f"/registry/{kind.plural}/{call.namespace}/{name}".replace("//", "/")
-        why = (
-            f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
-            f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: {was['uid']}"
-        )
-        raise refusals.conflict(kind, name, why)
+
+
+def _other_incarnation(call: Call, wanted: str, found: str) -> errors.Conflict:
+    kind, name = call.kind, call.info.name
+    key = f"/registry/{kind.plural}/{call.namespace}/{name}".replace("//", "/")
+    why = (
+        f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
+        f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
+    )
+    return refusals.conflict(kind, name, why)
 
 
 def _through_door(call: Call, obj: Untyped, old: Untyped) -> Untyped:
@@ -202,7 +241,8 @@ def _through_door(call: Call, obj: Untyped, old: Untyped) -> Untyped:
     if call.info.subresource == "status":
         if not call.kind.custom:
             return {**obj, **_part(old, "spec")}
-        meta = {**old["metadata"], **_part(obj["metadata"], "managedFields")}
+        meta = {key: value for key, value in old["metadata"].items() if key != "managedFields"}
+        meta |= _part(obj["metadata"], "managedFields")
         kept = {key: value for key, value in old.items() if key != "status"}
         return {**copy_of(kept), "metadata": copy_of(meta), **_part(obj, "status")}
     if call.info.subresource == "finalize":
@@ -217,21 +257,20 @@ def _part(obj: Untyped, key: str) -> Untyped:
     return {key: copy_of(obj[key])} if key in obj else {}
 
 
+def _noted(kind: ServedKind, obj: Untyped, old: Untyped | None) -> tuple[str, ...]:
+    return metadata.unqualified_finalizers(obj, old) if kind.custom else ()
+
+
 def _refuse(call: Call, obj: Untyped, old: Untyped | None) -> None:
     """Raise Invalid if anything about the object is wrong."""
     kind = call.kind
     causes = metadata.faults(obj, kind)
     if old is not None:
         causes = metadata.changes_refused(obj, old) + causes
-    faults = machinery.of(kind).validate(obj, old)
-    mistyped = [fault for fault in faults if fault.reason == "FieldValueTypeInvalid"]
-    if mistyped and not kind.custom:
-        raise metadata.unfit(kind, f"{mistyped[0].field}: {mistyped[0].message}")
-    if kind in _SELF_CHECKED:
-        faults = []
-    elif not kind.custom:  # and so do those of metadata
-        faults = [fault for fault in faults if not fault.field.startswith("metadata.")]
-    causes += faults + strategies.faults(kind, obj, old)
+    faults = [] if kind in _SELF_CHECKED else machinery.of(kind).validate(obj, old, call.info.subresource)
+    faults += strategies.faults(kind, obj, old)
+    apart = old is None and not kind.custom and kind.plural in _METADATA_LAST
+    causes = faults if faults and apart else causes + faults
     if causes:
         raise refusals.invalid(kind, str(obj["metadata"].get("name", "")), causes)
 
@@ -251,7 +290,9 @@ async def _admit(hub: Hub, call: Call, obj: Untyped, old: Untyped | None, option
 
 def _other_kind(call: Call, obj: Untyped) -> errors.Invalid:
     kind, found = call.kind, str(obj["kind"])
-    name = str((obj.get("metadata") or {}).get("name", ""))
+    meta = obj.get("metadata") or {}
+    base = str(meta.get("generateName") or "")
+    name = str(meta.get("name") or "") or (metadata.generated(base) if base else "")
     cause = refusals.value_invalid("kind", found, f"must be {kind.kind}")
     details = errors.StatusDetails(name=name, group=kind.group, kind=found, causes=[cause])
     text = f'{found}.{kind.group} "{name}" is invalid: {cause.field}: {cause.message}'

@@ -8,55 +8,13 @@ from typing import Any
 
 import pytest
 
-from nodemanager.agent.converge import Converger
 from nodemanager.api.configset import ConfigSet
-from nodemanager.host import environment
-from nodemanager.host.apply import Tools
-from nodemanager.host.journal import Journal
-from nodemanager.host.observe import Observer
-from nodemanager.host.results import Result
-from nodemanager.host.runs import Runs
-from nodemanager.host.tree import Tree
-from nodemanager.plan import merge, steps
-from nodemanager.plan.facts import ServiceFact
 from nodemanager.plan.resources import ResourceId
-from support.fake_tools import MemoryLocks, MemoryPackages, MemoryServices
-from support.root_tree import config_set, failure, literal_contents, needs_root, outcomes
+from support.memory_host import Host
+from support.root_tree import config_set, failure, needs_root, outcomes
 
 pytestmark = needs_root
-UP = ServiceFact(known=True, running=True, enabled=True)
-DOWN = ServiceFact(known=True, enabled=False)
 Web = Callable[..., ConfigSet]
-
-
-class Host:
-    """This machine's own files below a folder, and tools in memory."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.packages = MemoryPackages({"nginx": "1.22", "jq": "1.6"})
-        self.services = MemoryServices(nginx=UP, app=DOWN)
-        self.locks = MemoryLocks()
-        self.tree = Tree("/")
-        self.restart()
-
-    def restart(self) -> None:
-        """Begin anew, as a new process would."""
-        state = str(self.folder / "state")
-        run = environment.host_runner()
-        self.journal = Journal(self.tree, state)
-        runs = Runs(self.tree, self.journal, run, f"{state}/runs")
-        tools = Tools(self.packages, self.services, runs, self.journal, self.locks)
-        self.converger = Converger(Observer(self.tree, self.packages, self.services, run), tools, None)
-
-    async def converge(self, *sets: ConfigSet) -> list[Result]:
-        desired = merge.merge(sets)
-        return await self.converger.run(desired, literal_contents(desired))
-
-    async def preview(self, *sets: ConfigSet) -> list[str]:
-        desired = merge.merge(sets)
-        found = await self.converger.preview(desired, literal_contents(desired))
-        return [f"{type(one).__name__} {one.id.name.partition('#')[0]}" for one in steps.changes(found)]
 
 
 @pytest.fixture
@@ -122,6 +80,16 @@ async def test_a_restart_waits_for_its_turn(host: Host, web: Web) -> None:
     assert (host.services.calls, host.locks.held) == (["restart nginx"], ["web"])
 
 
+async def test_a_restart_under_a_lock_that_was_lost_is_reported_and_not_repeated(
+    host: Host, web: Web
+) -> None:
+    host.locks.lost = {"web"}
+    declared = web(lock_group="web")
+    assert failure(await host.converge(declared), "service:nginx") == "lock web was lost"
+    assert outcomes(await host.converge(declared))["service:nginx"] == "unchanged"
+    assert host.services.calls == ["restart nginx"]
+
+
 async def test_one_unknown_package_does_not_hide_the_others(host: Host) -> None:
     results = await host.converge(
         config_set("a", packages=[{"name": "nginx"}, {"name": "nix"}, {"name": "jq"}])
@@ -158,8 +126,9 @@ async def test_arguments_are_never_parsed_by_a_shell(host: Host) -> None:
 
 
 async def test_an_execution_that_takes_too_long_fails_and_is_killed(host: Host) -> None:
+    never = f"{host.folder}/none"
     declared = config_set(
-        "a", executions=[{"command": "sleep", "args": ["60"], "creates": "/nonexistent", "timeout": "100ms"}]
+        "a", executions=[{"command": "sleep", "args": ["60"], "creates": never, "timeout": "100ms"}]
     )
     results = await host.converge(declared)
     assert "did not finish within 0.1 s and was killed" in results[0].message
@@ -221,3 +190,21 @@ async def test_an_aborted_set_starts_nothing(host: Host) -> None:
     results = await host.converge(declared)
     assert "was aborted by a validation that failed" in failure(results, "service:app")
     assert host.services.calls == []
+
+
+async def test_what_is_below_a_link_that_leads_elsewhere_now_is_looked_at_again(host: Host) -> None:
+    old, new, link = host.folder / "old", host.folder / "new", host.folder / "link"
+    for folder in (old, new):
+        folder.mkdir()
+    (old / "x").write_text("x")
+    link.symlink_to("old")
+    declared = config_set(
+        "a",
+        files=[
+            {"path": str(link), "ensure": "symlink", "target": "new"},
+            {"path": f"{link}/x", "content": "x"},
+        ],
+    )
+    assert outcomes(await host.converge(declared)) == {f"file:{link}": "changed", f"file:{link}/x": "changed"}
+    assert (new / "x").read_text() == "x"
+    assert set(outcomes(await host.converge(declared)).values()) == {"unchanged"}

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+from datetime import timedelta
+
 import hypothesis
 import pytest
 from hypothesis import strategies as st
 
 from nodemanager.agent.upgrade_record import Phase, Result
 from support import virtual_time
-from support.upgrade_world import Kill, World
+from support.upgrade_world import GROUP, LEASE, Kill, World
 
 HOUR = 3600.0
 
@@ -97,6 +100,31 @@ async def test_a_group_upgrades_one_after_the_other_in_one_slot_if_the_window_al
         assert [what for what, _ in host.deeds] == ["upgrade", "reboot"]
 
 
+@virtual_time.test
+async def test_a_group_that_is_busy_during_the_whole_window_costs_the_slot_and_nothing_else() -> None:
+    world = World()
+    world.settings = dataclasses.replace(world.settings, forgiveness=timedelta(minutes=10))
+    stamp = world.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    spec = {"holderIdentity": "other", "leaseDurationSeconds": 36000, "renewTime": stamp}
+    world.cluster.put(LEASE, {"metadata": {"name": GROUP, "namespace": "test"}, "spec": spec})
+    await world.run(HOUR)
+    [host] = world.machines
+    assert host.deeds == []
+    assert (host.disk.phase, host.disk.result) == (Phase.IDLE, Result.SKIPPED)
+    assert host.disk.message == "group web: it is the turn of other"
+    assert world.cluster.holder() == "other"
+    assert 'nodemanager_upgrade_total{node="h0",result="skipped"} 1' in host.registry.render()
+
+
+@virtual_time.test
+async def test_the_lock_is_renewed_while_a_host_is_proven_however_long_that_takes() -> None:
+    world = World(2, proof_takes=600)
+    world.settings = dataclasses.replace(world.settings, lease=240.0)
+    await world.run(3 * HOUR)
+    world.assert_nothing_is_stranded()
+    assert [one.disk.result for one in world.machines] == [Result.SUCCESS] * 2
+
+
 @pytest.mark.parametrize("power", [False, True], ids=["killed", "power"])
 @pytest.mark.parametrize("needs_reboot", [False, True], ids=["stays up", "reboots"])
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
@@ -110,6 +138,8 @@ def test_killed_at_every_effect(*, power: bool, needs_reboot: bool, after: bool)
         host.kills = kills
         await world.run(HOUR)
         world.assert_nothing_is_stranded()
+        if not power and not {Phase.UPGRADING, Phase.REBOOTING}.intersection(host.killed_in):
+            assert host.disk.result is Result.SUCCESS, "the slot was lost without need"
         world.tomorrow()
         await world.run(HOUR)  # a day later all is as if nothing had been
         world.assert_nothing_is_stranded()

@@ -236,9 +236,15 @@ def test_broken_entries_of_the_live_object_stop_an_apply() -> None:
 def test_an_unchanged_object_keeps_its_times() -> None:
     live = applied(None, who("one"), size=1)
     newer = [{**live["metadata"]["managedFields"][0], "time": LATE}]
-    assert keep_times(live, live, newer) == live["metadata"]["managedFields"]
-    assert keep_times(live, widget(size=2), newer) == newer
-    assert keep_times(live, live, []) == []
+    again = {**live, "metadata": {**live["metadata"], "managedFields": newer}}
+    keep_times(live, again)
+    assert again == live
+    changed = {**widget(size=2), "metadata": {**live["metadata"], "managedFields": newer}}
+    keep_times(live, changed)
+    assert changed["metadata"]["managedFields"] == newer
+    bare = {**live, "metadata": {**live["metadata"], "managedFields": []}}
+    keep_times(live, bare)
+    assert bare["metadata"]["managedFields"] == []
 
 
 def test_client_side_apply_is_taken_over_by_kubectl_only() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from nodemanager.host import runner
 from support import scripts
+from support.gates import Gate
 
 
 def sh(text: str) -> list[str]:
@@ -34,10 +35,17 @@ def alive(pid: int) -> bool:
     return state != "Z"
 
 
-def make_fifo(folder: Path) -> Path:
-    """Make a pipe with a name, on which a program waits until the test writes into it."""
-    os.mkfifo(folder / "fifo")
-    return folder / "fifo"
+STOPPED = """
+import asyncio, sys
+from nodemanager.host import runner
+async def main():
+    try:
+        async with asyncio.timeout(0.5):
+            await runner.run(["/bin/sh", "-c", sys.argv[1]], timeout=60, finish=True)
+    except TimeoutError:
+        print("cancelled")
+asyncio.run(main())
+"""
 
 
 def open_descriptors() -> int:
@@ -110,7 +118,7 @@ async def test_many_runs_leak_no_descriptors() -> None:
     before = open_descriptors()
     await asyncio.gather(*(runner.run(["true"], stdin=b"x", timeout=20) for _ in range(5)))
     with pytest.raises(runner.CommandNotFound):
-        await runner.run(["/nonexistent"], stdin=b"x", timeout=20)
+        await runner.run(["/proc/nonexistent"], stdin=b"x", timeout=20)
     assert open_descriptors() == before
 
 
@@ -301,43 +309,37 @@ async def test_finish_keeps_the_end_of_too_much_output() -> None:
 
 async def test_finish_outlives_a_timeout(tmp_path: Path) -> None:
     done = tmp_path / "done"
-    with pytest.raises(runner.CommandTimedOut, match="left to finish"):
-        await runner.run(sh(f"read -r line < {make_fifo(tmp_path)}; touch {done}"), timeout=0.2, finish=True)
-    (tmp_path / "fifo").write_text("go\n")
-    await until(done.exists)
+    with Gate(tmp_path) as gate:
+        with pytest.raises(runner.CommandTimedOut, match="left to finish"):
+            await runner.run(sh(f"{gate.wait}; touch {done}"), timeout=0.2, finish=True)
+        gate.open()
+        await until(done.exists)
 
 
 async def test_finish_outlives_a_cancelled_caller(tmp_path: Path) -> None:
-    fifo, begun, done = make_fifo(tmp_path), tmp_path / "begun", tmp_path / "done"
-    script = f"touch {begun}; read -r line < {fifo}; seq 1 99999; echo late >&2; touch {done}"
-    task = asyncio.create_task(runner.run(sh(script), timeout=60, finish=True))
-    await until(begun.exists)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    fifo.write_text("go\n")
-    await until(done.exists)
+    begun, done = tmp_path / "begun", tmp_path / "done"
+    with Gate(tmp_path) as gate:
+        script = f"touch {begun}; {gate.wait}; seq 1 99999; echo late >&2; touch {done}"
+        task = asyncio.create_task(runner.run(sh(script), timeout=60, finish=True))
+        await until(begun.exists)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        gate.open()
+        await until(done.exists)
 
 
 async def test_finish_outlives_the_process_that_asked(tmp_path: Path) -> None:
     """The whole interpreter ends, in the regular way: neither asyncio nor a broken pipe ends the program."""
-    fifo, done = make_fifo(tmp_path), tmp_path / "done"
-    script = f"echo here; read -r line < {fifo}; seq 1 99999; echo late >&2; touch {done}"
-    code = f"""
-import asyncio
-from nodemanager.host import runner
-async def main():
-    try:
-        async with asyncio.timeout(0.5):
-            await runner.run(["/bin/sh", "-c", {script!r}], timeout=60, finish=True)
-    except TimeoutError:
-        print("cancelled")
-asyncio.run(main())
-"""
-    asked = await runner.run([sys.executable, "-c", code], env={**os.environ}, timeout=30)
-    assert asked.stdout == b"cancelled\n", asked.stderr
-    fifo.write_text("go\n")
-    await until(done.exists)
+    done = tmp_path / "done"
+    with Gate(tmp_path) as gate:
+        script = f"echo here; {gate.wait}; seq 1 99999; echo late >&2; touch {done}"
+        asked = await runner.run(
+            [sys.executable, "-c", STOPPED, script], env={**os.environ}, timeout=30
+        )  # fmt: skip
+        assert asked.stdout == b"cancelled\n", asked.stderr
+        gate.open()
+        await until(done.exists)
 
 
 async def test_finish_tells_what_cannot_start(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodemanager.api import errors
-from nodemanager.server import bodies, metadata, negotiation
+from nodemanager.server import bodies, machinery, metadata, negotiation
 from nodemanager.server.negotiation import Form, Shape
 from nodemanager.server.resources import ServedKind
 
@@ -52,6 +52,7 @@ def test_metadata_of_other_types_is_refused(meta: Any) -> None:
 def test_nulls_in_metadata_count_as_absent() -> None:
     obj = {"metadata": {"name": "a", "labels": None}}
     metadata.check_shape(obj, WIDGETS)
+    machinery.of(WIDGETS).prune(obj)
     assert obj == {"metadata": {"name": "a"}}
 
 

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.api import errors
 from nodemanager.server import micro_times
 from nodemanager.server.builtin_kinds import BUILTIN
 
@@ -29,8 +28,8 @@ def test_the_instant_is_kept_and_written_in_utc(moment: datetime) -> None:
 
 @pytest.mark.parametrize("rest", ["Z", ".1Z", ".1234567Z", ".123456", "+00:00", ".123456 Z"])
 def test_other_precisions_are_refused(rest: str) -> None:
-    with pytest.raises(errors.BadRequest, match=r'cannot parse "\S* ?\S*" as "\.000000"'):
-        micro_times.normalize(LEASES, {"spec": {"acquireTime": f"2026-01-01T00:00:00{rest}"}})
+    why = micro_times.normalize(LEASES, {"spec": {"acquireTime": f"2026-01-01T00:00:00{rest}"}})
+    assert why.endswith(f'cannot parse "{rest}" as ".000000"')
 
 
 @pytest.mark.parametrize("spec", [None, [], {}, {"renewTime": 5}, {"renewTime": "x"}])

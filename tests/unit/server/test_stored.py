@@ -45,6 +45,17 @@ def test_the_text_says_what_loading_says(obj: dict[str, Any], revision: int) -> 
     assert shown(THINGS, record)["metadata"]["resourceVersion"] == str(revision)
 
 
+@pytest.mark.parametrize("kind", [MAPS, THINGS, *EVENTS], ids=lambda kind: kind.api_version)
+@given(obj=OBJECTS, revision=st.integers(1, 2**63))
+def test_the_text_of_an_item_says_what_the_item_says(
+    kind: ServedKind, obj: dict[str, Any], revision: int
+) -> None:
+    record = Record("/k", stored.dump(kind, obj), 1, revision)
+    item = msgspec.json.decode(stored.item_text(kind, record))
+    assert item == stored.item(kind, record)
+    assert ("kind" in item, "apiVersion" in item) == (kind.custom, kind.custom)
+
+
 def test_another_version_than_the_stored_one_is_shown_as_asked_for() -> None:
     record = Record("/k", stored.dump(THINGS, {"metadata": {"name": "a"}, "spec": 1}), 1, 7)
     newer = replace(THINGS, version="v2")

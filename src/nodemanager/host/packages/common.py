@@ -97,7 +97,9 @@ def check(doing: str, done: Completed) -> Completed:
     """Return what is given, or raise `ToolFailed` with the end of what the program said."""
     if done.returncode != 0:
         words = tail(done.stderr) or tail(done.stdout) or "it said nothing"
-        raise ToolFailed(f"cannot {doing}: {done.argv[0]} ended with exit status {done.returncode}: {words}")
+        raise ToolFailed(
+            f"cannot {doing}: the package manager ended with exit status {done.returncode}: {words}"
+        )
     return done
 
 

@@ -27,16 +27,26 @@ class Indexes:
         self._refresh = refresh
         self._age = age
         self._tried = float("-inf")
+        self._newest: Mapping[str, str] = {}
+        self._asked: tuple[str, ...] | None = None
+        self._answered = float("-inf")
 
     async def newest(self, names: Sequence[str], ask: Ask) -> Mapping[str, str]:
-        """Return the newest versions by indexes that are fresh, or as fresh as can be had now."""
+        """Return the newest versions by indexes that are fresh, or as fresh as can be had now.
+
+        The answer is kept for a while, because it is asked for in every pass.
+        """
+        if self._asked == tuple(names) and self._clock() - self._answered < UNKNOWN_SECONDS:
+            return self._newest
         if self._since() >= LATEST_SECONDS and self._age() >= LATEST_SECONDS:
             await self._try()
         offers = await ask()
         if unoffered([Wanted(name) for name in names], offers) and self._since() >= UNKNOWN_SECONDS:
             await self._try()
             offers = await ask()
-        return {name: offers[name].newest for name in names if name in offers}
+        self._newest = {name: offers[name].newest for name in names if name in offers}
+        self._asked, self._answered = tuple(names), self._clock()
+        return self._newest
 
     async def offers(self, wanted: Sequence[Wanted], ask: Ask) -> Mapping[str, Offer]:
         """Return what is offered; if that is not all that is wanted, of fresh indexes."""
@@ -49,6 +59,7 @@ class Indexes:
     async def refresh(self) -> None:
         """Refresh now; the time counts even if it fails."""
         self._tried = self._clock()
+        self._asked = None
         await self._refresh()
 
     async def _try(self) -> None:

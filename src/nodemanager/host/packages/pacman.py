@@ -17,6 +17,7 @@ from nodemanager.host.packages import common, database, kernels
 from nodemanager.host.packages.common import Offer, Surroundings, Tool, listed, said, shown
 
 LOCAL: Final = "/var/lib/pacman/local"
+SYNC: Final = "/var/lib/pacman/sync"
 CACHE: Final = "/var/cache/pacman/pkg"
 QUIET: Final = ("--noconfirm", "--noprogressbar")
 REMEDY: Final = (
@@ -80,6 +81,8 @@ class Pacman:
         )
         self._tool = Tool(around, _LOCKED, remedy)
         self._installed: database.Kept[Mapping[str, str]] = database.Kept()
+        self._ahead = False
+        """An upgrade of ours refreshed the database and then failed: it is ahead of what is installed."""
 
     async def installed(self) -> Mapping[str, str]:
         """Return the version of every installed package by name."""
@@ -105,6 +108,11 @@ class Pacman:
     async def install(self, wanted: Sequence[Wanted]) -> None:
         """Install all of these; a version that is not offered any more comes from the download cache."""
         common.check_wanted(wanted)
+        if self._ahead:
+            raise ToolFailed(
+                f"cannot install {shown(wanted)}: the last upgrade failed after it refreshed the database,"
+                " so this would be a partial upgrade; upgrade the host first (spec.upgrade, or `pacman -Syu`)"
+            )
         offers = dict(await self._offers([one.name for one in wanted]))
         downloads = database.entries(self._around.tree, CACHE) or []
         files = {}
@@ -143,7 +151,18 @@ class Pacman:
         """Refresh the database and upgrade everything in one go, except what is held."""
         common.check_wanted(hold)
         ignored = ["--ignore", ",".join(one.name for one in hold)] if hold else []
-        await self._tool.transact("upgrade all packages", ["pacman", "-Syu", *QUIET, *ignored])
+        before = self._offered()
+        try:
+            await self._tool.transact("upgrade all packages", ["pacman", "-Syu", *QUIET, *ignored])
+        except ToolFailed:
+            self._ahead = self._ahead or self._offered() != before
+            raise
+        self._ahead = False
+
+    def _offered(self) -> object:
+        """Return what changes when the database of what is offered is refreshed."""
+        names = [name for name in database.entries(self._around.tree, SYNC) or () if name.endswith(".db")]
+        return names, database.stamp(self._around.tree, *(f"{SYNC}/{name}" for name in names))
 
     async def reboot_needed(self) -> str:
         """Return why the host should reboot, or an empty string."""

@@ -73,11 +73,9 @@ class Decoder:
 
     def __init__(self) -> None:
         self._parser = Parser()
-        self._partial = 0
 
     def feed(self, data: bytes) -> None:
         """Add what arrived."""
-        self._partial += len(data)
         self._parser.add_data(data)
 
     def next(self) -> Reply | Failure | Signal | None:
@@ -86,6 +84,7 @@ class Decoder:
             try:
                 message = self._parser.get_next_message()
                 found = None if message is None else _sort(message)
+                missing = self._parser.bytes_desired() if message is None else 0
             except (
                 ValueError,
                 LookupError,
@@ -96,10 +95,9 @@ class Decoder:
             ) as error:
                 raise Malformed(f"that is no D-Bus: {error}") from error
             if message is None:
-                if self._partial > MAX_MESSAGE:
+                if missing > MAX_MESSAGE:  # as its own header says; nobody waits for the rest
                     raise Malformed(f"a message is larger than {MAX_MESSAGE} bytes")
                 return None
-            self._partial = 0
             if found is not None:
                 return found
 

@@ -19,6 +19,7 @@ _STATES: Final = {
     0: "started", 3: "stopped", 4: "stopping", 8: "starting", 16: "inactive", 32: "crashed",
 }  # fmt: skip
 """Exit statuses of `rc-service X status`, which is the only one who knows: rc-status exits with 0 always."""
+_NOT_BOOTING: Final = frozenset(("off", "shutdown", "recovery", "single", "nonetwork"))
 _COMMAND: Final = re.compile(r"^\s*\*?\s*([a-z_-]+)\s*:", re.MULTILINE)
 
 
@@ -38,7 +39,7 @@ class OpenRC:
         levels: dict[str, tuple[str, ...]] = {}
         if any(not key.user for key in wanted):
             levels = parse_show((await self._ask(["rc-update", "show"])).check().stdout)
-        return {key: await self._look(key, bool(levels.get(key.name))) for key in wanted}
+        return {key: await self._look(key, bool(boot_levels(levels, key.name))) for key in wanted}
 
     async def _look(self, key: ServiceKey, enabled: bool) -> ServiceFact:
         if key.user:
@@ -64,10 +65,12 @@ class OpenRC:
         """Do nothing: scripts are read whenever they are run."""
 
     async def enable(self, key: ServiceKey, *, enabled: bool) -> None:
-        """Add it to the default runlevel, or take it out of all."""
+        """Add it to the default runlevel, or take it out of all that are part of booting."""
         _refuse_user(key)
-        done = await self._ask(enable_argv(key.name, enabled=enabled))
-        refusals.check(done, f"{'enable' if enabled else 'disable'} {key.name}")
+        levels = boot_levels(parse_show((await self._ask(["rc-update", "show"])).check().stdout), key.name)
+        if bool(levels) != enabled:
+            done = await self._ask(enable_argv(key.name, () if enabled else levels))
+            refusals.check(done, f"{'enable' if enabled else 'disable'} {key.name}")
 
     async def set_arguments(self, key: ServiceKey, arguments: str) -> None:
         """Refuse: each script reads variables of its own."""
@@ -121,9 +124,18 @@ class OpenRC:
         return await self._run(argv, timeout=ASK_SECONDS)
 
 
-def enable_argv(name: str, *, enabled: bool) -> list[str]:
-    """Return the command that makes a service start at boot, or not, whichever runlevel it is in."""
-    return ["rc-update", "add", name, RUNLEVEL] if enabled else ["rc-update", "--all", "del", name]
+def enable_argv(name: str, levels: Iterable[str]) -> list[str]:
+    """Return the command that makes a service start at boot; or not, by the runlevels it is in.
+
+    Not `rc-update --all del`: it exits with 1 for every runlevel that the service is not in.
+    """
+    taken = sorted(levels)
+    return ["rc-update", "del", name, *taken] if taken else ["rc-update", "add", name, RUNLEVEL]
+
+
+def boot_levels(levels: Mapping[str, tuple[str, ...]], name: str) -> frozenset[str]:
+    """Return the runlevels of a service that are entered when the host boots."""
+    return frozenset(levels.get(name, ())) - _NOT_BOOTING
 
 
 def parse_show(output: bytes) -> dict[str, tuple[str, ...]]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from nodemanager.host import runner
+from nodemanager.host import runner, users
 from nodemanager.host.base import HostError, NotSupported, Runner, ServiceKey, ToolFailed
 from nodemanager.host.services import systemd_bus, systemd_files, systemd_units
 from nodemanager.host.services.dbus import BusError, Refused, Unreachable
@@ -48,6 +48,17 @@ class _Deed:
     def advice(self) -> str:
         whose = f"--user -M {self.key.user}@ " if self.key.user else ""
         return f"run systemctl {whose}status {self.unit}"
+
+
+@contextmanager
+def _naming(deed: _Deed) -> Iterator[None]:
+    """Have what the bus says begin with what could not be done."""
+    try:
+        yield
+    except Refused as error:
+        raise ToolFailed(f"{deed.failed}: {error}; {deed.advice}") from error
+    except Unreachable as error:
+        raise Unreachable(f"{deed.failed}: {error}") from error
 
 
 class Systemd:
@@ -165,29 +176,25 @@ class Systemd:
     async def stop(self, key: ServiceKey) -> None:
         """Stop it and wait until it has stopped."""
         deed = _Deed("stop", key)
-        await self._job(deed, "StopUnit")
-        async with systemd_bus.visit(self._tree, key.user) as manager:
-            status = await _settle(manager, deed.unit)
+        with _naming(deed):
+            await self._job(deed, "StopUnit")
+            async with systemd_bus.visit(self._tree, key.user) as manager:
+                status = await _settle(manager, deed.unit)
         if status.running:
             raise ToolFailed(f"{deed.failed}: it is {status.words} again; {deed.advice}")
 
     async def _bring_up(self, deed: _Deed, method: str) -> None:
-        await self._job(deed, method)
-        async with systemd_bus.visit(self._tree, deed.key.user) as manager:
-            before = await _service(manager, deed.unit)
-            await asyncio.sleep(self._start_delay)
-            status = await _settle(manager, deed.unit)
-            after = await _service(manager, deed.unit)
-            exited = status.crashing or after.get("NRestarts", 0) > before.get("NRestarts", 0)
-            if status.running and not exited:
-                return
-            if (
-                after.get("Type") == "oneshot"
-                and status.active == "inactive"
-                and after.get("Result") == "success"
-            ):
-                return  # it has done what it was started for
-            why = await _unmet(manager, status)
+        with _naming(deed):
+            await self._job(deed, method)
+            async with systemd_bus.visit(self._tree, deed.key.user) as manager:
+                before = await _service(manager, deed.unit)
+                await asyncio.sleep(self._start_delay)
+                status = await _settle(manager, deed.unit)
+                after = await _service(manager, deed.unit)
+                again = after.get("NRestarts", 0) > before.get("NRestarts", 0)
+                if (status.running and not again) or _has_done_its_work(status, after):
+                    return
+                why = await _unmet(manager, status)
         raise await self._failure(deed, status, after, exited=True, why=why)
 
     async def _job(self, deed: _Deed, method: str) -> None:
@@ -198,8 +205,6 @@ class Systemd:
                     await _forget_failure(manager, deed.unit)
                 job = await manager.submit(method, deed.unit)
                 result = await manager.outcome(job, JOB_SECONDS)
-        except Refused as error:
-            raise ToolFailed(f"{deed.failed}: {error}; {deed.advice}") from error
         except Unreachable:
             if not job:
                 raise
@@ -225,7 +230,10 @@ class Systemd:
 
     async def _journal(self, key: ServiceKey, unit: str) -> str:
         """Return the last lines a unit logged; nothing where there is no journal."""
-        whose = [f"_SYSTEMD_USER_UNIT={unit}"] if key.user else [f"--unit={unit}"]
+        whose = [f"--unit={unit}"]
+        if key.user:
+            number = users.user_numbers(self._tree, [key.user]).get(key.user, -1)
+            whose = [f"_SYSTEMD_USER_UNIT={unit}", f"_UID={number}"]
         argv = ["journalctl", "--no-pager", "--quiet", "--output=cat", f"--lines={JOURNAL_LINES}", *whose]
         with suppress(runner.RunError):
             done = await self._run(argv, timeout=JOURNAL_SECONDS)
@@ -270,6 +278,12 @@ async def _settle(manager: Visit, unit: str) -> Status:
 async def _service(manager: Visit, unit: str) -> dict[str, Any]:
     status = await manager.status(unit)
     return await manager.properties(status.path, "Service", *_SERVICE)
+
+
+def _has_done_its_work(status: Status, service: Mapping[str, Any]) -> bool:
+    """A oneshot is not there to stay."""
+    succeeded = status.active == "inactive" and service.get("Result") == "success"
+    return succeeded and service.get("Type") == "oneshot"
 
 
 async def _unmet(manager: Visit, status: Status) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nodemanager.host import users
 from nodemanager.host.base import HostError
-from nodemanager.host.services.dbus import Connection, Refused, Unreachable
+from nodemanager.host.services.dbus import BusError, Connection, Refused, Unreachable
 from nodemanager.host.services.systemd_units import Status
 from nodemanager.host.tree import Tree
 
@@ -23,6 +23,7 @@ SYSTEM_PRIVATE: Final = "/run/systemd/private"
 USER_PRIVATE: Final = "/run/user/{}/systemd/private"
 
 CALL_SECONDS: Final = 30.0
+HELLO_SECONDS: Final = 5.0
 RELOAD_SECONDS: Final = 120.0
 POLL_SECONDS: Final = 0.25
 
@@ -117,14 +118,18 @@ async def visit(tree: Tree, user: str = "") -> AsyncIterator[Visit]:
 async def _open_system(tree: Tree) -> Visit:
     """Over the bus, which is the documented way; straight to systemd where no bus runs, as systemctl does."""
     try:
-        connection = await Connection.open(tree.outside(SYSTEM_BUS), owner=None)
-    except Unreachable as error:
+        return await _open_bus(tree.outside(SYSTEM_BUS))
+    except BusError as error:
         try:
             return Visit(await Connection.open(tree.outside(SYSTEM_PRIVATE)), has_bus=False)
         except Unreachable as second:
             raise Unreachable(f"cannot reach systemd: {error}; {second}") from second
+
+
+async def _open_bus(path: str) -> Visit:
+    connection = await Connection.open(path)
     try:
-        await connection.call(_to_bus("Hello"), CALL_SECONDS)
+        await connection.call(_to_bus("Hello"), HELLO_SECONDS)
     except BaseException:
         await connection.close()
         raise

@@ -6,6 +6,7 @@ clock or the network are doing. The template libraries are imported with the fir
 
 from nodemanager.plan.templates.engine import ENGINES, RenderCache, render
 from nodemanager.plan.templates.errors import TemplateError
+from nodemanager.plan.templates.peers import reads_peers
 from nodemanager.plan.templates.references import References, referenced
 from nodemanager.plan.templates.shapes import Data, data_of, node_data, peer_data
 
@@ -18,6 +19,7 @@ __all__ = [
     "data_of",
     "node_data",
     "peer_data",
+    "reads_peers",
     "referenced",
     "render",
 ]

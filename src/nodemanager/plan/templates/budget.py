@@ -152,8 +152,11 @@ class Scope:
 
 
 def compiled_once(compile_text: Callable[[str], _T]) -> Callable[[str], _T]:
-    """Remember what the last few texts compiled to; long ones are not worth the memory."""
-    remembered = lru_cache(maxsize=64)(compile_text)
+    """Remember what the last few texts compiled to; long ones are not worth the memory.
+
+    What they rendered to is remembered elsewhere; this is for one that is rendered with ever new data.
+    """
+    remembered = lru_cache(maxsize=16)(compile_text)
 
     @wraps(compile_text)
     def compiled(text: str) -> _T:

@@ -106,7 +106,9 @@ async def test_a_lock_of_somebody_else_is_busy(alpine: Alpine) -> None:
 async def test_a_failure_ends_with_what_apk_said(alpine: Alpine) -> None:
     alpine.tools.answer("apk search --exact nginx", "nginx-1.24.0-r16\n")
     alpine.tools.answer(f"{APK} add --upgrade nginx", err="ERROR: nginx-1.24.0-r16: IO ERROR\n", status=1)
-    with pytest.raises(ToolFailed, match=r"cannot install nginx: apk ended with exit status 1: .*IO ERROR"):
+    with pytest.raises(
+        ToolFailed, match=r"cannot install nginx: the package manager ended with exit status 1: .*IO ERROR"
+    ):
         await alpine.apk.install([Wanted("nginx")])
 
 
@@ -114,3 +116,17 @@ async def test_without_a_network_the_newest_known_is_good_enough(alpine: Alpine)
     alpine.tools.answer(f"{APK} update", err="WARNING: temporary error (try again later)\n", status=1)
     alpine.tools.answer("apk search --exact nginx", "nginx-1.24.0-r16\n")
     assert await alpine.apk.candidates(["nginx"]) == {"nginx": "1.24.0-r16"}
+
+
+async def test_the_newest_is_asked_for_once_in_a_while(alpine: Alpine) -> None:
+    alpine.tools.answer(f"{APK} update")
+    alpine.tools.answer("apk search --exact nginx", "nginx-1.24.0-r16\n")
+    for _ in range(3):
+        assert await alpine.apk.candidates(["nginx"]) == {"nginx": "1.24.0-r16"}
+    assert alpine.tools.calls() == [f"{APK} update", "apk search --exact nginx"]
+    alpine.tools.answer("apk search --exact nginx", "nginx-1.24.0-r17\n")
+    alpine.now += 601
+    assert await alpine.apk.candidates(["nginx"]) == {"nginx": "1.24.0-r17"}
+    alpine.now += 3600
+    await alpine.apk.candidates(["nginx"])
+    assert alpine.tools.calls().count(f"{APK} update") == 1

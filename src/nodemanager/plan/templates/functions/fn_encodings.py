@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import base64
 import binascii
-import csv
 import hashlib
 import io
 import json
-import tomllib
 from typing import Any
-
-import yaml
 
 from nodemanager.plan.templates.errors import FunctionError
 from nodemanager.plan.templates.functions.registry import add, checked_size
@@ -126,29 +122,12 @@ def _json_array(value: Any) -> list[Any]:
     return items(parsed_json(value), "the JSON text")
 
 
-class _Loader(yaml.CSafeLoader):
-    """Leaves dates as the texts they are: JSON has none."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [rule for rule in rules if rule[0] != "tag:yaml.org,2002:timestamp"]
-    for first, rules in yaml.CSafeLoader.yaml_implicit_resolvers.items()
-}
-
-
 def parsed_yaml(value: Any) -> Any:
     """Return what a YAML text says, of the first document."""
+    from nodemanager.plan.templates.functions import yaml_text  # PyYAML is a mebibyte that few need
+
     checked_size(len(text(value)) * _YAML_COST)
-    try:
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text(value), Loader=_Loader)):
-            raise FunctionError("YAML aliases are not supported: a few of them can stand for terabytes")
-        return next(yaml.load_all(text(value), Loader=_Loader), None)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        where = "" if mark is None else f": line {mark.line + 1}, column {mark.column + 1}"
-        raise FunctionError(f"the text is not YAML{where}") from None
-    except yaml.YAMLError:
-        raise FunctionError("the text is not YAML") from None
+    return yaml_text.parsed(text(value))
 
 
 @add("data.YAML", "yaml")
@@ -161,22 +140,13 @@ def _yaml_array(value: Any) -> list[Any]:
     return items(parsed_yaml(value) or [], "the YAML text")
 
 
-class _Dumper(yaml.SafeDumper):
-    """Block style, no anchors, lists indented below their key as gomplate's library does it."""
-
-    def ignore_aliases(self, _data: Any) -> bool:
-        return True
-
-    def increase_indent(self, flow: bool = False, *_: Any, **__: Any) -> Any:
-        return super().increase_indent(flow, False)
-
-
 def to_yaml(value: Any) -> str:
     """Return YAML in block style with sorted keys."""
+    from nodemanager.plan.templates.functions import yaml_text
+
     plain = json.loads(json.dumps(_textual(value)))
     checked_size(len(json.dumps(plain)) * _YAML_COST)
-    written = yaml.dump(plain, Dumper=_Dumper, default_flow_style=False, allow_unicode=True, width=1 << 30)
-    return str(written).removesuffix("...\n")
+    return yaml_text.written(plain)
 
 
 @add("data.ToYAML", "toYAML")
@@ -186,6 +156,8 @@ def _to_yaml(value: Any) -> str:
 
 @add("data.TOML", "toml")
 def _toml(value: Any) -> dict[str, Any]:
+    import tomllib
+
     try:
         loaded = tomllib.loads(text(value))
     except tomllib.TOMLDecodeError:
@@ -196,4 +168,6 @@ def _toml(value: Any) -> dict[str, Any]:
 
 @add("data.CSV", "csv")
 def _csv(value: Any) -> list[list[str]]:
+    import csv
+
     return list(csv.reader(io.StringIO(text(value))))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-
 from nodemanager.plan.templates.functions import (  # noqa: F401 - registers what it defines
     fn_builtin,
     fn_coll,
@@ -26,6 +24,8 @@ def unknown(name: str) -> str:
     why = reason(name)
     if why is not None:
         return f"function {name} is not available: {why}"
+    import difflib
+
     similar = difflib.get_close_matches(name, FUNCTIONS, n=3, cutoff=0.7)
     hint = f"did you mean {' or '.join(similar)}? " if similar else ""
     return f"there is no function {name}; {hint}there are: {', '.join(names())}"

@@ -1,0 +1,164 @@
+"""Agents that are measured: one that makes passes on command, and one as a service runs it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from bench import apis, processes
+from bench.work import Work
+from nodemanager.api.configset import CONFIG_SETS
+from nodemanager.cli import connect
+from nodemanager.host import identity
+from nodemanager.host.tree import Tree
+
+NAMESPACE = "nodemanager"
+START_TIMEOUT = 60.0
+_APPLIED = re.compile(r'^nodemanager_configset_apply_total\{.*result="success"\} ([1-9])', re.MULTILINE)
+_FILES = re.compile(r"^nodemanager_file_changes_total\{.*\} (\d+)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Took:
+    """What one pass took, in milliseconds."""
+
+    wall: float
+    cpu: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pilot:
+    """An agent that makes a pass when it is told to."""
+
+    orders: IO[str]
+    answers: IO[str]
+
+    def go(self, command: str = "pass") -> Took:
+        """Have it make a pass."""
+        self.orders.write(f"{command}\n")
+        self.orders.flush()
+        line = self.answers.readline()
+        if not line:
+            raise processes.ChildFailed("cannot measure the agent: it has ended, see above")
+        answer = json.loads(line)
+        if answer["error"]:
+            raise processes.ChildFailed(f"cannot measure the agent: its host is not ready: {answer['error']}")
+        return Took(answer["wall"], answer["cpu"])
+
+
+@contextlib.contextmanager
+def pilot(kubeconfig: Path, root: Path, hostname: str) -> Iterator[Pilot]:
+    """Run an agent that waits for orders."""
+    argv = [sys.executable, "-m", "bench.children.passes", str(kubeconfig), str(root), hostname]
+    with subprocess.Popen(
+        argv, cwd=processes.ROOT, env=processes.environment(), text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            yield Pilot(process.stdin, process.stdout)
+        finally:
+            process.kill()
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """`nodemanager agent`, its first pass done."""
+
+    pid: int
+    seconds: float
+    """From the start of the process to the end of that pass."""
+    cpu: float
+    """Seconds of CPU time until then; the rest is waiting, also for a processor that others use."""
+    changes: int
+    """How many paths the first pass changed."""
+
+    def mebibytes(self, settle: float) -> float:
+        """Return what it holds in memory after some quiet seconds."""
+        time.sleep(settle)
+        return apis.resident(self.pid) / 1024
+
+
+@contextlib.contextmanager
+def running(kubeconfig: Path, root: Path, hostname: str, sets: int) -> Iterator[Running]:
+    """Run an agent until all its ConfigSets hold and it says that it is ready."""
+    metrics, probes = _free_port(), _free_port()
+    argv = [
+        sys.executable,
+        "-m",
+        "nodemanager",
+        "agent",
+        "--kubeconfig",
+        str(kubeconfig),
+        "--root",
+        str(root),
+    ]
+    argv += ["--hostname", hostname, "--log-level", "warn", "--metrics-bind-address", f"127.0.0.1:{metrics}"]
+    argv += ["--health-probe-bind-address", f"127.0.0.1:{probes}"]
+    began = time.monotonic()
+    with subprocess.Popen(argv, cwd=processes.ROOT, env=processes.environment()) as process:
+        try:
+            while True:
+                said = _get(metrics, "/metrics")
+                if len(_APPLIED.findall(said)) >= sets and " 200 " in _get(probes, "/readyz"):
+                    break
+                if process.poll() is not None or time.monotonic() - began > START_TIMEOUT:
+                    raise processes.ChildFailed("cannot measure the agent: it does not converge, see above")
+                time.sleep(0.005)
+            seconds = time.monotonic() - began
+            changes = sum(map(int, _FILES.findall(said)))
+            yield Running(process.pid, seconds, _cpu(process.pid), changes)
+        finally:
+            process.terminate()
+            process.wait(timeout=apis.STOP_TIMEOUT)
+
+
+def declare(kubeconfig: Path, work: Work) -> None:
+    """Create the ConfigSets of the work."""
+
+    async def create() -> None:
+        async with connect.connect(connect.Settings(kubeconfig=str(kubeconfig))) as client:
+            for one in work.config_sets():
+                await client.create(CONFIG_SETS, one, NAMESPACE)
+
+    asyncio.run(create())
+
+
+def facts(root: Path, hostname: str) -> dict[str, str]:
+    """Return what templates are to find out about the host."""
+    tree = Tree(str(root))
+    try:
+        who = identity.identify(tree, hostname)
+    finally:
+        tree.close()
+    return {"name": hostname, "system": who.system, "arch": who.arch, "os": who.os_id}
+
+
+def _cpu(pid: int) -> float:
+    return int(Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").split()[0]) / 1e9
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+def _get(port: int, path: str) -> str:
+    """Ask with as little as possible: who is asked is being measured."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+            connection.sendall(f"GET {path} HTTP/1.1\r\nhost: bench\r\nconnection: close\r\n\r\n".encode())
+            return b"".join(iter(lambda: connection.recv(65536), b"")).decode()
+    except OSError:
+        return ""

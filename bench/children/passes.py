@@ -1,0 +1,60 @@
+"""An agent that makes a pass when it is told to, and says what it took.
+
+python -m bench.children.passes KUBECONFIG ROOT HOSTNAME
+
+Everything is that of the real agent, from its caches to the status it writes; only its own reasons
+to make a pass are left out. Reads one line per pass, answers one JSON object.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import logging
+import sys
+import time
+
+from nodemanager.agent import service
+from nodemanager.agent.assembly import BodyOptions
+from nodemanager.cli import connect
+from nodemanager.client.http import Client
+from nodemanager.client.transport import HttpTransport
+from nodemanager.host.file_facts import Digests
+from nodemanager.runtime import metrics
+
+
+async def main(kubeconfig: str, root: str, hostname: str) -> None:
+    """Obey until stdin ends."""
+    logging.disable(logging.INFO)  # a thousand lines about a thousand files are not the work
+    client = Client(HttpTransport(connect.client_config(connect.Settings(kubeconfig=kubeconfig))))
+    agent = service.build(client, service.AgentOptions(body=BodyOptions(root, hostname)), metrics.Registry())
+    sources = agent.reconciler.sources
+    following = [asyncio.create_task(cache.run()) for cache in (sources.config_sets, sources.nodes)]
+    await asyncio.gather(sources.config_sets.synced(), sources.nodes.synced())
+    gc.freeze()
+    try:
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            if line.strip() == "forgetful":
+                agent.body.converger.observer.digests = Digests()
+            print(json.dumps(await _pass(agent)), flush=True)
+    finally:
+        for task in following:
+            task.cancel()
+        await asyncio.gather(*following, return_exceptions=True)
+        await client.close()
+        agent.body.close()
+
+
+async def _pass(agent: service.Agent) -> dict[str, float | str]:
+    wall, cpu = time.perf_counter(), time.process_time()
+    await agent.reconciler.reconcile(agent.reconciler.node.key)
+    took = {"wall": (time.perf_counter() - wall) * 1000, "cpu": (time.process_time() - cpu) * 1000}
+    await asyncio.sleep(0.05)  # what the pass wrote comes back as an event; that belongs to it, but not here
+    status = agent.reconciler.sources.nodes.values()[0].status
+    ready = next((one for one in status.conditions if one.type == "Ready"), None)
+    return {**took, "error": "" if ready is not None and ready.status == "True" else str(ready)}
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

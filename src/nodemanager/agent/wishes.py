@@ -1,0 +1,130 @@
+"""What a host shall be, worked out once and kept until something that it was made of changes.
+
+Merging, rendering and hashing a thousand declarations costs more than looking at a thousand files, and
+nearly every pass would do it for nothing. This is the one place that decides what is still good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from nodemanager.agent import drift
+from nodemanager.agent.contents import Contenter
+from nodemanager.agent.world import World
+from nodemanager.api.configset import ConfigSet
+from nodemanager.api.managednode import ManagedNode, ManagedNodeStatus
+from nodemanager.host.base import Wanted
+from nodemanager.plan import merge, templates
+from nodemanager.plan.desired import Contents, Desired
+from nodemanager.plan.resources import ResourceId
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Everything that one pass wants to know about what is wanted."""
+
+    desired: Desired
+    contents: Contents
+    declared: Mapping[ResourceId, drift.Declared]
+    """How each resource is declared, content included."""
+
+
+@dataclass(slots=True)
+class Wishes:
+    """Makes wishes, and remembers the last one."""
+
+    contenter: Contenter = field(default_factory=Contenter)
+    templated: bool = False
+    """Some file is made by a template, so that what it reads matters."""
+    reads_peers: bool = False
+    """Some template reads other nodes."""
+    _sets: tuple[ConfigSet, ...] | None = None
+    _needed: templates.References = field(default_factory=templates.References)
+    _needed_by: ManagedNode | None = None
+    _desired: Desired = field(default_factory=Desired)
+    _wish: Wish | None = None
+    _node: ManagedNode | None = None
+    _world: World = field(default_factory=World)
+
+    @property
+    def pins(self) -> list[Wanted]:
+        """The packages that are wanted at a certain version."""
+        packages = (item.declaration for item in self._desired.packages)
+        return [Wanted(one.name, one.version) for one in packages if one.version]
+
+    def references(self, sets: Sequence[ConfigSet], node: ManagedNode) -> templates.References:
+        """Return the Secrets and ConfigMaps that the templates of these sets read on a host."""
+        self._take(sets)
+        if self._needed_by is None or not _same_node(self._needed_by, node):
+            files = (file for one in sets for file in one.spec.files)
+            self._needed = templates.referenced(files, node) if self.templated else templates.References()
+            self._needed_by = node
+        return self._needed
+
+    def make(self, sets: Sequence[ConfigSet], world: World, node: ManagedNode) -> Wish:
+        """Return what these sets want of a host."""
+        self._take(sets)
+        if self._wish is None or not self._still_holds(world, node):
+            contents = self.contenter.make(self._desired, world, node)
+            self._wish = Wish(self._desired, contents, drift.declarations(self._desired, contents))
+            self._world, self._node = world, node
+        return self._wish
+
+    def _take(self, sets: Sequence[ConfigSet]) -> None:
+        """Merge again if these are other sets than last time."""
+        if self._sets is not None and len(sets) == len(self._sets) and all(map(_same_set, sets, self._sets)):
+            return
+        self._sets = tuple(sets)
+        files = [file for one in sets for file in one.spec.files if file.template]
+        self.templated = bool(files)
+        self.reads_peers = any(map(templates.reads_peers, files))
+        self._desired = merge.merge(sets)
+        self._wish = self._needed_by = None
+
+    def _still_holds(self, world: World, node: ManagedNode) -> bool:
+        if not self.templated:
+            return True
+        old = self._world
+        return (
+            self._node is not None
+            and _same_node(self._node, node)
+            and old.secrets == world.secrets
+            and old.config_maps == world.config_maps
+            and (not self.reads_peers or _same_nodes(old.nodes, world.nodes))
+        )
+
+
+def visible(node: ManagedNode) -> tuple[object, ...]:
+    """Return what a change of is a reason to render again: what a host is, not the log of its last pass.
+
+    Templates see the whole status. If a time stamp or a version in it were a reason, two hosts that
+    write each other's into a file would never come to rest.
+    """
+    status = msgspec.structs.replace(
+        node.status, observed_generation=0, conditions=[], configsets=[], drift=None, file_backups={},
+        last_file_bucket_gc=None, heartbeat=None,
+    )  # fmt: skip
+    states = [(one.type, one.status) for one in node.status.conditions]
+    return node.metadata.labels, status, states
+
+
+def _same_set(one: ConfigSet, other: ConfigSet) -> bool:
+    return one is other or (one.metadata.name == other.metadata.name and one.spec == other.spec)
+
+
+def _same_node(one: ManagedNode, other: ManagedNode) -> bool:
+    if one is other:
+        return True
+    same = one.metadata.name == other.metadata.name and one.metadata.labels == other.metadata.labels
+    return same and one.spec == other.spec and _same_status(one.status, other.status)
+
+
+def _same_status(one: ManagedNodeStatus, other: ManagedNodeStatus) -> bool:
+    return one is other or one == other
+
+
+def _same_nodes(one: Sequence[ManagedNode], other: Sequence[ManagedNode]) -> bool:
+    return len(one) == len(other) and all(map(_same_node, one, other))

@@ -1,0 +1,80 @@
+"""A token that is replaced while it is in use, and is never sent once it has expired."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from nodemanager.api import errors
+from nodemanager.client.config import Anonymous, Headers
+from nodemanager.client.credentials import bearer_headers
+
+SHARE = 0.8
+"""The part of a token's life after which it is renewed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    """From when to when a token is good, in Unix time."""
+
+    issued: float
+    expires: float
+    subject: str = ""
+    """Whose token it says to be."""
+
+    @property
+    def due(self) -> float:
+        """When to renew it."""
+        return self.issued + SHARE * (self.expires - self.issued)
+
+
+class _Claims(msgspec.Struct):
+    exp: float
+    sub: str = ""
+    iat: float | None = None
+    nbf: float | None = None
+
+
+def lifetime(token: str) -> Lifetime | None:
+    """Return the lifetime that a JSON Web Token states; None for anything else. Nothing is verified."""
+    parts = token.split(".")
+    if len(parts) != 3:
+        return None
+    try:
+        payload = base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
+        claims = msgspec.json.decode(payload, type=_Claims)
+    except (binascii.Error, ValueError, msgspec.MsgspecError):
+        return None
+    issued = claims.iat if claims.iat is not None else claims.nbf
+    if issued is None or claims.exp <= issued:
+        return None
+    return Lifetime(issued, claims.exp, claims.sub)
+
+
+class RenewedToken(Anonymous):
+    """The token of a host, as of now."""
+
+    def __init__(self, token: str, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._headers: Headers = {}
+        self.life: Lifetime | None = None
+        self.replace(token)
+
+    def replace(self, token: str) -> None:
+        """Use another token from now on."""
+        self._headers = bearer_headers(token, "the kubeconfig of this host")
+        self.life = lifetime(token)
+
+    async def headers(self) -> Headers:
+        """Return the token, unless it has expired: the API would refuse it, and count us as an attacker."""
+        if self.life is not None and self._clock() >= self.life.expires:
+            raise errors.ConfigError(
+                "cannot authenticate: the token of this host has expired, as it could not be renewed in time;"
+                " run nodemanager bootstrap again"
+            )
+        return self._headers

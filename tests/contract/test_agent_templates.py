@@ -1,0 +1,191 @@
+"""What templates read: Secrets and ConfigMaps by name and no others, the host itself, and its peers."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from nodemanager.api.configset import CONFIG_SETS
+from nodemanager.api.core import CONFIG_MAPS, SECRETS
+from nodemanager.api.objects import Resource, Untyped
+from nodemanager.client.patches import MergePatch
+from nodemanager.host import x25519
+from support import kubeconfigs
+from support.agent_process import Agent, Api, Starts, owned
+
+RBAC = "rbac.authorization.k8s.io"
+ACCOUNTS: Resource[Untyped] = Resource("", "v1", "ServiceAccount", "serviceaccounts", dict)
+ROLES: Resource[Untyped] = Resource(RBAC, "v1", "Role", "roles", dict)
+BINDINGS: Resource[Untyped] = Resource(RBAC, "v1", "RoleBinding", "rolebindings", dict)
+DB = '{{ with (ds "data").Node }}{{ index .Secrets "password" | base64.Decode }}{{ end }}\n'
+READ = ["get", "list", "watch"]
+
+
+async def test_a_secret_reaches_its_file_and_nobody_elses_eyes(api: Api, start: Starts) -> None:
+    agent = start()
+    files = [
+        owned("/etc/db", template=DB, secretRefs=["db-{{ (ds `data`).Node.Name }}"]),
+        owned("/etc/plain", content="plain\n"),
+    ]
+    await api.config_set("db", files=files)
+    node = await api.until(lambda one: any(each.error for each in one.status.configsets))
+    assert "Secret db-web1 does not exist, or this host may not read it" in node.status.configsets[0].error
+    await agent.reads("/etc/plain", "plain\n")  # one file that waits does not hold up the others
+    assert not agent.at("/etc/db").exists()
+    await api.secret("db-web1", password="first-secret")
+    await agent.reads("/etc/db", "first-secret\n")
+    assert agent.at("/etc/db").stat().st_mode & 0o777 == 0o600
+    await api.ready("db")
+    await api.secret("db-web1", password="second-secret")
+    await agent.reads("/etc/db", "second-secret\n")
+    await api.client.delete(SECRETS, "db-web1", api.namespace)
+    await api.until(lambda one: "Secret db-web1 does not exist" in one.status.configsets[0].error)
+    assert agent.at("/etc/db").read_text() == "second-secret\n"
+    assert "secret\n" not in str((await api.node()).status)
+    assert "first-secret" not in agent.log.read_text()
+    assert "second-secret" not in agent.log.read_text()
+
+
+async def test_a_config_map_reaches_its_file(api: Api, start: Starts) -> None:
+    agent = start()
+    body = {"metadata": {"name": "app", "namespace": api.namespace}, "data": {"level": "info"}}
+    await api.client.create(CONFIG_MAPS, body, api.namespace)
+    template = 'level={{ (ds "data").Node.ConfigMaps.level }}\n'
+    await api.config_set("app", files=[owned("/etc/app", template=template, configMapRefs=["app"])])
+    await agent.reads("/etc/app", "level=info\n")
+    await api.client.patch(CONFIG_MAPS, "app", api.namespace, MergePatch({"data": {"level": "debug"}}))
+    await agent.reads("/etc/app", "level=debug\n")
+
+
+async def test_an_agent_needs_no_right_to_other_secrets(api: Api, start: Starts, tmp_path: Path) -> None:
+    """List and watch with metadata.name=X is what a Role with resourceNames allows."""
+    await api.secret("mine", password="mine")
+    await api.secret("other", password="other")
+    account = await restricted(api, tmp_path, ["mine"])
+    files = [
+        owned("/etc/mine", template=DB, secretRefs=["mine"]),
+        owned("/etc/other", template=DB, secretRefs=["other"]),
+    ]
+    await api.config_set("db", files=files)
+    agent = start(kubeconfig=account)
+    await agent.reads("/etc/mine", "mine\n")
+    node = await api.until(lambda one: one.status.configsets and one.status.configsets[0].error)
+    assert node.status.configsets[0].error.startswith(
+        "file:/etc/other: cannot render /etc/other: Secret other"
+    )
+    await api.secret("mine", password="changed")
+    await agent.reads("/etc/mine", "changed\n")
+
+
+async def restricted(api: Api, folder: Path, secrets: list[str]) -> Path:
+    """Return the kubeconfig of an agent that may read these Secrets only."""
+    name, space = "nodemanager-web1", api.namespace
+    group = "common.nodemanager"
+    rules = [
+        {"apiGroups": [group], "resources": ["configsets"], "verbs": READ},
+        {"apiGroups": [group], "resources": ["managednodes"], "verbs": [*READ, "create"]},
+        {"apiGroups": [group], "resources": ["managednodes", "managednodes/status"], "verbs": ["patch"],
+         "resourceNames": ["web1"]},
+        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create", "patch"]},
+        {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]},
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": READ, "resourceNames": secrets},
+    ]  # fmt: skip
+    subject = {"kind": "ServiceAccount", "name": name, "namespace": space}
+    role = {"apiGroup": RBAC, "kind": "Role", "name": name}
+    parts: list[tuple[Resource[Untyped], dict[str, Any]]] = [
+        (ACCOUNTS, {}), (ROLES, {"rules": rules}), (BINDINGS, {"roleRef": role, "subjects": [subject]}),
+    ]  # fmt: skip
+    for resource, body in parts:
+        await api.client.create(resource, {"metadata": {"name": name, "namespace": space}, **body}, space)
+    asked = {"spec": {"expirationSeconds": 3600}}
+    answer = await api.client.create_subresource(ACCOUNTS, name, space, "token", asked)
+    config = yaml.safe_load(api.kubeconfig.read_text())
+    cluster = config["clusters"][0]["cluster"]
+    built = kubeconfigs.build(cluster=cluster, user={"token": answer["status"]["token"]}, namespace=space)
+    return Path(kubeconfigs.write(folder / "restricted", built))
+
+
+async def test_bug_17_hosts_fight_over_one_condition(api: Api, start: Starts, tmp_path: Path) -> None:
+    """Hosts report conflicts about themselves; ConfigSets are the operator's to write."""
+    for name, content in (("a", "1"), ("b", "2")):
+        await api.config_set(name, files=[owned("/etc/both", content=content)])
+    start(kubeconfig=await restricted(api, tmp_path, []))  # which gives no right to write ConfigSets
+    node = await api.until(lambda one: any(each.conflicts for each in one.status.configsets))
+    assert {one.name for one in node.status.configsets} == {"a", "b"}
+    for name in ("a", "b"):
+        assert (await api.client.get(CONFIG_SETS, name, api.namespace)).status.conditions == []
+
+
+async def test_a_file_follows_what_a_peer_reports(api: Api, start: Starts) -> None:
+    web1 = start("web1")
+    await api.ready()
+    template = "{{ range .Nodes }}{{ .Name }}{{ with index .Labels `tier` }} {{ . }}{{ end }}\n{{ end }}"
+    await api.config_set(
+        "peers", labels={"kubernetes.io/hostname": "web1"}, files=[owned("/etc/peers", template=template)]
+    )
+    await web1.reads("/etc/peers", "web1\n")
+    start("web2")
+    await web1.reads("/etc/peers", "web1\nweb2\n")
+    await api.patch_node({"metadata": {"labels": {"tier": "1"}}}, "web2")
+    await web1.reads("/etc/peers", "web1\nweb2 1\n")
+
+
+async def test_a_file_follows_what_the_host_itself_reports(api: Api, start: Starts) -> None:
+    """A pass renders what was reported before it; the one that renders the news must come by itself."""
+    agent = start()
+    template = "{{ len .Node.Status.SSHHostKeys }}\n"
+    await api.config_set("self", files=[owned("/etc/keys", template=template)])
+    await api.ready("self")
+    await agent.reads("/etc/keys", "0\n")
+    write_host_key(agent, b"blob")
+    agent.signal()
+    await agent.reads("/etc/keys", "2\n")
+
+
+def write_host_key(agent: Agent, blob: bytes) -> None:
+    """Give a host an SSH host key."""
+    folder = agent.at("/etc/ssh")
+    folder.mkdir()
+    text = f"ssh-ed25519 {base64.b64encode(blob).decode()} root@x\n"
+    (folder / "ssh_host_ed25519_key.pub").write_text(text)
+
+
+async def test_a_wireguard_key_is_made_once_and_told_by_its_public_half(api: Api, start: Starts) -> None:
+    agent = start()
+    await api.ready()
+    await api.patch_node({"spec": {"wireGuard": {"enabled": True}}})
+    node = await api.until(lambda one: one.status.wire_guard)
+    secret = await api.client.get(SECRETS, "wg-wg0-web1", api.namespace)
+    private = (secret.data or {})["private-key"].decode()
+    assert node.status.wire_guard[0].public_key == x25519.public_of(private)
+    assert agent.stop() == 0
+    agent.start()
+    await agent.logs("started", times=2)
+    agent.signal()
+    await api.patch_node({"spec": {"wireGuard": {"interface": "wg1"}}})
+    node = await api.until(lambda one: [each.name for each in one.status.wire_guard] == ["wg1"])
+    assert node.status.wire_guard[0].public_key != x25519.public_of(private)  # another key for another link
+    lost = node.status.wire_guard[0].public_key
+    await api.client.delete(SECRETS, "wg-wg1-web1", api.namespace)
+    agent.signal()
+    node = await api.until(lambda one: one.status.wire_guard[0].public_key != lost)  # so it is made again
+    again = await api.client.get(SECRETS, "wg-wg0-web1", api.namespace)
+    assert again.metadata.resource_version == secret.metadata.resource_version
+    assert private not in agent.log.read_text()
+
+
+async def test_ssh_host_keys_are_reported_as_sshfp_records_have_them(api: Api, start: Starts) -> None:
+    agent = start()
+    await api.ready()
+    blob = b"\0\0\0\x0bssh-ed25519\0\0\0 " + bytes(range(32))
+    write_host_key(agent, blob)
+    agent.signal()
+    node = await api.until(lambda one: one.status.ssh_host_keys)
+    assert [(one.algorithm, one.fingerprint_type, one.fingerprint) for one in node.status.ssh_host_keys] == [
+        (4, 1, hashlib.sha1(blob).hexdigest()),
+        (4, 2, hashlib.sha256(blob).hexdigest()),
+    ]

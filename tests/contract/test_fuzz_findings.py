@@ -1,0 +1,124 @@
+"""What the fuzzer found, one case each: short requests that were once answered in another way."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from support import duel_verdicts
+from support.apiserver import ApiServer
+from support.duel import Ask
+from support.fuzz_sequences import Arena, arena
+from support.fuzz_steps import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, PARTIAL, STRATEGIC_PATCH
+
+CORE, RBAC = "/api/v1/namespaces/default", "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+OPTIONS = {"fieldManager": "m"}
+
+
+def made(plural: str, kind: str, version: str = "v1", **fields: Any) -> Ask:
+    """Return the creation of an object called `a`."""
+    root = {"v1": CORE, "rbac.authorization.k8s.io/v1": RBAC}[version]
+    meta = {"name": "a", **fields.pop("metadata", {})}
+    body = {"apiVersion": version, "kind": kind, "metadata": meta, **fields}
+    return Ask("POST", f"{root}/{plural}", OPTIONS, body)
+
+
+def config_map(**fields: Any) -> Ask:
+    return made("configmaps", "ConfigMap", **fields)
+
+
+def patched(plural: str, body: Any, media: str, **query: str) -> Ask:
+    return Ask("PATCH", f"{CORE}/{plural}/a", {**OPTIONS, **query}, body, media)
+
+
+def lease(**spec: Any) -> dict[str, Any]:
+    return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "a"}, "spec": spec}
+
+
+def budget(**spec: Any) -> Ask:
+    body = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "a"}, "spec": spec}
+    return Ask("POST", BUDGETS, OPTIONS, body)
+
+
+def binding(role: dict[str, Any], *subjects: dict[str, Any]) -> Ask:
+    version = "rbac.authorization.k8s.io/v1"
+    return made("rolebindings", "RoleBinding", version, roleRef=role, subjects=list(subjects))
+
+
+ROLE = {"kind": "Role", "name": "r"}
+BARE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+CASES = {
+    "null is not given": [config_map(data=None, binaryData={"b": None}, metadata={"labels": {"a": None}})],
+    "empty is not written": [config_map(data={}, immutable=False)],
+    "no rules are null": [made("roles", "Role", "rbac.authorization.k8s.io/v1", rules=[])],
+    "structures are there": [made("events", "Event", involvedObject={"namespace": "default", "name": "p"})],
+    "a wrong type": [config_map(binaryData={"b": {}}), config_map(data={"a": 1})],
+    "a wrong type by patch": [config_map(), patched("configmaps", {"data": {"a": 1}}, MERGE_PATCH)],
+    "metadata of a list": [config_map(), patched("configmaps", [{"op": "copy", "from": "/kind", "path":
+                           "/metadata"}], JSON_PATCH)],
+    "nothing to merge with": [config_map(), patched("configmaps", {"metadata": None}, MERGE_PATCH)],
+    "no version by patch": [config_map(), patched("configmaps", [{"op": "remove", "path": "/apiVersion"}],
+                            JSON_PATCH, fieldValidation="Ignore")],
+    "another age": [config_map(), Ask("PUT", f"{CORE}/configmaps/a", OPTIONS, {**BARE, "metadata":
+                    {"name": "a", "creationTimestamp": "2020-01-01T00:00:00Z"}})],
+    "a count of its own": [config_map(metadata={"generation": 5})],
+    "managers reset": [config_map(data={"a": "b"}), Ask("PUT", f"{CORE}/configmaps/a", OPTIONS,
+                       {**BARE, "metadata": {"name": "a", "managedFields": []}})],
+    "warned and refused": [config_map(metadata={"name": "Bad_Name", "unknown": None})],
+    "a revision at birth": [config_map(metadata={"resourceVersion": "7"})],
+    "an update that creates": [Ask("PUT", f"{LEASES}/a", OPTIONS, lease(holderIdentity=""))],
+    "an update without revision": [Ask("PUT", f"{LEASES}/a", OPTIONS, lease()),
+                                   Ask("PUT", f"{LEASES}/a", OPTIONS, lease(leaseTransitions=1))],
+    "leases are checked": [Ask("POST", LEASES, OPTIONS, lease(leaseDurationSeconds=0, leaseTransitions=-1))],
+    "budgets are checked": [budget(minAvailable="odd"), budget(minAvailable=-1), budget(minAvailable="101%"),
+                            budget(minAvailable=1, maxUnavailable=1, selector={"matchLabels": {"a": "b"}})],
+    "bindings are checked": [binding({"kind": "Odd"}), binding(ROLE, {"kind": "Odd", "name": "x"}),
+                             binding(ROLE, {"kind": "User", "name": ""}), binding(ROLE)],
+    "a role once bound": [binding(ROLE), Ask("PATCH", f"{RBAC}/rolebindings/a", OPTIONS,
+                          {"roleRef": {"name": "other"}}, STRATEGIC_PATCH)],
+    "secrets are checked": [made("secrets", "Secret", type="kubernetes.io/tls"),
+                            made("secrets", "Secret", type="kubernetes.io/basic-auth")],
+    "an account is told whole": [made("serviceaccounts", "ServiceAccount"),
+                                 Ask("DELETE", f"{CORE}/serviceaccounts/a")],
+    "still on its way out": [config_map(metadata={"finalizers": ["a.b/c"]}),
+                             Ask("DELETE", f"{CORE}/configmaps/a"), config_map()],
+    "an uid that is not there": [patched("configmaps", {**BARE, "metadata": {"name": "a", "uid": "x"}},
+                                 APPLY_PATCH)],
+    "unknown fields by apply": [patched("configmaps", {**BARE, "odd": 1}, APPLY_PATCH,
+                                fieldValidation="Ignore")],
+    "all wrong options": [Ask("PATCH", f"{CORE}/configmaps/a", {"fieldValidation": "Odd"}, BARE,
+                          APPLY_PATCH)],
+    "two controllers": [config_map(metadata={"ownerReferences": [
+        {"apiVersion": "v1", "kind": "Pod", "name": one, "uid": one, "controller": True} for one in "xy"]})],
+    "a nameless owner": [config_map(metadata={"ownerReferences": [{"apiVersion": "v1", "kind": "Pod"}]})],
+    "a very long name": [config_map(metadata={"name": "a" * 254}), config_map(metadata={"name": "A" * 254})],
+    "lists of built-in kinds": [config_map(), Ask("GET", f"{CORE}/configmaps", {"labelSelector": "!x"}),
+                                Ask("GET", f"{CORE}/configmaps", {"labelSelector": "x"},
+                                    accept=PARTIAL.format("List"))],
+}  # fmt: skip
+
+
+@pytest.fixture
+async def both(kube: ApiServer) -> AsyncIterator[Arena]:
+    async with arena(kube) as servers:
+        yield servers
+
+
+@pytest.mark.parametrize("asks", [pytest.param(asks, id=name) for name, asks in CASES.items()])
+async def test_answers_are_the_same(both: Arena, asks: list[Ask]) -> None:
+    namespace = both.fresh()
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+    await both.duel.ask(Ask("POST", "/api/v1/namespaces", {}, body))
+    servers = (both.duel.ours, both.duel.theirs)
+    for ask in asks:
+        text = json.dumps(ask.body).replace('"default"', f'"{namespace}"')
+        path = ask.path.replace("/default/", f"/{namespace}/")
+        here = Ask(ask.method, path, ask.query, json.loads(text), ask.content_type, ask.accept)
+        raw = await both.duel.ask(here)
+        ours, theirs = (duel_verdicts.read(one, side.symbols) for one, side in zip(raw, servers, strict=True))
+        assert not duel_verdicts.difference(ours, theirs), ask

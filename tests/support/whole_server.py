@@ -1,0 +1,33 @@
+"""The embedded server, whole, in this process: identity, RBAC, TLS and all."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from nodemanager.client import kubeconfig
+from nodemanager.client.config import ClientConfig
+from nodemanager.host import runner
+from nodemanager.server.embedded import EmbeddedServer, Options
+
+
+@contextlib.asynccontextmanager
+async def serving(folder: Path) -> AsyncIterator[tuple[ClientConfig, Path]]:
+    """Serve a data folder; yields how its administrator connects, and the kubeconfig that says so."""
+    server = EmbeddedServer(Options(folder / "data", port=0))
+    running = asyncio.create_task(server.run())
+    try:
+        ready = asyncio.create_task(server.ready())
+        await asyncio.wait({running, ready}, return_when=asyncio.FIRST_COMPLETED)
+        assert ready.done()
+        yield load(server.kubeconfig), server.kubeconfig
+    finally:
+        running.cancel()
+        await asyncio.wait({running})
+
+
+def load(path: Path) -> ClientConfig:
+    """Return how a kubeconfig says to connect."""
+    return kubeconfig.load(path=str(path), environ={}, run=runner.run)

@@ -1,0 +1,210 @@
+"""What is wanted: worked out when something changed, and only then; and who is a reason to look again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from nodemanager.agent.drift import DriftWatch, declarations
+from nodemanager.agent.wishes import Wishes, visible
+from nodemanager.agent.world import World
+from nodemanager.api.conditions import Condition
+from nodemanager.api.configset import ConfigSet
+from nodemanager.api.declarations import File
+from nodemanager.api.managednode import AppliedConfigSet, Drift, Interface, ManagedNode, ManagedNodeStatus
+from nodemanager.api.objects import ObjectMeta
+from nodemanager.host.identity import Identity
+from nodemanager.host.results import Outcome, Result
+from nodemanager.plan import merge
+from nodemanager.plan.desired import Content, Failure
+from nodemanager.plan.templates import reads_peers
+from support.root_tree import config_set, literal_contents
+
+WHO = Identity("web1", "debian", (), "linux", "x86_64", "6.1")
+
+
+def node(name: str = "web1", labels: dict[str, str] | None = None, **status: Any) -> ManagedNode:
+    return ManagedNode(
+        metadata=ObjectMeta(name=name, labels=labels or {}), status=ManagedNodeStatus(**status)
+    )
+
+
+def templated(text: str, **fields: Any) -> ConfigSet:
+    return config_set("a", files=[{"path": "/x", "template": text, **fields}])
+
+
+@pytest.mark.parametrize(
+    ("template", "engine", "expected"),
+    [
+        ("{{ (ds `data`).Node.Name }}", "gotemplate", False),
+        ('{{ (datasource "data").Node.Name }}. Bye.', "gotemplate", False),
+        ("{{ .Node.Labels.role }}", "gotemplate", False),
+        ("{{ range .Nodes }}{{ .Name }}{{ end }}", "gotemplate", True),
+        ('{{ range (ds "data").nodes }}x{{ end }}', "gotemplate", True),
+        ("{{ len .NODES }}", "gotemplate", True),
+        ('{{ ds "data" | toJSON }}', "gotemplate", True),
+        ("{{ . | toJSON }}", "gotemplate", True),
+        ("{{ $ | toJSON }}", "gotemplate", True),
+        ('{{ index . (print "No" "des") }}', "gotemplate", True),
+        ('{{ $d := ds "data" }}{{ index $d (print "No" "des") }}', "gotemplate", True),
+        ("{{ $n := .Node }}{{ $n.Name }}", "gotemplate", False),
+        ("plain. text $ . ", "gotemplate", False),
+        ("{{ Node.Name }}", "jinja", False),
+        ("{% for n in nodes %}{{ n.Name }}{% endfor %}", "jinja", True),
+    ],
+)
+def test_who_reads_peers(template: str, engine: str, expected: bool) -> None:
+    assert reads_peers(File(path="/x", template=template, engine=engine)) is expected
+
+
+def test_names_of_secrets_depend_on_the_host_and_not_on_its_peers() -> None:
+    wishes = Wishes()
+    sets = [templated("x", secretRefs=["db-{{ .Node.Labels.role }}"])]
+    assert wishes.references(sets, node(labels={"role": "web"})).secrets == ("db-web",)
+    assert wishes.references(sets, node(labels={"role": "db"})).secrets == ("db-db",)
+    assert not wishes.reads_peers
+
+
+def test_nothing_is_worked_out_twice() -> None:
+    wishes = Wishes()
+
+    def make(content: str = "one", **more: Any) -> object:
+        sets = [config_set("a", files=[{"path": "/x", "content": content}])]
+        return wishes.make(sets, World(tuple(sets), **more), node(release=str(more)))
+
+    first = make()
+    assert make() is first
+    assert make(secrets={"s": {}}) is first  # there is no template that could read it
+    assert make("two") is not first
+
+
+def test_templates_are_made_again_for_what_they_can_see() -> None:
+    wishes = Wishes()
+    sets = [templated("{{ .Node.Name }}{{ .Node.Status.Release }}", configMapRefs=["m"])]
+
+    def make(own: ManagedNode, *peers: ManagedNode, value: str = "1") -> object:
+        return wishes.make(sets, World(tuple(sets), (own, *peers), {}, {"m": {"k": value}}), own)
+
+    first = make(node(release="6"))
+    assert make(node(release="6"), node("other", release="9")) is first  # nobody reads peers
+    assert make(node(release="6"), value="2") is not first
+    changed = wishes.make(sets, World(tuple(sets), (), {}, {"m": {}}), node(release="7")).contents["/x"]
+    assert isinstance(changed, Content)
+    assert changed.data == b"web17"
+
+
+def test_peers_count_where_somebody_reads_them() -> None:
+    wishes = Wishes()
+    sets = [templated("{{ range .Nodes }}{{ .Name }} {{ end }}")]
+    for peers, expected in (((), b"web1 "), ((node("web2"),), b"web1 web2 ")):
+        made = wishes.make(sets, World(tuple(sets), (node(), *peers)), node()).contents["/x"]
+        assert isinstance(made, Content)
+        assert made.data == expected
+
+
+def test_a_missing_secret_fails_one_file_and_says_what_to_do() -> None:
+    sets = [
+        config_set(
+            "a",
+            files=[{"path": "/x", "template": "x", "secretRefs": ["gone"]}, {"path": "/y", "content": "y"}],
+        )
+    ]
+    made = Wishes().make(sets, World(tuple(sets)), node()).contents
+    assert isinstance(made["/y"], Content)
+    failed = made["/x"]
+    assert isinstance(failed, Failure)
+    assert "Secret gone does not exist, or this host may not read it; create it" in failed.message
+
+
+def test_content_made_of_secrets_is_marked_and_errors_do_not_repeat_it() -> None:
+    world = World(secrets={"s": {"k": b"hush-hush"}})
+    sets = [templated("{{ index .Node.Secrets `k` | base64.Decode }}", secretRefs=["s"])]
+    made = Wishes().make(sets, world, node()).contents["/x"]
+    assert isinstance(made, Content)
+    assert (made.data, made.secret) == (b"hush-hush", True)
+    sets = [templated("{{ fail (index .Node.Secrets `k` | base64.Decode) }}", secretRefs=["s"])]
+    failed = Wishes().make(sets, world, node()).contents["/x"]
+    assert isinstance(failed, Failure)
+    assert "hush" not in failed.message
+
+
+def test_time_stamps_and_versions_are_no_reason_to_render_again() -> None:
+    """Two hosts that write each other's into a file would never come to rest."""
+    old = node(configsets=[AppliedConfigSet(name="a", last_applied="1")], drift=Drift(repaired=1))
+    new = node(configsets=[AppliedConfigSet(name="a", last_applied="2")], drift=Drift(repaired=2))
+    assert visible(old) == visible(new)
+    up = node(conditions=[Condition(type="Ready", status="True", last_transition_time="1")])
+    same = node(conditions=[Condition(type="Ready", status="True", last_transition_time="2")])
+    down = node(conditions=[Condition(type="Ready", status="False")])
+    assert visible(up) == visible(same) != visible(down)
+    assert visible(node()) != visible(node(interfaces={"eth0": Interface(ipv4=["10.0.0.1"])}))
+    assert visible(node()) != visible(node(labels={"a": "b"}))
+
+
+def test_a_world_knows_its_host_and_what_is_meant_for_it() -> None:
+    known = node(labels={"role": "web", "kubernetes.io/os": "beos"})
+    mine = ConfigSet(metadata=ObjectMeta(name="m", labels={"role": "web", "kubernetes.io/os": "debian"}))
+    other = ConfigSet(metadata=ObjectMeta(name="o", labels={"role": "db"}))
+    world = World((mine, other, ConfigSet(metadata=ObjectMeta(name="nobody"))), (known, node("web2")))
+    found = world.node(WHO)
+    assert found.metadata.labels["role"] == "web"
+    assert found.metadata.labels["kubernetes.io/os"] == "linux"  # ours to say
+    assert world.matching(found) == [mine]
+    assert World().node(WHO).metadata.name == "web1"
+
+
+class Story:
+    """Passes over one file, and what they are taken for."""
+
+    def __init__(self) -> None:
+        self.watch = DriftWatch()
+
+    def passed(self, content: str, outcome: Outcome, deed: str = "WriteFile") -> bool:
+        desired = merge.merge([config_set("a", files=[{"path": "/x", "content": content}])])
+        done = Result(desired.files[0].id, ("a",), outcome, deed=deed)
+        numbers = declarations(desired, literal_contents(desired))
+        return self.watch.judge(numbers, [done], "now")[0].drifted
+
+
+def test_news_is_not_drift() -> None:
+    story = Story()
+    assert not story.passed("one", Outcome.CHANGED)
+    assert not story.passed("one", Outcome.UNCHANGED, "Noop")
+    assert not story.passed("two", Outcome.CHANGED)
+    assert story.passed("two", Outcome.CHANGED)
+    assert (story.watch.drift.repaired, story.watch.drift.last_resource) == (1, "file:/x")
+
+
+def test_what_could_not_be_put_back_is_drift_but_not_repaired_until_it_is() -> None:
+    story = Story()
+    story.passed("one", Outcome.CHANGED)
+    assert story.passed("one", Outcome.FAILED)
+    assert story.passed("one", Outcome.BLOCKED, "Blocked")
+    assert story.watch.drift.repaired == 0
+    assert story.passed("one", Outcome.CHANGED)
+    assert story.watch.drift.repaired == 1
+
+
+def test_what_never_held_cannot_drift() -> None:
+    story = Story()
+    assert not story.passed("one", Outcome.FAILED)
+    assert not story.passed("one", Outcome.FAILED)
+    assert not story.passed("one", Outcome.CHANGED)
+
+
+def test_a_new_process_knows_nothing_of_what_held_before() -> None:
+    """Between two runs of the agent a change may be anybody's; the count goes on from the status."""
+    story = Story()
+    story.watch.drift = Drift(repaired=4)
+    assert not story.passed("one", Outcome.CHANGED)
+    assert story.passed("one", Outcome.CHANGED)
+    assert story.watch.drift.repaired == 5
+
+
+def test_declarations_change_with_the_content_of_templates() -> None:
+    desired = merge.merge([templated("{{ .Node.Name }}")])
+    numbers = [declarations(desired, {"/x": Content(b"", digest)}) for digest in ("1", "2")]
+    assert numbers[0] != numbers[1]
+    assert msgspec.json.encode(list(numbers[0].values())) != msgspec.json.encode(list(numbers[1].values()))

@@ -1,0 +1,137 @@
+"""demo and up: they start everything, and leave nothing behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import nodemanager
+from support import cli
+from support.apiserver import free_port
+from support.root_tree import needs_root
+
+NOBODY = 65534
+
+
+def snapshot(folder: Path) -> dict[str, tuple[int, int]]:
+    """Return everything below a folder with mode and time of change."""
+    return {
+        str(path): (found.st_mode, found.st_ctime_ns)
+        for path in sorted(folder.rglob("*"))
+        for found in [path.lstat()]
+    }
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that a process has started."""
+    listed = Path(f"/proc/{pid}/task/{pid}/children")
+    return [int(word) for word in listed.read_text().split()] if listed.exists() else []
+
+
+def test_the_demo_is_quick_and_leaves_nothing(tmp_path: Path) -> None:
+    began = time.monotonic()
+    environ = cli.environment(TMPDIR=str(tmp_path))
+    done = subprocess.run(
+        [*cli.ARGV, "demo"], env=environ, capture_output=True, text=True, timeout=50, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert time.monotonic() - began < 15
+    for said in ("Welcome to the fleet", "demo runs agent", "DriftRepaired: file:/etc/motd", "mind the gap"):
+        assert said in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_demo_keeps_its_folder_when_asked(tmp_path: Path) -> None:
+    argv = [*cli.ARGV, "demo", "--keep"]
+    environ = cli.environment(TMPDIR=str(tmp_path))
+    done = subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=50, check=False)
+    (kept,) = tmp_path.iterdir()
+    assert f"the folder is {kept}" in done.stdout
+    assert (kept / "host/etc/motd").read_text() == "Welcome, and mind the gap\n"
+
+
+@needs_root
+def test_the_demo_needs_no_root(tmp_path: Path) -> None:
+    """As nobody, who can read the program and write to one folder, and owns no other file."""
+    home = tmp_path / "home"
+    home.mkdir()
+    os.chown(home, NOBODY, NOBODY)
+    launcher = tmp_path / "launch.py"
+    source = Path(nodemanager.__file__).parent.parent
+    launcher.write_text(
+        "import contextlib, io, os, sys\n"
+        "from nodemanager.cli import main\n"
+        "with contextlib.redirect_stdout(io.StringIO()):\n"
+        "    assert main.run(['demo']) == 0\n"  # everything is imported while we may still read it
+        f"os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})\n"
+        "sys.exit(main.run(['demo']))\n"
+    )
+    environ = cli.environment(TMPDIR=str(home), PYTHONPATH=str(source))
+    readable(tmp_path)
+    done = subprocess.run(
+        [sys.executable, str(launcher)], env=environ, capture_output=True, text=True, timeout=50, check=False,
+        cwd=home,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "mind the gap" in done.stdout
+    assert list(home.iterdir()) == []
+
+
+def readable(folder: Path) -> None:
+    """Let others pass through a folder and those above it that are ours."""
+    for one in (folder, *folder.parents):
+        if one.stat().st_uid == os.getuid() and len(one.parts) > 2:
+            one.chmod(one.stat().st_mode | 0o011)
+
+
+@pytest.fixture(name="sandbox")
+def _sandbox(tmp_path: Path) -> Path:
+    root = tmp_path / "root"
+    (root / "etc").mkdir(parents=True)
+    (root / "etc/motd").write_text("mine\n")
+    return root
+
+
+def test_up_runs_everything_and_ends_without_a_trace(tmp_path: Path, sandbox: Path) -> None:
+    before = snapshot(sandbox)
+    port = free_port()
+    log = tmp_path / "log"
+    argv = [
+        *cli.ARGV, "up", "--root", str(sandbox), "--hostname", "web1", "--data-dir", str(tmp_path / "data"),
+        "--bind-address", f"127.0.0.1:{port}",
+    ]  # fmt: skip
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            argv, stdout=file, stderr=file, env=cli.environment(HOME=str(tmp_path)), start_new_session=True
+        )
+    try:
+        kubeconfig = tmp_path / "data/admin.kubeconfig"
+        until = time.monotonic() + 40
+        ready = ""
+        while "True" not in ready:
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < until, log.read_text()
+            if kubeconfig.exists():
+                ready = cli.run("get", "mn", "web1", "--kubeconfig", str(kubeconfig)).stdout
+            time.sleep(0.05)
+        assert snapshot(sandbox) == before  # nothing was declared, so nothing is touched
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0, log.read_text()
+    finally:
+        process.kill()
+        process.wait(10)
+    assert snapshot(sandbox) == before
+    assert children(process.pid) == []
+    assert not [path for path in tmp_path.rglob("*") if path.is_socket()]
+    with socket.socket() as again:
+        assert again.connect_ex(("127.0.0.1", port)) != 0
+    assert "Traceback" not in log.read_text()
+    shutil.rmtree(tmp_path / "data")

@@ -1,0 +1,75 @@
+"""Every example is accepted as it is, and plans what it is about."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from nodemanager.agent.wishes import Wishes
+from nodemanager.agent.world import World
+from nodemanager.api.managednode import Interface, ManagedNode, ManagedNodeStatus, SSHHostKey, WireGuardStatus
+from nodemanager.api.objects import ObjectMeta
+from nodemanager.cli import manifest_folder
+from nodemanager.plan.desired import Content
+from support import cli
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+FOLDERS = sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir())
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_plan_accepts_the_example(name: str, tmp_path: Path) -> None:
+    ran = cli.run(
+        "plan", "-f", str(EXAMPLES / name), "--root", str(tmp_path), "--hostname", "web1", "-o", "json"
+    )
+    assert ran.code in (0, 1, 2), ran.stderr
+    assert "error:" not in ran.stderr
+    json.loads(ran.stdout)
+    assert f"`{name}`" in (EXAMPLES / "README.md").read_text()
+
+
+def rendered(name: str, path: str, node: ManagedNode, *peers: ManagedNode, **secrets: bytes) -> str:
+    """Return what a file of an example becomes on a host."""
+    world = manifest_folder.load([EXAMPLES / name])
+    known = {
+        **world.secrets,
+        **({"wg-wg0-web1": {k.replace("_", "-"): v for k, v in secrets.items()}} if secrets else {}),
+    }
+    full = World(world.config_sets, (node, *peers), known, world.config_maps)
+    made = Wishes().make(world.config_sets, full, node).contents[path]
+    assert isinstance(made, Content), made
+    return made.data.decode()
+
+
+def host(name: str, address: str, **status: object) -> ManagedNode:
+    labels = {"mesh": "home", "mesh-address": address}
+    return ManagedNode(metadata=ObjectMeta(name=name, labels=labels), status=ManagedNodeStatus(**status))  # type: ignore[arg-type]
+
+
+def test_the_file_of_a_secret() -> None:
+    text = rendered("03-secret-template", "/etc/app/app.conf", host("web1", ""))
+    assert text == "level = info\npassword = change-me\n"
+
+
+def test_the_mesh() -> None:
+    peer = host(
+        "web2",
+        "10.10.0.2",
+        wire_guard=[WireGuardStatus(name="wg0", public_key="PUB")],
+        interfaces={"eth0": Interface(ipv4=["192.0.2.2"]), "lo1": Interface(ipv4=["192.0.2.3"])},
+    )
+    text = rendered(
+        "04-wireguard-mesh", "/etc/wireguard/wg0.conf", host("web1", "10.10.0.1"), peer, private_key=b"PRIV"
+    )
+    assert text == (
+        "[Interface]\nPrivateKey = PRIV\nAddress = 10.10.0.1/24\nListenPort = 51820\n\n# web2\n[Peer]\n"
+        "PublicKey = PUB\nAllowedIPs = 10.10.0.2/32\nEndpoint = 192.0.2.2:51820\n"
+    )
+
+
+def test_the_zone() -> None:
+    keys = [SSHHostKey(algorithm=4, fingerprint_type=number, fingerprint="ab") for number in (1, 2)]
+    text = rendered("05-sshfp-zone", "/etc/bind/sshfp.zone", host("web1", "", ssh_host_keys=keys))
+    assert text == "web1 IN SSHFP 4 1 ab\nweb1 IN SSHFP 4 2 ab\n"

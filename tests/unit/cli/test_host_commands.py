@@ -1,0 +1,245 @@
+"""plan, apply, backups and restore on a folder that stands for a host."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from nodemanager.cli import main
+from support import cli
+from support.agent_process import owned
+
+SECRET = "correct-horse"
+SECRET_OBJECT = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}
+KEYS = {"resource", "step", "configSets", "reason", "details"}
+
+
+def manifest(**spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "common.nodemanager/v1",
+        "kind": "ConfigSet",
+        "metadata": {"name": "a"},
+        "spec": {"nodeSelector": {}, **spec},
+    }
+
+
+class Place:
+    """A folder with manifests, and one that is the host."""
+
+    def __init__(self, folder: Path) -> None:
+        self.manifests = folder / "manifests"
+        self.root = folder / "root"
+        self.manifests.mkdir()
+        (self.root / "etc").mkdir(parents=True)
+
+    def write(self, *objects: dict[str, Any], name: str = "a.yaml") -> None:
+        (self.manifests / name).write_text(yaml.safe_dump_all(objects))
+
+    def plan(self, *more: str) -> cli.Ran:
+        return cli.run(
+            "plan", "-f", str(self.manifests), "--root", str(self.root), "--hostname", "web1", *more
+        )
+
+    def apply(self, *more: str) -> cli.Ran:
+        folder = str(self.manifests)
+        return cli.run(
+            "apply", "--manifest-dir", folder, "--root", str(self.root), "--hostname", "web1", *more
+        )
+
+
+@pytest.fixture(name="place")
+def _place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def test_a_plan_says_what_and_why_and_changes_nothing(place: Place) -> None:
+    place.write(manifest(files=[owned("/etc/motd", content="new\n")]))
+    (place.root / "etc/motd").write_text("old\n")
+    ran = place.plan()
+    assert ran.code == 2
+    lines = ran.stdout.splitlines()
+    assert lines[0].startswith("file:/etc/motd  write: content differs")
+    assert "    -old" in lines
+    assert "    +new" in lines
+    assert lines[-1] == "1 to change, 0 as declared."
+    assert "\x1b" not in ran.stdout
+    assert (place.root / "etc/motd").read_text() == "old\n"
+    assert not (place.root / "var").exists()
+
+
+def test_exit_codes_of_a_plan(place: Place) -> None:
+    place.write(manifest(files=[owned("/etc/motd", content="new\n")]))
+    assert place.plan().code == 2
+    assert place.apply().code == 0
+    assert place.plan().code == 0
+    place.write(manifest(files=[owned("/etc/motd/below", content="x")]))
+    assert place.plan().code == 1  # nothing can be changed, and not all is well
+    assert place.plan("-f", "/proc/nonexistent").code == 1
+    (place.manifests / "a.yaml").write_text("a: [")
+    assert place.plan().code == 1
+
+
+def test_the_json_of_a_plan(place: Place) -> None:
+    place.write(manifest(files=[owned("/etc/motd", content="new\n"), owned("/etc", ensure="directory")]))
+    ran = place.plan("-o", "json")
+    assert ran.code == 2
+    found = json.loads(ran.stdout)
+    assert [set(one) for one in found] == [KEYS, KEYS]
+    by_name = {one["resource"]: one for one in found}
+    assert by_name["file:/etc"]["step"] == "Noop"
+    assert by_name["file:/etc/motd"]["step"] == "WriteFile"
+    assert by_name["file:/etc/motd"]["configSets"] == ["a"]
+    assert "+new" in by_name["file:/etc/motd"]["details"]
+
+
+@pytest.mark.parametrize("form", ["diff", "json"])
+def test_secrets_are_masked(place: Place, form: str) -> None:
+    template = '{{ index (ds "data").Node.Secrets "k" | base64.Decode }}'
+    secret = {**SECRET_OBJECT, "stringData": {"k": SECRET}}
+    place.write(manifest(files=[owned("/etc/s", template=template, secretRefs=["s"])]), secret)
+    (place.root / "etc/s").write_text("old " + SECRET)
+    ran = place.plan("-o", form)
+    assert ran.code == 2
+    assert "made of Secrets, not shown" in ran.stdout
+    assert SECRET not in ran.stdout + ran.stderr
+    ran = place.apply()
+    assert (ran.code, (place.root / "etc/s").read_text()) == (0, SECRET)
+    assert SECRET not in ran.stdout + ran.stderr
+
+
+def test_colours_are_for_terminals(place: Place) -> None:
+    place.write(manifest(files=[owned("/etc/motd", content="new\n")]))
+    argv = [*cli.ARGV, "plan", "-f", str(place.manifests), "--root", str(place.root), "--hostname", "web1"]
+    near, far = os.openpty()
+    with subprocess.Popen(argv, stdout=far, env=cli.environment(TERM="xterm")) as process:
+        os.close(far)
+        seen = b""
+        try:
+            while chunk := os.read(near, 4096):
+                seen += chunk
+        except OSError:  # the other side is gone
+            pass
+        assert process.wait(30) == 2
+    os.close(near)
+    assert b"\x1b[" in seen
+
+
+def test_apply_backups_restore(place: Place) -> None:
+    (place.root / "etc/motd").write_text("precious\n")
+    place.write(manifest(files=[owned("/etc/motd", content="new\n")]))
+    ran = place.apply()
+    assert ran.code == 0
+    assert "file:/etc/motd  changed: content differs" in ran.stdout
+    assert place.apply().stdout == "1 unchanged\n"
+    root = str(place.root)
+    (kept,) = json.loads(cli.run("backups", "-o", "json", "--root", root).stdout)
+    assert (kept["path"], kept["size"]) == ("/etc/motd", 9)
+    assert "/etc/motd" in cli.run("backups", "/etc/motd", "--root", root).stdout
+    none = cli.run("backups", "/etc/other", "--root", root)
+    assert (none.code, none.stdout, none.stderr) == (0, "", "no backups of /etc/other\n")
+    ran = cli.run("restore", "/etc/motd", "--root", root)
+    assert (ran.code, (place.root / "etc/motd").read_text()) == (0, "precious\n")
+    ran = cli.run("restore", "/etc/motd", "--to", "ffff", "--root", root)
+    assert (ran.code, ran.stderr) == (
+        1,
+        "error: cannot restore /etc/motd: no backup of it has the hash ffff; see nodemanager backups\n",
+    )
+
+
+def test_apply_goes_on_after_a_failure_and_says_so(place: Place) -> None:
+    (place.root / "etc/file").write_text("x")
+    files = [owned("/etc/file/below", content="x"), owned("/etc/good", content="x")]
+    place.write(manifest(files=files))
+    ran = place.apply()
+    assert ran.code == 1
+    assert (place.root / "etc/good").read_text() == "x"
+    assert "file:/etc/file/below" in ran.stdout
+
+
+def test_no_set_for_this_host_is_told(place: Place) -> None:
+    place.write({**manifest(files=[]), "spec": {}})
+    ran = place.apply()
+    assert ran.code == 0
+    assert ran.stderr.startswith("no ConfigSet matches this host, whose labels are kubernetes.io/arch=")
+
+
+@pytest.mark.parametrize(
+    ("objects", "said"),
+    [
+        ([manifest(files=[{"path": "/x", "contents": "x"}])], "unknown field spec.files[0].contents"),
+        ([manifest(files=[{"path": "x", "content": "x"}])], "spec.files[0].path"),
+        ([{**manifest(), "kind": "Configset"}], "write common.nodemanager/v1 ConfigSet"),
+        ([{**manifest(), "apiVersion": "common.nodemanager/v2"}], "write common.nodemanager/v1 ConfigSet"),
+        ([{**manifest(), "kind": "Jail"}], "ConfigSet or common.nodemanager/v1 ManagedNode"),
+        ([manifest(), manifest()], "a is declared twice"),
+        ([{**manifest(), "metadata": {}}], "metadata.name is missing"),
+        ([{**SECRET_OBJECT, "data": {"k": "?"}}], "not base64"),
+        ([{**SECRET_OBJECT, "stringData": {"k": 1}}], "quote it"),
+        ([{**SECRET_OBJECT, "kind": "ConfigMap", "data": ["x"]}], "is not a map"),
+        ([{**SECRET_OBJECT, "kind": "ConfigMap", "metadata": "s"}], "has no metadata.name"),
+    ],
+)  # fmt: skip
+def test_bad_manifests_are_refused_by_name(place: Place, objects: list[dict[str, Any]], said: str) -> None:
+    place.write(*objects)
+    for ran in (place.plan(), place.apply()):
+        assert ran.code == 1, ran
+        assert ran.stderr.startswith("error: cannot use ")
+        assert "a.yaml" in ran.stderr
+        assert said in ran.stderr
+
+
+def test_text_that_is_not_utf_8(place: Place) -> None:
+    (place.manifests / "a.yaml").write_bytes(b"\xff\xfe")
+    ran = place.plan()
+    assert (ran.code, ran.stderr) == (
+        1,
+        f"error: cannot read {place.manifests}/a.yaml: it is not UTF-8 text\n",
+    )
+
+
+def test_an_empty_folder(place: Place) -> None:
+    ran = place.apply()
+    assert ran.code == 1
+    assert ran.stderr.startswith("error: cannot find manifests: no .yaml or .yml or .json files in ")
+
+
+def test_kinds_of_others_may_lie_beside_ours(place: Place) -> None:
+    place.write({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "x"}}, manifest())
+    assert place.plan().code == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        (["-kubeconfig", "F", "-namespace", "N"], ["agent", "--kubeconfig", "F", "--namespace", "N"]),
+        (["--kubeconfig=F"], ["agent", "--kubeconfig=F"]),
+        (["-metrics-bind-address=:1"], ["agent", "--metrics-bind-address=:1"]),
+        ([], ["agent"]),
+        (["-n", "N"], ["agent", "-n", "N"]),
+        (["get", "mn"], ["get", "mn"]),
+        (["-version"], ["-version"]),
+    ],
+)
+def test_no_command_is_the_agent(given: list[str], meant: list[str]) -> None:
+    assert main.with_agent(given) == meant
+
+
+def test_options_of_the_go_program_are_taken(tmp_path: Path) -> None:
+    ran = cli.run("-leader-elect=false", "-gomplate-path", "gomplate", "-kubeconfig", str(tmp_path / "none"))
+    assert ran.code == 1
+    assert "option --gomplate-path has no meaning here and is ignored\n" in ran.stderr
+    assert f"cannot read the kubeconfig {tmp_path}/none: it does not exist" in ran.stderr
+
+
+def test_the_help_knows_the_commands() -> None:
+    text = cli.run("--help").stdout
+    for name in ("demo", "up", "plan", "apply", "backups", "restore", "agent"):
+        assert f"\n  {name} " in text
+    for name in ("NODEMANAGER_NAMESPACE", "NODEMANAGER_HOSTNAME"):
+        assert name in cli.run("agent", "--help").stdout
