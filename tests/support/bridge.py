@@ -31,7 +31,7 @@ class Bridge:
         self._namespaces: list[str] = []
 
     def __enter__(self) -> Self:
-        debian_packages.ensure(ip="iproute2")
+        debian_packages.ensure("iproute2")
         ip("link", "add", self.name, "type", "bridge")
         try:
             self.address = _free_address()
