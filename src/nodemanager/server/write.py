@@ -21,6 +21,7 @@ from nodemanager.server import (
     strategies,
 )  # fmt: skip
 from nodemanager.server.builtin_kinds import CRDS, POLICIES, POLICY_BINDINGS
+from nodemanager.server.go_forms import Stage
 from nodemanager.server.hub import Answer, Call, Change, Hub
 from nodemanager.server.options import WriteOptions, given_options, write_options
 from nodemanager.server.resources import ServedKind
@@ -155,7 +156,7 @@ def decode(call: Call, obj: Untyped, options: WriteOptions) -> tuple[str, ...]:
     if fault := machinery.of(call.kind).unfit(obj) or micro_times.normalize(call.kind, obj):
         raise metadata.unfit(call.kind, fault)
     warnings = drop_unknown(call, obj, options, bodies.duplicates(call.body) if options.checks else [])
-    machinery.of(call.kind).settle(obj)
+    machinery.of(call.kind).settle(obj, Stage.SENT)
     return warnings
 
 
@@ -172,7 +173,7 @@ def drop_unknown(call: Call, obj: Untyped, options: WriteOptions, twice: list[st
 def fill_in(kind: ServedKind, obj: Untyped, options: WriteOptions) -> None:
     """Fill in what the kind defaults: whoever writes the object owns that, too."""
     applied = options.applied is not None
-    machinery.of(kind).settle(obj)
+    machinery.of(kind).settle(obj, Stage.SENT)
     strategies.fill_in(kind, obj)
     machinery.of(kind).fill_in(obj, keep_nulls=applied)
 
@@ -186,6 +187,7 @@ def own(hub: Hub, call: Call, obj: Untyped, old: Untyped | None, options: WriteO
         entries = options.applied
     else:
         entries = ssa.update_managers(old, obj, writer, tools.merge_type)
+    tools.settle(obj)
     obj["metadata"].pop("managedFields", None)
     if entries:
         obj["metadata"]["managedFields"] = entries
