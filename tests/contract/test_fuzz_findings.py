@@ -88,6 +88,8 @@ CASES = {
     "an update that creates": [Ask("PUT", f"{LEASES}/a", OPTIONS, lease(holderIdentity=""))],
     "an update without revision": [Ask("PUT", f"{LEASES}/a", OPTIONS, lease()),
                                    Ask("PUT", f"{LEASES}/a", OPTIONS, lease(leaseTransitions=1))],
+    "a dry update that creates": [Ask("PUT", f"{LEASES}/a", {"dryRun": "All"}, {**lease(), "metadata":
+                                  {"name": "a", "resourceVersion": "7"}})],
     "leases are checked": [Ask("POST", LEASES, OPTIONS, lease(leaseDurationSeconds=0, leaseTransitions=-1))],
     "budgets are checked": [budget(minAvailable="odd"), budget(minAvailable=-1), budget(minAvailable="101%"),
                             budget(minAvailable=1, maxUnavailable=1, selector={"matchLabels": {"a": "b"}})],
@@ -111,6 +113,17 @@ CASES = {
                                  Ask("DELETE", f"{CORE}/serviceaccounts/a")],
     "still on its way out": [config_map(metadata={"finalizers": ["a.b/c"]}),
                              Ask("DELETE", f"{CORE}/configmaps/a"), config_map()],
+    "two policies, both odd": [config_map(), Ask("DELETE", f"{CORE}/configmaps/a",
+                               {"propagationPolicy": "Odd", "orphanDependents": "true"})],
+    "odd policy, odd selector": [Ask("DELETE", f"{CORE}/configmaps", {"propagationPolicy": "Odd",
+                                 "fieldSelector": "spec.odd=1"})],
+    "a deletion that waits": [config_map(), Ask("DELETE", f"{CORE}/configmaps/a", {"propagationPolicy":
+                              "Foreground"}), Ask("GET", f"{CORE}/configmaps/a")],
+    "a quantity of several": [Ask("PATCH", f"/api/v1/nodes/{NODE}", OPTIONS, {**BARE, "kind": "Node",
+                              "metadata": {"name": NODE}, "status": {"capacity": {"cpu": ["x"]}}},
+                              APPLY_PATCH)],
+    "a number as namespace": [patched("configmaps", {**BARE, "metadata": {"name": "a", "namespace": 1}},
+                              APPLY_PATCH)],
     "an uid that is not there": [patched("configmaps", {**BARE, "metadata": {"name": "a", "uid": "x"}},
                                  APPLY_PATCH)],
     "unknown fields by apply": [patched("configmaps", {**BARE, "odd": 1}, APPLY_PATCH,
@@ -144,15 +157,17 @@ async def test_answers_are_the_same(both: Arena, asks: list[Ask]) -> None:
         await compare(both, Ask(ask.method, path, ask.query, json.loads(text), ask.content_type, ask.accept))
 
 
-async def test_what_is_applied_to_a_custom_kind_is_pruned(both: Arena) -> None:
+async def test_custom_kinds_are_pruned_and_warned_of(both: Arena) -> None:
     anything = {"type": "object", "additionalProperties": True}
     spec = {"type": "object", "properties": {"any": anything}}
     await both.add(f"k{uuid.uuid4().hex[:12]}", {"type": "object", "properties": {"spec": spec}})
     kind = both.customs[0]
     await both.served(kind)
-    body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "a"}}
+    body: dict[str, Any] = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "a"}}
     body["spec"] = {"any": {"a": {"b": 1}, "c": [{"d": 1}], "e": 1}}
     await compare(both, Ask("PATCH", kind.path("default", "a"), OPTIONS, body, APPLY_PATCH))
+    body["metadata"]["finalizers"] = ["unqualified"]  # which is warned of, although the name is taken
+    await compare(both, Ask("POST", kind.path("default"), OPTIONS, body))
 
 
 async def compare(both: Arena, ask: Ask) -> None:
