@@ -157,7 +157,7 @@ async def test_answers_are_the_same(both: Arena, asks: list[Ask]) -> None:
         await compare(both, Ask(ask.method, path, ask.query, json.loads(text), ask.content_type, ask.accept))
 
 
-async def test_custom_kinds_are_pruned_and_warned_of(both: Arena) -> None:
+async def test_custom_kinds_are_pruned_warned_of_and_counted(both: Arena) -> None:
     anything = {"type": "object", "additionalProperties": True}
     spec = {"type": "object", "properties": {"any": anything}}
     await both.add(f"k{uuid.uuid4().hex[:12]}", {"type": "object", "properties": {"spec": spec}})
@@ -168,6 +168,9 @@ async def test_custom_kinds_are_pruned_and_warned_of(both: Arena) -> None:
     await compare(both, Ask("PATCH", kind.path("default", "a"), OPTIONS, body, APPLY_PATCH))
     body["metadata"]["finalizers"] = ["unqualified"]  # which is warned of, although the name is taken
     await compare(both, Ask("POST", kind.path("default"), OPTIONS, body))
+    for value in (1.0, True, 1, 1):  # all of which are equal to Python
+        patch = {"spec": {"any": {"e": value}}}
+        await compare(both, Ask("PATCH", kind.path("default", "a"), OPTIONS, patch, MERGE_PATCH))
 
 
 async def compare(both: Arena, ask: Ask) -> None:
