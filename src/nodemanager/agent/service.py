@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -66,6 +67,8 @@ class Agent:
     manager: Manager
     reconciler: HostReconciler
     body: Body
+    warn: Callable[[str, str], None]
+    """Records an Event, of a reason and with a message, about this host."""
 
 
 def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
@@ -108,7 +111,12 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
     _tell_build(registry, body.identity)
     reconciler.start()
     reconciler.trigger()
-    return Agent(manager, reconciler, body)
+
+    def warn(reason: str, message: str) -> None:
+        if (own := nodes.get(node.key)) is not None:
+            events.warning(MANAGED_NODES, own, reason, message)
+
+    return Agent(manager, reconciler, body, warn)
 
 
 def _add_servers(manager: Manager, options: AgentOptions, registry: Registry, controller: Controller) -> None:

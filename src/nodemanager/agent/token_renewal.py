@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +25,11 @@ log = logging.getLogger(__name__)
 LOOK: Final = 60.0
 """Seconds after which the clock is looked at again: it may have been set, or the host have slept."""
 RETRY: Final = Backoff(base=1.0, maximum=300.0)
+LATE: Final = 0.9
+"""The part of a token's life after which a failure to renew it is told to people, as an Event."""
+
+Tell = Callable[[str, str], None]
+"""Told a reason, in one word, and a message: recorded as a warning about this host."""
 
 
 @dataclass(slots=True)
@@ -38,9 +44,12 @@ class TokenRenewal:
     hostname: str
     namespace: str
     registry: Registry
+    warn: Tell = lambda _reason, _message: None
     clock: Callable[[], float] = time.time
     name: str = "token renewal"
     _count: Family[Counter] = field(init=False)
+    _unsaved: bytes | None = None
+    """A kubeconfig that is in use, and could not be written yet."""
 
     def __post_init__(self) -> None:
         expiry = self.registry.gauge(
@@ -56,35 +65,56 @@ class TokenRenewal:
         failures = 0
         while True:
             wait = self._wait()
-            if wait > 0:
+            if wait > 0 and self._unsaved is None:
                 await asyncio.sleep(min(wait, LOOK))
                 continue
             try:
-                await self.renew()
+                await (self.renew() if wait <= 0 else self._save())
                 failures = 0
-                continue
+                pause = min(LOOK, self._length() / 10)  # our clock may be far from the API's
             except (errors.KubeError, OSError) as error:
                 failures += 1
-                self._count.labels(self.hostname, "error").inc()
-                log.warning("cannot renew the token of this host: %s", error)
-            await asyncio.sleep(min(RETRY.delay(failures), self._rest() / 10 or LOOK))
-
-    def _wait(self) -> float:
-        return self.token.life.due - self.clock() if self.token.life else LOOK
-
-    def _rest(self) -> float:
-        return max(1.0, self.token.life.expires - self.clock()) if self.token.life else LOOK
+                self._failed(error)
+                pause = self._pause(failures)
+            await asyncio.sleep(pause)
 
     async def renew(self) -> None:
-        """Get a new token for as long as the present one was for, try it, and put it in place."""
-        life = self.token.life
-        if life is None:
-            return
-        seconds = max(host_tokens.MIN_SECONDS, round(life.expires - life.issued))
+        """Get a new token for as long as the present one was for, try it, and put it in place.
+
+        It is used at once, also where it cannot be written: the old one would run out, the disk may be freed.
+        """
+        seconds = max(host_tokens.MIN_SECONDS, round(self._length()))
         issued = await host_tokens.issue(self.client, self.hostname, self.namespace, seconds)
         await host_tokens.verify(self.config, self.hostname, self.namespace, issued.token)
-        document = host_kubeconfig.kubeconfig(self.config, self.hostname, self.namespace, issued.token)
-        await in_thread(lambda: credential_file.write(self.path, document))
+        self._unsaved = host_kubeconfig.kubeconfig(self.config, self.hostname, self.namespace, issued.token)
         self.token.replace(issued.token)
-        self._count.labels(self.hostname, "success").inc()
         log.info("renewed the token of this host, good until %s", issued.expires)
+        await self._save()
+
+    async def _save(self) -> None:
+        document = self._unsaved
+        if document is not None:
+            await in_thread(lambda: credential_file.write(self.path, document))
+            self._unsaved = None
+            self._count.labels(self.hostname, "success").inc()
+
+    def _failed(self, error: Exception) -> None:
+        self._count.labels(self.hostname, "error").inc()
+        log.warning("cannot renew the token of this host: %s", error)
+        life = self.token.life
+        if life is not None and self.clock() >= life.issued + LATE * (life.expires - life.issued):
+            until = datetime.fromtimestamp(life.expires, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            self.warn("TokenRenewalFailing", f"the token of this host expires at {until}: {error}")
+
+    def _wait(self) -> float:
+        """Return the seconds until the token is due."""
+        return self.token.life.due - self.clock() if self.token.life else LOOK
+
+    def _length(self) -> float:
+        """Return for how many seconds the token was issued."""
+        return self.token.life.expires - self.token.life.issued if self.token.life else LOOK
+
+    def _pause(self, failures: int) -> float:
+        """Return when to try again: sooner the less time is left, and unhurriedly once it is over."""
+        rest = self.token.life.expires - self.clock() if self.token.life else 0.0
+        return min(RETRY.delay(failures), max(1.0, rest / 10)) if rest > 0 else LOOK

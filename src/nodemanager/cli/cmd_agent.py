@@ -116,8 +116,10 @@ async def run(settings: connect.Settings, options: service.AgentOptions, *, sign
     agent = service.build(client, options, registry)
     hostname = agent.body.identity.hostname
     if token is not None and token.life is not None and token.life.subject == _account(hostname, options):
-        path = Path(settings.kubeconfig)
-        agent.manager.add(TokenRenewal(client, config, token, path, hostname, options.namespace, registry))
+        path = Path(os.path.realpath(settings.kubeconfig))  # noqa: ASYNC240 - once; links are followed now
+        agent.manager.add(
+            TokenRenewal(client, config, token, path, hostname, options.namespace, registry, agent.warn)
+        )
     log.info(
         "nodemanager %s agent of %s, namespace %s, %s",
         __version__, hostname, options.namespace, config.source,

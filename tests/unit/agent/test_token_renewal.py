@@ -1,0 +1,268 @@
+"""Renewal of the host's token: over years, through outages, full disks and clocks that jump."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import errno
+import json
+import ssl
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import trustme
+import yaml
+
+from nodemanager.agent.token_renewal import TokenRenewal
+from nodemanager.api import errors
+from nodemanager.api.managednode import MANAGED_NODES
+from nodemanager.client.calls import Selection
+from nodemanager.client.config import ClientConfig
+from nodemanager.client.http import Client
+from nodemanager.client.renewed_token import RenewedToken, lifetime
+from nodemanager.client.transport import HttpTransport
+from nodemanager.host import state_files
+from nodemanager.runtime.metrics import Registry
+from support import virtual_time
+from support.scripted_server import Exchange, serve
+
+LIFE = 600
+SUBJECT = "system:serviceaccount:ns:nodemanager-web1"
+START = 1_800_000_000.0
+PAGE = {"metadata": {"resourceVersion": "1"}, "items": []}
+
+
+def make_token(issued: float, life: float = LIFE, subject: str = SUBJECT) -> str:
+    claims = {"iat": issued, "exp": issued + life, "sub": subject}
+    payload = base64.urlsafe_b64encode(json.dumps(claims).encode()).rstrip(b"=").decode()
+    return f"e30.{payload}.c2ln"
+
+
+@dataclass
+class TokenApi:
+    """An API that issues tokens, looks at those it is sent, and is not always there."""
+
+    ca: trustme.CA = field(default_factory=trustme.CA)
+    skew: float = 0.0
+    """How far the host's clock is ahead of the API's."""
+    outages: list[tuple[float, float]] = field(default_factory=list)
+    issued: list[str] = field(default_factory=list)
+    expired: int = 0
+    requests: int = 0
+    who: str = SUBJECT
+
+    def now(self) -> float:
+        """The API's clock."""
+        return START + asyncio.get_running_loop().time()
+
+    def host_clock(self) -> float:
+        return self.now() + self.skew
+
+    def is_down(self) -> bool:
+        return any(begin <= self.now() - START < end for begin, end in self.outages)
+
+    async def __call__(self, exchange: Exchange) -> None:
+        if self.is_down():
+            exchange.reset()
+            return
+        self.requests += 1
+        path = exchange.target.partition("?")[0]
+        life = lifetime(exchange.headers["authorization"].removeprefix("Bearer "))
+        assert life is not None
+        if self.now() >= life.expires:
+            self.expired += 1
+            await exchange.refuse(401, "Unauthorized")
+        elif path.endswith("/nodemanager-web1/token"):
+            seconds = json.loads(exchange.body)["spec"]["expirationSeconds"]
+            assert seconds == LIFE
+            self.issued.append(make_token(self.now(), seconds))
+            status = {"token": self.issued[-1], "expirationTimestamp": "later"}
+            await exchange.json({"status": status}, 201)
+        elif path.endswith("/selfsubjectreviews"):
+            await exchange.json({"status": {"userInfo": {"username": self.who}}}, 201)
+        else:
+            await exchange.json(PAGE)
+
+
+@dataclass
+class Host:
+    """A host that works all the time, with a token that is being renewed."""
+
+    api: TokenApi
+    config: ClientConfig
+    path: Path
+    warnings: list[str] = field(default_factory=list)
+    registry: Registry = field(default_factory=Registry)
+
+    @contextlib.asynccontextmanager
+    async def running(self, token: str) -> AsyncIterator[RenewedToken]:
+        """Run until the end of the block, as one process does."""
+        renewed = RenewedToken(token, self.api.host_clock)
+        config = ClientConfig(self.config.server, ca=self.config.ca, credentials=renewed)
+        client = Client(HttpTransport(config))
+        renewal = TokenRenewal(
+            client, config, renewed, self.path, "web1", "ns", self.registry,
+            lambda reason, message: self.warnings.append(f"{reason}: {message}"), self.api.host_clock,
+        )  # fmt: skip
+        tasks = [asyncio.create_task(renewal.run()), asyncio.create_task(self._work(client))]
+        try:
+            yield renewed
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await client.close()
+
+    async def _work(self, client: Client) -> None:
+        while True:
+            with contextlib.suppress(errors.KubeError, OSError):
+                await client.page(MANAGED_NODES, Selection("ns"), limit=1)
+            await asyncio.sleep(97)
+
+    def saved(self) -> str:
+        """The token in the kubeconfig, which must be whole whenever it is looked at."""
+        document = yaml.safe_load(self.path.read_text())
+        token: str = document["users"][0]["user"]["token"]
+        assert document["clusters"][0]["cluster"]["certificate-authority-data"]
+        return token
+
+    def metric(self, result: str) -> float:
+        wanted = f'nodemanager_token_renewals_total{{node="web1",result="{result}"}} '
+        for line in self.registry.render().splitlines():
+            if line.startswith(wanted):
+                return float(line.removeprefix(wanted))
+        return 0.0
+
+
+def story(tell: Callable[[Host], object], tmp_path: Path, **options: object) -> None:
+    """Tell a story about a host, in virtual time."""
+
+    async def scenario() -> None:
+        api = TokenApi(**options)  # type: ignore[arg-type]
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        api.ca.issue_cert("127.0.0.1").configure_cert(context)
+        async with serve(api, context) as server:
+            config = ClientConfig(server.url, ca=api.ca.cert_pem.bytes())
+            await tell(Host(api, config, tmp_path / "etc" / "kubeconfig"))  # type: ignore[misc]
+        assert api.expired == 0
+
+    virtual_time.run(scenario(), io_grace=0.001)
+
+
+def test_fifty_renewals_with_outages_in_between(tmp_path: Path) -> None:
+    """The API is away for up to 110 s around every renewal; no request is ever sent with an expired token."""
+    outages = [(480.0 * n - 20 + 13 * (n % 7), 480.0 * n + 60 + 7 * (n % 5)) for n in range(1, 80)]
+
+    async def tell(host: Host) -> None:
+        async with host.running(make_token(START)) as token:
+            while len(host.api.issued) < 50:
+                await asyncio.sleep(100)
+                assert not host.path.exists() or host.saved() in host.api.issued
+            await asyncio.sleep(5)
+            assert token.life is not None
+            assert host.saved() == host.api.issued[-1]
+        assert host.metric("success") == 50
+        assert host.metric("error") > 0
+        assert host.api.requests > 200
+        assert host.path.stat().st_mode & 0o777 == 0o600
+
+    story(tell, tmp_path, outages=outages)
+
+
+def test_across_restarts_a_token_at_85_percent_of_its_life_is_renewed_at_once(tmp_path: Path) -> None:
+    async def tell(host: Host) -> None:
+        async with host.running(make_token(START - 0.85 * LIFE)):
+            await asyncio.sleep(1)
+            assert len(host.api.issued) == 1
+        async with host.running(host.saved()):
+            await asyncio.sleep(0.7 * LIFE)
+            assert len(host.api.issued) == 1
+            await asyncio.sleep(0.2 * LIFE)
+            assert len(host.api.issued) == 2
+
+    story(tell, tmp_path)
+
+
+def test_one_that_ran_out_is_never_sent_and_does_not_make_us_busy(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def tell(host: Host) -> None:
+        async with host.running(make_token(START)) as token:
+            await asyncio.sleep(3600)
+            with pytest.raises(errors.ConfigError, match="run nodemanager bootstrap again"):
+                await token.headers()
+            seen = len(caplog.records)
+            await asyncio.sleep(3600)
+            assert len(caplog.records) - seen <= 70  # about one a minute
+        assert host.api.issued == []
+        assert not host.path.exists()
+        assert host.warnings[0].startswith("TokenRenewalFailing: the token of this host expires at")
+
+    story(tell, tmp_path, outages=[(400.0, 1e6)])
+
+
+@pytest.mark.parametrize("skew", [-3600.0, -100.0, 100.0, 590.0])
+def test_clocks_that_disagree_do_not_make_us_busy(tmp_path: Path, skew: float) -> None:
+    async def tell(host: Host) -> None:
+        async with host.running(make_token(START)):
+            await asyncio.sleep(500)
+            assert len(host.api.issued) <= 10
+
+    story(tell, tmp_path, skew=skew)
+
+
+def test_a_clock_that_jumps_ahead_is_noticed_within_a_minute(tmp_path: Path) -> None:
+    async def tell(host: Host) -> None:
+        async with host.running(make_token(START)):
+            await asyncio.sleep(100)
+            asyncio.get_running_loop().advance(400)  # type: ignore[attr-defined]
+            await asyncio.sleep(61)
+            assert len(host.api.issued) == 1
+
+    story(tell, tmp_path)
+
+
+def test_a_full_disk_keeps_the_old_file_and_uses_the_new_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = state_files.write_all
+    full = True
+
+    def write_all(descriptor: int, data: bytes) -> None:
+        if full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(descriptor, data)
+
+    monkeypatch.setattr(state_files, "write_all", write_all)
+
+    async def tell(host: Host) -> None:
+        nonlocal full
+        host.path.parent.mkdir()
+        host.path.write_text("old")
+        async with host.running(make_token(START)) as token:
+            await asyncio.sleep(LIFE + 60)
+            assert host.path.read_text() == "old"
+            assert [one.name for one in host.path.parent.iterdir()] == ["kubeconfig"]
+            assert len(host.api.issued) == 1
+            assert (await token.headers())["Authorization"] == f"Bearer {host.api.issued[0]}"
+            full = False
+            await asyncio.sleep(60)
+            assert host.saved() == host.api.issued[0]
+        assert (host.metric("success"), len(host.api.issued)) == (1, 1)
+
+    story(tell, tmp_path)
+
+
+def test_a_token_that_is_taken_for_somebody_elses_is_not_used(tmp_path: Path) -> None:
+    async def tell(host: Host) -> None:
+        first = make_token(START)
+        async with host.running(first) as token:
+            await asyncio.sleep(490)
+            assert host.api.issued
+            assert (await token.headers())["Authorization"] == f"Bearer {first}"
+        assert not host.path.exists()
+
+    story(tell, tmp_path, who="system:serviceaccount:ns:nodemanager-web2")
