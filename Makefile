@@ -74,11 +74,11 @@ generate: $(VENV)/.dev ## Write config/ and docs/reference/ from the typed API
 verify: $(VENV)/.dev ## Fail when a generated file is not what the types say
 	$(BIN)/python -m tools.generate --check
 
-.PHONY: e2e
+.PHONY: e2e  # by file, so that the hosts of a file are booted once
 e2e: $(VENV)/.dev bin/manager ## Run the built bin/manager the way a user does, on real hosts, too (as root)
 	@[ "$$(id -u)" = 0 ] || { echo "cannot boot hosts: only root can; run sudo make e2e," \
 	  "or $(BIN)/pytest tests/e2e for what needs none" >&2; exit 1; }
-	$(BIN)/pytest tests/e2e tests/hosts $(ARGS)
+	$(BIN)/pytest --dist loadfile tests/e2e tests/hosts $(ARGS)
 
 .PHONY: bench
 bench: $(VENV)/.dev $(VENV)/.bench ## Measure side by side, as ratios (with KUBEBUILDER_ASSETS=dir: also kube-apiserver)

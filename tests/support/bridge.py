@@ -16,6 +16,8 @@ import subprocess
 from types import TracebackType
 from typing import Self
 
+import pytest
+
 from support import debian_packages
 
 CALL_SECONDS = 20.0
@@ -32,7 +34,13 @@ class Bridge:
 
     def __enter__(self) -> Self:
         debian_packages.ensure("iproute2")
-        ip("link", "add", self.name, "type", "bridge")
+        try:
+            ip("link", "add", self.name, "type", "bridge")
+        except subprocess.CalledProcessError as error:
+            pytest.fail(
+                f"cannot connect test machines: ip says {error.stderr.strip()!r}; the kernel needs bridge and"
+                " veth, and we have to be root"
+            )
         try:
             self.address = _free_address()
             ip("address", "add", f"{self.address}/24", "dev", self.name)
