@@ -65,6 +65,7 @@ def binding(role: dict[str, Any], *subjects: dict[str, Any]) -> Ask:
 
 ROLE = {"kind": "Role", "name": "r"}
 NODE = f"found-{uuid.uuid4().hex[:12]}"
+NAMELESS = {"apiVersion": "v1", "kind": "Pod"}
 BARE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
 CASES = {
     "null is not given": [config_map(data=None, binaryData={"b": None}, metadata={"labels": {"a": None}})],
@@ -113,6 +114,9 @@ CASES = {
                                  Ask("DELETE", f"{CORE}/serviceaccounts/a")],
     "still on its way out": [config_map(metadata={"finalizers": ["a.b/c"]}),
                              Ask("DELETE", f"{CORE}/configmaps/a"), config_map()],
+    "odd finalizers": [config_map(metadata={"finalizers": ["Odd!", "", None, "odd", "a.b/c", "a b/c"]})],
+    "odd finalizers, elsewhere": [binding(ROLE), Ask("PATCH", f"{RBAC}/rolebindings/a", OPTIONS,
+                                  {"metadata": {"finalizers": ["Odd!", "", None, "odd"]}}, MERGE_PATCH)],
     "two policies, both odd": [config_map(), Ask("DELETE", f"{CORE}/configmaps/a",
                                {"propagationPolicy": "Odd", "orphanDependents": "true"})],
     "odd policy, odd selector": [Ask("DELETE", f"{CORE}/configmaps", {"propagationPolicy": "Odd",
@@ -132,7 +136,9 @@ CASES = {
                           APPLY_PATCH)],
     "two controllers": [config_map(metadata={"ownerReferences": [
         {"apiVersion": "v1", "kind": "Pod", "name": one, "uid": one, "controller": True} for one in "xy"]})],
-    "a nameless owner": [config_map(metadata={"ownerReferences": [{"apiVersion": "v1", "kind": "Pod"}]})],
+    "a nameless owner": [config_map(metadata={"ownerReferences": [NAMELESS]})],
+    "an applied owner without uid": [patched("configmaps", {**BARE, "metadata": {"name": "a",
+                                     "ownerReferences": [NAMELESS]}}, APPLY_PATCH)],
     "a very long name": [config_map(metadata={"name": "a" * 254}), config_map(metadata={"name": "A" * 254})],
     "lists of built-in kinds": [config_map(), Ask("GET", f"{CORE}/configmaps", {"labelSelector": "!x"}),
                                 Ask("GET", f"{CORE}/configmaps", {"labelSelector": "x"},
@@ -159,13 +165,20 @@ async def test_answers_are_the_same(both: Arena, asks: list[Ask]) -> None:
 
 async def test_custom_kinds_are_pruned_warned_of_and_counted(both: Arena) -> None:
     anything = {"type": "object", "additionalProperties": True}
-    spec = {"type": "object", "properties": {"any": anything}}
+    few = {"type": "object", "properties": {"a": {"type": "integer"}}, "maxProperties": 1}
+    fields = {"any": anything, "few": few}
+    spec = {"type": "object", "properties": fields, "x-kubernetes-preserve-unknown-fields": True}
     await both.add(f"k{uuid.uuid4().hex[:12]}", {"type": "object", "properties": {"spec": spec}})
     kind = both.customs[0]
     await both.served(kind)
     body: dict[str, Any] = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "a"}}
     body["spec"] = {"any": {"a": {"b": 1}, "c": [{"d": 1}], "e": 1}}
     await compare(both, Ask("PATCH", kind.path("default", "a"), OPTIONS, body, APPLY_PATCH))
+    for counted in ({"b": 1}, {"a": 1, "b": 1}):  # before they are pruned
+        full = {**body, "spec": {**body["spec"], "few": counted}}
+        await compare(both, Ask("PATCH", kind.path("default", "a"), OPTIONS, full, APPLY_PATCH))
+    owned = {**body, "metadata": {"name": "b", "ownerReferences": [NAMELESS]}}
+    await compare(both, Ask("PATCH", kind.path("default", "b"), OPTIONS, owned, APPLY_PATCH))
     body["metadata"]["finalizers"] = ["unqualified"]  # which is warned of, although the name is taken
     await compare(both, Ask("POST", kind.path("default"), OPTIONS, body))
     for value in (1.0, True, 1, 1):  # all of which are equal to Python

@@ -180,6 +180,8 @@ def _table(body: dict[str, Any], symbols: Symbols) -> dict[str, Any]:
 def _cell(cell: Any, symbols: Symbols) -> Any:
     if not isinstance(cell, str):
         return cell
+    if _STAMP.fullmatch(cell):
+        return "@time"
     return "@age" if _AGE.fullmatch(cell) else symbols.in_text(cell)
 
 

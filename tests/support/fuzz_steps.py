@@ -24,14 +24,6 @@ _LABELS = ("a=x", "a!=x", "a in (x,y)", "!a", "a", "a notin (x)", "a=x,b", "a in
 _FIELDS = ("metadata.name=a", "metadata.name!=a", "spec.odd=1")
 
 
-_IDENTITY = (
-    "/metadata/uid",
-    "/metadata/resourceVersion",
-    "/metadata/creationTimestamp",
-    "/metadata/generation",
-)
-
-
 @dataclass
 class Steps:
     """Draws the next request from what is there.
@@ -241,11 +233,8 @@ class Steps:
                 operation["value"] = self.one("x", 1, None, True, {"a": "x"}, ["x"], "y", {})
             if kind.bytes and path.startswith(f"/{kind.bytes}/") and operation.get("value", "") is None:
                 operation["value"] = ""
-            if path in _IDENTITY and operation.get("value") is None:
-                operation["value"], operation["op"] = "x", "replace"
             if self.chance(0.1):
-                whence = [place for place in places if place not in _IDENTITY]
-                operation |= {"op": self.one("copy", "move"), "from": self.random.choice(whence)}
+                operation |= {"op": self.one("copy", "move"), "from": self.random.choice(places)}
             operations.append(operation)
         return self._patch(kind, name, operations, JSON_PATCH)
 
@@ -328,10 +317,10 @@ def _without_null_bytes(kind: Kind, body: Untyped) -> Untyped:
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield every container with every key in it, except the lists of metadata."""
+    """Yield every container with every key in it, except what is managed by others."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in items:
-        if key not in ("managedFields", "ownerReferences", "finalizers"):
+        if key != "managedFields":
             yield value, key
             yield from _places(item)
 

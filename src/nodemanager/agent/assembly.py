@@ -59,8 +59,6 @@ class BodyOptions:
     backups: Limits = field(default_factory=Limits)
     start_delay: float = 3.0
     """Seconds after which a service that was started is looked at again."""
-    only_looks: bool = False
-    """Nothing will be changed, so that others may change the host meanwhile."""
 
 
 def assemble(options: BodyOptions, locks: Locks) -> Body:
@@ -71,8 +69,6 @@ def assemble(options: BodyOptions, locks: Locks) -> Body:
     packages = detect.package_manager(tree, who, run)
     services = detect.service_manager(tree, who, run, options.start_delay)
     lock = StateLock(tree, options.state)
-    if not options.only_looks:
-        lock.take()  # before the journal is read: whoever holds it may still write there
     journal = Journal(tree, options.state)
     bucket = Bucket(tree, f"{options.state}/filebucket", options.backups)
     runs = Runs(tree, journal, run, f"{options.state}/runs")
@@ -80,7 +76,7 @@ def assemble(options: BodyOptions, locks: Locks) -> Body:
     return Body(
         tree,
         who,
-        Converger(Observer(tree, packages, services, run), tools, bucket),
+        Converger(Observer(tree, packages, services, run), tools, bucket, lock),
         journal,
         bucket,
         options.state,

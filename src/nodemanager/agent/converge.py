@@ -19,6 +19,7 @@ from nodemanager.host.bucket import Bucket
 from nodemanager.host.file_batch import FileBatch, Hands
 from nodemanager.host.observe import Observer
 from nodemanager.host.results import Outcome, Result
+from nodemanager.host.state_lock import StateLock
 from nodemanager.plan import executions, files, packages, services, subscribers
 from nodemanager.plan.desired import Contents, Desired
 from nodemanager.plan.resources import ResourceId
@@ -34,6 +35,8 @@ class Converger:
     observer: Observer
     tools: Tools
     bucket: Bucket | None
+    lock: StateLock | None = None
+    """Taken with the first pass that may change something, and kept."""
     replaced: dict[str, str] = field(default_factory=dict)
     """SHA-256 of what files contained before the last pass replaced or removed them, by path."""
     _swept: set[str] = field(default_factory=set)
@@ -57,6 +60,9 @@ class Converger:
     async def run(self, desired: Desired, contents: Contents) -> list[Result]:
         """Make it so, and return what became of every resource."""
         tools, journal = self.tools, self.tools.journal
+        wanted = desired.packages or desired.files or desired.services or desired.executions
+        if self.lock is not None and self.lock.take(make=bool(wanted)):
+            journal.reload()  # whoever had it before may have written there
         unknown = await self._recover(desired)
         self._tidy(desired)
         seen = await self.observer.see_packages(desired)

@@ -20,7 +20,7 @@ _STRINGS: Schema = {"type": "object", "additionalProperties": _STRING}
 _OWNER: Schema = {
     "type": "object",
     "x-kubernetes-map-type": "atomic",
-    "properties": dict.fromkeys(("apiVersion", "kind", "name", "uid"), _STRING)
+    "properties": {name: {**_STRING, "default": ""} for name in ("apiVersion", "kind", "name", "uid")}
     | {name: {"type": "boolean"} for name in ("blockOwnerDeletion", "controller")},
 }
 OBJECT_META: Schema = {

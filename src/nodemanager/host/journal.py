@@ -56,6 +56,11 @@ class Journal:
         self._entries: _Entries = {}
         self._load()
 
+    def reload(self) -> None:
+        """Read again what is on disk."""
+        self._entries = {}
+        self._load()
+
     def _load(self) -> None:
         try:
             data = state_files.read(self._tree, self._path, MAX_BYTES)

@@ -23,20 +23,23 @@ class StateLock:
         self._folder = folder
         self._descriptor = -1
 
-    def take(self) -> None:
-        """Take it, or raise Busy that says who has it.
+    def take(self, *, make: bool) -> bool:
+        """Take it and return True, or raise Busy that says who has it; False = it was ours already.
 
-        Where the folder cannot be made nothing can be recorded either, so nothing is changed that
-        would need a record: whoever may not write there needs no lock.
+        Also False where there is no folder to lock, and `make` does not say to make one or it cannot
+        be made: then nothing can be recorded, so nothing is changed that would need a record.
         """
+        if self._descriptor >= 0:
+            return False
         try:
-            state_files.prepare_folder(self._tree, self._folder)
+            if make:
+                state_files.prepare_folder(self._tree, self._folder)
             place = self._tree.place(f"{self._folder}/{NAME}")
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
             descriptor = os.open(place.name, flags, 0o600, dir_fd=place.folder)
         except OSError as error:
             log.debug("no lock for %s: %s", self._folder, error)
-            return
+            return False
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -49,6 +52,7 @@ class StateLock:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         self._descriptor = descriptor
+        return True
 
     def release(self) -> None:
         """Give it back."""

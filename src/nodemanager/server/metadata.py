@@ -160,19 +160,14 @@ def faults(obj: Untyped, kind: ServedKind) -> list[Cause]:
     found += owner_references.faults(meta.get("ownerReferences") or [])
     finalizers = meta.get("finalizers") or []
     for index, finalizer in enumerate(finalizers):
+        found += [value_invalid("metadata.finalizers", finalizer, why) for why in key_faults(finalizer)]
         lax = kind.custom or kind.plural in _ANY_FINALIZER
-        found += _finalizer_faults(f"metadata.finalizers[{index}]", finalizer, lax=lax)
+        if not lax and "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
+            why = "name is neither a standard finalizer name nor is it fully qualified"
+            found.append(value_invalid(f"metadata.finalizers[{index}]", finalizer, why))
     if "orphan" in finalizers and "foregroundDeletion" in finalizers:
         why = "finalizer orphan and foregroundDeletion cannot be both set"
         found.append(value_invalid("metadata.finalizers", finalizers, why))
-    return found
-
-
-def _finalizer_faults(path: str, finalizer: str, *, lax: bool) -> list[Cause]:
-    found = [value_invalid(path, finalizer, why) for why in key_faults(finalizer)]
-    if not lax and not found and "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
-        why = "name is neither a standard finalizer name nor is it fully qualified"
-        found.append(value_invalid(path, finalizer, why))
     return found
 
 

@@ -162,8 +162,7 @@ async def _apply(hub: Hub, call: Call, options: WriteOptions) -> Answer:
         metadata.check_shape(obj, call.kind)
         if fault := tools.unfit(obj) or micro_times.normalize(call.kind, obj):
             raise apply_refusals.unconvertible(applied, fault)
-        # The rest of a built-in object was checked field by field; in a custom one, anything may be declared.
-        tools.prune(obj if call.kind.custom else {"metadata": obj["metadata"]})
+        tools.prune({"metadata": obj["metadata"]})  # the rest was checked field by field
         write.check_names(call, obj)
         if record is None:
             if uid := obj["metadata"].get("uid"):

@@ -64,7 +64,7 @@ async def add(hub: Hub, call: Call, obj: Untyped, options: WriteOptions, warning
         change = await _admit(hub, call, obj, None, options)
         _refuse(call, obj, None)
         notes = _noted(hub, change)
-        obj = machinery.of(kind).as_stored(obj)
+        obj = _as_stored(kind, obj, options)
         is_last = bool(wanted["metadata"].get("name")) or attempt + 1 == GENERATE_TRIES
         with refusals.warned(notes):
             shown = await _insert(hub, call, kind.key(call.namespace, name), obj, dry_run=options.dry_run)
@@ -129,7 +129,7 @@ async def save(
     change = await _admit(hub, call, obj, old, options)
     _refuse(call, obj, old)
     warnings = (*warnings, *_noted(hub, change))
-    obj = machinery.of(kind).as_stored(obj)
+    obj = _as_stored(kind, obj, options)
     if obj == old and same(obj, old):  # Python alone takes true for 1
         return Answer(old, 200, warnings)
     if strategies.is_finished(kind, obj):
@@ -197,6 +197,14 @@ def own(hub: Hub, call: Call, obj: Untyped, old: Untyped | None, options: WriteO
     obj["metadata"].pop("managedFields", None)
     if entries:
         obj["metadata"]["managedFields"] = entries
+
+
+def _as_stored(kind: ServedKind, obj: Untyped, options: WriteOptions) -> Untyped:
+    tools = machinery.of(kind)
+    kept = tools.as_stored(obj)
+    if kind.custom and options.applied is not None:
+        tools.prune(kept)  # what is applied was let through where anything goes, and validated with it
+    return kept
 
 
 def check_names(call: Call, obj: Untyped) -> None:

@@ -15,11 +15,12 @@ from nodemanager.host.tree import Tree
 def test_the_second_is_told_who_the_first_is(tmp_path: Path) -> None:
     tree = Tree(str(tmp_path))
     first, second = StateLock(tree, "/state"), StateLock(tree, "/state")
-    first.take()
+    assert first.take(make=True)
+    assert not first.take(make=True)  # ours already
     with pytest.raises(Busy, match=f"another nodemanager \\(process {os.getpid()}\\) is at work"):
-        second.take()
+        second.take(make=False)
     first.release()
-    second.take()
+    assert second.take(make=False)
     second.release()
     tree.close()
 
@@ -27,5 +28,7 @@ def test_the_second_is_told_who_the_first_is(tmp_path: Path) -> None:
 def test_where_nothing_can_be_recorded_there_is_no_lock(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("a file where the folder should be")
     tree = Tree(str(tmp_path))
-    StateLock(tree, "/state").take()
+    assert not StateLock(tree, "/state").take(make=True)
+    assert not StateLock(tree, "/other").take(make=False)
+    assert not (tmp_path / "other").exists()
     tree.close()

@@ -53,7 +53,7 @@ def test_what_is_empty_in_a_whole_list_is_there_until_owners_are_told() -> None:
     sent = {"rules": [{"verbs": ["get"], "resourceNames": []}]}
     assert role.settled(sent, Stage.SENT) == sent
     assert role.settled(sent) == role.settled(sent, Stage.STORED) == {"rules": [{"verbs": ["get"]}]}
-    account: dict[str, list[str]] = {"secrets": [], "imagePullSecrets": []}
+    account: dict[str, Any] = {"secrets": [], "imagePullSecrets": []}
     assert form("ServiceAccount").settled(account, Stage.SENT) == {}
 
 
