@@ -75,7 +75,9 @@ verify: $(VENV)/.dev ## Fail when a generated file is not what the types say
 	$(BIN)/python -m tools.generate --check
 
 .PHONY: e2e
-e2e: $(VENV)/.dev bin/manager ## Run the built bin/manager the way a user does, and the host tests on machines of their own (root)
+e2e: $(VENV)/.dev bin/manager ## Run the built bin/manager the way a user does, on real hosts, too (as root)
+	@[ "$$(id -u)" = 0 ] || { echo "cannot boot hosts: only root can; run sudo make e2e," \
+	  "or $(BIN)/pytest tests/e2e for what needs none" >&2; exit 1; }
 	$(BIN)/pytest tests/e2e tests/hosts $(ARGS)
 
 .PHONY: bench

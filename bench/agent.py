@@ -159,16 +159,18 @@ def _process(bench: _Bench, kubeconfig: Path) -> list[Row]:
         changed = first.changes
     if changed != bench.files + work.FOLDERS + 1:
         raise processes.ChildFailed(f"cannot measure: the first pass changed {changed} paths")
-    starts, sizes = [], []
+    starts, cpu, sizes = [], [], []
     for turn in range(bench.settings.pick(7, 1) + 1):
         with agents.running(kubeconfig, bench.root, _HOST, len(bench.work.config_sets())) as again:
             if again.changes:
                 raise processes.ChildFailed(f"cannot measure: {again.changes} paths changed")
             if turn:  # the first one has the files read into memory
                 starts.append(again.seconds * 1000)
+                cpu.append(again.cpu * 1000)
                 sizes.append(again.mebibytes(settle=1))
     return [
         Row("resident after the cold pass", after, "MiB", goal=RESIDENT),
         Row("resident after a no-op pass", statistics.median(sizes), "MiB", goal=RESIDENT),
         Row("start to the end of the first no-op pass", statistics.median(starts), "ms", goal=START),
+        Row("start to the end of the first no-op pass, CPU", statistics.median(cpu), "ms"),
     ]

@@ -89,6 +89,8 @@ def make_root(root: Path) -> None:
     """Make a folder look enough like a Debian host for somebody who only looks."""
     (root / "etc").mkdir(parents=True)
     (root / "etc/os-release").write_text('ID=debian\nVERSION_ID="12"\n', encoding="ascii")
+    (root / "usr/bin").mkdir(parents=True)
+    (root / "usr/bin/apt-get").touch(0o755)
     status = root / STATUS.lstrip("/")
     status.parent.mkdir(parents=True)
     others = (f"libexample{number}" for number in range(OTHER_PACKAGES))

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from support import apiserver
+
+# Programs that tests start find `support`, too; after what somebody else has put there.
+_FOUND = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+os.environ["PYTHONPATH"] = os.pathsep.join([*_FOUND, str(Path(__file__).parent)])
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups

@@ -1,6 +1,9 @@
 #!/bin/sh
 # What follows these lines is a zip archive that Python @PYTHON@ unpacks once and runs.
 # Root unpacks where nobody else can have put something before; -I keeps PYTHONPATH and the like out.
+case "${1-}" in  # an agent that is told to look again before it can listen must not end
+    ""|-*|agent) trap "" HUP ;;
+esac
 if [ "$(id -u)" = 0 ]; then
     export SHIV_ROOT=/var/cache/nodemanager
 fi

@@ -33,6 +33,7 @@ async def test_a_new_host_introduces_itself(api: Api, start: Starts) -> None:
     assert node.metadata.labels["kubernetes.io/os"] == "linux"
     assert set(node.metadata.labels) >= {"kubernetes.io/arch", "nodemanager.io/os"}
     assert node.status.release
+    assert node.status.last_file_bucket_gc  # old backups were looked for
     assert node.status.heartbeat is not None
     lease = await api.client.get(LEASES, node.status.heartbeat.lease_name, api.namespace)
     assert (lease.spec.holder_identity, lease.spec.lease_duration_seconds) == ("web1", 60)

@@ -15,7 +15,7 @@ from nodemanager.api.objects import Resource, Untyped
 from nodemanager.client.patches import MergePatch
 from nodemanager.host import x25519
 from support import kubeconfigs
-from support.agent_process import Api, Starts, owned
+from support.agent_process import Agent, Api, Starts, owned
 
 RBAC = "rbac.authorization.k8s.io"
 ACCOUNTS: Resource[Untyped] = Resource("", "v1", "ServiceAccount", "serviceaccounts", dict)
@@ -135,12 +135,23 @@ async def test_a_file_follows_what_a_peer_reports(api: Api, start: Starts) -> No
 
 
 async def test_a_file_follows_what_the_host_itself_reports(api: Api, start: Starts) -> None:
-    """The first pass renders before anything has been reported; the second must come by itself."""
-    template = "{{ .Node.Status.AgentVersion }}\n"
-    await api.config_set("self", files=[owned("/etc/version", template=template)])
+    """A pass renders what was reported before it; the one that renders the news must come by itself."""
     agent = start()
-    node = await api.ready("self")
-    await agent.reads("/etc/version", f"{node.status.agent_version}\n")
+    template = "{{ len .Node.Status.SSHHostKeys }}\n"
+    await api.config_set("self", files=[owned("/etc/keys", template=template)])
+    await api.ready("self")
+    await agent.reads("/etc/keys", "0\n")
+    write_host_key(agent, b"blob")
+    agent.signal()
+    await agent.reads("/etc/keys", "2\n")
+
+
+def write_host_key(agent: Agent, blob: bytes) -> None:
+    """Give a host an SSH host key."""
+    folder = agent.at("/etc/ssh")
+    folder.mkdir()
+    text = f"ssh-ed25519 {base64.b64encode(blob).decode()} root@x\n"
+    (folder / "ssh_host_ed25519_key.pub").write_text(text)
 
 
 async def test_a_wireguard_key_is_made_once_and_told_by_its_public_half(api: Api, start: Starts) -> None:
@@ -158,6 +169,10 @@ async def test_a_wireguard_key_is_made_once_and_told_by_its_public_half(api: Api
     await api.patch_node({"spec": {"wireGuard": {"interface": "wg1"}}})
     node = await api.until(lambda one: [each.name for each in one.status.wire_guard] == ["wg1"])
     assert node.status.wire_guard[0].public_key != x25519.public_of(private)  # another key for another link
+    lost = node.status.wire_guard[0].public_key
+    await api.client.delete(SECRETS, "wg-wg1-web1", api.namespace)
+    agent.signal()
+    node = await api.until(lambda one: one.status.wire_guard[0].public_key != lost)  # so it is made again
     again = await api.client.get(SECRETS, "wg-wg0-web1", api.namespace)
     assert again.metadata.resource_version == secret.metadata.resource_version
     assert private not in agent.log.read_text()
@@ -167,11 +182,7 @@ async def test_ssh_host_keys_are_reported_as_sshfp_records_have_them(api: Api, s
     agent = start()
     await api.ready()
     blob = b"\0\0\0\x0bssh-ed25519\0\0\0 " + bytes(range(32))
-    folder = agent.at("/etc/ssh")
-    folder.mkdir()
-    (folder / "ssh_host_ed25519_key.pub").write_text(
-        f"ssh-ed25519 {base64.b64encode(blob).decode()} root@x\n"
-    )
+    write_host_key(agent, blob)
     agent.signal()
     node = await api.until(lambda one: one.status.ssh_host_keys)
     assert [(one.algorithm, one.fingerprint_type, one.fingerprint) for one in node.status.ssh_host_keys] == [

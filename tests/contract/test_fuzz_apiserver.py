@@ -1,10 +1,12 @@
 """The whole embedded server against kube-apiserver: random requests, the same answers.
 
-`NODEMANAGER_FUZZ_SEQUENCES` and `NODEMANAGER_FUZZ_SEED` make the run longer, or another one.
+`NODEMANAGER_FUZZ_SEQUENCES` and `NODEMANAGER_FUZZ_SEED` make the run longer, or another one; with
+`--log-cli-level=INFO` it tells at its end how much was compared.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import AsyncIterator
 from random import Random
@@ -16,6 +18,7 @@ from hypothesis import strategies as st
 from support.apiserver import ApiServer
 from support.fuzz_sequences import Arena, arena
 
+LOG = logging.getLogger(__name__)
 SEQUENCES = int(os.environ.get("NODEMANAGER_FUZZ_SEQUENCES", "25"))
 SEED = int(os.environ.get("NODEMANAGER_FUZZ_SEED", "1"))
 KINDS = 5
@@ -28,6 +31,7 @@ RENEWED = 40
 async def both(kube: ApiServer) -> AsyncIterator[Arena]:
     async with arena(kube) as servers:
         yield servers
+        LOG.info("%d sequences, %d requests compared", servers.sequences, servers.asked)
 
 
 @pytest.mark.timeout(60 + 2 * SEQUENCES)

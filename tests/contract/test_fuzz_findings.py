@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -45,12 +46,25 @@ def budget(**spec: Any) -> Ask:
     return Ask("POST", BUDGETS, OPTIONS, body)
 
 
+def account(*secrets: dict[str, Any]) -> Ask:
+    return made("serviceaccounts", "ServiceAccount", secrets=list(secrets))
+
+
+def role(method: str, manager: str, **fields: Any) -> Ask:
+    """Return a write of a role with one rule."""
+    rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"], **fields}
+    ask = made("roles", "Role", "rbac.authorization.k8s.io/v1", rules=[rule])
+    path = ask.path if method == "POST" else f"{ask.path}/a"
+    return Ask(method, path, {"fieldManager": manager}, ask.body)
+
+
 def binding(role: dict[str, Any], *subjects: dict[str, Any]) -> Ask:
     version = "rbac.authorization.k8s.io/v1"
     return made("rolebindings", "RoleBinding", version, roleRef=role, subjects=list(subjects))
 
 
 ROLE = {"kind": "Role", "name": "r"}
+NODE = f"found-{uuid.uuid4().hex[:12]}"
 BARE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
 CASES = {
     "null is not given": [config_map(data=None, binaryData={"b": None}, metadata={"labels": {"a": None}})],
@@ -74,6 +88,8 @@ CASES = {
     "an update that creates": [Ask("PUT", f"{LEASES}/a", OPTIONS, lease(holderIdentity=""))],
     "an update without revision": [Ask("PUT", f"{LEASES}/a", OPTIONS, lease()),
                                    Ask("PUT", f"{LEASES}/a", OPTIONS, lease(leaseTransitions=1))],
+    "a dry update that creates": [Ask("PUT", f"{LEASES}/a", {"dryRun": "All"}, {**lease(), "metadata":
+                                  {"name": "a", "resourceVersion": "7"}})],
     "leases are checked": [Ask("POST", LEASES, OPTIONS, lease(leaseDurationSeconds=0, leaseTransitions=-1))],
     "budgets are checked": [budget(minAvailable="odd"), budget(minAvailable=-1), budget(minAvailable="101%"),
                             budget(minAvailable=1, maxUnavailable=1, selector={"matchLabels": {"a": "b"}})],
@@ -83,10 +99,31 @@ CASES = {
                           {"roleRef": {"name": "other"}}, STRATEGIC_PATCH)],
     "secrets are checked": [made("secrets", "Secret", type="kubernetes.io/tls"),
                             made("secrets", "Secret", type="kubernetes.io/basic-auth")],
+    "a null key": [account({"name": "x"}), patched("serviceaccounts", {"secrets": [{"name": None}]},
+                   STRATEGIC_PATCH)],
+    "a null key twice": [account({"name": "x"}), patched("serviceaccounts", {"secrets": [{"name": None}] * 2},
+                         STRATEGIC_PATCH)],
+    "of secrets the names": [account({"name": "x", "kind": "Secret"})],
+    "empty in a whole list": [role("POST", "one"), role("PUT", "two", resourceNames=[]),
+                              role("PUT", "three")],
+    "any phase": [Ask("POST", "/api/v1/nodes", OPTIONS, {**BARE, "kind": "Node", "metadata": {"name": NODE}}),
+                  Ask("PATCH", f"/api/v1/nodes/{NODE}/status", OPTIONS, {"status": {"phase": "Odd"}},
+                      MERGE_PATCH), Ask("DELETE", f"/api/v1/nodes/{NODE}")],
     "an account is told whole": [made("serviceaccounts", "ServiceAccount"),
                                  Ask("DELETE", f"{CORE}/serviceaccounts/a")],
     "still on its way out": [config_map(metadata={"finalizers": ["a.b/c"]}),
                              Ask("DELETE", f"{CORE}/configmaps/a"), config_map()],
+    "two policies, both odd": [config_map(), Ask("DELETE", f"{CORE}/configmaps/a",
+                               {"propagationPolicy": "Odd", "orphanDependents": "true"})],
+    "odd policy, odd selector": [Ask("DELETE", f"{CORE}/configmaps", {"propagationPolicy": "Odd",
+                                 "fieldSelector": "spec.odd=1"})],
+    "a deletion that waits": [config_map(), Ask("DELETE", f"{CORE}/configmaps/a", {"propagationPolicy":
+                              "Foreground"}), Ask("GET", f"{CORE}/configmaps/a")],
+    "a quantity of several": [Ask("PATCH", f"/api/v1/nodes/{NODE}", OPTIONS, {**BARE, "kind": "Node",
+                              "metadata": {"name": NODE}, "status": {"capacity": {"cpu": ["x"]}}},
+                              APPLY_PATCH)],
+    "a number as namespace": [patched("configmaps", {**BARE, "metadata": {"name": "a", "namespace": 1}},
+                              APPLY_PATCH)],
     "an uid that is not there": [patched("configmaps", {**BARE, "metadata": {"name": "a", "uid": "x"}},
                                  APPLY_PATCH)],
     "unknown fields by apply": [patched("configmaps", {**BARE, "odd": 1}, APPLY_PATCH,
@@ -114,11 +151,30 @@ async def test_answers_are_the_same(both: Arena, asks: list[Ask]) -> None:
     namespace = both.fresh()
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
     await both.duel.ask(Ask("POST", "/api/v1/namespaces", {}, body))
-    servers = (both.duel.ours, both.duel.theirs)
     for ask in asks:
         text = json.dumps(ask.body).replace('"default"', f'"{namespace}"')
         path = ask.path.replace("/default/", f"/{namespace}/")
-        here = Ask(ask.method, path, ask.query, json.loads(text), ask.content_type, ask.accept)
-        raw = await both.duel.ask(here)
-        ours, theirs = (duel_verdicts.read(one, side.symbols) for one, side in zip(raw, servers, strict=True))
-        assert not duel_verdicts.difference(ours, theirs), ask
+        await compare(both, Ask(ask.method, path, ask.query, json.loads(text), ask.content_type, ask.accept))
+
+
+async def test_custom_kinds_are_pruned_warned_of_and_counted(both: Arena) -> None:
+    anything = {"type": "object", "additionalProperties": True}
+    spec = {"type": "object", "properties": {"any": anything}}
+    await both.add(f"k{uuid.uuid4().hex[:12]}", {"type": "object", "properties": {"spec": spec}})
+    kind = both.customs[0]
+    await both.served(kind)
+    body: dict[str, Any] = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "a"}}
+    body["spec"] = {"any": {"a": {"b": 1}, "c": [{"d": 1}], "e": 1}}
+    await compare(both, Ask("PATCH", kind.path("default", "a"), OPTIONS, body, APPLY_PATCH))
+    body["metadata"]["finalizers"] = ["unqualified"]  # which is warned of, although the name is taken
+    await compare(both, Ask("POST", kind.path("default"), OPTIONS, body))
+    for value in (1.0, True, 1, 1):  # all of which are equal to Python
+        patch = {"spec": {"any": {"e": value}}}
+        await compare(both, Ask("PATCH", kind.path("default", "a"), OPTIONS, patch, MERGE_PATCH))
+
+
+async def compare(both: Arena, ask: Ask) -> None:
+    raw = await both.duel.ask(ask)
+    servers = (both.duel.ours, both.duel.theirs)
+    ours, theirs = (duel_verdicts.read(one, side.symbols) for one, side in zip(raw, servers, strict=True))
+    assert not duel_verdicts.difference(ours, theirs), ask

@@ -15,7 +15,7 @@ from support.policy_server import BINDINGS, POLICIES, Server
 BOTH = ["embedded", pytest.param("kube-apiserver", marks=pytest.mark.xdist_group("apiserver"))]
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 NODES = "/apis/common.nodemanager/v1/namespaces/nodemanager/managednodes"
-AGENT = "system:serviceaccount:nodemanager:nodemanager-"
+AGENT = "system:serviceaccount:nodemanager:agent-"  # our own policy is about others
 MERGE = "application/merge-patch+json"
 AGENT_POLICY: dict[str, Any] = {
     "matchConstraints": {

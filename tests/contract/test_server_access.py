@@ -267,3 +267,25 @@ async def test_tokens_of_others_are_not_for_asking(server: Server, admin: aiohtt
             path = f"/api/v1/namespaces/{place}/serviceaccounts/{name}/token"
             async with http.post(path, json={"spec": {}}) as response:
                 assert response.status == code, await response.text()
+
+
+ODD_QUESTIONS = {
+    "a list as metadata": {"metadata": ["x"]},
+    "a text as metadata": {"metadata": "x"},
+    "a name that is none": {"metadata": {"name": []}},
+    "an uid that is none": {"metadata": {"uid": {}}},
+    "a list as spec": {"spec": []},
+    "a text as audiences": {"spec": {"audiences": "x"}},
+}
+
+
+@pytest.mark.parametrize("odd", ODD_QUESTIONS)
+async def test_questions_of_wrong_types_are_refused(
+    server: Server, admin: aiohttp.ClientSession, odd: str
+) -> None:
+    body, user = ODD_QUESTIONS[odd], "asked-with-" + odd.replace(" ", "-")
+    await issue(server, admin, user)
+    reviews = "/apis/authentication.k8s.io/v1/tokenreviews"
+    for path in (f"{CORE}/serviceaccounts/{user}/token", reviews):
+        async with admin.post(path, json=body) as response:
+            assert response.status == 400, await response.text()

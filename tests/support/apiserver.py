@@ -20,6 +20,7 @@ import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import trustme
 from cryptography.hazmat.primitives import serialization
@@ -87,16 +88,19 @@ class ApiServer:
 
 
 @contextlib.contextmanager
-def running(folder: Path, *extra_flags: str, durable: bool = False) -> Iterator[ApiServer]:
+def running(
+    folder: Path, *extra_flags: str, durable: bool = False, host: str = "127.0.0.1"
+) -> Iterator[ApiServer]:
     """Start etcd and kube-apiserver below `folder`; stop both at the end.
 
-    Tests need nothing to survive a power cut; `durable` is for who measures what surviving costs.
+    `host` is the address that it listens on. Tests need nothing to survive a power cut; `durable` is for
+    who measures what surviving costs.
     """
     binaries = assets()
     if binaries is None:
         raise FileNotFoundError("KUBEBUILDER_ASSETS is not set")
     ca = trustme.CA()
-    api = _describe(folder, ca)
+    api = _describe(folder, ca, host)
     try:
         api.processes.append(_start_etcd(binaries, api, () if durable else ("--unsafe-no-fsync",)))
         api.processes.append(_start_apiserver(binaries, api, extra_flags))
@@ -120,9 +124,9 @@ def kubeconfig_of(api: ApiServer, user: str, group: str | None = None) -> str:
     )
 
 
-def _describe(folder: Path, ca: trustme.CA) -> ApiServer:
+def _describe(folder: Path, ca: trustme.CA, host: str) -> ApiServer:
     folder.mkdir(parents=True, exist_ok=True)
-    serving = ca.issue_cert("127.0.0.1", "localhost")
+    serving = ca.issue_cert(host, "127.0.0.1", "localhost")
     ca.cert_pem.write_to_path(str(folder / "ca.crt"))
     serving.private_key_and_cert_chain_pem.write_to_path(str(folder / "serving.pem"))
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -131,7 +135,7 @@ def _describe(folder: Path, ca: trustme.CA) -> ApiServer:
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
     )
-    server, etcd = (f"{scheme}://127.0.0.1:{free_port()}" for scheme in ("https", "http"))
+    server, etcd = f"https://{host}:{free_port()}", f"http://127.0.0.1:{free_port()}"
     api = ApiServer(server, folder / "admin.kubeconfig", etcd, folder, ca)
     api.kubeconfig.touch(mode=0o600)
     api.kubeconfig.write_text(kubeconfig_of(api, "admin", "system:masters"))
@@ -153,8 +157,9 @@ def _start_etcd(binaries: Path, api: ApiServer, extra: tuple[str, ...]) -> subpr
 def _start_apiserver(binaries: Path, api: ApiServer, extra: tuple[str, ...]) -> subprocess.Popen[bytes]:
     folder = api.folder
     argv = [
-        str(binaries / "kube-apiserver"), f"--etcd-servers={api.etcd}", "--bind-address=127.0.0.1",
-        f"--secure-port={api.server.rsplit(':', 1)[1]}", f"--cert-dir={folder / 'certs'}",
+        str(binaries / "kube-apiserver"), f"--etcd-servers={api.etcd}",
+        f"--bind-address={urlsplit(api.server).hostname}", f"--secure-port={urlsplit(api.server).port}",
+        f"--cert-dir={folder / 'certs'}",
         f"--tls-cert-file={folder / 'serving.pem'}", f"--tls-private-key-file={folder / 'serving.pem'}",
         f"--client-ca-file={folder / 'ca.crt'}", "--authorization-mode=RBAC", "--allow-privileged=true",
         "--service-account-issuer=https://kubernetes.default.svc", "--service-cluster-ip-range=10.0.0.0/24",

@@ -102,18 +102,31 @@ def _object(obj: Any, symbols: Symbols) -> Any:
     for key, sort in (("creationTimestamp", "created"), ("deletionTimestamp", "deleted")):
         if meta.get(key):
             meta[key] = symbols.remember(f"@{sort}{uid.removeprefix('@uid')}", meta[key])
+    if obj.get("kind") == "Namespace" and meta.get("deletionTimestamp"):
+        meta["finalizers"] = sorted(meta.get("finalizers", []))  # Kubernetes writes them in random order
+    return {**obj, "metadata": meta | _others(meta, symbols)}
+
+
+def _others(meta: dict[str, Any], symbols: Symbols) -> dict[str, Any]:
+    """Return the fields of metadata that may name other objects."""
+    found: dict[str, Any] = {}
     if "managedFields" in meta:
-        meta["managedFields"] = sorted((_untimed(one) for one in meta["managedFields"]), key=_sorted_text)
-    if "labels" in meta:  # one is the name of a namespace
-        meta["labels"] = {key: symbols.in_text(value) for key, value in meta["labels"].items()}
-    if meta.get("ownerReferences"):
-        owners = meta["ownerReferences"]
-        meta["ownerReferences"] = [{**one, "uid": symbols.in_text(one.get("uid", ""))} for one in owners]
-    return {**obj, "metadata": meta}
+        entries = [_entry(one, symbols) for one in meta["managedFields"]]
+        found["managedFields"] = sorted(entries, key=_sorted_text)
+    for key in ("labels", "ownerReferences"):  # one label is the name of a namespace
+        if meta.get(key):
+            found[key] = _renamed(meta[key], symbols)
+    return found
 
 
-def _untimed(entry: dict[str, Any]) -> dict[str, Any]:
-    return {**entry, "time": "@time"} if "time" in entry else entry
+def _entry(entry: dict[str, Any], symbols: Symbols) -> dict[str, Any]:
+    named: dict[str, Any] = _renamed(entry, symbols)
+    return {**named, "time": "@time"} if "time" in named else named
+
+
+def _renamed(value: Any, symbols: Symbols) -> Any:
+    """Return a value with the symbols of all uids and generated names in it, which may be keys, too."""
+    return json.loads(symbols.in_text(json.dumps(value)))
 
 
 def _status(body: dict[str, Any], symbols: Symbols) -> dict[str, Any]:

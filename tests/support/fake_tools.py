@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from nodemanager.host.base import Busy, ServiceKey, ToolFailed, Wanted
+from nodemanager.host.base import Busy, HostError, ServiceKey, ToolFailed, Wanted
 from nodemanager.plan.facts import ServiceFact
 
 
@@ -92,6 +92,8 @@ class MemoryLocks:
 
     def __init__(self) -> None:
         self.busy: set[str] = set()
+        self.lost: set[str] = set()
+        """Those that go to another host while they are held."""
         self.held: list[str] = []
 
     @contextlib.asynccontextmanager
@@ -100,3 +102,5 @@ class MemoryLocks:
             raise Busy(f"cannot take lock {name}: another host holds it")
         self.held.append(name)
         yield
+        if name in self.lost:
+            raise HostError(f"lock {name} was lost")

@@ -32,6 +32,8 @@ class Kind:
     """Whether its objects are updated and patched, too."""
     fields: tuple[str, ...] = ()
     """Field selectors that make sense, or not."""
+    bytes: str = ""
+    """The field with a map of bytes, in which nothing is null (see `Steps`)."""
 
     @property
     def api_version(self) -> str:
@@ -251,8 +253,8 @@ class Objects:
 
 
 BUILTIN = (
-    Kind("", "ConfigMap", "configmaps", Objects.config_map),
-    Kind("", "Secret", "secrets", Objects.secret, fields=("type=Opaque",)),
+    Kind("", "ConfigMap", "configmaps", Objects.config_map, bytes="binaryData"),
+    Kind("", "Secret", "secrets", Objects.secret, fields=("type=Opaque",), bytes="data"),
     Kind("", "ServiceAccount", "serviceaccounts", Objects.service_account),
     Kind(
         "",

@@ -128,15 +128,20 @@ class Arena:
             if random.random() < 0.6:
                 phase = {"type": "object", "properties": {"phase": {"type": "string"}}}
                 schema["properties"]["status"] = phase
-            definition = _definition(word, schema, status="status" in schema["properties"])
-            ours, theirs = await self.duel.ask(Ask("POST", CRDS, {}, definition))
-            if ours[0] != theirs[0]:
-                raise Unlike(f"definition: ours {ours}, theirs {theirs}", [str(definition)])
-            if theirs[0] == 201:
-                self.customs.append(custom(GROUP, f"{word}s", word.capitalize(), schema))
-        await asyncio.gather(*(self._served(kind) for kind in self.customs))
+            await self.add(word, schema)
+        await asyncio.gather(*(self.served(kind) for kind in self.customs))
 
-    async def _served(self, kind: Kind) -> None:
+    async def add(self, word: str, schema: dict[str, Any]) -> None:
+        """Define one more custom kind, unless both refuse its schema."""
+        definition = _definition(word, schema, status="status" in schema["properties"])
+        ours, theirs = await self.duel.ask(Ask("POST", CRDS, {}, definition))
+        if ours[0] != theirs[0]:
+            raise Unlike(f"definition: ours {ours}, theirs {theirs}", [str(definition)])
+        if theirs[0] == 201:
+            self.customs.append(custom(GROUP, f"{word}s", word.capitalize(), schema))
+
+    async def served(self, kind: Kind) -> None:
+        """Wait until a custom kind is served."""
         async with asyncio.timeout(_SERVED_WITHIN):
             while (await self.duel.theirs.ask(Ask("GET", kind.path("default"))))[0] == 404:
                 pass
@@ -172,4 +177,12 @@ async def arena(kube: ApiServer) -> AsyncIterator[Arena]:
         embedded.serving() as ours,
         duelling(ours.server, kube.server, client_context(kube)) as duel,
     ):
+        _stop_collecting()
         yield Arena(duel)
+
+
+def _stop_collecting() -> None:
+    """Leave the owned alone, as kube-apiserver does: in a cluster, another process collects."""
+    for task in asyncio.all_tasks():
+        if task.get_name() == "garbage collector":
+            task.cancel()

@@ -34,7 +34,11 @@ _IDENTITY = (
 
 @dataclass
 class Steps:
-    """Draws the next request from what is there."""
+    """Draws the next request from what is there.
+
+    Bytes are never null: kube-apiserver shows them as empty but stores something else, and so writes such an
+    object anew when nothing changes.
+    """
 
     random: Random
     namespace: str
@@ -95,10 +99,7 @@ class Steps:
         if self.chance(0.15):
             meta["finalizers"] = objects.some(f"{group}/a", f"{group}/b")
         if self.chance(0.06):
-            # Of a kind that is not served: kube-apiserver alone collects nothing, and so must ours.
-            owner = {"apiVersion": "elsewhere.example.com/v1", "kind": "Owner", "name": "o"}
-            owner["uid"] = self.one("u1", "u2")
-            meta["ownerReferences"] = [owner | objects.maybe(controller=lambda: True)]
+            meta["ownerReferences"] = [self._owner() for _ in range(self.one(1, 1, 2))]
         if self.chance(0.04):
             meta |= self.one(
                 {"labels": {"bad key!": "x"}}, {"labels": {"a": "bad value!"}}, {"odd": 1}, {"labels": None},
@@ -106,6 +107,17 @@ class Steps:
                 {"generation": 7}, {"uid": "mine"}, {"namespace": "elsewhere"},
             )  # fmt: skip
         return meta
+
+    def _owner(self) -> Untyped:
+        owner = {"apiVersion": "elsewhere.example.com/v1", "kind": "Owner", "name": "o"}
+        owner["uid"] = self.one("u1", "u2")
+        if self.lives and self.chance(0.5):
+            kind, name = self.random.choice(list(self.lives))
+            uid = self.lives[kind, name]["metadata"]["uid"]
+            owner = {"apiVersion": kind.api_version, "kind": kind.kind, "name": name, "uid": uid}
+        return owner | self.objects.maybe(
+            controller=lambda: self.one(True, False), blockOwnerDeletion=lambda: self.one(True, False)
+        )
 
     def _whole(self, kind: Kind, name: str) -> Untyped:
         body: Untyped = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": self._meta(kind)}
@@ -150,7 +162,7 @@ class Steps:
         if self.chance(0.03):
             body |= self.one({"apiVersion": "v9"}, {"kind": None}, {"kind": None if kind.custom else "Odd"})
             query["fieldValidation"] = "Ignore"
-        return Ask("POST", kind.path(self.namespace), query, body)
+        return Ask("POST", kind.path(self.namespace), query, _without_null_bytes(kind, body))
 
     def _update(self, kind: Kind, name: str) -> Ask:
         live = copy.deepcopy(self.lives.get((kind, name)))
@@ -165,7 +177,7 @@ class Steps:
         if kind.status is not None and self.chance(0.3):
             body["status"] = self._spoilt(kind.status(self.objects))
             path += "/status"
-        return Ask("PUT", path, self._query(), self._spoilt(body))
+        return Ask("PUT", path, self._query(), _without_null_bytes(kind, self._spoilt(body)))
 
     def _other_identity(self, meta: Untyped) -> None:
         if self.chance(0.3):
@@ -227,6 +239,8 @@ class Steps:
             operation: Untyped = {"op": self.one("add", "replace", "remove", "test", "add"), "path": path}
             if operation["op"] != "remove":
                 operation["value"] = self.one("x", 1, None, True, {"a": "x"}, ["x"], "y", {})
+            if kind.bytes and path.startswith(f"/{kind.bytes}/") and operation.get("value", "") is None:
+                operation["value"] = ""
             if path in _IDENTITY and operation.get("value") is None:
                 operation["value"], operation["op"] = "x", "replace"
             if self.chance(0.1):
@@ -237,9 +251,6 @@ class Steps:
 
     def _apply(self, kind: Kind, name: str) -> Ask:
         body = self._whole(kind, name)
-        for key in ("labels", "annotations"):  # a null there is kept, and read as a text
-            if isinstance(body["metadata"].get(key), dict):
-                body["metadata"][key] = {k: v for k, v in body["metadata"][key].items() if v is not None}
         if kind.custom:  # a null or an empty list that is allowed is kept, but never read back
             body = json_values.without_nulls(body)
             body["metadata"] = {key: value for key, value in body["metadata"].items() if value}
@@ -248,7 +259,7 @@ class Steps:
         if self.chance(0.04):
             body["metadata"] |= self.one({"name": "other"}, {"managedFields": []}, {"uid": "odd"})
         more = {"force": self.one("true", "true", "false")} if self.chance(0.5) else {}
-        return self._patch(kind, name, body, APPLY_PATCH, **more)
+        return self._patch(kind, name, _without_null_bytes(kind, body), APPLY_PATCH, **more)
 
     # Deletes and reads
 
@@ -262,8 +273,7 @@ class Steps:
             )
         if self.chance(0.2):
             options["gracePeriodSeconds"] = self.one(0, 5, 30)
-        if self.chance(0.2):
-            options["propagationPolicy"] = self.one("Background", "Background", "Odd")
+        options |= self._propagation()
         if self.chance(0.1):
             options["dryRun"] = ["All"]
         if kind.kind == "Namespace":  # here one server has a controller that ends it, and the other has none
@@ -272,8 +282,18 @@ class Steps:
             options |= {"apiVersion": "v1", "kind": "DeleteOptions"}
         return Ask("DELETE", kind.path(self.namespace, name), {}, options or None)
 
+    def _propagation(self) -> Untyped:
+        """Return what shall become of the owned; nobody collects here, so the object stays."""
+        options: Untyped = {}
+        if self.chance(0.25):
+            options["propagationPolicy"] = self.one("Background", "Foreground", "Orphan", "Odd")
+        if self.chance(0.08):
+            options["orphanDependents"] = self.chance(0.5)
+        return options
+
     def _delete_many(self, kind: Kind, _name: str) -> Ask:
         query = self._selection(kind) if not kind.namespaced or self.chance(0.5) else {}
+        query |= {key: json_values.compact(value).strip('"') for key, value in self._propagation().items()}
         return Ask("DELETE", kind.path(self.namespace), query)
 
     def _get(self, kind: Kind, name: str) -> Ask:
@@ -300,11 +320,18 @@ class Steps:
         return query
 
 
+def _without_null_bytes(kind: Kind, body: Untyped) -> Untyped:
+    found = body.get(kind.bytes)
+    if isinstance(found, dict):
+        body[kind.bytes] = {key: "" if value is None else value for key, value in found.items()}
+    return body
+
+
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:
     """Yield every container with every key in it, except the lists of metadata."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in items:
-        if key not in ("managedFields", "ownerReferences", "finalizers", "secrets"):
+        if key not in ("managedFields", "ownerReferences", "finalizers"):
             yield value, key
             yield from _places(item)
 

@@ -28,8 +28,9 @@ RBAC = "rbac.authorization.k8s.io"
 class Server:
     """A server process on a data folder."""
 
-    def __init__(self, folder: Path, *flags: str) -> None:
+    def __init__(self, folder: Path, *flags: str, host: str = "127.0.0.1") -> None:
         self.folder = folder
+        self.host = host
         self.flags = flags
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -48,7 +49,7 @@ class Server:
         started = time.monotonic()
         with self.log.open("wb") as file:
             self.process = subprocess.Popen(
-                [*argv, "--bind-address", f"127.0.0.1:{port}"], stdout=file, stderr=file
+                [*argv, "--bind-address", f"{self.host}:{port}"], stdout=file, stderr=file
             )
         while b"serving on" not in self.log.read_bytes():
             assert self.process.poll() is None, self.log.read_text()
@@ -86,9 +87,9 @@ class Server:
 
 
 @contextlib.contextmanager
-def running(folder: Path, *flags: str) -> Iterator[Server]:
+def running(folder: Path, *flags: str, host: str = "127.0.0.1") -> Iterator[Server]:
     """A server that is gone at the end, whatever happened to it."""
-    server = Server(folder, *flags)
+    server = Server(folder, *flags, host=host)
     server.start()
     try:
         yield server

@@ -43,6 +43,13 @@ def test_a_quick_run_measures_everything_and_says_so(tmp_path: Path) -> None:
     assert "KUBEBUILDER_ASSETS" in ours["skipped"]
     missed = next(row for row in ours["rows"] if "missed" in row["what"])
     assert missed["value"] == 0
+    agent = sections["agent"]
+    if os.geteuid() == 0:
+        measured = {row["what"]: row["value"] for row in agent["rows"]}
+        assert {"resident after the cold pass", "start to the end of the first no-op pass"} <= set(measured)
+        assert all(value > 0 for value in measured.values())
+    else:
+        assert "root" in agent["skipped"]
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:

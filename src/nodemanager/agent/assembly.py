@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
@@ -15,6 +14,7 @@ from nodemanager.host.identity import Identity
 from nodemanager.host.journal import STATE, Journal
 from nodemanager.host.observe import Observer
 from nodemanager.host.runs import Runs
+from nodemanager.host.state_lock import StateLock
 from nodemanager.host.tree import Tree
 
 
@@ -40,9 +40,11 @@ class Body:
     bucket: Bucket
     state: str
     """Folder, below the root, for what must survive us."""
+    lock: StateLock
 
     def close(self) -> None:
         """Give back what is held open."""
+        self.lock.release()
         self.tree.close()
 
 
@@ -57,19 +59,24 @@ class BodyOptions:
     backups: Limits = field(default_factory=Limits)
     start_delay: float = 3.0
     """Seconds after which a service that was started is looked at again."""
+    only_looks: bool = False
+    """Nothing will be changed, so that others may change the host meanwhile."""
 
 
-def assemble(options: BodyOptions, locks: Callable[[Identity], Locks]) -> Body:
-    """Return the host below a root, with the tools that it has; `locks` are those of that host."""
+def assemble(options: BodyOptions, locks: Locks) -> Body:
+    """Return the host below a root, with the tools that it has."""
     tree = Tree(options.root)
     who = identity.identify(tree, options.hostname)
     run = environment.host_runner(tree.root)
     packages = detect.package_manager(tree, who, run)
     services = detect.service_manager(tree, who, run, options.start_delay)
+    lock = StateLock(tree, options.state)
+    if not options.only_looks:
+        lock.take()  # before the journal is read: whoever holds it may still write there
     journal = Journal(tree, options.state)
     bucket = Bucket(tree, f"{options.state}/filebucket", options.backups)
     runs = Runs(tree, journal, run, f"{options.state}/runs")
-    tools = Tools(packages, services, runs, journal, locks(who))
+    tools = Tools(packages, services, runs, journal, locks)
     return Body(
         tree,
         who,
@@ -77,4 +84,5 @@ def assemble(options: BodyOptions, locks: Callable[[Identity], Locks]) -> Body:
         journal,
         bucket,
         options.state,
+        lock,
     )

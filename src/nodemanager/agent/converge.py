@@ -8,7 +8,8 @@ brings files and units, a file brings a restart. A preview looks once and change
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from nodemanager.api import durations
@@ -20,7 +21,10 @@ from nodemanager.host.observe import Observer
 from nodemanager.host.results import Outcome, Result
 from nodemanager.plan import executions, files, packages, services, subscribers
 from nodemanager.plan.desired import Contents, Desired
-from nodemanager.plan.steps import Blocked, Step
+from nodemanager.plan.resources import ResourceId
+from nodemanager.plan.steps import Blocked, MakeLink, Step
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -53,43 +57,93 @@ class Converger:
     async def run(self, desired: Desired, contents: Contents) -> list[Result]:
         """Make it so, and return what became of every resource."""
         tools, journal = self.tools, self.tools.journal
-        await self._recover(desired)
-        declared = [item.id for item in desired.services] + [item.id for item in desired.executions]
-        journal.keep_only([*declared, *desired.held])
-        self._sweep(desired)
+        unknown = await self._recover(desired)
+        self._tidy(desired)
         seen = await self.observer.see_packages(desired)
         results = await apply.apply_packages(list(packages.plan_packages(desired, seen)), tools)
-        batch = FileBatch(Hands(self.observer.tree, self.bucket, journal, self.observer.run))
-        seen = await self.observer.see_files(desired, contents)
-        results += await batch.apply(files.plan_files(desired, contents, seen))
-        self.replaced = batch.kept
+        said, aborted = await self._apply_files(desired, contents)
+        results += said
         seen = await self.observer.see_services(desired, journal.pending())
-        steps = _without_aborted(services.plan_services(desired, seen), batch.aborted)
+        steps = _without_aborted(services.plan_services(desired, seen), aborted)
         results += await apply.apply_services(steps, tools)
         seen = await self.observer.see_executions(desired, journal.pending())
-        steps = _without_aborted(executions.plan_executions(desired, seen), batch.aborted)
-        return results + await apply.apply_executions(steps, tools)
+        steps = _without_aborted(executions.plan_executions(desired, seen), aborted)
+        return results + await apply.apply_executions(_without(steps, unknown), tools)
 
-    async def _recover(self, desired: Desired) -> None:
-        """Find out what became of runs that were under way when we were killed."""
+    async def _apply_files(self, desired: Desired, contents: Contents) -> tuple[list[Result], set[str]]:
+        """Bring the files about; once more, if a link on the way to some of them leads elsewhere now."""
+        results: list[Result] = []
+        aborted: set[str] = set()
+        self.replaced = {}
+        for _ in range(2):
+            batch = FileBatch(Hands(self.observer.tree, self.bucket, self.tools.journal, self.observer.run))
+            seen = await self.observer.see_files(desired, contents)
+            steps = files.plan_files(desired, contents, seen)
+            results = _newer(results, await batch.apply(steps))
+            aborted |= batch.aborted
+            self.replaced = {**batch.kept, **self.replaced}
+            if not any(isinstance(step, MakeLink) and _leads_on(step, desired) for step in steps):
+                break
+        return results, aborted
+
+    async def _recover(self, desired: Desired) -> dict[ResourceId, str]:
+        """Find out what became of runs that were under way when we were killed.
+
+        Returns those of which that cannot be said or recorded now, and why: they must not run again.
+        """
         known = {item.id: item.declaration for item in desired.executions}
+        unknown: dict[ResourceId, str] = {}
         for resource in self.tools.journal.started():
             execution = known.get(resource)
-            timeout = durations.parse(execution.timeout) if execution else 0.0
-            status = await self.tools.runs.recover(resource, timeout)
-            if status == 0:
-                self.tools.journal.settle([resource])
-            else:
-                self.tools.journal.end(resource)
-            self.tools.runs.clear(resource)
+            if execution is None:
+                continue  # nobody wants it any more; if it still runs, it may end by itself
+            try:
+                status = await self.tools.runs.recover(resource, durations.parse(execution.timeout))
+                if status == 0:
+                    self.tools.journal.settle([resource])
+                else:
+                    self.tools.journal.end(resource)
+            except OSError as error:
+                unknown[resource] = f"cannot tell how its last run ended: {error}"
+        return unknown
 
-    def _sweep(self, desired: Desired) -> None:
-        """Remove, once per directory, what an earlier process of ours left when it was killed."""
+    def _tidy(self, desired: Desired) -> None:
+        """Drop what is owed to nobody, and what an earlier process of ours left when it was killed."""
+        tools, tree = self.tools, self.observer.tree
+        declared = [item.id for item in desired.services] + [item.id for item in desired.executions]
+        try:
+            tools.journal.keep_only([*declared, *desired.held])
+            if not self._swept:
+                tools.runs.sweep(tools.journal.started())
+        except OSError as error:
+            log.warning("%s", error)
         folders = {item.declaration.path.rpartition("/")[0] or "/" for item in desired.files}
+        folders.add(tools.journal.folder)
+        if self.bucket is not None:
+            folders.add(self.bucket.folder)
         for folder in folders - self._swept:
-            staging.sweep(self.observer.tree, folder)
+            staging.sweep(tree, folder)
         self._swept = folders
-        self.observer.tree.forget()
+        tree.forget()
+
+
+def _leads_on(step: MakeLink, desired: Desired) -> bool:
+    return any(item.declaration.path.startswith(f"{step.path}/") for item in desired.files)
+
+
+def _newer(old: list[Result], new: list[Result]) -> list[Result]:
+    """Return the results of a second look; what was changed before it was changed in this pass."""
+    changed = {one.id: one for one in old if one.outcome is Outcome.CHANGED}
+    both = [changed.pop(one.id, one) if one.outcome is Outcome.UNCHANGED else one for one in new]
+    again = {one.id for one in both}
+    return both + [one for one in changed.values() if one.id not in again]
+
+
+def _without(steps: Iterable[Step], unknown: Mapping[ResourceId, str]) -> list[Step]:
+    return [
+        Blocked(id=step.id, sources=step.sources, reason=unknown[step.id]) if step.id in unknown else step
+        for step in steps
+    ]
 
 
 def _without_aborted(steps: Iterable[Step], aborted: set[str]) -> list[Step]:

@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
-from cronsim import CronSim, CronSimError
-
 NAMES: Final = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",
@@ -76,6 +74,8 @@ class Schedule:
     def _next(self, begin: datetime, zone: tzinfo) -> datetime | None:
         # A slot that a clock change moved is found only by looking from before the change.
         back = _LOOK_BACK if self._follows_clock_changes() else _SECOND
+        from cronsim import CronSim  # half a MiB that hosts without a schedule do without
+
         slots = (slot.astimezone(UTC) for slot in CronSim(self.fields, (begin - back).astimezone(zone)))
         return next((slot for slot in slots if slot >= begin), None)
 
@@ -107,6 +107,8 @@ def parse(text: str) -> Schedule:
         )
     if seconds not in ("", "0"):
         fields.insert(0, seconds)
+    from cronsim import CronSim, CronSimError
+
     try:
         CronSim(" ".join(fields), datetime(2026, 1, 1, tzinfo=UTC))
     except CronSimError as error:

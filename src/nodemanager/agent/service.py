@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from nodemanager import __version__
@@ -73,8 +74,10 @@ class Agent:
 def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
     """Wire an agent together; it does nothing before its manager runs."""
     namespace = options.namespace
-    body = assemble(options.body, lambda who: SharedLocks(client, namespace, who.hostname))
-    hostname = body.identity.hostname
+    hostname = options.body.hostname or os.uname().nodename
+    # One for restarts and upgrades: a host holds a lock once, however many want it there.
+    locks = SharedLocks(client, namespace, hostname)
+    body = assemble(replace(options.body, hostname=hostname), locks)
     here = Selection(namespace)
     config_sets, nodes = Cache(client, CONFIG_SETS, here), Cache(client, MANAGED_NODES, here)
     queue: WorkQueue[ObjectKey] = WorkQueue("host", metrics=registry)
@@ -103,7 +106,7 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
     manager.add(references, events, heartbeat.Heartbeat(client, namespace, hostname, _now), controller)
     if body.tree.root == "/":  # an image is not upgraded, and cannot be rebooted
         voice = UpgradeVoice(hostname, registry, events)
-        manager.add(upgrades(body, client, reconciler, nodes, voice, options.upgrades))
+        manager.add(upgrades(body, client, reconciler, nodes, locks, voice, options.upgrades))
     _add_servers(manager, options, registry, controller)
     _tell_build(registry, body.identity)
     reconciler.start()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from nodemanager import __version__
 from nodemanager.agent.status import Sight
@@ -29,8 +29,6 @@ class Eyes:
     identity: Identity
     run: Runner
     client: Client
-    _public: dict[str, str] = field(default_factory=dict)
-    """Public keys that were found or made, by the Secret they are in."""
 
     async def look(self, node: ManagedNode) -> Sight:
         """Return what is there now."""
@@ -51,13 +49,12 @@ class Eyes:
             return live
         try:
             name = f"wg-{wanted.interface}-{node.metadata.name}"
-            public = self._public.get(name) or await self._public_key(name, node.metadata.namespace)
+            public = await self._public_key(name, node.metadata.namespace)
         except (errors.KubeError, ValueError) as error:
-            log.warning("cannot keep a WireGuard key for %s: %s", wanted.interface, error)
-            return live
-        self._public[name] = public
-        own = WireGuardStatus(name=wanted.interface, public_key=public)
-        return sorted([*live, own], key=lambda one: one.name)
+            log.warning("cannot look after the WireGuard key of %s: %s", wanted.interface, error)
+            known = [one for one in node.status.wire_guard if one.name == wanted.interface]
+            return _by_name([*live, *known])  # peers must not lose a key because we could not ask for it
+        return _by_name([*live, WireGuardStatus(name=wanted.interface, public_key=public)])
 
     async def _public_key(self, name: str, namespace: str) -> str:
         """Return the public half of the host's own key pair, made if there is none yet."""
@@ -83,3 +80,7 @@ class Eyes:
             raise ValueError(
                 f"Secret {name} has no WireGuard key as {PRIVATE}; delete it to get a new one"
             ) from None
+
+
+def _by_name(found: list[WireGuardStatus]) -> list[WireGuardStatus]:
+    return sorted(found, key=lambda one: one.name)

@@ -26,6 +26,7 @@ def upgrades(
     client: Client,
     reconciler: HostReconciler,
     nodes: Cache[ManagedNode],
+    locks: SharedLocks,
     voice: UpgradeVoice,
     settings: UpgradeSettings,
 ) -> UpgradePart:
@@ -43,7 +44,7 @@ def upgrades(
     )
     means = Means(
         host=host,
-        locks=SharedLocks(client, key.namespace, key.name),
+        locks=locks,
         node=KubernetesNode(client, key.name, str(key)),
         records=RecordFile(Tree(body.tree.root), body.state),
         prove=reconciler.settled,

@@ -54,7 +54,8 @@ def name_of(applied: Mapping[str, Any]) -> str:
     found = applied.get("metadata")
     meta = found if isinstance(found, Mapping) else {}
     version, kind = str(applied.get("apiVersion") or ""), str(applied.get("kind") or "")
-    return f"{meta.get('namespace', '')}/{meta.get('name', '')}; {gvk(version, kind)}"
+    names = [name if isinstance(name := meta.get(key), str) else "" for key in ("namespace", "name")]
+    return f"{'/'.join(names)}; {gvk(version, kind)}"
 
 
 def conflict(found: list[tuple[Identity, Path]]) -> errors.Conflict:

@@ -49,8 +49,14 @@ def element_text(element: str) -> str:
         return f".{rest}"
     if kind == "k:":
         named = json.loads(rest)
-        return "[" + ",".join(f"{name}={json_values.compact(named[name])}" for name in sorted(named)) + "]"
+        return "[" + ",".join(f"{name}={_value_text(named[name])}" for name in sorted(named)) + "]"
     return f"[={rest}]" if kind == "v:" else f"[{rest}]"
+
+
+def _value_text(value: Any) -> str:
+    if isinstance(value, dict):
+        return "".join(f"{name}={_value_text(inner)}" for name, inner in sorted(value.items()))
+    return json_values.compact(value)
 
 
 @functools.lru_cache(maxsize=4096)

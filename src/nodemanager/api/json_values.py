@@ -36,6 +36,19 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
+def identical(one: Any, other: Any) -> bool:
+    """Whether two values are equal as Go's decoder reads them: 1 is neither 1.0 nor true."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(
+            identical(value, other[name]) for name, value in one.items()
+        )
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(identical, one, other))
+    return bool(one == other)
+
+
 def copy_of(value: Any) -> Any:
     """Return a copy that shares no list and no map with the original."""
     if isinstance(value, dict):

@@ -11,6 +11,8 @@ from typing import Any
 
 Schema = Mapping[str, Any]
 
+SCALAR = "x-nodemanager-scalar"
+"""Our mark in the schemas of built-in kinds: a value of several types, but never a list or a map."""
 _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 _RAW_EXTENSION = "io.k8s.apimachinery.pkg.runtime.RawExtension"
 _STRING: Schema = {"type": "string"}
@@ -144,7 +146,7 @@ class MergeType:
 
     def _read(self) -> Rules:
         schema, name = self._resolved()
-        if name == _QUANTITY:
+        if name == _QUANTITY or SCALAR in schema:
             return Rules(scalar="untyped")
         if name == _RAW_EXTENSION:
             return UNTYPED.rules

@@ -188,7 +188,7 @@ def _merge_items(live: list[Any], patch: list[Any], strategy: Strategy) -> list[
         _key_of(item, strategy.key)
         index = where.setdefault(identity(item, strategy.key), len(merged))
         if index == len(merged):
-            merged.append(without_nulls(item))
+            merged.append({strategy.key: None, **without_nulls(item)})  # a key may be null, but not missing
         else:
             merged[index] = _merge_maps(merged[index], item, strategy)
     for item in merged:

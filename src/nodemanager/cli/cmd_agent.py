@@ -74,12 +74,14 @@ Examples:
               help="When to look again although nothing happened; 0 = never. A ManagedNode may say"
               " otherwise.")  # fmt: skip
 @click.option("--configset.start-verify-delay", "start_delay", type=Duration(), default="3s",
-              show_default=True, metavar="TIME",
+              show_default=True, metavar="TIME", envvar="NODEMANAGER_CONFIGSET_START_VERIFY_DELAY",
               help="When to look again whether a service that was started still runs.")  # fmt: skip
 @click.option("--configset.file-bucket.max-age", "max_age", type=Duration(), default=MAX_AGE, metavar="TIME",
+              envvar="NODEMANAGER_CONFIGSET_FILE_BUCKET_MAX_AGE",
               help="How long backups of files are kept; 0 = for ever. Default: 168h.")  # fmt: skip
 @click.option("--configset.file-bucket.max-file-size-bytes", "max_size", type=click.IntRange(0),
               default=MAX_SIZE, show_default=True, metavar="BYTES",
+              envvar="NODEMANAGER_CONFIGSET_FILE_BUCKET_MAX_FILE_SIZE_BYTES",
               help="Files larger than this are not backed up; 0 = all are.")  # fmt: skip
 @_go_options
 @click.option("--log-level", type=click.Choice(logs.LEVELS, case_sensitive=False), default="INFO",

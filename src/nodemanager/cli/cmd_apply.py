@@ -41,7 +41,7 @@ def command(folder: Path, root: str, hostname: str) -> None:
     Exit code 0: everything is as declared now. 1: something could not be brought about.
     """
     world = manifest_folder.load([folder])
-    body = assemble(BodyOptions(root=root, hostname=hostname), lambda _who: NoLocks(NO_API))
+    body = assemble(BodyOptions(root=root, hostname=hostname), NoLocks(NO_API))
     try:
         results = asyncio.run(_apply(world, body))
     finally:

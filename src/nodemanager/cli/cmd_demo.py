@@ -96,7 +96,13 @@ class Stage:
         return next(one for one in found if one.metadata.name == HOST) if found else ManagedNode()
 
 
-@click.command()
+@click.command(
+    epilog="""\b
+Examples:
+  nodemanager demo              about two seconds, and nothing is left of it
+  nodemanager demo --keep       look at the folder afterwards
+""",
+)
 @click.option("--keep", is_flag=True, help="Leave the folder in place, and print where it is.")
 def command(keep: bool) -> None:
     """Show in a few seconds what nodemanager does: declare, converge, drift, repair.

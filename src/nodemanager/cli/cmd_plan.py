@@ -47,7 +47,7 @@ def command(
 
     Contents that are made of Secrets are not shown.
     """
-    body = assemble(BodyOptions(root=root, hostname=hostname), lambda _who: NoLocks(cmd_apply.NO_API))
+    body = assemble(BodyOptions(root=root, hostname=hostname, only_looks=True), NoLocks(cmd_apply.NO_API))
     try:
         world = manifest_folder.load(paths) if paths else asyncio.run(_fetch(settings, body))
         found = asyncio.run(_plan(world, body))

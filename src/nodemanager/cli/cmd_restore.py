@@ -39,17 +39,17 @@ def command(path: str, digest: str, root: str) -> None:
     try:
         bucket = Bucket(tree)
         backup = bucket.find(path, digest)
-        asyncio.run(_restore(tree, bucket, backup))
+        asyncio.run(_restore(tree, bucket, backup, path))
     finally:
         tree.close()
     click.echo(f"restored {path} to {backup.digest[:16]}, as it was at {backup.meta.backed_up_at}")
 
 
-async def _restore(tree: Tree, bucket: Bucket, backup: Backup) -> None:
+async def _restore(tree: Tree, bucket: Bucket, backup: Backup, path: str) -> None:
     meta, data = backup.meta, bucket.read(backup)
     step = WriteFile(
-        id=resources.file_id(meta.path), sources=(), reason="restored", path=meta.path,
-        before=file_facts.observe(tree, meta.path, None, file_facts.Digests()),
+        id=resources.file_id(path), sources=(), reason="restored", path=path,
+        before=file_facts.observe(tree, path, None, file_facts.Digests()),
         content=Content(data, hashlib.sha256(data).hexdigest()),
         mode=int(meta.mode, 8), uid=meta.uid, gid=meta.gid,
     )  # fmt: skip

@@ -14,6 +14,7 @@ import contextlib
 import importlib
 import io
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -201,7 +202,12 @@ def _has_one_dash(word: str) -> bool:
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the program and exit."""
-    sys.exit(run(args))
+    given = with_agent(sys.argv[1:] if args is None else args)
+    if given[0] == AGENT:
+        # To look at everything again is what SIGHUP asks for, and what an agent that starts does anyway.
+        # Until it listens, the signal would end it; and systemd takes that for an end in order.
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    sys.exit(run(given))
 
 
 def run(args: Sequence[str] | None = None) -> int:

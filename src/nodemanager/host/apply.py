@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -16,10 +17,11 @@ from nodemanager.host.base import (
     ServiceManager,
     Wanted,
 )  # fmt: skip
-from nodemanager.host.journal import Journal
+from nodemanager.host.journal import Journal, JournalError
 from nodemanager.host.results import Outcome, Result, result
 from nodemanager.host.runner import RunError
 from nodemanager.host.runs import Runs
+from nodemanager.host.threads import to_the_end
 from nodemanager.plan.steps import (
     Blocked,
     ChangeService,
@@ -54,6 +56,15 @@ class Tools:
 def idle(step: Step) -> Result:
     """Return the result of a step that does nothing."""
     return result(step, Outcome.BLOCKED if isinstance(step, Blocked) else Outcome.UNCHANGED)
+
+
+def _settled(step: Step, tools: Tools) -> Result:
+    if not isinstance(step, Blocked):
+        try:
+            tools.journal.settle([step.id])
+        except JournalError as error:
+            return result(step, Outcome.FAILED, str(error))
+    return idle(step)
 
 
 async def apply_packages(steps: Sequence[Step], tools: Tools) -> list[Result]:
@@ -106,9 +117,7 @@ async def apply_services(steps: Sequence[Step], tools: Tools) -> list[Result]:
     refreshed: set[str] = set()
     for step in steps:
         if not isinstance(step, ChangeService | RestartService):
-            results.append(idle(step))
-            if not isinstance(step, Blocked):
-                tools.journal.settle([step.id])  # nothing is owed to what is not to run
+            results.append(_settled(step, tools))  # nothing is owed to what is not to run
             continue
         began = tools.clock()
         try:
@@ -138,10 +147,10 @@ async def _change(step: ChangeService, tools: Tools) -> None:
     if step.arguments is not None:
         await manager.set_arguments(key, step.arguments)
     if step.run is True:
-        await manager.start(key)
+        await to_the_end(manager.start(key))
         tools.journal.settle([step.id])  # it runs with what is on disk now
     elif step.run is False:
-        await manager.stop(key)
+        await to_the_end(manager.stop(key))
 
 
 async def _restart(step: RestartService, tools: Tools) -> None:
@@ -149,10 +158,10 @@ async def _restart(step: RestartService, tools: Tools) -> None:
     act = manager.reload if step.reload else manager.restart
     if step.lock_group:
         async with tools.locks.hold(step.lock_group):
-            await act(key)
+            await to_the_end(act(key))
             tools.journal.settle([step.id])  # done, even if the lock turns out to have been lost meanwhile
     else:
-        await act(key)
+        await to_the_end(act(key))
         tools.journal.settle([step.id])
 
 
@@ -161,18 +170,25 @@ async def apply_executions(steps: Sequence[Step], tools: Tools) -> list[Result]:
     results = []
     for step in steps:
         if not isinstance(step, RunCommand):
-            results.append(idle(step))
-            if not isinstance(step, Blocked):
-                tools.journal.settle([step.id])
+            results.append(_settled(step, tools))
             continue
         began = tools.clock()
         try:
-            (await tools.runs.run(step.id, step.execution)).check()
+            await _execute(step, tools)
         except (HostError, RunError) as error:
-            tools.journal.end(step.id)
             results.append(result(step, Outcome.FAILED, str(error), tools.clock() - began))
         else:
-            tools.journal.settle([step.id])
-            tools.runs.clear(step.id)
             results.append(result(step, Outcome.CHANGED, seconds=tools.clock() - began))
     return results
+
+
+async def _execute(step: RunCommand, tools: Tools) -> None:
+    try:
+        (await tools.runs.run(step.id, step.execution)).check()
+    except (HostError, RunError):
+        with contextlib.suppress(JournalError):  # then the next pass finds out how it ended
+            tools.journal.end(step.id)
+        raise
+    tools.journal.settle([step.id])
+    with contextlib.suppress(OSError):  # not before: until then it is the only record that it has run
+        tools.runs.clear(step.id)

@@ -6,22 +6,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import os
-import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, NamedTuple, Self
 
 import msgspec
 
 from nodemanager.host import file_facts, state_files
 from nodemanager.host.base import HostError
 from nodemanager.host.durable import Unsynced
-from nodemanager.host.tree import Place, Tree
+from nodemanager.host.tree import NoParent, Place, Tree
+from nodemanager.plan.resources import shown
 
 log = logging.getLogger(__name__)
 FOLDER: Final = "/var/lib/nodemanager/filebucket"
@@ -53,6 +54,14 @@ class Backup:
     meta: Meta
 
 
+class Kept(NamedTuple):
+    """A backup that was made just now."""
+
+    digest: str
+    device: int
+    """Where it is; it is a backup only if that can be synced."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """How much is kept."""
@@ -71,7 +80,7 @@ class Bucket:
         clock: Callable[[], float] = time.time,
     ) -> None:  # fmt: skip
         self._tree = tree
-        self._folder = folder
+        self.folder = folder
         self._limits = limits or Limits()
         self._clock = clock
 
@@ -80,8 +89,8 @@ class Bucket:
         """Whether backups go when they are old."""
         return self._limits.age > 0
 
-    def keep(self, place: Place, unsynced: Unsynced) -> str:
-        """Copy a file into the bucket and return its digest; empty if it is larger than what is kept.
+    def keep(self, place: Place, unsynced: Unsynced) -> Kept | None:
+        """Copy a file into the bucket; None if it is larger than what is kept.
 
         The copy is in `unsynced` afterwards: who replaces the file makes both durable at once.
         """
@@ -89,50 +98,53 @@ class Bucket:
         try:
             found = os.fstat(source)
             if self._limits.size and found.st_size > self._limits.size:
-                return ""
-            digest = file_facts.hash_descriptor(source)
-            os.lseek(source, 0, os.SEEK_SET)
-            meta = Meta(
-                place.path, self._now(), f"{found.st_mode & 0o7777:04o}", found.st_uid, found.st_gid,
-                found.st_size,
-            )  # fmt: skip
-            self._store(digest, source, meta, unsynced)
+                return None
+            with _Draft(self._prepared()) as draft:
+                # Copied and hashed at once, and no further than it was long: it may be written to.
+                digest, size = draft.copy(source, found.st_size)
+                blob = self._tree.place(self._blob(digest), make_parents=True)
+                device = unsynced.add(draft.put(blob.folder, blob.name))
         finally:
             os.close(source)
-        return digest
+        path = shown(place.path)
+        meta = Meta(
+            path, self._now(), f"{found.st_mode & 0o7777:04o}", found.st_uid, found.st_gid, size,
+        )  # fmt: skip
+        with _Draft(self._prepared()) as draft:
+            state_files.write_all(draft.descriptor, msgspec.json.encode(meta))
+            unsynced.add(draft.put(blob.folder, f"{blob.name}.{_short(path)}.meta"))
+        return Kept(digest, device)
 
-    def _store(self, digest: str, source: int, meta: Meta, unsynced: Unsynced) -> None:
-        blob = self._blob(digest)
-        for folder in (self._folder.rpartition("/")[0], self._folder):  # ours, so nobody else looks into it
-            state_files.prepare_folder(self._tree, folder)
-        place = self._tree.place(blob, make_parents=True)
+    def _prepared(self) -> int:
         try:
-            os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
-        except FileNotFoundError:
-            unsynced.add(_write(place, iter(lambda: os.read(source, file_facts.CHUNK), b"")))
-        about = Place(place.folder, f"{place.name}.{_short(meta.path)}.meta", place.path)
-        unsynced.add(_write(about, [msgspec.json.encode(meta)]))
+            return self._tree.folder(self.folder)
+        except NoParent:
+            state_files.prepare_below(self._tree, self.folder)
+            return self._tree.folder(self.folder)
 
     def backups(self) -> Iterator[Backup]:
         """Yield everything that is kept, in no order."""
-        base = self._tree.outside(self._folder)
+        base = self._tree.outside(self.folder)
         for above, _, names in os.walk(base):
             for name in names:
                 if not name.endswith(".meta"):
                     continue
                 inside = above[len(base) :].replace("/", "")
                 digest = inside + name.split(".", 1)[0]
-                data = state_files.read(self._tree, f"{self._folder}{above[len(base) :]}/{name}", _META_MAX)
-                if data is not None and len(digest) == hashlib.sha256().digest_size * 2:
-                    try:
-                        yield Backup(digest, msgspec.json.decode(data, type=Meta))
-                    except msgspec.MsgspecError:
-                        log.warning("cannot read %s/%s: it is damaged; it is passed over", above, name)
+                data = state_files.read(self._tree, f"{self.folder}{above[len(base) :]}/{name}", _META_MAX)
+                if data is None or len(digest) != hashlib.sha256().digest_size * 2:
+                    continue
+                try:
+                    yield Backup(digest, msgspec.json.decode(data, type=Meta))
+                except msgspec.MsgspecError:  # a power cut while it was made
+                    log.warning("cannot read %s/%s: it is damaged; it is passed over", above, name)
 
     def find(self, path: str, digest: str = "") -> Backup:
         """Return the newest backup of a path, or the one that a digest (or its beginning) names."""
         found = [
-            one for one in self.backups() if one.meta.path == path and one.digest.startswith(digest.lower())
+            one
+            for one in self.backups()
+            if one.meta.path == shown(path) and one.digest.startswith(digest.lower())
         ]
         if not found:
             missing = f"no backup of it has the hash {digest}" if digest else "there is no backup of it"
@@ -169,30 +181,48 @@ class Bucket:
         return len(old)
 
     def _unlink(self, path: str) -> None:
-        place = self._tree.place(path)
-        os.unlink(place.name, dir_fd=place.folder)
+        with contextlib.suppress(FileNotFoundError):
+            place = self._tree.place(path)
+            os.unlink(place.name, dir_fd=place.folder)
 
     def _blob(self, digest: str) -> str:
-        return f"{self._folder}/{digest[:2]}/{digest[2:4]}/{digest[4:]}"
+        return f"{self.folder}/{digest[:2]}/{digest[2:4]}/{digest[4:]}"
 
     def _now(self) -> str:
         return datetime.fromtimestamp(self._clock(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _write(place: Place, chunks: Iterable[bytes]) -> int:
-    """Put a file into the bucket whole, and return it open."""
-    temporary = f"{place.name}.{secrets.token_hex(4)}"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    written = os.open(temporary, flags, 0o600, dir_fd=place.folder)
-    try:
-        for chunk in chunks:
-            state_files.write_all(written, chunk)
-        os.rename(temporary, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
-    except BaseException:
-        os.close(written)
-        os.unlink(temporary, dir_fd=place.folder)
-        raise
-    return written
+class _Draft:
+    """A new file of the bucket, without its name; removed unless it gets one."""
+
+    def __init__(self, folder: int) -> None:
+        self._folder = folder
+        self._name = state_files.temporary_name()
+        self.descriptor = os.open(self._name, state_files.NEW, 0o600, dir_fd=folder)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            with contextlib.suppress(OSError):
+                os.unlink(self._name, dir_fd=self._folder)
+
+    def copy(self, source: int, size: int) -> tuple[str, int]:
+        """Copy up to `size` bytes; return their digest and number."""
+        hasher, rest = hashlib.sha256(), size
+        while rest > 0 and (chunk := os.read(source, min(rest, file_facts.CHUNK))):
+            hasher.update(chunk)
+            state_files.write_all(self.descriptor, chunk)
+            rest -= len(chunk)
+        return hasher.hexdigest(), size - rest
+
+    def put(self, folder: int, name: str) -> int:
+        """Give it its name, in place of what is there (a crash may have left it empty), and hand it over."""
+        os.rename(self._name, name, src_dir_fd=self._folder, dst_dir_fd=folder)
+        descriptor, self.descriptor = self.descriptor, -1
+        return descriptor
 
 
 def _time(backup: Backup) -> float:

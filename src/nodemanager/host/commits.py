@@ -7,8 +7,9 @@ import os
 import stat
 
 from nodemanager.host.base import HostError
+from nodemanager.host.file_facts import hash_descriptor
 from nodemanager.host.staging import Staged
-from nodemanager.host.tree import Place, Tree
+from nodemanager.host.tree import Place, Tree, make_folder
 from nodemanager.plan.facts import Kind
 from nodemanager.plan.steps import (
     FileStep,
@@ -44,16 +45,15 @@ def carry_out(tree: Tree, step: FileStep, staged: Staged | None) -> None:
 def make_directory(tree: Tree, step: MakeDirectory) -> None:
     """Make a directory with its owner and mode; one that appeared meanwhile is given them, too."""
     place = tree.place(step.path, make_parents=True)
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(place.name, 0o700, dir_fd=place.folder)
-    opened = os.open(
-        place.name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place.folder
-    )
     try:
-        os.fchown(opened, step.uid, step.gid)
-        os.fchmod(opened, step.mode)
-    finally:
-        os.close(opened)
+        os.close(make_folder(place.folder, place.name, step.mode, step.uid, step.gid))
+    except FileExistsError:
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        opened = os.open(place.name, flags, dir_fd=place.folder)
+        try:
+            _change(opened, step.uid, step.gid, step.mode)
+        finally:
+            os.close(opened)
 
 
 def _remove(place: Place, step: RemovePath) -> None:
@@ -78,8 +78,12 @@ def _set_attributes(tree: Tree, step: SetAttributes) -> None:
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     opened = os.open(place.name, flags, dir_fd=place.folder)
     try:
+        _check_kind(opened, step)
         _check_names(opened, place)
-        _change(opened, uid, gid, step.mode)
+        _change(opened, uid, gid, None if step.before.digest else step.mode)
+        if step.before.digest:
+            _check_content(opened, step)  # its former owner can no longer exchange it now
+            _change(opened, -1, -1, step.mode)
         os.fsync(opened)
     finally:
         os.close(opened)
@@ -95,15 +99,29 @@ def _change(opened: int, uid: int, gid: int, mode: int | None) -> None:
         os.fchmod(opened, wanted)
 
 
+def _check_kind(opened: int, step: SetAttributes) -> None:
+    found = os.fstat(opened).st_mode
+    kinds = {Kind.FILE: stat.S_ISREG(found), Kind.DIRECTORY: stat.S_ISDIR(found)}
+    if not kinds.get(step.before.kind, False):
+        raise Unsafe(f"cannot change owner or mode of {step.path}: it is no longer a {step.before.kind}")
+
+
+def _check_content(opened: int, step: SetAttributes) -> None:
+    """Refuse to give powers (root's name, setuid) to content that is not what was looked at."""
+    if hash_descriptor(opened) != step.before.digest:
+        raise Unsafe(f"cannot change the mode of {step.path}: its content was changed meanwhile")
+
+
 def _check_names(opened: int, place: Place) -> None:
     """Refuse to change an inode that has another name, where others could have given it that name.
 
-    Whoever owns a directory may, on some systems, link a file of root's into it; changing the
-    owner of `x` there would then change the owner of /etc/shadow.
+    Whoever may write into a directory may, on some systems, link a file of root's into it; changing
+    the owner of `x` there would then change the owner of /etc/shadow.
     """
-    found = os.fstat(opened)
-    if stat.S_ISREG(found.st_mode) and found.st_nlink > 1 and os.fstat(place.folder).st_uid != 0:
+    found, folder = os.fstat(opened), os.fstat(place.folder)
+    theirs = folder.st_uid != 0 or folder.st_mode & 0o022
+    if stat.S_ISREG(found.st_mode) and found.st_nlink > 1 and theirs:
         raise Unsafe(
-            f"cannot change owner or mode of {place.path}: the file has {found.st_nlink} names, and its"
-            " directory is not root's; make it a file of its own: cp it away, and move it back"
+            f"cannot change owner or mode of {place.path}: the file has {found.st_nlink} names, and others"
+            " than root may write into its directory; make it a file of its own: cp it away, and move it back"
         )

@@ -17,40 +17,55 @@ class Unsynced:
         self._few: list[int] = []
         self._devices: dict[int, int] = {}
 
-    def add(self, descriptor: int) -> None:
-        """Take over an open file or directory."""
-        syncfs = _syncfs() if len(self._few) >= FEW else None
-        if len(self._few) < FEW:
-            self._few.append(descriptor)
-        elif syncfs is None:
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-        else:
-            replaced = self._devices.setdefault(os.fstat(descriptor).st_dev, descriptor)
-            if replaced != descriptor:
-                os.close(descriptor)
-
-    def sync(self) -> None:
-        """Return when everything that was added is on disk."""
+    def add(self, descriptor: int) -> int:
+        """Take over an open file or directory, also in failure; return the device that it is on."""
+        kept = False
         try:
-            synced = set()
-            for device, descriptor in self._devices.items():
-                if syncfs := _syncfs():
-                    syncfs(descriptor)
-                    synced.add(device)
-            for descriptor in self._few:
-                if os.fstat(descriptor).st_dev not in synced:
-                    os.fsync(descriptor)
+            device = os.fstat(descriptor).st_dev
+            if len(self._few) < FEW:
+                self._few.append(descriptor)
+                kept = True
+            elif _syncfs() is None:
+                os.fsync(descriptor)
+            else:
+                kept = self._devices.setdefault(device, descriptor) == descriptor
         finally:
-            self.close()
+            if not kept:
+                os.close(descriptor)
+        return device
+
+    def sync(self) -> dict[int, OSError]:
+        """Return when everything is on disk that can be: the devices that failed, and why they did."""
+        failed: dict[int, OSError] = {}
+        few, self._few = self._few, []
+        devices, self._devices = self._devices, {}
+        for device, descriptor in devices.items():
+            if syncfs := _syncfs():
+                _try(syncfs, descriptor, device, failed)
+        for descriptor in few:
+            device = os.fstat(descriptor).st_dev
+            _try(_nothing if device in devices else os.fsync, descriptor, device, failed)
+        return failed
 
     def close(self) -> None:
         """Give back all descriptors."""
-        for descriptor in (*self._few, *self._devices.values()):
+        few, self._few = self._few, []
+        devices, self._devices = self._devices, {}
+        for descriptor in (*few, *devices.values()):
             os.close(descriptor)
-        self._few, self._devices = [], {}
+
+
+def _try(sync: Callable[[int], None], descriptor: int, device: int, failed: dict[int, OSError]) -> None:
+    try:
+        sync(descriptor)
+    except OSError as error:
+        failed.setdefault(device, error)
+    finally:
+        os.close(descriptor)
+
+
+def _nothing(descriptor: int) -> None:
+    """Its whole filesystem is synced already."""
 
 
 @lru_cache(maxsize=1)

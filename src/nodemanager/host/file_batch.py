@@ -10,9 +10,11 @@ file that cannot be written does not stop the others.
 from __future__ import annotations
 
 import errno
+import logging
 import os
+import stat
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nodemanager.host import commits, runner, staging
@@ -23,8 +25,7 @@ from nodemanager.host.journal import Journal
 from nodemanager.host.results import Outcome, Result, result
 from nodemanager.host.threads import in_thread
 from nodemanager.host.tree import Tree
-from nodemanager.plan.facts import Kind
-from nodemanager.plan.resources import ResourceId
+from nodemanager.plan.resources import ResourceId, shown
 from nodemanager.plan.steps import (
     IDLE,
     Blocked,
@@ -36,10 +37,14 @@ from nodemanager.plan.steps import (
 )
 from nodemanager.plan.subscribers import owed
 
+log = logging.getLogger(__name__)
 FIXES = {
     errno.ENOSPC: "free some space on that filesystem",
     errno.EDQUOT: "raise the quota, or free some space",
     errno.EROFS: "the filesystem is mounted read-only: mount it writable, or remove the declaration",
+    errno.EMFILE: "the agent has too many files open: raise LimitNOFILE of its service",
+    errno.ENFILE: "the system has too many files open: raise fs.file-max",
+    errno.EIO: "the disk reports errors: see dmesg",
     errno.EPERM: "it may be immutable: see lsattr, and chattr -i",
     errno.ENOTEMPTY: "the directory is not empty: remove its content first, or declare it absent, too",
 }
@@ -63,6 +68,8 @@ class _Job:
     step: FileStep
     staged: staging.Staged | None = None
     began: float = 0.0
+    devices: set[int] = field(default_factory=set)
+    """Where its new content and the backup of the old one are: both have to be on disk first."""
 
 
 @dataclass(slots=True)
@@ -78,10 +85,13 @@ class FileBatch:
     _failed: set[ResourceId] = field(default_factory=set)
     _jobs: list[_Job] = field(default_factory=list)
     _unsynced: Unsynced = field(default_factory=Unsynced)
+    _needed: set[ResourceId] = field(default_factory=set)
+    """What other steps of the batch are below of."""
 
     async def apply(self, steps: Sequence[Step]) -> list[Result]:
         """Carry out the steps and return what became of each."""
         self.hands.tree.forget()
+        self._needed = {one for step in steps if isinstance(step, FileStep) for one in step.needs}
         try:
             for step in steps:
                 await self._prepare(step)
@@ -129,14 +139,16 @@ class FileBatch:
             commits.make_directory(tree, step)
         elif isinstance(step, MakeLink):
             job.staged = staging.stage_link(tree, step)
+            if step.id in self._needed:  # what is below of it would be made elsewhere, or be in its way
+                self._commit_early(job, job.staged)
         elif isinstance(step, WriteFile):
             job.staged = staging.stage_file(tree, step)
             try:
                 await self._validate(step, job.staged)
+                job.devices.add(self._unsynced.add(job.staged.hand_over()))
             except BaseException:
                 job.staged.discard(tree)
                 raise
-            self._unsynced.add(job.staged.hand_over())
 
     async def _validate(self, step: WriteFile, staged: staging.Staged) -> None:
         check = step.validation
@@ -159,50 +171,105 @@ class FileBatch:
                 f"cannot put {step.path} in place: its validation failed: {said}"
             ) from None
 
-    def _commit(self) -> None:
-        self._keep_old()
+    def _commit_early(self, job: _Job, staged: staging.Staged) -> None:
         try:
-            self._unsynced.sync()
-            self.hands.journal.owe(owed(job.step for job in self._jobs))
-        except OSError as error:
-            for job in self._jobs:
-                self._fail(job, error)
-            return
+            self._keep(job)
+            if failed := self._unsynced.sync():
+                raise next(iter(failed.values()))
+            self.hands.journal.owe(owed([job.step]))
+            staged.commit(self.hands.tree)
+        except BaseException:
+            staged.discard(self.hands.tree)
+            raise
+
+    def _commit(self) -> None:
+        for job in list(self._jobs):
+            try:
+                self._keep(job)
+            except OSError as error:  # what cannot be kept is not touched
+                self._drop(job, error)
+        self._drop_unsynced(self._unsynced.sync())
+        owing = self._owe()
         folders: dict[str, None] = {}
+        done: list[_Job] = []
+        undone: list[_Job] = []
         for job in self._jobs:
             try:
                 commits.carry_out(self.hands.tree, job.step, job.staged)
-                folders[job.step.path.rpartition("/")[0] or "/"] = None
             except OSError as error:
                 self._fail(job, error)
+                undone.append(job)
+            else:
+                folders[job.step.path.rpartition("/")[0] or "/"] = None
+                done.append(job)
+        self._retract(owing, undone)
+        failed = self._sync_folders(folders)
+        for job in done:
+            folder = job.step.path.rpartition("/")[0] or "/"
+            if why := failed.get(folder):
+                self._fail(job, NotDurable(f"cannot be sure that {job.step.path} is on disk: {why.strerror}"))
             else:
                 self._say(job.step, Outcome.CHANGED, seconds=self.hands.clock() - job.began)
-        self._sync_folders(folders)
 
-    def _keep_old(self) -> None:
-        """Copy what is about to be replaced or removed; what cannot be kept is not touched."""
-        if self.hands.bucket is None:
+    def _keep(self, job: _Job) -> None:
+        """Copy what is about to be replaced or removed: the file that is there now."""
+        if self.hands.bucket is None or not commits.replaces(job.step):
             return
-        for job in list(self._jobs):
-            if job.step.before.kind is not Kind.FILE or not commits.replaces(job.step):
-                continue
-            try:
-                digest = self.hands.bucket.keep(self.hands.tree.place(job.step.path), self._unsynced)
-                if digest:
-                    self.kept[job.step.path] = digest
-            except FileNotFoundError:
-                continue  # somebody else removed it meanwhile
-            except OSError as error:
-                self._jobs.remove(job)
-                if job.staged is not None:
-                    job.staged.discard(self.hands.tree)
-                self._fail(job, error)
+        try:
+            place = self.hands.tree.place(job.step.path)
+            if not stat.S_ISREG(os.stat(place.name, dir_fd=place.folder, follow_symlinks=False).st_mode):
+                return
+            kept = self.hands.bucket.keep(place, self._unsynced)
+        except FileNotFoundError:
+            return  # nothing is there yet, or somebody else removed it meanwhile
+        if kept is not None:
+            self.kept[shown(job.step.path)] = kept.digest
+            job.devices.add(kept.device)
 
-    def _sync_folders(self, folders: Iterable[str]) -> None:
+    def _drop_unsynced(self, failed: Mapping[int, OSError]) -> None:
+        for job in list(self._jobs):
+            for device in job.devices & failed.keys():
+                self._drop(job, failed[device])
+                break
+
+    def _owe(self) -> Mapping[ResourceId, tuple[str, ...]]:
+        """Record who is owed a restart; what nobody could be told of is not changed."""
+        notifying = [job for job in self._jobs if job.step.notifies]
+        try:
+            return self.hands.journal.owe(owed(job.step for job in notifying))
+        except OSError as error:
+            for job in notifying:
+                self._drop(job, error)
+            return {}
+
+    def _retract(self, owing: Mapping[ResourceId, tuple[str, ...]], undone: Iterable[_Job]) -> None:
+        """Owe nothing for a path that stayed as it was, or its services would restart at every pass."""
+        same = {shown(job.step.path) for job in undone if commits.replaces(job.step)}
+        vain = {one: [path for path in paths if path in same] for one, paths in owing.items()}
+        try:
+            self.hands.journal.retract({one: paths for one, paths in vain.items() if paths})
+        except OSError as error:
+            log.warning("%s", error)
+
+    def _sync_folders(self, folders: Iterable[str]) -> dict[str, OSError]:
+        """Make the changes of directories durable; return those of which that is not sure."""
+        failed: dict[str, OSError] = {}
+        devices: dict[str, int] = {}
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
         for folder in folders:
-            self._unsynced.add(os.open(".", flags, dir_fd=self.hands.tree.folder(folder)))
-        self._unsynced.sync()
+            try:
+                opened = os.open(".", flags, dir_fd=self.hands.tree.folder(folder))
+                devices[folder] = self._unsynced.add(opened)
+            except OSError as error:
+                failed[folder] = error
+        unsynced = self._unsynced.sync()
+        return failed | {folder: unsynced[on] for folder, on in devices.items() if on in unsynced}
+
+    def _drop(self, job: _Job, error: OSError) -> None:
+        self._jobs.remove(job)
+        if job.staged is not None:
+            job.staged.discard(self.hands.tree)
+        self._fail(job, error)
 
     def _fail(self, job: _Job, error: Exception) -> None:
         self._failed.add(job.step.id)
@@ -219,13 +286,19 @@ def _without_output(error: runner.RunError) -> str:
     return f"exit status {error.returncode}, output not shown: the content is made of Secrets"
 
 
+class NotDurable(HostError):
+    """It was done, and a power cut may undo it."""
+
+
 class ValidationFailed(HostError):
     """A program refused the new content of a file; the old one is in place."""
 
 
 def explain(step: FileStep, error: Exception) -> str:
     """Return what went wrong with a path, and what to do about it."""
-    if isinstance(error, HostError) or not isinstance(error, OSError):
-        return str(error)
-    fix = FIXES.get(error.errno or 0)
-    return f"cannot change {step.path}: {error.strerror}" + (f"; {fix}" if fix else "")
+    cause = error.__cause__ if isinstance(error, HostError) else error
+    number = cause.errno if isinstance(cause, OSError) else None
+    fix = FIXES.get(number or 0)
+    plain = isinstance(error, OSError) and not isinstance(error, HostError)
+    said = f"cannot change {step.path}: {os.strerror(number or 0)}" if plain else str(error)
+    return f"{said}; {fix}" if fix else said

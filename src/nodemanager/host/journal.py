@@ -31,10 +31,13 @@ class JournalError(HostError):
     """The record of what is owed cannot be read or written."""
 
 
-class _Entry(msgspec.Struct, omit_defaults=True):
+class _Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     causes: list[str]
     since: float
     started: bool = False
+
+
+_Entries = dict[ResourceId, _Entry]
 
 
 class _Document(msgspec.Struct):
@@ -47,20 +50,20 @@ class Journal:
 
     def __init__(self, tree: Tree, folder: str = STATE, clock: Callable[[], float] = time.time) -> None:
         self._tree = tree
-        self._folder = folder
+        self.folder = folder
         self._path = f"{folder}/{NAME}"
         self._clock = clock
-        self._entries: dict[ResourceId, _Entry] = {}
+        self._entries: _Entries = {}
         self._load()
 
     def _load(self) -> None:
-        data = state_files.read(self._tree, self._path, MAX_BYTES)
-        if data is None:
-            return
         try:
+            data = state_files.read(self._tree, self._path, MAX_BYTES)
+            if data is None:
+                return
             found = msgspec.json.decode(data, type=_Document)
             self._entries = {parse_id(text): entry for text, entry in found.pending.items()}
-        except (msgspec.MsgspecError, ValueError) as error:
+        except (OSError, msgspec.MsgspecError, ValueError) as error:
             raise JournalError(
                 f"cannot read what is owed from {self._tree.outside(self._path)}: {error}; restart the"
                 " services whose files changed recently, then remove the file"
@@ -74,42 +77,52 @@ class Journal:
         """Return the runs that were begun and whose end was never recorded."""
         return [one for one, entry in self._entries.items() if entry.started]
 
-    def owe(self, owed: Mapping[ResourceId, Iterable[str]]) -> None:
-        """Record restarts and runs with their causes; returns when that is on disk."""
-        changed = False
+    def owe(self, owed: Mapping[ResourceId, Iterable[str]]) -> Mapping[ResourceId, tuple[str, ...]]:
+        """Record restarts and runs with their causes; returns, when that is on disk, what is new of it."""
+        entries, new = dict(self._entries), {}
         for resource, paths in owed.items():
-            entry = self._entries.get(resource)
-            if entry is None:
-                entry = self._entries[resource] = _Entry([], self._clock())
-                changed = True
-            new = [path for path in paths if path not in entry.causes]
-            if new and len(entry.causes) < MAX_CAUSES:
-                entry.causes += new[: MAX_CAUSES - len(entry.causes)]
-                changed = True
-        if changed:
-            self._save()
+            entry = entries.get(resource, _Entry([], self._clock()))
+            added = [path for path in paths if path not in entry.causes][: MAX_CAUSES - len(entry.causes)]
+            if added or resource not in entries:
+                new[resource] = tuple(added)
+                entries[resource] = msgspec.structs.replace(entry, causes=[*entry.causes, *added])
+        if new:
+            self._save(entries)
+        return new
+
+    def retract(self, owed: Mapping[ResourceId, Iterable[str]]) -> None:
+        """Record that these causes did not come about after all."""
+        entries = dict(self._entries)
+        for resource, paths in owed.items():
+            if entry := entries.get(resource):
+                gone = set(paths)
+                left = [path for path in entry.causes if path not in gone]
+                entries[resource] = msgspec.structs.replace(entry, causes=left)
+                if not left and not entry.started:
+                    del entries[resource]
+        if entries != self._entries:
+            self._save(entries)
 
     def begin(self, resource: ResourceId) -> None:
         """Record that a run is about to begin; returns when that is on disk."""
-        entry = self._entries.setdefault(resource, _Entry([], self._clock()))
-        entry.started = True
-        self._save()
+        entry = self._entries.get(resource, _Entry([], self._clock()))
+        self._save({**self._entries, resource: msgspec.structs.replace(entry, started=True)})
 
     def end(self, resource: ResourceId) -> None:
         """Record that a run has ended and failed: what was owed before it is owed still."""
-        entry = self._entries.get(resource)
+        entries = dict(self._entries)
+        entry = entries.pop(resource, None)
         if entry is None:
             return
-        entry.started = False
-        if not entry.causes:
-            del self._entries[resource]
-        self._save()
+        if entry.causes:
+            entries[resource] = msgspec.structs.replace(entry, started=False)
+        self._save(entries)
 
     def settle(self, resources: Iterable[ResourceId]) -> None:
         """Record that these are no longer owed; returns when that is on disk."""
-        gone = [one for one in resources if self._entries.pop(one, None) is not None]
+        gone = {one for one in resources if one in self._entries}
         if gone:
-            self._save()
+            self._save({one: entry for one, entry in self._entries.items() if one not in gone})
 
     def keep_only(self, resources: Iterable[ResourceId]) -> None:
         """Drop what is owed to nobody: services and executions that are no longer declared."""
@@ -119,11 +132,12 @@ class Journal:
             log.info("%s is no longer declared, so nothing is owed to it", one)
         self.settle(stale)
 
-    def _save(self) -> None:
-        document = _Document(pending={str(one): entry for one, entry in self._entries.items()})
+    def _save(self, entries: _Entries) -> None:
+        """Put entries on disk; only then they count, so that nobody relies on what was never written."""
+        document = _Document(pending={str(one): entry for one, entry in entries.items()})
         try:
             self._tree.forget()
-            state_files.prepare_folder(self._tree, self._folder)
+            state_files.prepare_folder(self._tree, self.folder)
             state_files.write(self._tree, self._path, msgspec.json.encode(document))
         except OSError as error:
             why = error.strerror or str(error)
@@ -131,3 +145,4 @@ class Journal:
                 f"cannot record what is owed in {self._tree.outside(self._path)}: {why}; nothing that would"
                 " need a restart is changed until this is possible"
             ) from error
+        self._entries = entries

@@ -40,6 +40,7 @@ class Result:
 def result(step: Step, outcome: Outcome, message: str = "", seconds: float = 0.0) -> Result:
     """Return what became of a step; a change is explained by the step's own reason."""
     said = message or (step.reason if outcome is not Outcome.UNCHANGED else "")
+    said = said.encode(errors="surrogateescape").decode(errors="backslashreplace")  # names of files
     return Result(step.id, step.sources, outcome, said, seconds, type(step).__name__, _operations(step))
 
 

@@ -1,9 +1,9 @@
 """Runs of executions, each with a record that outlives us: how it ended is known even if we were killed.
 
-The program is started by a shell that does nothing but note its own number, run it, and note
-how it ended. After a crash there are three cases: the end is noted, and counts; the shell is
-still there, and is waited for; or neither, and the run was interrupted (a power cut, or
-somebody killed everything), and has to begin again.
+The program is started by a shell that does nothing but run it and note how it ended. It writes
+into a file, for a pipe would break, and end the program, when we go. After a crash there are three
+cases: the end is noted, and counts; the shell is still there, and is waited for; or neither, and
+the run was interrupted (a power cut, or somebody killed everything), and has to begin again.
 """
 
 from __future__ import annotations
@@ -13,27 +13,37 @@ import contextlib
 import hashlib
 import os
 import signal
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
 from nodemanager.api import durations
 from nodemanager.api.declarations import Execution
-from nodemanager.host import state_files
+from nodemanager.host import file_facts, state_files
 from nodemanager.host.base import Runner
 from nodemanager.host.journal import STATE, Journal
-from nodemanager.host.runner import Completed
+from nodemanager.host.runner import CommandTimedOut, Completed, RunError
+from nodemanager.host.threads import to_the_end
 from nodemanager.host.tree import Tree
 from nodemanager.plan.resources import ResourceId
 
+GO: Final = b"go\n"
 SUPERVISOR: Final = """\
-echo $$ > "$0.pid" || exit 125
-"$@"
+read -r go && : >> "$0.out" || exit 125
+"$@" < /dev/null >> "$0.out" 2>&1
 status=$?
 echo "$status" > "$0.new" && mv "$0.new" "$0"
 exit "$status"
 """
-"""A fixed text; the program and its arguments are passed beside it, and are never parsed."""
+"""A fixed text; the program and its arguments are passed beside it, and are never parsed.
+
+It waits for a word from us, which comes when it is there for all to see: were we killed while it is
+being started, and back before that is done, we would not find it, and would run the program twice.
+"""
 POLL: Final = 0.2
+MAX_OUTPUT: Final = 1024 * 1024
+"""A program that writes more than this loses the beginning of it."""
+SHOWN: Final = 16 * 1024
 
 
 class Runs:
@@ -46,39 +56,100 @@ class Runs:
         self._folder = folder
 
     async def run(self, resource: ResourceId, execution: Execution) -> Completed:
-        """Run a program to its end; it counts as owed until the caller settles it."""
-        self._tree.forget()
-        state_files.prepare_folder(self._tree, self._folder)
-        self.clear(resource)
+        """Run a program to its end, also if we are told to stop; it counts as owed until it is settled."""
+        try:
+            self._tree.forget()
+            state_files.prepare_below(self._tree, self._folder)
+            self.clear(resource)
+        except OSError as error:
+            where = self._tree.outside(self._folder)
+            raise RunError(
+                f"cannot run {execution.command}: its run cannot be recorded in {where}: "
+                f"{error.strerror or error}"
+            ) from error
         self._journal.begin(resource)
-        argv = ["/bin/sh", "-c", SUPERVISOR, self._note(resource), execution.command, *execution.args]
-        return await self._run(argv, timeout=durations.parse(execution.timeout))
+        bounding = asyncio.create_task(self._bound(resource))
+        try:
+            return await to_the_end(self._supervised(resource, execution))
+        finally:
+            bounding.cancel()
+
+    async def _supervised(self, resource: ResourceId, execution: Execution) -> Completed:
+        program = (execution.command, *execution.args)
+        timeout = durations.parse(execution.timeout)
+        argv = ["/bin/sh", "-c", SUPERVISOR, self._note(resource), *program]
+        try:
+            ended = await self._run(argv, stdin=GO, timeout=timeout)
+        except CommandTimedOut as error:
+            raise CommandTimedOut(
+                f"cannot run {execution.command}: it did not finish within {timeout:g} s and was killed"
+            ) from error
+        return Completed(program, ended.returncode, self._said(resource), ended.stderr)
+
+    def _said(self, resource: ResourceId) -> bytes:
+        """Return the end of what a program wrote; that matters less than how it ended."""
+        try:
+            written = file_facts.open_file(self._tree.place(self._note(resource) + ".out"))
+        except OSError:
+            return b""
+        try:
+            os.lseek(written, max(os.fstat(written).st_size - SHOWN, 0), os.SEEK_SET)
+            return os.read(written, SHOWN)
+        finally:
+            os.close(written)
+
+    async def _bound(self, resource: ResourceId) -> None:
+        """Keep what a program says from filling the disk."""
+        while True:
+            await asyncio.sleep(1.0)
+            with contextlib.suppress(OSError):
+                place = self._tree.place(self._note(resource) + ".out")
+                written = os.open(place.name, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place.folder)
+                try:
+                    if os.fstat(written).st_size > MAX_OUTPUT:
+                        os.ftruncate(written, 0)  # the program appends, so it goes on at the beginning
+                finally:
+                    os.close(written)
 
     async def recover(self, resource: ResourceId, timeout: float) -> int | None:
         """Return how a run ended that was begun before we were killed; None = it has to begin again."""
+        bounding = asyncio.create_task(self._bound(resource))
         try:
             async with asyncio.timeout(timeout):
                 while True:
-                    pid = self._process(resource)
+                    running = self._process(resource)  # first: who is gone now has noted its end before
                     status = self._status(resource)
-                    if status is not None or pid is None:
+                    if status is not None or running is None:
                         return status
                     await asyncio.sleep(POLL)  # it is nobody's child any more, so nothing tells us
         except TimeoutError:
-            if pid := self._process(resource):
+            if running := self._process(resource):
                 with contextlib.suppress(ProcessLookupError):
-                    os.killpg(pid, signal.SIGKILL)
+                    os.killpg(os.getpgid(running), signal.SIGKILL)
             return 128 + signal.SIGKILL
+        finally:
+            bounding.cancel()
 
     def clear(self, resource: ResourceId) -> None:
         """Forget the last run."""
-        for name in ("", ".pid", ".new"):
+        self._remove(self._name(resource) + end for end in ("", ".out", ".new"))
+
+    def sweep(self, kept: Iterable[ResourceId]) -> None:
+        """Forget all runs but these: a process that was killed may have had no time to."""
+        known = {self._name(one) for one in kept}
+        names = file_facts.list_names(self._tree, self._folder) or ()
+        self._remove(name for name in names if name.partition(".")[0] not in known)
+
+    def _remove(self, names: Iterable[str]) -> None:
+        for name in names:
             with contextlib.suppress(FileNotFoundError):
-                place = self._tree.place(self._note(resource) + name)
-                os.unlink(place.name, dir_fd=place.folder)
+                os.unlink(name, dir_fd=self._tree.folder(self._folder))
+
+    def _name(self, resource: ResourceId) -> str:
+        return hashlib.sha256(str(resource).encode()).hexdigest()[:24]
 
     def _note(self, resource: ResourceId) -> str:
-        return f"{self._folder}/{hashlib.sha256(str(resource).encode()).hexdigest()[:24]}"
+        return f"{self._folder}/{self._name(resource)}"
 
     def _status(self, resource: ResourceId) -> int | None:
         noted = state_files.read(self._tree, self._note(resource), 64)
@@ -86,13 +157,14 @@ class Runs:
         return int(text) if text.isdecimal() else None
 
     def _process(self, resource: ResourceId) -> int | None:
-        """Return the number of the shell of a run if it is still there, and not some other process."""
-        noted = state_files.read(self._tree, self._note(resource) + ".pid", 64)
-        text = (noted or b"").decode("ascii", "replace").strip()
-        if not text.isdecimal():
-            return None
-        try:
-            command = Path(f"/proc/{text}/cmdline").read_bytes()
-        except OSError:
-            return None
-        return int(text) if self._note(resource).encode() in command.split(b"\0") else None
+        """Return the number of the shell of a run, if it is still there.
+
+        It is looked for by its arguments, which it has before the program begins; a number that it
+        wrote down itself would be missing if we are back before it got that far.
+        """
+        note = self._note(resource).encode()
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if note in (folder / "cmdline").read_bytes().split(b"\0"):
+                    return int(folder.name)
+        return None

@@ -6,7 +6,6 @@ import contextlib
 import errno
 import logging
 import os
-import secrets
 import stat
 from dataclasses import dataclass
 
@@ -16,8 +15,6 @@ from nodemanager.plan.facts import Kind
 from nodemanager.plan.steps import MakeLink, WriteFile
 
 log = logging.getLogger(__name__)
-PREFIX = ".nodemanager-"
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(slots=True)
@@ -36,7 +33,9 @@ class Staged:
         return f"{self.path.rpartition('/')[0]}/{self.name}"
 
     def commit(self, tree: Tree) -> None:
-        """Give it its name; whatever had that name is replaced at the same moment."""
+        """Give it its name, unless it has it; whatever had that name is replaced at the same moment."""
+        if not self.name:
+            return
         place = tree.place(self.path)
         os.rename(self.name, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
         self.name = ""
@@ -62,8 +61,8 @@ class Staged:
 def stage_file(tree: Tree, step: WriteFile) -> Staged:
     """Write a temporary file, private until it has its owner."""
     place = tree.place(step.path, make_parents=True)
-    name = PREFIX + secrets.token_hex(6)
-    staged = Staged(step.path, name, os.open(name, _NEW, 0o600, dir_fd=place.folder))
+    name = state_files.temporary_name()
+    staged = Staged(step.path, name, os.open(name, state_files.NEW, 0o600, dir_fd=place.folder))
     try:
         state_files.write_all(staged.descriptor, step.content.data)
         if step.before.kind is Kind.FILE:
@@ -79,7 +78,7 @@ def stage_file(tree: Tree, step: WriteFile) -> Staged:
 def stage_link(tree: Tree, step: MakeLink) -> Staged:
     """Make a temporary link."""
     place = tree.place(step.path, make_parents=True)
-    name = PREFIX + secrets.token_hex(6)
+    name = state_files.temporary_name()
     os.symlink(step.target, name, dir_fd=place.folder)
     staged = Staged(step.path, name)
     try:
@@ -117,10 +116,10 @@ def sweep(tree: Tree, folder: str) -> int:
     """Remove what a pass that was killed left behind in a directory; return how many files that were."""
     removed = 0
     for name in file_facts.list_names(tree, folder) or ():
-        if not name.startswith(PREFIX):
+        if not name.startswith(state_files.PREFIX):
             continue
-        descriptor = tree.folder(folder)
         with contextlib.suppress(OSError):
+            descriptor = tree.folder(folder)
             found = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
             if not stat.S_ISDIR(found.st_mode):
                 os.unlink(name, dir_fd=descriptor)

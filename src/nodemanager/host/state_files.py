@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import secrets
+import stat
+from typing import Final
 
 from nodemanager.host.tree import Tree
+
+PREFIX: Final = ".nodemanager-"
+"""How every temporary file of ours is called, so that what a killed process left can be told and removed."""
+NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def temporary_name() -> str:
+    """Return a name for a temporary file that nobody can foresee."""
+    return PREFIX + secrets.token_hex(6)
+
+
+def prepare_below(tree: Tree, path: str) -> None:
+    """Make a folder, and the folder of ours that it is in, that nobody but their owner may look into."""
+    prepare_folder(tree, path.rpartition("/")[0])
+    prepare_folder(tree, path)
 
 
 def prepare_folder(tree: Tree, path: str) -> None:
@@ -13,6 +32,8 @@ def prepare_folder(tree: Tree, path: str) -> None:
     place = tree.place(path, make_parents=True)
     try:
         os.mkdir(place.name, 0o700, dir_fd=place.folder)
+        with tree.readable(place.folder) as above:
+            os.fsync(above)
     except FileExistsError:
         return
     finally:
@@ -22,9 +43,8 @@ def prepare_folder(tree: Tree, path: str) -> None:
 def write(tree: Tree, path: str, data: bytes) -> None:
     """Replace a file, 0600, and return when it is on disk."""
     place = tree.place(path)
-    name = f"{place.name}.{secrets.token_hex(4)}"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(name, flags, 0o600, dir_fd=place.folder)
+    name = temporary_name()
+    descriptor = os.open(name, NEW, 0o600, dir_fd=place.folder)
     try:
         try:
             write_all(descriptor, data)
@@ -33,7 +53,8 @@ def write(tree: Tree, path: str, data: bytes) -> None:
             os.close(descriptor)
         os.rename(name, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
     except BaseException:
-        os.unlink(name, dir_fd=place.folder)
+        with contextlib.suppress(OSError):
+            os.unlink(name, dir_fd=place.folder)
         raise
     with tree.readable(place.folder) as folder:
         os.fsync(folder)
@@ -43,10 +64,13 @@ def read(tree: Tree, path: str, limit: int) -> bytes | None:
     """Return the content of a file of ours, None if it is not there."""
     try:
         place = tree.place(path)
-        descriptor = os.open(place.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place.folder)
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        descriptor = os.open(place.name, flags, dir_fd=place.folder)
     except FileNotFoundError:
         return None
     try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "it is not a file")
         chunks = []
         while limit > 0 and (chunk := os.read(descriptor, min(limit, 1024 * 1024))):
             chunks.append(chunk)

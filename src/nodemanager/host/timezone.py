@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import Final
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 LOCALTIME: Final = "/etc/localtime"
 
 
 def local_zone(environ: Mapping[str, str] = os.environ, localtime: str = LOCALTIME) -> tzinfo:
     """Return the zone that TZ names, else that of /etc/localtime, else UTC; read anew each time."""
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError  # only hosts with a schedule need it
+
     if name := environ.get("TZ", "").removeprefix(":"):
         try:
             return _from_file(name) if name.startswith("/") else ZoneInfo(name)
@@ -26,5 +27,7 @@ def local_zone(environ: Mapping[str, str] = os.environ, localtime: str = LOCALTI
 
 
 def _from_file(path: str) -> tzinfo:
+    from zoneinfo import ZoneInfo
+
     with Path(path).open("rb") as file:
         return ZoneInfo.from_file(file, key=path)

@@ -2,8 +2,9 @@
 
 The agent writes as root into directories that others may write into, too. So a path is walked
 component by component with directory descriptors: what was checked is what is used. A symlink
-on the way is followed only if root (or whoever runs us) made it, and never out of the root:
-absolute targets and `..` are taken as a process that was chrooted there would take them.
+on the way is followed only if root (or whoever runs us) made it and nobody else could have put it
+there, and never out of the root: absolute targets and `..` are taken as a process that was chrooted
+there would take them.
 
     TreeError (a HostError)
     +-- NoParent      a directory on the way does not exist
@@ -146,14 +147,14 @@ class _Walk:
     def _missing(self, name: str) -> None:
         if not self._make:
             raise NoParent(f"cannot reach {self._path}: {name} does not exist")
-        here = self._behind[-1]
         try:
-            os.mkdir(name, 0o700, dir_fd=here)
-            made = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here)
-            os.fchmod(made, NEW_PARENT)  # not left to the umask
+            self._behind.append(make_folder(self._behind[-1], name, NEW_PARENT))
+        except FileExistsError:  # somebody else was faster; what it is, we see now
+            self._make = False
+            self._step(name)
+            self._make = True
         except OSError as error:
             raise self._obstructed(name, error.strerror or "", "cannot make") from error
-        self._behind.append(made)
 
     def _not_a_directory(self, name: str) -> None:
         """Follow a link of somebody we trust; everything else is in the way."""
@@ -163,11 +164,9 @@ class _Walk:
             if not stat.S_ISLNK(found.st_mode):
                 raise self._obstructed(name, f"{name} is not a directory")
             if found.st_uid not in self._trusted:
-                raise self._obstructed(
-                    name,
-                    f"{name} is a link made by user {found.st_uid}, which is not followed; remove it,"
-                    " or declare the path it points to",
-                )
+                raise self._foreign(name, f"made by user {found.st_uid}")
+            if not _guarded(os.fstat(here), self._trusted):
+                raise self._foreign(name, "in a directory that others may change")
             target = os.readlink(name, dir_fd=here)
         except TreeError:
             raise
@@ -181,8 +180,41 @@ class _Walk:
                 os.close(self._behind.pop())
         self._ahead += _components(target)[::-1]
 
+    def _foreign(self, name: str, whose: str) -> Obstructed:
+        return self._obstructed(
+            name,
+            f"{name} is a link {whose}, which is not followed; remove it, or declare the path it points to",
+        )
+
     def _obstructed(self, name: str, why: str, what: str = "cannot reach") -> Obstructed:
         return Obstructed(f"{what} {self._path}: {why or name}")
+
+
+def make_folder(above: int, name: str, mode: int, uid: int = -1, gid: int = -1) -> int:
+    """Make a directory and return it open; one that is there already is FileExistsError.
+
+    It has its mode from the first moment on as far as the umask lets it: who is killed here leaves
+    no directory behind that nobody can enter, and that nothing would ever mend.
+    """
+    os.mkdir(name, mode & 0o777, dir_fd=above)
+    made = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
+    try:
+        if uid != -1 or gid != -1:
+            os.fchown(made, uid, gid)
+        os.fchmod(made, mode)
+    except BaseException:
+        os.close(made)
+        raise
+    return made
+
+
+def _guarded(folder: os.stat_result, trusted: set[int]) -> bool:
+    """Tell whether only somebody we trust can have put a link of ours into a directory.
+
+    Whoever may write into a directory may rename our own links in it, or link them there.
+    """
+    others_write = folder.st_mode & 0o022 and not folder.st_mode & stat.S_ISVTX
+    return folder.st_uid in trusted and not others_write
 
 
 def _components(path: str) -> list[str]:

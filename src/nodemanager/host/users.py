@@ -7,7 +7,7 @@ import pwd
 from collections.abc import Callable, Iterable
 
 from nodemanager.host import state_files
-from nodemanager.host.tree import Tree, TreeError
+from nodemanager.host.tree import Tree
 
 MAX_BYTES = 16 * 1024 * 1024
 
@@ -42,7 +42,7 @@ def _from_file(tree: Tree, path: str, names: Iterable[str]) -> dict[str, int]:
         return {}
     try:
         data = state_files.read(tree, path, MAX_BYTES) or b""
-    except TreeError:
+    except OSError:
         return {}
     return {name: number for name, number in parse(data.decode(errors="replace")).items() if name in wanted}
 

@@ -40,6 +40,8 @@ class _Scene:
     facts: Facts
     notified: Mapping[str, tuple[ResourceId, ...]]
     declared: frozenset[str]
+    leaves: Mapping[str, str]
+    """What nothing can be below of: paths that are declared to be absent, or files."""
 
 
 def plan_files(desired: Desired, contents: Contents, facts: Facts) -> list[Step]:
@@ -47,7 +49,12 @@ def plan_files(desired: Desired, contents: Contents, facts: Facts) -> list[Step]
     declared = frozenset(item.declaration.path for item in desired.files) | frozenset(
         resource.name for resource in desired.held if resource.kind == resources.FILE
     )
-    scene = _Scene(desired, contents, facts, subscribers(desired), declared)
+    leaves = {
+        item.declaration.path: "absent" if item.declaration.ensure == "absent" else "a file"
+        for item in desired.files
+        if item.declaration.ensure in ("absent", "file")
+    }
+    scene = _Scene(desired, contents, facts, subscribers(desired), declared, leaves)
     steps: list[Step] = []
     for item in desired.files:
         steps.append(_plan(item, scene))
@@ -67,6 +74,10 @@ def _plan(item: Item[File], scene: _Scene) -> Step:
     held = _held_above(wanted.path, scene.desired)
     if held:
         return _blocked(item, f"waits for {held}, which is in conflict")
+    leaf = next((one for one in _above(wanted.path) if one in scene.leaves), "")
+    if leaf and wanted.ensure != "absent":
+        said = f"cannot be below {leaf}, which is declared to be {scene.leaves[leaf]}; correct one of the two"
+        return _blocked(item, said)
     if before.error:
         return _blocked(item, before.error)
     if wanted.ensure == "absent":
@@ -94,7 +105,7 @@ def _file(item: Item[File], before: FileFact, wish: Attributes, scene: _Scene) -
         return _blocked(item, f"cannot write {path}: it is {what}; move it out of the way")
     if before.kind is Kind.FILE and before.digest == content.digest:
         return _attributes(item, before, _harden(wish, before, content), scene)
-    reasons = {Kind.ABSENT: "does not exist", Kind.SYMLINK: f"is a link to {before.target}"}
+    reasons = {Kind.ABSENT: "does not exist", Kind.SYMLINK: f"is a link to {resources.shown(before.target)}"}
     reason = reasons.get(before.kind, "content differs")
     if before.kind is Kind.FILE and before.links > 1:
         reason += f"; it has {before.links} names, and the others keep the old content"
@@ -118,7 +129,11 @@ def _directory(item: Item[File], before: FileFact, wish: Attributes, scene: _Sce
     if before.kind is Kind.DIRECTORY:
         return _attributes(item, before, wish, scene)
     if before.kind is not Kind.ABSENT:
-        what = f"a link to {before.target}" if before.kind is Kind.SYMLINK else f"a {before.kind}"
+        what = (
+            f"a link to {resources.shown(before.target)}"
+            if before.kind is Kind.SYMLINK
+            else f"a {before.kind}"
+        )
         return _blocked(item, f"cannot make directory {path}: it is {what}; move it out of the way")
     return MakeDirectory(
         id=item.id, sources=item.sources, reason="does not exist", path=path, before=before,
@@ -138,7 +153,7 @@ def _link(item: Item[File], before: FileFact, wish: Attributes, scene: _Scene) -
     reasons = {Kind.ABSENT: "does not exist", Kind.FILE: "is a file"}
     return MakeLink(
         id=item.id, sources=item.sources, path=path, before=before, target=target,
-        reason=reasons.get(before.kind, f"points to {before.target}"),
+        reason=reasons.get(before.kind, f"points to {resources.shown(before.target)}"),
         notifies=scene.notified.get(path, ()), needs=_needs(path, scene.declared),
         uid=wish.uid or 0, gid=wish.gid or 0,
     )  # fmt: skip
@@ -192,21 +207,20 @@ def _attributes(item: Item[File], before: FileFact, wish: Attributes, scene: _Sc
 
 def _needs(path: str, declared: frozenset[str]) -> tuple[ResourceId, ...]:
     """Return the nearest declared path above, without which nothing can be here."""
-    above = path
-    while above != "/":
-        above = above.rpartition("/")[0] or "/"
-        if above in declared:
-            return (resources.file_id(above),)
-    return ()
+    return next(((resources.file_id(above),) for above in _above(path) if above in declared), ())
 
 
 def _held_above(path: str, desired: Desired) -> str:
-    above = path
-    while desired.held and above != "/":
-        above = above.rpartition("/")[0] or "/"
-        if resources.file_id(above) in desired.held:
-            return str(resources.file_id(above))
-    return ""
+    if not desired.held:
+        return ""
+    return next((str(one) for one in map(resources.file_id, _above(path)) if one in desired.held), "")
+
+
+def _above(path: str) -> Iterator[str]:
+    """Yield the directories that a path is in, the nearest first."""
+    while path != "/":
+        path = path.rpartition("/")[0] or "/"
+        yield path
 
 
 def _noop(item: Item[File], reason: str) -> Noop:

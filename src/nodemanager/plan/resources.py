@@ -33,6 +33,14 @@ def parse_id(text: str) -> ResourceId:
     return ResourceId(kind, name)
 
 
+def shown(path: str) -> str:
+    """Return a path fit for JSON, logs and terminals, whatever bytes somebody has named a file with."""
+    if path.isprintable():
+        return path
+    text = path.encode(errors="surrogateescape").decode(errors="backslashreplace")
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
 def package_id(name: str) -> ResourceId:
     """Return the resource of a package."""
     return ResourceId(PACKAGE, name)
@@ -40,7 +48,7 @@ def package_id(name: str) -> ResourceId:
 
 def file_id(path: str) -> ResourceId:
     """Return the resource of a path; a slash at its end means nothing."""
-    return ResourceId(FILE, path.rstrip("/") or "/")
+    return ResourceId(FILE, shown(path.rstrip("/") or "/"))
 
 
 def service_id(service: Service) -> ResourceId:

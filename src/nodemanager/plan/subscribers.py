@@ -30,7 +30,7 @@ def owed(steps: Iterable[Step]) -> Mapping[ResourceId, tuple[str, ...]]:
     for step in steps:
         if isinstance(step, FileStep):
             for resource in step.notifies:
-                found[resource][step.path] = None
+                found[resource][resources.shown(step.path)] = None
     return {resource: tuple(paths) for resource, paths in found.items()}
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from aiohttp import web
 
 from nodemanager.api.identity import Attributes
-from nodemanager.server import access_reviews, bodies, role_writes, token_api, token_keys
+from nodemanager.server import access_reviews, bodies, metadata, role_writes, token_api, token_keys
 from nodemanager.server.gate import AccessGate
 from nodemanager.server.hub import Answer, Call, Change, Hub
 from nodemanager.server.options import given_options
@@ -128,13 +128,19 @@ def key_pages(tokens: Tokens) -> Callable[[web.Request], web.Response | None]:
 
 def _answered(answer: Callable[[Call, dict[str, Any]], dict[str, Any]]) -> Handler:
     async def handle(_hub: Hub, call: Call) -> Answer:
-        return Answer(answer(call, bodies.read_object(call.body, call.content_type, call.kind)), 201)
+        return Answer(answer(call, _asked(call, call.kind)), 201)
 
     return handle
 
 
+def _asked(call: Call, kind: ServedKind) -> dict[str, Any]:
+    body = bodies.read_object(call.body, call.content_type, kind)
+    metadata.check_shape(body, kind)
+    return body
+
+
 async def _self_review(hub: Hub, call: Call) -> Answer:
-    bodies.read_object(call.body, call.content_type, call.kind)
+    _asked(call, call.kind)
     return Answer(access_reviews.self_subject_review(call.user, hub.now()), 201)
 
 
@@ -142,7 +148,7 @@ def _token_request(tokens: Tokens) -> Handler:
     kind = ServedKind(_AUTHENTICATION, "v1", "TokenRequest", "tokenrequests", verbs=_CREATE)
 
     async def handle(hub: Hub, call: Call) -> Answer:
-        body = bodies.read_object(call.body, call.content_type, kind)
+        body = _asked(call, kind)
         warnings = hub.validate(_token_change(call, kind, body))
         requested = token_api.token_request(tokens, call.namespace, call.info.name, body)
         return Answer(requested.answer, 201, (*warnings, *requested.warnings))

@@ -65,7 +65,7 @@ class RulesSpec(Struct):
 def decode(kind: str, spec: Any, into: type[T]) -> T:
     """Read the spec of a review; null is absent, unknown fields are ignored."""
     try:
-        return msgspec.convert(_without_nulls(spec or {}), into)
+        return msgspec.convert(_without_nulls({} if spec is None else spec), into)
     except msgspec.ValidationError as err:
         raise errors.BadRequest(f'{kind} in version "v1" cannot be handled as a {kind}: {err}') from err
 

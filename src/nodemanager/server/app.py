@@ -169,7 +169,9 @@ class Api:
             return _refused(error)
         except StoreClosed as error:
             return answers.refusal(errors.ServiceUnavailable(f"cannot store: {error}"))
-        except (StoreError, AssertionError, LookupError, TypeError, ValueError, RecursionError) as error:
+        except (
+            StoreError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError,
+        ) as error:  # fmt: skip
             LOG.exception("cannot answer %s %s", request.method, request.path)
             return answers.refusal(errors.InternalError(f"Internal error occurred: {type(error).__name__}"))
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
+from nodemanager.api import merge_types
 from nodemanager.server import schemas_core as core
 from nodemanager.server import schemas_extension as extension
 from nodemanager.server import schemas_groups as groups
@@ -99,9 +100,10 @@ def _inlined(schema: Schema, above: tuple[str, ...]) -> Schema:
 
 def _untyped(definition: Schema) -> Schema:
     """Return a schema for a value of several types, in the words of structural schemas."""
-    int_or_string = definition.get("format") == "int-or-string"  # a quantity may be a fraction, too
-    mark = "x-kubernetes-int-or-string" if int_or_string else "x-kubernetes-preserve-unknown-fields"
-    return {mark: True, "description": definition["description"]}
+    marks = {"x-kubernetes-int-or-string": True}
+    if definition.get("format") != "int-or-string":  # a quantity may be a fraction, too
+        marks = {"x-kubernetes-preserve-unknown-fields": True, merge_types.SCALAR: True}
+    return {**marks, "description": definition["description"]}
 
 
 def _inlined_parts(schema: Schema, above: tuple[str, ...]) -> Schema:

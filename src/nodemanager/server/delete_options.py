@@ -62,7 +62,7 @@ def parse_options(given: Mapping[str, Any]) -> DeleteOptions:
     if policy and orphan is not None:
         why = "orphanDependents and deletionPropagation cannot be both set"
         causes.append(refusals.value_invalid("propagationPolicy", policy, why))
-    elif policy and policy not in POLICIES:
+    if policy and policy not in POLICIES:
         causes.append(refusals.value_unsupported("propagationPolicy", policy, (*POLICIES, "nil")))
     if causes:
         raise refusals.invalid_options("DeleteOptions", causes)

@@ -150,8 +150,8 @@ def _grace_of(call: Call, obj: Untyped, options: DeleteOptions) -> int:
 
 async def delete_collection(hub: Hub, call: Call) -> Answer:
     """Answer a DELETE of everything that selectors choose."""
-    options = delete_options(call)
     listed = read.page(hub, call)
+    options = delete_options(call)
     warnings: list[str] = []
     for listed_record in listed.records:
         meta = stored.load(call.kind, listed_record)["metadata"]

@@ -12,6 +12,7 @@ import binascii
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import cache
 from typing import Any
 
@@ -69,6 +70,16 @@ _PLAIN = _words(
 """Numbers and booleans that are no pointers: zero and false are the same as missing."""
 
 
+class Stage(Enum):
+    """How far an object has come on its way to the store."""
+
+    SENT = "sent"
+    """Go tells an empty list from none, and so does the comparison of lists that are owned as a whole."""
+    SETTLED = "settled"
+    STORED = "stored"
+    """The store does not tell an empty list from none."""
+
+
 @dataclass(slots=True)
 class Form:
     """How one part of an object is written."""
@@ -78,6 +89,8 @@ class Form:
     fields: dict[str, tuple[Form, str]] = field(default_factory=dict)
     """The fields of a structure, each always, plain (left out when empty) or pointer."""
     items: Form | None = None
+    is_whole: bool = False
+    """Whether it is a list that has one owner, whatever is inside."""
 
     def zero(self) -> Any:
         """Return what is written where nothing was given."""
@@ -102,33 +115,39 @@ class Form:
         faults = (form.misfit(item, where) for where, item, form in inner if form is not None)
         return next((fault for fault in faults if fault), "")
 
-    def settled(self, value: Any, *, stored: bool = False) -> Any:
-        """Return a value as it is written; one of another type is left to whoever checks types."""
+    def settled(self, value: Any, stage: Stage = Stage.SETTLED, *, inside: bool = False) -> Any:
+        """Return a value as it is written; one of another type is left to whoever checks types.
+
+        `inside` says that a whole list is around it, in which what is empty is there when it was sent.
+        """
         if self.sort == "bytes" and value == []:
             return ""
         if self.sort == "quantity" and _is_number(value):
             return str(value)
+        inside = inside or self.is_whole
         if self.sort == "struct" and isinstance(value, dict):
-            return self._struct(value, stored)
+            return self._struct(value, stage, inside)
         if self.items is not None and isinstance(value, list if self.sort == "list" else dict):
-            items = self.items
+            form = self.items
             if isinstance(value, list):
-                return [items.given(item, stored) for item in value]
-            return {key: items.given(item, stored) for key, item in value.items()}
+                return [form.given(item, stage, inside) for item in value]
+            return {key: form.given(item, stage, inside) for key, item in value.items()}
         return value
 
-    def given(self, value: Any, stored: bool) -> Any:
+    def given(self, value: Any, stage: Stage, inside: bool) -> Any:
         """Return an item of a list or map, where null is the zero value."""
-        return self.zero() if value is None else self.settled(value, stored=stored)
+        return self.zero() if value is None else self.settled(value, stage, inside=inside)
 
-    def _struct(self, value: dict[str, Any], stored: bool) -> dict[str, Any]:
+    def _struct(self, value: dict[str, Any], stage: Stage, inside: bool) -> dict[str, Any]:
         found: dict[str, Any] = {}
+        keeps_empty = inside and stage is Stage.SENT
         for name, item in value.items():
             form, presence = self.fields.get(name, (_ANY, "pointer"))
-            settled = form.settled(item, stored=stored)
-            if stored and presence == "always" and settled in ([], {}) and form.sort != "struct":
-                found[name] = None  # the store does not tell an empty list from none
-            elif presence == "always" or not _left_out(settled, form, presence):
+            settled = form.settled(item, stage, inside=inside)
+            is_empty = settled in ([], {}) and form.sort != "struct"
+            if stage is Stage.STORED and presence == "always" and is_empty:
+                found[name] = None
+            elif presence == "always" or (keeps_empty and is_empty) or not _left_out(settled, form, presence):
                 found[name] = settled
         for name, (form, presence) in self.fields.items():
             if presence == "always" and found.get(name) is None:
@@ -227,7 +246,8 @@ def _form(schema: Schema, above: tuple[str, ...]) -> Form:
         return _definition(str(target).rpartition("/")[2], above)
     match schema.get("type"):
         case "array":
-            return Form("list", items=_form(schema["items"], above))
+            is_whole = schema.get("x-kubernetes-list-type", "atomic") == "atomic"
+            return Form("list", items=_form(schema["items"], above), is_whole=is_whole)
         case "object" if "additionalProperties" in schema:
             return Form("map", items=_form(schema["additionalProperties"], above))
         case "string":

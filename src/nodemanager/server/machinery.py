@@ -25,6 +25,7 @@ from nodemanager.api.field_sets import FieldSet
 from nodemanager.api.merge_types import MergeType
 from nodemanager.api.objects import Untyped
 from nodemanager.server import builtin_schemas, go_forms, nulls
+from nodemanager.server.go_forms import Stage
 from nodemanager.server.resources import ServedKind
 
 _OPEN: dict[str, Any] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -78,17 +79,17 @@ class Machinery:
         found = embedded.embedded_malformed(obj, self._node) if self._custom else []
         return f"{found[0].field}: {found[0].message}" if found else ""
 
-    def settle(self, obj: Untyped) -> None:
+    def settle(self, obj: Untyped, stage: Stage = Stage.SETTLED) -> None:
         """Write a built-in object as its Go structure would be; custom ones stay as they are."""
         if self._form is not None:
-            settled = self._form.settled(obj)
+            settled = self._form.settled(obj, stage)
             obj.clear()
             obj.update(settled)
 
     def as_stored(self, obj: Untyped) -> Untyped:
         """Return an object as it comes back from the store."""
         whole = json_values.whole_numbers(obj)
-        stored: Untyped = whole if self._form is None else self._form.settled(whole, stored=True)
+        stored: Untyped = whole if self._form is None else self._form.settled(whole, Stage.STORED)
         return stored
 
     def fill_in(self, obj: Untyped, *, keep_nulls: bool = False) -> None:
@@ -133,8 +134,9 @@ def _in_status(text: str) -> str:
 
 
 def _is_unknown(fault: Cause) -> bool:
-    own = fault.field.startswith("spec.taints")  # has checks of its own
-    return fault.reason == "FieldValueNotSupported" and '"": supported' not in fault.message and not own
+    # Taints have checks of their own, and what a status says is taken as it comes.
+    apart = fault.field.startswith(("spec.taints", "status."))
+    return fault.reason == "FieldValueNotSupported" and '"": supported' not in fault.message and not apart
 
 
 class _ById:

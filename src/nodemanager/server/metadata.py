@@ -137,7 +137,8 @@ def count_generation(obj: Untyped, old: Untyped, kind: ServedKind) -> None:
     ignored = {"metadata", "apiVersion", "kind"} | (
         {"status"} if kind.has_status or not kind.custom else set()
     )
-    if any(obj.get(key, ABSENT) != old.get(key, ABSENT) for key in (obj.keys() | old.keys()) - ignored):
+    fields = (obj.keys() | old.keys()) - ignored
+    if not all(json_values.identical(obj.get(key, ABSENT), old.get(key, ABSENT)) for key in fields):
         obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
 

@@ -29,6 +29,7 @@ from nodemanager.server import (
     stored,
     write,
 )  # fmt: skip
+from nodemanager.server.go_forms import Stage
 from nodemanager.server.hub import Answer, Call, Hub
 from nodemanager.server.options import WriteOptions, write_options
 from nodemanager.server.resources import ServedKind
@@ -128,7 +129,7 @@ def _decoded(call: Call, obj: Untyped, options: WriteOptions) -> tuple[str, ...]
         if unknown := tools.prune(obj):
             texts = ", ".join(f'unknown field "{path}"' for path in unknown)
             raise _misfit(before, f"strict decoding error: {texts}")
-    tools.settle(obj)
+    tools.settle(obj, Stage.SENT)
     return warnings
 
 
@@ -161,7 +162,8 @@ async def _apply(hub: Hub, call: Call, options: WriteOptions) -> Answer:
         metadata.check_shape(obj, call.kind)
         if fault := tools.unfit(obj) or micro_times.normalize(call.kind, obj):
             raise apply_refusals.unconvertible(applied, fault)
-        tools.prune({"metadata": obj["metadata"]})  # the rest was checked field by field
+        # The rest of a built-in object was checked field by field; in a custom one, anything may be declared.
+        tools.prune(obj if call.kind.custom else {"metadata": obj["metadata"]})
         write.check_names(call, obj)
         if record is None:
             if uid := obj["metadata"].get("uid"):

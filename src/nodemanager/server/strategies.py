@@ -140,6 +140,14 @@ def _node(obj: Untyped) -> None:
         status["allocatable"] = dict(status["capacity"])
 
 
+def _account(obj: Untyped, _old: Untyped | None) -> None:
+    """Of a Secret that belongs to an account only the name is kept, as in Kubernetes."""
+    if "secrets" in obj:
+        obj["secrets"] = [
+            {key: value for key, value in secret.items() if key == "name"} for secret in obj["secrets"]
+        ]
+
+
 def _budget(obj: Untyped, old: Untyped | None) -> None:
     if old is None:
         counts = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
@@ -167,7 +175,7 @@ _FILL_IN: dict[str, Callable[[Untyped], None]] = {
 }  # fmt: skip
 _PREPARE: dict[str, Callable[[Untyped, Untyped | None], None]] = {
     "namespaces": _namespace, "pods": _pod_status, "poddisruptionbudgets": _budget,
-    "validatingadmissionpolicies": _policy_status,
+    "serviceaccounts": _account, "validatingadmissionpolicies": _policy_status,
 }  # fmt: skip
 _CHECKS: dict[str, Callable[[Untyped, Untyped | None], list[Cause]]] = {
     **kind_faults.CHECKS,

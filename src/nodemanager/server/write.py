@@ -6,7 +6,7 @@ from typing import Any
 
 from nodemanager.api import errors
 from nodemanager.api import server_side_apply as ssa
-from nodemanager.api.json_values import copy_of
+from nodemanager.api.json_values import copy_of, same
 from nodemanager.api.objects import Untyped
 from nodemanager.server import (
     bodies,
@@ -21,6 +21,7 @@ from nodemanager.server import (
     strategies,
 )  # fmt: skip
 from nodemanager.server.builtin_kinds import CRDS, POLICIES, POLICY_BINDINGS
+from nodemanager.server.go_forms import Stage
 from nodemanager.server.hub import Answer, Call, Change, Hub
 from nodemanager.server.options import WriteOptions, given_options, write_options
 from nodemanager.server.resources import ServedKind
@@ -62,26 +63,31 @@ async def add(hub: Hub, call: Call, obj: Untyped, options: WriteOptions, warning
         name = str(obj["metadata"].get("name", ""))
         change = await _admit(hub, call, obj, None, options)
         _refuse(call, obj, None)
-        notes = (*warnings, *_noted(kind, obj, None), *hub.validate(change))
+        notes = _noted(hub, change)
         obj = machinery.of(kind).as_stored(obj)
-        key = kind.key(call.namespace, name)
-        if options.dry_run:
-            if (there := hub.store.get(key)) is not None:
-                raise refusals.exists(kind, name, stored.load(kind, there))
-            return Answer(obj, 201, notes)
-        if str(obj["metadata"].pop("resourceVersion", "")).strip("0").isdecimal():
-            raise refusals.internal("resourceVersion should not be set on objects to be created")
-        try:
-            record = await hub.store.create(key, stored.dump(kind, obj))
-        except KeyExists as error:
-            if wanted["metadata"].get("name") or attempt + 1 == GENERATE_TRIES:
-                there = hub.store.get(key)
-                found = None if there is None else stored.load(kind, there)
-                raise refusals.exists(kind, name, found) from error
-            continue
-        strategies.after_write(hub, kind, record)
-        return Answer(read.shown(call, record), 201, notes)
+        is_last = bool(wanted["metadata"].get("name")) or attempt + 1 == GENERATE_TRIES
+        with refusals.warned(notes):
+            shown = await _insert(hub, call, kind.key(call.namespace, name), obj, dry_run=options.dry_run)
+            if shown is not None:
+                return Answer(shown, 201, (*warnings, *notes))
+            if is_last:
+                there = hub.store.get(kind.key(call.namespace, name))
+                raise refusals.exists(kind, name, None if there is None else stored.load(kind, there))
     raise AssertionError("unreachable: the last try returns or raises")
+
+
+async def _insert(hub: Hub, call: Call, key: str, obj: Untyped, *, dry_run: bool) -> Any:
+    """Store a new object and return what is shown of it, or None when the name is taken."""
+    if dry_run:
+        return obj if hub.store.get(key) is None else None
+    if str(obj["metadata"].pop("resourceVersion", "")).strip("0").isdecimal():
+        raise refusals.internal("resourceVersion should not be set on objects to be created")
+    try:
+        record = await hub.store.create(key, stored.dump(call.kind, obj))
+    except KeyExists:
+        return None
+    strategies.after_write(hub, call.kind, record)
+    return read.shown(call, record)
 
 
 async def update(hub: Hub, call: Call) -> Answer:
@@ -95,7 +101,8 @@ async def update(hub: Hub, call: Call) -> Answer:
         if record is None and call.kind.upserts and not call.info.subresource:
             if uid := obj["metadata"].get("uid"):
                 raise _other_incarnation(call, uid, "")
-            obj["metadata"].pop("resourceVersion", None)
+            if not options.dry_run:  # the store gives another one
+                obj["metadata"].pop("resourceVersion", None)
             return await add(hub, call, obj, options, warnings)
         record = read.find(hub, call)
         try:
@@ -121,9 +128,9 @@ async def save(
     metadata.count_generation(obj, old, kind)
     change = await _admit(hub, call, obj, old, options)
     _refuse(call, obj, old)
-    warnings = (*warnings, *_noted(kind, obj, old), *hub.validate(change))
+    warnings = (*warnings, *_noted(hub, change))
     obj = machinery.of(kind).as_stored(obj)
-    if obj == old:
+    if obj == old and same(obj, old):  # Python alone takes true for 1
         return Answer(old, 200, warnings)
     if strategies.is_finished(kind, obj):
         if not options.dry_run:
@@ -155,7 +162,7 @@ def decode(call: Call, obj: Untyped, options: WriteOptions) -> tuple[str, ...]:
     if fault := machinery.of(call.kind).unfit(obj) or micro_times.normalize(call.kind, obj):
         raise metadata.unfit(call.kind, fault)
     warnings = drop_unknown(call, obj, options, bodies.duplicates(call.body) if options.checks else [])
-    machinery.of(call.kind).settle(obj)
+    machinery.of(call.kind).settle(obj, Stage.SENT)
     return warnings
 
 
@@ -172,7 +179,7 @@ def drop_unknown(call: Call, obj: Untyped, options: WriteOptions, twice: list[st
 def fill_in(kind: ServedKind, obj: Untyped, options: WriteOptions) -> None:
     """Fill in what the kind defaults: whoever writes the object owns that, too."""
     applied = options.applied is not None
-    machinery.of(kind).settle(obj)
+    machinery.of(kind).settle(obj, Stage.SENT)
     strategies.fill_in(kind, obj)
     machinery.of(kind).fill_in(obj, keep_nulls=applied)
 
@@ -186,6 +193,7 @@ def own(hub: Hub, call: Call, obj: Untyped, old: Untyped | None, options: WriteO
         entries = options.applied
     else:
         entries = ssa.update_managers(old, obj, writer, tools.merge_type)
+    tools.settle(obj)
     obj["metadata"].pop("managedFields", None)
     if entries:
         obj["metadata"]["managedFields"] = entries
@@ -257,8 +265,13 @@ def _part(obj: Untyped, key: str) -> Untyped:
     return {key: copy_of(obj[key])} if key in obj else {}
 
 
-def _noted(kind: ServedKind, obj: Untyped, old: Untyped | None) -> tuple[str, ...]:
-    return metadata.unqualified_finalizers(obj, old) if kind.custom else ()
+def _noted(hub: Hub, change: Change) -> tuple[str, ...]:
+    """Ask the policies; return their warnings and those about the object, which a refusal carries, too."""
+    notes: tuple[str, ...] = ()
+    if change.kind.custom and change.new is not None:
+        notes = metadata.unqualified_finalizers(change.new, change.old)
+    with refusals.warned(notes):
+        return (*notes, *hub.validate(change))
 
 
 def _refuse(call: Call, obj: Untyped, old: Untyped | None) -> None:

@@ -80,6 +80,16 @@ async def test_a_restart_waits_for_its_turn(host: Host, web: Web) -> None:
     assert (host.services.calls, host.locks.held) == (["restart nginx"], ["web"])
 
 
+async def test_a_restart_under_a_lock_that_was_lost_is_reported_and_not_repeated(
+    host: Host, web: Web
+) -> None:
+    host.locks.lost = {"web"}
+    declared = web(lock_group="web")
+    assert failure(await host.converge(declared), "service:nginx") == "lock web was lost"
+    assert outcomes(await host.converge(declared))["service:nginx"] == "unchanged"
+    assert host.services.calls == ["restart nginx"]
+
+
 async def test_one_unknown_package_does_not_hide_the_others(host: Host) -> None:
     results = await host.converge(
         config_set("a", packages=[{"name": "nginx"}, {"name": "nix"}, {"name": "jq"}])
@@ -116,9 +126,9 @@ async def test_arguments_are_never_parsed_by_a_shell(host: Host) -> None:
 
 
 async def test_an_execution_that_takes_too_long_fails_and_is_killed(host: Host) -> None:
+    never = f"{host.folder}/none"
     declared = config_set(
-        "a",
-        executions=[{"command": "sleep", "args": ["60"], "creates": "/proc/nonexistent", "timeout": "100ms"}],
+        "a", executions=[{"command": "sleep", "args": ["60"], "creates": never, "timeout": "100ms"}]
     )
     results = await host.converge(declared)
     assert "did not finish within 0.1 s and was killed" in results[0].message
@@ -180,3 +190,21 @@ async def test_an_aborted_set_starts_nothing(host: Host) -> None:
     results = await host.converge(declared)
     assert "was aborted by a validation that failed" in failure(results, "service:app")
     assert host.services.calls == []
+
+
+async def test_what_is_below_a_link_that_leads_elsewhere_now_is_looked_at_again(host: Host) -> None:
+    old, new, link = host.folder / "old", host.folder / "new", host.folder / "link"
+    for folder in (old, new):
+        folder.mkdir()
+    (old / "x").write_text("x")
+    link.symlink_to("old")
+    declared = config_set(
+        "a",
+        files=[
+            {"path": str(link), "ensure": "symlink", "target": "new"},
+            {"path": f"{link}/x", "content": "x"},
+        ],
+    )
+    assert outcomes(await host.converge(declared)) == {f"file:{link}": "changed", f"file:{link}/x": "changed"}
+    assert (new / "x").read_text() == "x"
+    assert set(outcomes(await host.converge(declared)).values()) == {"unchanged"}

@@ -104,9 +104,10 @@ async def test_old_backups_go_at_the_start_and_every_hour(tmp_path: Path) -> Non
     def keep(name: str) -> str:
         (tmp_path / name).write_text(name)
         unsynced = Unsynced()
-        digest = bucket.keep(tree.place(f"/{name}"), unsynced)
+        kept = bucket.keep(tree.place(f"/{name}"), unsynced)
         unsynced.close()
-        return digest
+        assert kept is not None
+        return kept.digest
 
     first = keep("old")
     assert keeper.due_in() == 0.0

@@ -21,6 +21,7 @@ from support.root_tree import config_set
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 OUTCOMES = st.sampled_from(list(Outcome))
 NAMES = st.sampled_from(["a", "b", "c"])
+WORDS = st.text("ab/ é", max_size=5)
 
 
 @st.composite
@@ -30,20 +31,18 @@ def passes(draw: st.DrawFn) -> Pass:
         st.lists(
             st.builds(
                 Result,
-                st.builds(ResourceId, st.sampled_from(["file", "package"]), st.text(max_size=5)),
+                st.builds(ResourceId, st.sampled_from(["file", "package"]), WORDS),
                 st.lists(NAMES, max_size=2).map(tuple),
                 OUTCOMES,
-                st.text(max_size=20),
+                WORDS,
                 drifted=st.booleans(),
             ),
             max_size=8,
         )
     )
     sets = [config_set(name) for name in sorted(draw(st.sets(NAMES)))]
-    conflicts = draw(st.dictionaries(NAMES, st.lists(st.text(max_size=5), max_size=2).map(tuple)))
-    return Pass(
-        sets, conflicts, results, Drift(), draw(st.dictionaries(st.text(max_size=3), st.text(max_size=3)))
-    )
+    conflicts = draw(st.dictionaries(NAMES, st.lists(WORDS, max_size=2).map(tuple)))
+    return Pass(sets, conflicts, results, Drift(), draw(st.dictionaries(WORDS, WORDS)))
 
 
 def quiet(done: Pass) -> Pass:

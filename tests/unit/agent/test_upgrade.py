@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from datetime import timedelta
 
 import hypothesis
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from nodemanager.agent.upgrade_record import Phase, Result
 from support import virtual_time
-from support.upgrade_world import Kill, World
+from support.upgrade_world import GROUP, LEASE, Kill, World
 
 HOUR = 3600.0
 
@@ -97,6 +98,22 @@ async def test_a_group_upgrades_one_after_the_other_in_one_slot_if_the_window_al
     world.assert_nothing_is_stranded()
     for host in world.machines:
         assert [what for what, _ in host.deeds] == ["upgrade", "reboot"]
+
+
+@virtual_time.test
+async def test_a_group_that_is_busy_during_the_whole_window_costs_the_slot_and_nothing_else() -> None:
+    world = World()
+    world.settings = dataclasses.replace(world.settings, forgiveness=timedelta(minutes=10))
+    stamp = world.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    spec = {"holderIdentity": "other", "leaseDurationSeconds": 36000, "renewTime": stamp}
+    world.cluster.put(LEASE, {"metadata": {"name": GROUP, "namespace": "test"}, "spec": spec})
+    await world.run(HOUR)
+    [host] = world.machines
+    assert host.deeds == []
+    assert (host.disk.phase, host.disk.result) == (Phase.IDLE, Result.SKIPPED)
+    assert host.disk.message == "group web: it is the turn of other"
+    assert world.cluster.holder() == "other"
+    assert 'nodemanager_upgrade_total{node="h0",result="skipped"} 1' in host.registry.render()
 
 
 @virtual_time.test

@@ -96,6 +96,13 @@ def test_another_spelling_is_the_same_element() -> None:
 
 
 @pytest.mark.parametrize(
+    ("key", "shown"), [('"x"', '[a="x"]'), ("[]", "[a=[]]"), ("{}", "[a=]"), ('{"b":1,"c":2}', "[a=b=1c=2]")]
+)
+def test_keys_are_shown_as_kubernetes_does(key: str, shown: str) -> None:
+    assert field_sets.element_text(f'k:{{"a":{key}}}') == shown
+
+
+@pytest.mark.parametrize(
     "fields", [[], {"f:a": 1}, {"f": {}}, {"nothing": {}}, {"k:[]": {}}, {"k:{": {}}, {"v:": {}}, {"i:x": {}}]
 )
 def test_nonsense_is_refused(fields: Any) -> None:

@@ -100,10 +100,17 @@ def test_help_lists_every_command() -> None:
         assert any(line.split(maxsplit=1) == [name, entry.help] for line in ran.stdout.splitlines())
 
 
-def test_alone_it_prints_help_and_counts_as_wrong_usage() -> None:
+def test_alone_it_is_the_agent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     ran = cli.run()
-    assert ran.code == 2
-    assert "Commands:" in ran.stdout + ran.stderr
+    assert ran.code == 1
+    assert "cannot find an API server" in ran.stderr or str(tmp_path / "none") in ran.stderr
+    assert main.with_agent([]) == ["agent"]
+    assert main.with_agent(["-kubeconfig", "F", "--namespace=x", "-n", "y"]) == [
+        "agent", "--kubeconfig", "F", "--namespace=x", "-n", "y",
+    ]  # fmt: skip
+    for given in (["--help"], ["--version"], ["-version"], ["--debug", "get"], ["get", "-o", "json"]):
+        assert main.with_agent(given) == given
 
 
 def test_a_mistyped_command_is_recognised() -> None:

@@ -11,6 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from nodemanager.plan import merge
+from nodemanager.plan.desired import Content
+from nodemanager.plan.facts import Facts, FileFact
+from nodemanager.plan.files import plan_files
 from nodemanager.plan.resources import parse_id
 from support.root_tree import RootTree, config_set, failure, needs_root, outcomes
 
@@ -170,7 +174,9 @@ async def test_an_inode_with_a_second_name_in_a_foreign_directory_is_not_changed
     os.link(shadow, home / "x")
     declared = {"path": "/home/x", "content": "root:secret", "owner": "1000", "mode": "0666"}
     results = await host.converge(config_set("a", files=[declared]))
-    assert "the file has 2 names, and its directory is not root's" in failure(results, "file:/home/x")
+    assert "the file has 2 names, and others than root may write into its directory" in failure(
+        results, "file:/home/x"
+    )
     assert (shadow.stat().st_uid, stat.S_IMODE(shadow.stat().st_mode)) == (0, 0o600)
 
 
@@ -203,6 +209,17 @@ async def test_validation_sees_the_new_content_and_can_refuse_it(host: RootTree)
     assert outcomes(results)["file:/y"] == "changed"
     first["content"] = "good"
     assert outcomes(await host.converge(config_set("a", files=files)))["file:/x"] == "changed"
+
+
+async def test_a_validation_that_fails_does_not_repeat_secrets(host: RootTree) -> None:
+    check = {"command": "/bin/sh", "args": ["-c", f"cat {host.path}${{STAGED}} >&2; exit 3"]}
+    desired = merge.merge([config_set("a", files=[{"path": "/x", "validate": check}])])
+    secret = Content(b"hush", hashlib.sha256(b"hush").hexdigest(), secret=True)
+    facts = Facts(files={"/x": FileFact()}, users={"root": 0}, groups={"root": 0})
+    results = await host.apply(plan_files(desired, {"/x": secret}, facts))
+    said = failure(results, "file:/x")
+    assert said.startswith("cannot put /x in place: its validation failed: exit status 3")
+    assert "hush" not in said
 
 
 async def test_abort_holds_back_what_comes_after_in_the_same_set(host: RootTree) -> None:

@@ -341,3 +341,21 @@ async def test_nobody_sends_us_away_for_a_year() -> None:
     async with running(cache):
         await asyncio.sleep(700)
         assert cache.has_synced
+
+
+@pytest.mark.parametrize(
+    ("code", "final"), [(403, True), (404, True), (401, False), (500, False), (503, False)]
+)
+@virtual_time.test
+async def test_a_refusal_is_an_answer_and_a_failure_is_none(code: int, final: bool) -> None:
+    """Who waits for an object that it may not read, or whose kind is not there, need not wait for ever."""
+    api = ModelApi()
+    api.faults.extend(Answer(code, status_body(code, "")) for _ in range(1000))
+    cache = new_cache(api)
+    async with running(cache):
+        answered = asyncio.create_task(cache.answered())
+        await asyncio.sleep(20)
+        assert (answered.done(), cache.has_synced) == (final, False)
+        api.faults.clear()
+        await asyncio.sleep(300)
+        assert (answered.done(), cache.has_synced) == (True, True)

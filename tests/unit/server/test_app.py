@@ -18,6 +18,7 @@ from nodemanager.api.identity import Attributes, User
 from nodemanager.cli import logs
 from nodemanager.server.app import MAX_BODY, Settings
 from nodemanager.server.authn import Peer
+from nodemanager.server.hub import Answer, Call, Hub
 from nodemanager.server.request_log import RequestLog
 from nodemanager.server.security import HttpGate
 from nodemanager.store.memory import MemoryStore
@@ -212,3 +213,22 @@ async def test_stopping_ends_watches() -> None:
         async with serving() as server:
             response = await http.get(f"{server.server}/api/v1/pods?watch=1")
         assert await response.read() == b""
+
+
+@pytest.mark.parametrize("error", [AttributeError, KeyError, TypeError, RecursionError])
+async def test_a_bug_of_ours_is_a_status_without_details(
+    error: type[Exception], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken(_hub: Hub, _call: Call) -> Answer:
+        raise error("secret")
+
+    settings = Settings(handlers={("configmaps", ""): broken})
+    async with (
+        serving(settings=settings) as one,
+        aiohttp.ClientSession(one.server) as http,
+        http.get("/api/v1/configmaps") as response,
+    ):
+        body = await response.json()
+    assert (response.status, body["reason"]) == (500, "InternalError")
+    assert "secret" not in body["message"]
+    assert "cannot answer GET /api/v1/configmaps" in caplog.text

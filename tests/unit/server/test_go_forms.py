@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodemanager.server import go_forms
+from nodemanager.server.go_forms import Stage
 
 RBAC, CRDS = "rbac.authorization.k8s.io", "apiextensions.k8s.io"
 JSON = st.recursive(
@@ -43,8 +44,17 @@ def test_objects_are_written_as_their_structures(kind: str, sent: Any, written: 
 def test_an_empty_list_that_is_always_written_is_stored_as_none() -> None:
     role = form("Role", RBAC)
     assert role.settled({"rules": []}) == {"rules": []}
-    assert role.settled({"rules": []}, stored=True) == {"rules": None}
+    assert role.settled({"rules": []}, Stage.STORED) == {"rules": None}
     assert role.settled({}) == {"rules": None}
+
+
+def test_what_is_empty_in_a_whole_list_is_there_until_owners_are_told() -> None:
+    role = form("Role", RBAC)
+    sent = {"rules": [{"verbs": ["get"], "resourceNames": []}]}
+    assert role.settled(sent, Stage.SENT) == sent
+    assert role.settled(sent) == role.settled(sent, Stage.STORED) == {"rules": [{"verbs": ["get"]}]}
+    account: dict[str, list[str]] = {"secrets": [], "imagePullSecrets": []}
+    assert form("ServiceAccount").settled(account, Stage.SENT) == {}
 
 
 def test_definitions_are_kept_as_they_were_sent() -> None:

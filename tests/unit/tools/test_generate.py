@@ -12,6 +12,9 @@ ROOT = Path(__file__).resolve().parents[3]
 FILES = [
     "config/crd/configsets.common.nodemanager.yaml",
     "config/crd/managednodes.common.nodemanager.yaml",
+    "config/policy/hosts.yaml",
+    "config/rbac/node-role.yaml",
+    "config/rbac/operator.yaml",
     "docs/reference/configset.md",
     "docs/reference/managednode.md",
 ]
@@ -70,7 +73,7 @@ def test_check_of_an_empty_folder_shows_only_the_head(
     assert run("--check", root=tmp_path) == 1
     out = capsys.readouterr().out
     assert all(f"{name} is out of date" in out for name in FILES)
-    assert len(out.splitlines()) < 200
+    assert len(out.splitlines()) < 50 * len(FILES)
     assert written(tmp_path) == []
 
 
@@ -83,14 +86,14 @@ def test_the_written_crds_are_the_crds(tmp_path: Path) -> None:
 
 def test_the_reference_has_every_field_in_its_section(tmp_path: Path) -> None:
     run(root=tmp_path)
-    page = (tmp_path / FILES[2]).read_text(encoding="utf-8")
+    page = (tmp_path / "docs/reference/configset.md").read_text(encoding="utf-8")
     section = page.split("## spec.files[]\n")[1].split("\n## ")[0]
     assert "| `path` (required) | string | Absolute path on the host" in section
     assert "decimal 644 means something else" in section
     assert "One of `gotemplate`, `jinja`" in section
     assert "target is missing" in section
     assert "## spec.files[].validate\n" in page
-    node = (tmp_path / FILES[3]).read_text(encoding="utf-8")
+    node = (tmp_path / "docs/reference/managednode.md").read_text(encoding="utf-8")
     assert "## status.interfaces.*\n" in node
     assert "| `lastUpgrade` | time |" in node
     assert "| Drift | Whether the host differs" in node

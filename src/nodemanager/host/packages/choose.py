@@ -8,33 +8,59 @@ from typing import Final
 from nodemanager.host.base import PackageManager, Runner
 from nodemanager.host.identity import Identity
 from nodemanager.host.packages import database
-from nodemanager.host.packages.apk import Apk
-from nodemanager.host.packages.apt import Apt
 from nodemanager.host.packages.common import Surroundings
-from nodemanager.host.packages.dnf import Dnf
-from nodemanager.host.packages.pacman import Pacman
-from nodemanager.host.packages.pkgng import Pkgng
 from nodemanager.host.tree import Tree
 
+
+def _apt(around: Surroundings) -> PackageManager:
+    from nodemanager.host.packages.apt import Apt  # here and below: a host needs one of these
+
+    return Apt(around)
+
+
+def _dnf(around: Surroundings) -> PackageManager:
+    from nodemanager.host.packages.dnf import Dnf
+
+    return Dnf(around)
+
+
+def _pacman(around: Surroundings) -> PackageManager:
+    from nodemanager.host.packages.pacman import Pacman
+
+    return Pacman(around)
+
+
+def _apk(around: Surroundings) -> PackageManager:
+    from nodemanager.host.packages.apk import Apk
+
+    return Apk(around)
+
+
+def _pkgng(around: Surroundings) -> PackageManager:
+    from nodemanager.host.packages.pkgng import Pkgng
+
+    return Pkgng(around)
+
+
 PROGRAMS: Final[dict[Callable[[Surroundings], PackageManager], tuple[str, ...]]] = {
-    Apt: ("/usr/bin/apt-get",),
-    Dnf: ("/usr/bin/dnf",),
-    Pacman: ("/usr/bin/pacman",),
-    Apk: ("/sbin/apk", "/usr/sbin/apk", "/usr/bin/apk"),
-    Pkgng: ("/usr/local/sbin/pkg", "/usr/sbin/pkg"),
+    _apt: ("/usr/bin/apt-get",),
+    _dnf: ("/usr/bin/dnf",),
+    _pacman: ("/usr/bin/pacman",),
+    _apk: ("/sbin/apk", "/usr/sbin/apk", "/usr/bin/apk"),
+    _pkgng: ("/usr/local/sbin/pkg", "/usr/sbin/pkg"),
 }
 """Where the program of each is; it is also the order in which they are looked for."""
 
 FAMILIES: Final[dict[str, Callable[[Surroundings], PackageManager]]] = {
-    "debian": Apt,
-    "ubuntu": Apt,
-    "fedora": Dnf,
-    "rhel": Dnf,
-    "centos": Dnf,
-    "arch": Pacman,
-    "archarm": Pacman,
-    "alpine": Apk,
-    "freebsd": Pkgng,
+    "debian": _apt,
+    "ubuntu": _apt,
+    "fedora": _dnf,
+    "rhel": _dnf,
+    "centos": _dnf,
+    "arch": _pacman,
+    "archarm": _pacman,
+    "alpine": _apk,
+    "freebsd": _pkgng,
 }
 """By ID of os-release; distributions that are derived from these say so in ID_LIKE."""
 

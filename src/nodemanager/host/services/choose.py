@@ -7,10 +7,6 @@ from typing import Final
 
 from nodemanager.host.base import Runner, ServiceManager
 from nodemanager.host.identity import Identity
-from nodemanager.host.services.openrc import OpenRC
-from nodemanager.host.services.rcd import RcD
-from nodemanager.host.services.systemctl import OfflineSystemd
-from nodemanager.host.services.systemd import Systemd
 from nodemanager.host.tree import Tree, TreeError
 
 SYSTEMD_RUNS: Final = "/run/systemd/system"
@@ -28,18 +24,30 @@ def choose(tree: Tree, identity: Identity, run: Runner, start_delay: float) -> S
     here = tree.root == "/"
     try:
         if identity.system == "freebsd":
+            from nodemanager.host.services.rcd import RcD  # here and below: a host needs one of these
+
             return RcD(run, start_delay, booted=here)
         if here and _exists(tree, SYSTEMD_RUNS):
+            from nodemanager.host.services.systemd import Systemd
+
             return Systemd(tree, run, start_delay)
         if here and _exists(tree, OPENRC_RUNS):
-            return OpenRC(run, start_delay)
+            return _openrc(run, start_delay, booted=True)
         if any(_exists(tree, path) for path in _SYSTEMD):
+            from nodemanager.host.services.systemctl import OfflineSystemd
+
             return OfflineSystemd(run)
         if any(_exists(tree, path) for path in _OPENRC):
-            return OpenRC(run, start_delay, booted=False)
+            return _openrc(run, start_delay, booted=False)
         return None
     finally:
         tree.forget()
+
+
+def _openrc(run: Runner, start_delay: float, *, booted: bool) -> ServiceManager:
+    from nodemanager.host.services.openrc import OpenRC
+
+    return OpenRC(run, start_delay, booted=booted)
 
 
 def _exists(tree: Tree, path: str) -> bool:
