@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import stat
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from nodemanager.client.http import Client
+from nodemanager.client.renewed_token import lifetime
 from support.agent_process import Api, Starts, owned
+from support.apiserver import free_port
 from support.either import Place
 from support.joined_host import Joined, Reply, ask, join, ran, run, succeeds
 
@@ -292,3 +296,26 @@ async def test_a_credential_of_another_host_gets_no_token(web1: Joined, tmp_path
     missing = run(place, "token", "--hostname", "nobody", "-n", place.namespace)
     assert (missing.returncode, missing.stdout) == (1, "")
     assert "run nodemanager rbac --hostname nobody | kubectl apply -f -" in missing.stderr
+
+
+async def test_an_agent_tells_when_its_token_ends_and_leaves_an_administrators_alone(
+    web1: Joined, api: Api, start: Starts, tmp_path: Path
+) -> None:
+    admin = tmp_path / "admin.kubeconfig"
+    admin.write_bytes(web1.place.kubeconfig.read_bytes())
+    before = admin.read_bytes()
+    life = lifetime(yaml.safe_load(web1.kubeconfig.read_text())["users"][0]["user"]["token"])
+    assert life is not None
+    port = free_port()
+    agent = start("web1", kubeconfig=web1.kubeconfig, metrics=f"127.0.0.1:{port}")
+    other = start("web2", kubeconfig=admin)
+    await api.ready()
+    await other.logs("agent of web2")
+    _, text = await agent.get(f"127.0.0.1:{port}", "/metrics")
+    found = re.search(
+        r'^nodemanager_token_expiry_timestamp_seconds\{node="web1"\} (\S+)$', text, re.MULTILINE
+    )
+    assert found is not None
+    assert float(found[1]) == life.expires
+    assert other.stop() == 0
+    assert admin.read_bytes() == before

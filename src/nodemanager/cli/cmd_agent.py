@@ -18,7 +18,7 @@ from nodemanager.agent import service
 from nodemanager.agent.assembly import BodyOptions
 from nodemanager.agent.token_renewal import TokenRenewal
 from nodemanager.api import host_access
-from nodemanager.cli import connect, logs
+from nodemanager.cli import agent_config, connect, logs
 from nodemanager.cli.durations import Duration
 from nodemanager.cli.host_options import host_options
 from nodemanager.client.config import ClientConfig
@@ -27,7 +27,7 @@ from nodemanager.client.http import Client
 from nodemanager.client.renewed_token import RenewedToken
 from nodemanager.client.transport import HttpTransport
 from nodemanager.host.bucket import MAX_AGE, MAX_SIZE, Limits
-from nodemanager.runtime import metrics, process_metrics
+from nodemanager.runtime import metrics, probes, process_metrics
 from nodemanager.runtime.manager import StopTimedOut
 
 log = logging.getLogger("nodemanager.agent")
@@ -53,24 +53,24 @@ def _ignore(_ctx: click.Context, param: click.Parameter, value: str | None) -> N
         click.echo(f"option {param.opts[0]} has no meaning here and is ignored", err=True)
 
 
+@agent_config.options
 @click.command(
     epilog="""\b
 Examples:
   nodemanager --kubeconfig /etc/nodemanager/kubeconfig    as the service does
   nodemanager agent --hostname web1 --root /mnt/image     another name, another root
+  nodemanager --config.file /etc/nodemanager/agent.yaml   flags from a file; variables and flags beat it
   kill -HUP PID                                           look at everything again, now
 """,
 )
 @connect.options(namespaced=True)
 @host_options
 @click.option("--metrics-bind-address", default=":8080", show_default=True, metavar="ADDRESS",
-              envvar="NODEMANAGER_METRICS_BIND_ADDRESS",
               help="Where to serve /metrics; ':8080' is loopback only, '0' is nowhere.")  # fmt: skip
 @click.option("--health-probe-bind-address", default=":8081", show_default=True, metavar="ADDRESS",
-              envvar="NODEMANAGER_HEALTH_PROBE_BIND_ADDRESS",
               help="Where to serve /healthz and /readyz; '0' is nowhere.")  # fmt: skip
 @click.option("--configset.reconcile-period", "period", type=Duration(), default="10m", show_default=True,
-              metavar="TIME", envvar="NODEMANAGER_CONFIGSET_RECONCILE_PERIOD",
+              metavar="TIME",
               help="When to look again although nothing happened; 0 = never. A ManagedNode may say"
               " otherwise.")  # fmt: skip
 @click.option("--configset.start-verify-delay", "start_delay", type=Duration(), default="3s",
@@ -85,15 +85,19 @@ Examples:
               help="Files larger than this are not backed up; 0 = all are.")  # fmt: skip
 @_go_options
 @click.option("--log-level", type=click.Choice(logs.LEVELS, case_sensitive=False), default="INFO",
-              show_default=True, envvar="NODEMANAGER_LOG_LEVEL",
-              help="Least important lines to log.")  # fmt: skip
+              show_default=True, help="Least important lines to log.")  # fmt: skip
 @click.option("--log-format", type=click.Choice(logs.FORMATS), default="text", show_default=True,
-              envvar="NODEMANAGER_LOG_FORMAT", help="Lines for people, or for a collector.")  # fmt: skip
+              help="Lines for people, or for a collector.")  # fmt: skip
 def command(settings: connect.Settings, root: str, hostname: str, **flags: Any) -> None:
     """Make this host what its ConfigSets say, keep it so, and report what is seen.
 
     Runs as root until it is told to stop (Ctrl-C or SIGTERM), also across outages of the API.
     """
+    for name in ("metrics_bind_address", "health_probe_bind_address"):
+        probes.parse_address(flags[name])
+    if flags["verify"]:
+        click.echo("the configuration is valid")
+        return
     logs.configure(flags["log_level"].upper(), flags["log_format"])
     limits = Limits(flags["max_size"], flags["max_age"])
     body = BodyOptions(root, hostname, backups=limits, start_delay=flags["start_delay"])
@@ -115,7 +119,7 @@ async def run(settings: connect.Settings, options: service.AgentOptions, *, sign
     client = Client(HttpTransport(config))
     agent = service.build(client, options, registry)
     hostname = agent.body.identity.hostname
-    if token is not None and token.life is not None and token.life.subject == _account(hostname, options):
+    if token is not None and is_own(token, hostname, options.namespace):
         path = Path(os.path.realpath(settings.kubeconfig))  # noqa: ASYNC240 - once; links are followed now
         agent.manager.add(
             TokenRenewal(client, config, token, path, hostname, options.namespace, registry, agent.warn)
@@ -145,6 +149,7 @@ def _with_own_token(
     return replace(config, credentials=token), token
 
 
-def _account(hostname: str, options: service.AgentOptions) -> str:
-    """Return who a host's own token is for: nobody else's kubeconfig is rewritten."""
-    return f"system:serviceaccount:{options.namespace}:{host_access.account_name(hostname)}"
+def is_own(token: RenewedToken, hostname: str, namespace: str) -> bool:
+    """Tell whether a token is the host's own: nobody else's is renewed, and no other kubeconfig rewritten."""
+    account = f"system:serviceaccount:{namespace}:{host_access.account_name(hostname)}"
+    return token.life is not None and token.life.subject == account

@@ -15,10 +15,13 @@ from pathlib import Path
 import pytest
 import trustme
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nodemanager.agent.token_renewal import TokenRenewal
 from nodemanager.api import errors
 from nodemanager.api.managednode import MANAGED_NODES
+from nodemanager.cli import cmd_agent
 from nodemanager.client.calls import Selection
 from nodemanager.client.config import ClientConfig
 from nodemanager.client.http import Client
@@ -266,3 +269,30 @@ def test_a_token_that_is_taken_for_somebody_elses_is_not_used(tmp_path: Path) ->
         assert not host.path.exists()
 
     story(tell, tmp_path, who="system:serviceaccount:ns:nodemanager-web2")
+
+
+@pytest.mark.parametrize(
+    ("token", "own"),
+    [
+        pytest.param(make_token(START), True, id="its own"),
+        pytest.param(
+            make_token(START, subject="system:serviceaccount:ns:nodemanager-web2"), False, id="another's"
+        ),
+        pytest.param(
+            make_token(START, subject="system:serviceaccount:other:nodemanager-web1"), False, id="elsewhere"
+        ),
+        pytest.param(make_token(START, subject="alice"), False, id="an administrator's"),
+        pytest.param("opaque", False, id="no JWT"),
+        pytest.param("a.b.c", False, id="no JSON"),
+        pytest.param("e30.e30.x", False, id="no claims"),
+        pytest.param(make_token(START, life=-1), False, id="ends before it begins"),
+    ],
+)
+def test_only_the_own_token_is_renewed(token: str, own: bool) -> None:
+    assert cmd_agent.is_own(RenewedToken(token), "web1", "ns") is own
+
+
+@given(text=st.text() | st.binary().map(lambda data: f"e30.{base64.urlsafe_b64encode(data).decode()}.x"))
+def test_whatever_a_token_is_made_of_reading_it_does_not_fail(text: str) -> None:
+    found = lifetime(text)
+    assert found is None or found.issued < found.due < found.expires
