@@ -65,6 +65,7 @@ def binding(role: dict[str, Any], *subjects: dict[str, Any]) -> Ask:
 
 ROLE = {"kind": "Role", "name": "r"}
 NODE = f"found-{uuid.uuid4().hex[:12]}"
+POD = {"containers": [{"name": "c", "image": "i"}]}
 NAMELESS = {"apiVersion": "v1", "kind": "Pod"}
 BARE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
 CASES = {
@@ -123,6 +124,10 @@ CASES = {
                                  "fieldSelector": "spec.odd=1"})],
     "a deletion that waits": [config_map(), Ask("DELETE", f"{CORE}/configmaps/a", {"propagationPolicy":
                               "Foreground"}), Ask("GET", f"{CORE}/configmaps/a")],
+    "a pod that waits": [made("pods", "Pod", spec=POD), *(Ask("DELETE", f"{CORE}/pods/a",
+                         {"propagationPolicy": one}) for one in ("Foreground", "Background", "Orphan"))],
+    "a pod that need not wait": [made("pods", "Pod", spec=POD, metadata={"finalizers": ["orphan"]}),
+                                 Ask("DELETE", f"{CORE}/pods/a", {"propagationPolicy": "Background"})],
     "a quantity of several": [Ask("PATCH", f"/api/v1/nodes/{NODE}", OPTIONS, {**BARE, "kind": "Node",
                               "metadata": {"name": NODE}, "status": {"capacity": {"cpu": ["x"]}}},
                               APPLY_PATCH)],

@@ -37,7 +37,7 @@ class Run:
     def __init__(self, duel: Duel, random: Random, customs: Sequence[Kind]) -> None:
         self._duel = duel
         self._random = random
-        self._namespace = f"fuzz-{uuid.UUID(int=random.getrandbits(128)).hex[:12]}"
+        self._namespace = f"fuzz-{uuid.uuid4().hex[:12]}"  # another one whenever it is run again
         pool = customs if customs and random.random() < 0.5 else BUILTIN
         self._kinds = random.sample(list(pool), min(len(pool), random.randint(1, 2)))
         self._steps = Steps(random, self._namespace, self._kinds)

@@ -23,6 +23,9 @@ PARTIAL = "application/json;as=PartialObjectMetadata{};v=v1;g=meta.k8s.io"
 _LABELS = ("a=x", "a!=x", "a in (x,y)", "!a", "a", "a notin (x)", "a=x,b", "a in x")
 _FIELDS = ("metadata.name=a", "metadata.name!=a", "spec.odd=1")
 
+_COPIED = ("/metadata/labels", "/metadata/annotations", "/metadata/finalizers")
+"""The part of metadata that is copied elsewhere: the rest has what only one server can know."""
+
 
 @dataclass
 class Steps:
@@ -234,7 +237,8 @@ class Steps:
             if kind.bytes and path.startswith(f"/{kind.bytes}/") and operation.get("value", "") is None:
                 operation["value"] = ""
             if self.chance(0.1):
-                operation |= {"op": self.one("copy", "move"), "from": self.random.choice(places)}
+                whence = [path for path in places if path.startswith(_COPIED) or path[:5] != "/meta"]
+                operation |= {"op": self.one("copy", "move"), "from": self.random.choice(whence)}
             operations.append(operation)
         return self._patch(kind, name, operations, JSON_PATCH)
 

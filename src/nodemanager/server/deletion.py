@@ -79,7 +79,8 @@ async def _carry_out(
         if not dry_run:
             removed = await write.remove(hub, call, record)
             marked, obj = (_at(one, removed.revision) for one in (marked, obj))
-        return (obj if call.kind.plural == "serviceaccounts" else marked), True
+        was_marked = "deletionTimestamp" in obj["metadata"]
+        return (obj if was_marked or call.kind.plural == "serviceaccounts" else marked), True
     if marked == obj or dry_run:
         return marked, False
     try:

@@ -130,6 +130,8 @@ async def save(
     _refuse(call, obj, old)
     warnings = (*warnings, *_noted(hub, change))
     obj = _as_stored(kind, obj, options)
+    if not kind.custom:
+        ssa.keep_times(old, obj)  # once more, now that empty and null are the same
     if obj == old and same(obj, old):  # Python alone takes true for 1
         return Answer(old, 200, warnings)
     if strategies.is_finished(kind, obj):

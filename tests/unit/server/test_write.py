@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ CONFIG_MAPS: Resource[Untyped] = Resource("", "v1", "ConfigMap", "configmaps", d
 SECRETS: Resource[Untyped] = Resource("", "v1", "Secret", "secrets", dict)
 NODES: Resource[Untyped] = Resource("", "v1", "Node", "nodes", dict, namespaced=False)
 NAMESPACES: Resource[Untyped] = Resource("", "v1", "Namespace", "namespaces", dict, namespaced=False)
+ROLES: Resource[Untyped] = Resource("rbac.authorization.k8s.io", "v1", "Role", "roles", dict)
 POD: Untyped = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}}
 
 
@@ -47,6 +49,14 @@ async def test_patches_of_many_writers_all_arrive(tmp_path: Path) -> None:
             assert sorted(found["data"]) == ["k0", "k1", "k2", "k3"]
     finally:
         await store.close()
+
+
+async def test_an_empty_list_in_place_of_none_changes_nothing(server: Embedded) -> None:
+    made = await server.client.create(ROLES, {"metadata": {"name": "r"}, "rules": []}, "default")
+    tomorrow = server.hub.now() + timedelta(days=1)
+    server.hub.now = lambda: tomorrow
+    patched = await server.client.patch(ROLES, "r", "default", StrategicPatch({"rules": []}))
+    assert patched == made
 
 
 async def test_only_one_of_many_updates_wins(server: Embedded) -> None:
