@@ -12,8 +12,9 @@ import pytest
 
 from support import apiserver
 
+pytestmark = pytest.mark.timeout(300)  # make may have to bring .venv up to date first
 ROOT = Path(__file__).parents[2]
-ENDLESS = re.compile(r"^make (run|test)\b.*$", re.MULTILINE)
+ENDLESS = re.compile(r"^(make (run|test)\b|.*nodemanager up\b).*$", re.MULTILINE)
 """Commands that do not end by themselves, or that are this very run."""
 
 
