@@ -8,7 +8,7 @@ from nodemanager.api import errors
 from nodemanager.runtime import probes
 
 
-class BindAddress(click.ParamType):
+class BindAddress(click.ParamType[probes.Address]):
     """`127.0.0.1:6443`, `[::1]:6443`, or `:6443` for loopback; anything else is wrong usage."""
 
     name = "address"
