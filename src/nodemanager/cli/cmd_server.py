@@ -89,7 +89,7 @@ async def _run(options: Options, request_log: bool) -> None:
 def backup(data_dir: Path | None, file: Path) -> None:
     """Write a consistent copy of everything to FILE, also while the server runs."""
     summary = backups.backup((data_dir or default_data_dir()) / DATABASE, file)
-    click.echo(f"wrote {file}: {summary}")
+    click.echo(f"wrote {file}: {summary.objects} objects at revision {summary.revision}")
 
 
 @command.command()
