@@ -8,6 +8,7 @@ import logging
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from nodemanager import __version__
 from nodemanager.agent import service
 from nodemanager.agent.assembly import BodyOptions
 from nodemanager.agent.token_renewal import TokenRenewal
+from nodemanager.agent.upgrade import UpgradeSettings
 from nodemanager.api import host_access
 from nodemanager.cli import agent_config, connect, logs
 from nodemanager.cli.durations import Duration
@@ -83,6 +85,12 @@ Examples:
               default=MAX_SIZE, show_default=True, metavar="BYTES",
               envvar="NODEMANAGER_CONFIGSET_FILE_BUCKET_MAX_FILE_SIZE_BYTES",
               help="Files larger than this are not backed up; 0 = all are.")  # fmt: skip
+@click.option("--managednode.forgiveness-period", "forgiveness", type=Duration(1), default="1m",
+              show_default=True, metavar="TIME", envvar="NODEMANAGER_MANAGEDNODE_FORGIVENESS_PERIOD",
+              help="How long after its slot an upgrade may start, and wait for its group.")  # fmt: skip
+@click.option("--managednode.drain-timeout", "drain", type=Duration(1), default="5m", show_default=True,
+              metavar="TIME", envvar="NODEMANAGER_MANAGEDNODE_DRAIN_TIMEOUT",
+              help="How long pods may take to leave before an upgrade is given up.")  # fmt: skip
 @_go_options
 @click.option("--log-level", type=click.Choice(logs.LEVELS, case_sensitive=False), default="INFO",
               show_default=True, help="Least important lines to log.")  # fmt: skip
@@ -107,6 +115,7 @@ def command(settings: connect.Settings, root: str, hostname: str, **flags: Any) 
         flags["metrics_bind_address"],
         flags["health_probe_bind_address"],
         flags["period"],
+        UpgradeSettings(timedelta(seconds=flags["forgiveness"]), flags["drain"]),
     )
     asyncio.run(run(settings, options))
 

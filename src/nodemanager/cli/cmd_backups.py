@@ -7,7 +7,7 @@ import json
 import click
 
 from nodemanager.cli import output
-from nodemanager.cli.host_options import ROOT
+from nodemanager.cli.host_options import ROOT, whole_path
 from nodemanager.host.bucket import Backup, Bucket
 from nodemanager.host.tree import Tree
 
@@ -20,7 +20,7 @@ Examples:
   nodemanager restore /etc/motd            bring the last one back
 """,
 )
-@click.argument("path", default="")
+@click.argument("path", default="", callback=whole_path)
 @click.option("-o", "--output", "form", type=click.Choice(["table", "json"]), default="table",
               show_default=True, help="For people, or for programs.")  # fmt: skip
 @ROOT

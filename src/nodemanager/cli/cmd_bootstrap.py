@@ -37,8 +37,9 @@ Examples:
 @click.option("--kubeconfig", "target", type=click.Path(path_type=Path), default=default_kubeconfig,
               metavar="FILE", help="Where to write the host's own. Default: /etc/nodemanager/kubeconfig, on"
               " FreeBSD /usr/local/etc/nodemanager/kubeconfig.")  # fmt: skip
-@cmd_rbac.NAMESPACE
+@connect.NAMESPACE
 @click.option("--hostname", default=socket.gethostname, callback=cmd_rbac.hostname, metavar="NAME",
+              envvar="NODEMANAGER_HOSTNAME", show_envvar=True,
               help="Name of the host, as in `nodemanager token`. Default: its own.")  # fmt: skip
 @click.option("--token-ttl", type=Duration(), default="8760h", show_default=True, metavar="TIME",
               help="How long the credential is good for; the agent renews it long before.")  # fmt: skip

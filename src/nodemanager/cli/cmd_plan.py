@@ -29,7 +29,7 @@ Examples:
   nodemanager plan -o json                 for programs
 
 \b
-Exit codes: 0 nothing would change, 2 something would, 1 an error.
+Exit codes: 0 all is as declared, 2 something would change, 1 an error, or nothing but what cannot be.
 """,
 )
 @click.option("-f", "--filename", "paths", multiple=True, metavar="PATH",

@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from nodemanager.api import host_access, manifests
-from nodemanager.cli.connect import DEFAULT_NAMESPACE
+from nodemanager.cli import connect
 
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _NAME: Final = re.compile(rf"{_LABEL}(\.{_LABEL})*")
@@ -34,10 +34,6 @@ def hostname(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
 HOSTNAME: Final = click.option(
     "--hostname", required=True, callback=hostname, metavar="NAME", help="Name of the host."
 )
-NAMESPACE: Final = click.option(
-    "-n", "--namespace", default=DEFAULT_NAMESPACE, show_default=True, metavar="NAME",
-    help="Namespace of our objects.",
-)  # fmt: skip
 
 
 @click.command(
@@ -50,7 +46,7 @@ Examples:
 """,
 )
 @HOSTNAME
-@NAMESPACE
+@connect.NAMESPACE
 @click.option("--kubernetes-node", is_flag=True,
               help="The host is also a Kubernetes node, and may cordon and drain itself.")  # fmt: skip
 @click.option("--wide-secrets", is_flag=True,

@@ -7,7 +7,7 @@ import hashlib
 
 import click
 
-from nodemanager.cli.host_options import ROOT
+from nodemanager.cli.host_options import ROOT, whole_path
 from nodemanager.host import environment, file_facts
 from nodemanager.host.base import HostError
 from nodemanager.host.bucket import Backup, Bucket
@@ -27,7 +27,7 @@ Examples:
   nodemanager restore /etc/motd --to 3f2a91         the version with this hash (or its beginning)
 """,
 )
-@click.argument("path")
+@click.argument("path", callback=whole_path)
 @click.option("--to", "digest", default="", metavar="HASH", help="Which version; see nodemanager backups.")
 @ROOT
 def command(path: str, digest: str, root: str) -> None:

@@ -12,8 +12,9 @@ import click
 
 from nodemanager import __version__
 from nodemanager.cli import logs, server_metrics
-from nodemanager.runtime import probes
+from nodemanager.cli.addresses import BindAddress
 from nodemanager.runtime.manager import Manager
+from nodemanager.runtime.probes import Address
 from nodemanager.server.embedded import DATABASE, EmbeddedServer, Options
 from nodemanager.store import backup as backups
 
@@ -46,8 +47,8 @@ Examples:
 """,
 )
 @_DATA_DIR
-@click.option("--bind-address", default="127.0.0.1:6443", show_default=True, metavar="HOST:PORT",
-              help="Where to listen; port 0 takes a free one.")  # fmt: skip
+@click.option("--bind-address", type=BindAddress(), default="127.0.0.1:6443", show_default=True,
+              metavar="HOST:PORT", help="Where to listen; port 0 takes a free one.")  # fmt: skip
 @click.option("--log-level", type=click.Choice(logs.LEVELS, case_sensitive=False), default="INFO",
               show_default=True, help="Least important lines to log.")  # fmt: skip
 @click.option("--log-format", type=click.Choice(logs.FORMATS), default="text", show_default=True,
@@ -58,7 +59,7 @@ Examples:
 def command(
     ctx: click.Context,
     data_dir: Path | None,
-    bind_address: str,
+    bind_address: Address,
     log_level: str,
     log_format: str,
     request_log: bool,
@@ -69,11 +70,8 @@ def command(
     """
     if ctx.invoked_subcommand is not None:
         return
-    address = probes.parse_address(bind_address)
-    if address is None:
-        raise click.BadParameter("0 is no address: name a host and a port", param_hint="--bind-address")
     logs.configure(log_level.upper(), log_format)
-    options = Options(data_dir or default_data_dir(), address.host, address.port)
+    options = Options(data_dir or default_data_dir(), bind_address.host, bind_address.port)
     asyncio.run(_run(options, request_log))
 
 
@@ -91,7 +89,7 @@ async def _run(options: Options, request_log: bool) -> None:
 def backup(data_dir: Path | None, file: Path) -> None:
     """Write a consistent copy of everything to FILE, also while the server runs."""
     summary = backups.backup((data_dir or default_data_dir()) / DATABASE, file)
-    click.echo(f"wrote {file}: {summary}")
+    click.echo(f"wrote {file}: {summary.objects} objects at revision {summary.revision}")
 
 
 @command.command()

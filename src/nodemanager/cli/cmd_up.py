@@ -13,9 +13,11 @@ from nodemanager.agent import service
 from nodemanager.agent.assembly import BodyOptions
 from nodemanager.api import errors
 from nodemanager.cli import cmd_agent, cmd_operator, connect, logs
+from nodemanager.cli.addresses import BindAddress
 from nodemanager.cli.cmd_server import default_data_dir
 from nodemanager.cli.host_options import host_options
 from nodemanager.runtime.manager import Manager
+from nodemanager.runtime.probes import Address
 from nodemanager.runtime.tasks import end
 from nodemanager.server.embedded import EmbeddedServer, Options
 
@@ -43,11 +45,11 @@ Examples:
 @connect.options(namespaced=True)
 @host_options
 @click.option("--data-dir", type=click.Path(path_type=Path, file_okay=False), default=None, metavar="DIR",
-              help="Where the embedded server keeps its data.")  # fmt: skip
-@click.option("--bind-address", default="127.0.0.1:6443", show_default=True, metavar="HOST:PORT",
-              help="Where the embedded server listens.")  # fmt: skip
+              help="Where the embedded server keeps its data. Default: as `nodemanager server`.")  # fmt: skip
+@click.option("--bind-address", type=BindAddress(), default="127.0.0.1:6443", show_default=True,
+              metavar="HOST:PORT", help="Where the embedded server listens; port 0: a free one.")  # fmt: skip
 def command(
-    settings: connect.Settings, root: str, hostname: str, data_dir: Path | None, bind_address: str
+    settings: connect.Settings, root: str, hostname: str, data_dir: Path | None, bind_address: Address
 ) -> None:
     """Run operator and agent on the current cluster, or on an embedded API where there is none.
 
@@ -70,13 +72,12 @@ def _has_cluster(settings: connect.Settings) -> bool:
 
 
 async def _run(
-    settings: connect.Settings, agent: service.AgentOptions, data_dir: Path, bind_address: str
+    settings: connect.Settings, agent: service.AgentOptions, data_dir: Path, bind_address: Address
 ) -> None:
     if _has_cluster(settings):
         await _run_both(settings, agent)
         return
-    host, _, port = bind_address.rpartition(":")
-    server = EmbeddedServer(Options(data_dir, host.strip("[]"), int(port), settings.namespace))
+    server = EmbeddedServer(Options(data_dir, bind_address.host, bind_address.port, settings.namespace))
     manager = Manager(log=log)
     manager.add_server(server)
     running = asyncio.create_task(manager.run(), name="embedded API")  # the operator takes the signals

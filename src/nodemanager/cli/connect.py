@@ -45,7 +45,7 @@ def options(*, namespaced: bool) -> Callable[[Callable[..., None]], Callable[...
             settings = Settings(kubeconfig, context, namespace, dict(os.environ))
             command(*args, settings=settings, **others)
 
-        added = _CLUSTER + (_NAMESPACE if namespaced else [])
+        added = _CLUSTER + ([NAMESPACE] if namespaced else [])
         decorated: Callable[..., None] = with_settings
         for option in reversed(added):
             decorated = option(decorated)
@@ -109,15 +109,14 @@ _CLUSTER: Final = [
         help="Context of the kubeconfig. Default: its current one.",
     ),
 ]
-_NAMESPACE: Final = [
-    click.option(
-        "-n",
-        "--namespace",
-        default=DEFAULT_NAMESPACE,
-        show_default=True,
-        envvar="NODEMANAGER_NAMESPACE",
-        show_envvar=True,
-        callback=_not_empty,
-        help="Namespace of the objects.",
-    ),
-]
+NAMESPACE: Final = click.option(
+    "-n",
+    "--namespace",
+    default=DEFAULT_NAMESPACE,
+    show_default=True,
+    envvar="NODEMANAGER_NAMESPACE",
+    show_envvar=True,
+    callback=_not_empty,
+    help="Namespace of the objects.",
+)
+"""For commands that need no cluster, too: what one prints, the next one must find."""

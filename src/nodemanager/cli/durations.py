@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import click
 
 from nodemanager.api import durations
@@ -12,11 +14,18 @@ class Duration(click.ParamType[float]):
 
     name = "duration"
 
+    def __init__(self, least: float = -math.inf) -> None:
+        """Accept `least` seconds or more."""
+        self._least = least
+
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return seconds."""
         if isinstance(value, int | float):
             return float(value)
         try:
-            return durations.parse(str(value))
+            seconds = durations.parse(str(value))
         except ValueError as error:
             self.fail(str(error), param, ctx)
+        if seconds < self._least:
+            self.fail(f"{value} is too short; {self._least:g}s is the least", param, ctx)
+        return seconds

@@ -17,6 +17,15 @@ HOSTNAME: Final = click.option(
 )  # fmt: skip
 
 
+def whole_path(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
+    """Check the path of a file that we may have managed: a ConfigSet names it from the root."""
+    if value and not value.startswith("/"):
+        raise click.BadParameter(
+            f"{value!r} is not the whole path; write it like /etc/motd, as ConfigSets do"
+        )
+    return value
+
+
 def host_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command --root and --hostname."""
     return ROOT(HOSTNAME(command))

@@ -181,7 +181,8 @@ def cli() -> None:
 
 
 AGENT: Final = "agent"
-_OURS: Final = ("-h", "--help", "--version", "-version", "--debug")
+_DEBUG: Final = "--debug"
+_OURS: Final = ("-h", "--help", "--version", "-version")
 
 
 def with_agent(args: Sequence[str]) -> list[str]:
@@ -191,6 +192,8 @@ def with_agent(args: Sequence[str]) -> list[str]:
     flags may have one dash or two.
     """
     rest = list(args)
+    if rest[:1] == [_DEBUG]:  # as we ask for when something went wrong, whatever was run
+        return [_DEBUG, *with_agent(rest[1:])]
     if rest and (not rest[0].startswith("-") or rest[0].partition("=")[0] in _OURS):
         return rest
     return [AGENT, *(f"-{word}" if _has_one_dash(word) else word for word in rest)]
@@ -203,7 +206,7 @@ def _has_one_dash(word: str) -> bool:
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the program and exit."""
     given = with_agent(sys.argv[1:] if args is None else args)
-    if given[0] == AGENT:
+    if given[1 if given[0] == _DEBUG else 0] == AGENT:
         # To look at everything again is what SIGHUP asks for, and what an agent that starts does anyway.
         # Until it listens, the signal would end it; and systemd takes that for an end in order.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)

@@ -135,3 +135,21 @@ def test_up_runs_everything_and_ends_without_a_trace(tmp_path: Path, sandbox: Pa
         assert again.connect_ex(("127.0.0.1", port)) != 0
     assert "Traceback" not in log.read_text()
     shutil.rmtree(tmp_path / "data")
+
+
+@pytest.mark.parametrize("command", ["up", "server"])
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        pytest.param("127.0.0.1", "has no port; write it like 127.0.0.1:6443", id="no port"),
+        pytest.param("0", "has no port", id="not at all"),
+        pytest.param("127.0.0.1:https", "'https' is not a port", id="no number"),
+        pytest.param("127.0.0.1:99999", "'99999' is not a port from 0 to 65535", id="too large"),
+        pytest.param("::1:6443", "write an IPv6 address as", id="IPv6"),
+    ],
+)
+def test_an_odd_address_is_wrong_usage(command: str, address: str, said: str, tmp_path: Path) -> None:
+    root = ["--root", str(tmp_path)] if command == "up" else []
+    ran = cli.run(command, "--data-dir", str(tmp_path / "data"), *root, "--bind-address", address)
+    assert ran.code == 2
+    assert said in ran.stderr

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 import yaml
 
 from nodemanager.cli import main
+from nodemanager.store.sqlite import SqliteStore
 from support import cli
 from support.agent_process import owned
 
@@ -243,3 +246,20 @@ def test_the_help_knows_the_commands() -> None:
         assert f"\n  {name} " in text
     for name in ("NODEMANAGER_NAMESPACE", "NODEMANAGER_HOSTNAME"):
         assert name in cli.run("agent", "--help").stdout
+
+
+@pytest.mark.parametrize("command", ["backups", "restore"])
+def test_a_path_from_somewhere_else_is_wrong_usage(command: str, tmp_path: Path) -> None:
+    ran = cli.run(command, "etc/motd", "--root", str(tmp_path))
+    assert ran.code == 2
+    assert "'etc/motd' is not the whole path; write it like /etc/motd" in ran.stderr
+
+
+def test_a_backup_of_the_server_is_told_in_words(tmp_path: Path) -> None:
+    async def make() -> None:
+        await (await SqliteStore.open(tmp_path / "state.db")).close()
+
+    asyncio.run(make())
+    ran = cli.run("server", "backup", "--data-dir", str(tmp_path), str(tmp_path / "copy"))
+    assert ran.code == 0, ran.stderr
+    assert re.fullmatch(rf"wrote {tmp_path}/copy: 0 objects at revision \d+\n", ran.stdout)

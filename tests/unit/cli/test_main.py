@@ -113,6 +113,14 @@ def test_alone_it_is_the_agent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
         assert main.with_agent(given) == given
 
 
+def test_the_agent_can_be_debugged_without_its_name() -> None:
+    """As the message about a bug asks for, whatever the command line was."""
+    debugged = main.with_agent(["--debug", "-kubeconfig", "F"])
+    assert debugged == ["--debug", "agent", "--kubeconfig", "F"]
+    assert main.with_agent(debugged) == debugged
+    assert main.with_agent(["--debug", "--help"]) == ["--debug", "--help"]
+
+
 def test_a_mistyped_command_is_recognised() -> None:
     ran = cli.run("discribe", "mn", "x")
     assert ran.code == 2

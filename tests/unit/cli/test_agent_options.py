@@ -1,0 +1,48 @@
+"""The options of the agent end up where they belong."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from nodemanager.agent import service
+from nodemanager.cli import cmd_agent, connect, logs
+from support import cli
+
+
+@pytest.fixture(name="started")
+def _started(monkeypatch: pytest.MonkeyPatch) -> list[service.AgentOptions]:
+    """Return the options of the agents that are started; none of them runs."""
+    started: list[service.AgentOptions] = []
+
+    async def run(_settings: connect.Settings, options: service.AgentOptions) -> None:
+        started.append(options)
+
+    monkeypatch.setattr(cmd_agent, "run", run)
+    monkeypatch.setattr(logs, "configure", lambda *_: None)
+    return started
+
+
+def test_the_options_of_upgrades_are_those_of_unit_files(started: list[service.AgentOptions]) -> None:
+    ran = cli.run("-managednode.forgiveness-period=3h", "-managednode.drain-timeout", "90s")
+    assert ran.code == 0, ran.stderr
+    (options,) = started
+    assert options.upgrades.forgiveness == timedelta(hours=3)
+    assert options.upgrades.drain == 90
+
+
+def test_without_options_everything_is_as_the_agent_has_it(started: list[service.AgentOptions]) -> None:
+    assert cli.run("agent", "--hostname", "web1").code == 0
+    (options,) = started
+    assert options.upgrades == service.AgentOptions().upgrades
+    assert options.period == service.AgentOptions().period
+
+
+@pytest.mark.parametrize("name", ["forgiveness-period", "drain-timeout"])
+def test_a_time_in_which_nothing_can_happen_is_wrong_usage(
+    name: str, started: list[service.AgentOptions]
+) -> None:
+    ran = cli.run("agent", f"--managednode.{name}", "0s")
+    assert (ran.code, started) == (2, [])
+    assert "0s is too short; 1s is the least" in ran.stderr
