@@ -86,7 +86,7 @@ bench: $(VENV)/.dev $(VENV)/.bench ## Measure side by side, as ratios (with KUBE
 
 .PHONY: docs
 docs: $(VENV)/.dev $(VENV)/.docs ## Build the documentation into site/
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir site
 
 .PHONY: lock
 lock: ## Refresh the lock files (needs uv on PATH)
