@@ -26,13 +26,15 @@ class NodeObject:
         self.key = ObjectKey(namespace, identity.hostname)
         self._newest: ManagedNode | None = None
         self._older: set[str] = set()
-        """Versions that our own writes have replaced; the cache may show them a little longer."""
+        """Versions that were replaced, by ourselves or others; the cache may show them a little longer."""
 
     async def ensure(self) -> ManagedNode:
         """Return it with our labels on it; it is created only if the API says that it is not there."""
         found = self._latest()
         if found is None:
             found = await self._get_or_create()
+            if self._older:
+                self._newest = found  # the cache is behind
         missing = {
             key: value
             for key, value in self._identity.labels().items()
@@ -45,10 +47,10 @@ class NodeObject:
         return found
 
     def _latest(self) -> ManagedNode | None:
-        """Return what the cache has, unless we know that we have written since."""
+        """Return what the cache has, or what we know to be newer; None = only the API can tell."""
         found = self._nodes.get(self.key)
-        if self._newest is None or (found is not None and found.metadata.resource_version in self._older):
-            return self._newest or found
+        if found is not None and found.metadata.resource_version in self._older:
+            return self._newest
         self._newest = None
         self._older.clear()
         return found
@@ -85,7 +87,7 @@ class NodeObject:
                 MANAGED_NODES, self.key.name, self.key.namespace, body, subresource="status"
             )
         except (errors.Conflict, errors.NotFound):
-            self._newest = None  # what we thought was the newest is not
-            self._older.clear()
+            self._newest = None  # what we thought was the newest is not, and the watch may be long in coming
+            self._older.add(node.metadata.resource_version)
             raise
         return self._wrote(node, written)

@@ -81,7 +81,11 @@ class FileBatch:
     aborted: set[str] = field(default_factory=set)
     """ConfigSets in which a validation with `onFailure: abort` failed."""
     kept: dict[str, str] = field(default_factory=dict)
-    """SHA-256 of what was replaced or removed, by path, where it is in the bucket."""
+    """SHA-256 of what was replaced or removed, by path, where it is in the bucket.
+
+    Of files that everybody on the host could read, only: it is published, and the digest of a password
+    is enough to guess it. What is private is found with `nodemanager backups`.
+    """
     _failed: set[ResourceId] = field(default_factory=set)
     _jobs: list[_Job] = field(default_factory=list)
     _unsynced: Unsynced = field(default_factory=Unsynced)
@@ -217,13 +221,15 @@ class FileBatch:
             return
         try:
             place = self.hands.tree.place(job.step.path)
-            if not stat.S_ISREG(os.stat(place.name, dir_fd=place.folder, follow_symlinks=False).st_mode):
+            mode = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False).st_mode
+            if not stat.S_ISREG(mode):
                 return
             kept = self.hands.bucket.keep(place, self._unsynced)
         except FileNotFoundError:
             return  # nothing is there yet, or somebody else removed it meanwhile
         if kept is not None:
-            self.kept[shown(job.step.path)] = kept.digest
+            if mode & stat.S_IROTH:
+                self.kept[shown(job.step.path)] = kept.digest
             job.devices.add(kept.device)
 
     def _drop_unsynced(self, failed: Mapping[int, OSError]) -> None:

@@ -31,12 +31,14 @@ log = logging.getLogger(__name__)
 PASSING = (
     errors.Unauthorized,
     errors.Forbidden,
+    errors.NotFound,
     errors.Gone,
     errors.TooManyRequests,
     errors.ServiceUnavailable,
     errors.ServerTimeout,
 )
 """Refusals that say nothing about whether a server can stream lists."""
+NOT_SERVED = "; the API does not serve this kind yet: nodemanager crds --install"
 RECONNECT = Backoff(base=0.5, maximum=30.0, jitter=0.5)
 
 
@@ -159,7 +161,8 @@ class Cache(Generic[T]):
             self._version = ""
             return error
         except errors.KubeError as error:
-            log.warning("%s: %s", self.name, error)
+            hint = NOT_SERVED if isinstance(error, errors.NotFound) else ""
+            log.warning("%s: %s%s", self.name, error, hint)
             if isinstance(error, errors.Forbidden | errors.NotFound):
                 self._answered.set()
             return error

@@ -95,6 +95,23 @@ async def test_what_others_wrote_meanwhile_is_found_out(
     assert api.status["release"] == "2"
 
 
+async def test_a_conflict_is_over_although_the_watch_is_not_back_yet(
+    pair: tuple[Api, NodeObject, Cache[ManagedNode]],
+) -> None:
+    """A server that was restored is read at once; trying again against an old snapshot would go on and on."""
+    api, node, cache = pair
+    api.version = 7
+    tell(cache, api)
+    api.version = 3  # an older state was put back, and the watch is still waiting to connect
+    with pytest.raises(errors.Conflict):
+        await node.write_status(await node.ensure(), ManagedNodeStatus(release="2"))
+    await node.write_status(await node.ensure(), ManagedNodeStatus(release="2"))
+    await node.write_status(await node.ensure(), ManagedNodeStatus(release="3"))
+    assert (api.status["release"], api.writes) == ("3", 2)
+    tell(cache, api)
+    assert (await node.ensure()).metadata.resource_version == "5"
+
+
 async def test_old_backups_go_at_the_start_and_every_hour(tmp_path: Path) -> None:
     wall, ticks = [1_000_000.0], [0.0]
     tree = Tree(str(tmp_path))

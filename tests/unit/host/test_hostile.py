@@ -177,6 +177,22 @@ async def test_purge_survives_every_name_that_a_file_can_have(host: RootTree) ->
     assert len(next(iter(host.journal.pending().values())).causes) == len(names)
 
 
+async def test_no_digest_of_private_content_is_published(host: RootTree) -> None:
+    """Every host may read the status of every other one, and a password is guessed by its digest."""
+    for name, mode in (("private", 0o600), ("group", 0o640), ("public", 0o644)):
+        path = host.at(f"/etc/{name}")
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"hunter2 {name}")
+        path.chmod(mode)
+    files = [{"path": f"/etc/{name}", "ensure": "absent"} for name in ("private", "group", "public")]
+    batch = FileBatch(Hands(host.tree, host.bucket, host.journal, runner.run))
+    await batch.apply(host.plan(config_set("a", files=files)))
+    assert set(batch.kept) == {"/etc/public"}
+    assert {one.meta.path for one in host.bucket.backups()} == {
+        f"/etc/{name}" for name in ("private", "group", "public")
+    }
+
+
 async def test_a_file_that_appears_after_the_plan_is_kept_when_it_is_replaced(host: RootTree) -> None:
     steps = host.plan(config_set("a", files=[{"path": "/x", "content": "new"}]))
     host.at("/x").write_text("somebody was faster")

@@ -333,6 +333,19 @@ async def test_a_server_that_is_just_starting_is_asked_for_streams_again(code: i
 
 
 @virtual_time.test
+async def test_a_kind_that_is_not_there_yet_is_said_to_be_and_streamed_when_it_is(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    api = ModelApi()
+    api.faults.extend(Answer(404, status_body(404, "NotFound")) for _ in range(2))
+    cache = new_cache(api)
+    async with running(cache):
+        await cache.synced()
+        assert cache._streams
+    assert "does not serve this kind yet: nodemanager crds --install" in caplog.text
+
+
+@virtual_time.test
 async def test_nobody_sends_us_away_for_a_year() -> None:
     api = ModelApi()
     api.faults.append(Answer(503, status_body(503, ""), {"retry-after": "31536000"}))
