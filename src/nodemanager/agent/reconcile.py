@@ -42,6 +42,9 @@ RETRY_SECONDS = 30.0
 MAX_RETRY = 600.0
 MIN_PERIOD = 1.0
 """A host that is told to look at itself more often than this does not."""
+OWN_STATUS_SECONDS = 2.0
+"""News in our own status, which templates read: usually written by us. Where two hosts have one name, they
+would otherwise answer each other as fast as the network allows."""
 SETTLE_SECONDS = 0.05
 """Changes that come together are answered together."""
 
@@ -121,8 +124,9 @@ class HostReconciler:
                 old.spec != new.spec
                 or old.metadata.labels != new.metadata.labels
                 or old.metadata.annotations != new.metadata.annotations
-                or (self.wishes.templated and visible(old) != visible(new))
             )
+            if not concerned and self.wishes.templated and visible(old) != visible(new):
+                self.queue.add_after(self.node.key, OWN_STATUS_SECONDS)
         else:
             concerned = self.wishes.reads_peers and visible(old) != visible(new)
         if concerned:

@@ -77,6 +77,8 @@ class Reporter:
         """Report a pass."""
         for one in results:
             self._count(one)
+        # Failures first: events are few per host, and a thousand changes must not use them up.
+        for one in sorted(results, key=lambda each: each.outcome is Outcome.CHANGED):
             self._tell(node, one)
         self._told = {
             str(one.id): one.message for one in results if one.outcome in (Outcome.FAILED, Outcome.BLOCKED)

@@ -78,7 +78,8 @@ def command(
 
     Each host may read the Secrets and ConfigMaps that its ConfigSets refer to, and no other.
 
-    Runs until it is told to stop (Ctrl-C or SIGTERM), also across outages of the API.
+    Runs until it is told to stop (Ctrl-C or SIGTERM). One that leads and loses its lease, because the API is
+    gone for long, ends with an error, to be started again by whoever started it.
     """
     logs.configure(log_level.upper(), log_format)
     options = Options(metrics_bind_address, health_probe_bind_address, leader_elect)
