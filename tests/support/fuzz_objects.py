@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
@@ -34,6 +34,8 @@ class Kind:
     """Field selectors that make sense, or not."""
     bytes: str = ""
     """The field with a map of bytes, in which nothing is null (see `Steps`)."""
+    schema: dict[str, Any] | None = field(default=None, compare=False, hash=False)
+    """Of a custom kind."""
 
     @property
     def api_version(self) -> str:
@@ -302,4 +304,5 @@ def custom(group: str, plural: str, kind: str, schema: dict[str, Any]) -> Kind:
     def status(objects: Objects) -> Any:
         return {**objects.maybe(phase=lambda: objects.one("a", "b", 1), odd=lambda: 1)}
 
-    return Kind(group, kind, plural, make, custom=True, status=status, fields=("spec.alpha=a",))
+    fields = ("spec.alpha=a",)
+    return Kind(group, kind, plural, make, custom=True, status=status, fields=fields, schema=schema)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from nodemanager.api import json_values
+from nodemanager.api import json_values, pruning, structural
 from nodemanager.api.objects import Untyped
 from support.duel import JSON, Ask
 from support.fuzz_objects import Kind, Objects
@@ -246,6 +246,7 @@ class Steps:
         body = self._whole(kind, name)
         if kind.custom:  # a null or an empty list that is allowed is kept, but never read back
             body = json_values.without_nulls(body)
+            _drop_undeclared(body, kind.schema or {})
             body["metadata"] = {key: value for key, value in body["metadata"].items() if value}
         if self.chance(0.04):
             body |= self.one({"apiVersion": "v9"}, {"kind": "Odd"}, {"apiVersion": None})
@@ -335,3 +336,23 @@ def _pointers(value: Any, path: str = "") -> Iterator[str]:
         here = f"{path}/{str(key).replace('~', '~0').replace('/', '~1')}"
         yield here
         yield from _pointers(item, here)
+
+
+def _drop_undeclared(value: Any, schema: Mapping[str, Any]) -> None:
+    """Remove what is undeclared in the declared parts of open maps.
+
+    An apply lets it through there. kube-apiserver stores it, drops it whenever it reads the object, and so
+    has a new revision to write when nothing changes; ours drops it at once (docs/embedded-server.md).
+    """
+    if isinstance(value, list):
+        for item in value:
+            _drop_undeclared(item, schema.get("items") or {})
+    elif isinstance(value, dict):
+        is_open = schema.get("x-kubernetes-preserve-unknown-fields") is True
+        declared = schema.get("properties") or {}
+        for key, item in value.items():
+            more = schema.get("additionalProperties")
+            part = declared.get(key) or (more if isinstance(more, dict) else {})
+            if is_open and key in declared:
+                pruning.prune_value(item, structural.compile_schema(part))
+            _drop_undeclared(item, part)
