@@ -90,6 +90,12 @@ def _execution(folder: Path, name: str, when: dict[str, Any]) -> dict[str, Any]:
     return {"command": "sh", "args": ["-c", line, f"{folder}/ran/{name}"], **when}
 
 
+def packages(folder: Path) -> dict[str, str]:
+    """Return the packages that are installed."""
+    found: dict[str, str] = json.loads((folder / "tools" / "state").read_text())["packages"]
+    return found
+
+
 class DiskTools:
     """Packages and services of which one file holds the state, and another every deed."""
 

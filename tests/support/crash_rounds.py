@@ -153,7 +153,8 @@ class Host:
                 yield f"{name} was never restarted"
             elif last[name][2] != crash_host.picture(self.folder, paths):
                 yield f"{name} was not restarted after the last change"
-        if "tool" not in last:
+        # Not by the log: a kill between the two would leave a package that is there, and no line.
+        if "tool" not in crash_host.packages(self.folder):
             yield "tool was not installed"
         for name in ("on-change", "once"):
             ran = (self.folder / "ran" / name).read_text() if (self.folder / "ran" / name).exists() else ""
