@@ -5,7 +5,6 @@ Neither has a disruption controller here, so the status of budgets is written by
 
 from __future__ import annotations
 
-import contextlib
 import uuid
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -20,8 +19,7 @@ from nodemanager.api.objects import Resource, Untyped
 from nodemanager.client.calls import Call
 from nodemanager.client.http import Client
 from nodemanager.client.patches import MergePatch
-from support import embedded
-from support.clients import as_admin, connected
+from support.both_servers import BOTH, client_of
 
 NAMESPACES: Resource[Untyped] = Resource("", "v1", "Namespace", "namespaces", dict, namespaced=False)
 RAW_PODS: Resource[Untyped] = Resource("", "v1", "Pod", "pods", dict)
@@ -89,21 +87,9 @@ class World:
         return found
 
 
-@contextlib.asynccontextmanager
-async def _client(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
-    if request.param == "embedded":
-        async with embedded.serving() as server:
-            yield server.client
-    else:
-        async with connected(as_admin(request.getfixturevalue("kube"))) as client:
-            yield client
-
-
-@pytest.fixture(
-    params=["embedded", pytest.param("kube-apiserver", marks=pytest.mark.xdist_group("apiserver"))]
-)
+@pytest.fixture(params=BOTH)
 async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
-    async with _client(request) as client:
+    async with client_of(request) as client:
         namespace = f"evict-{uuid.uuid4().hex[:8]}"
         await client.create(NAMESPACES, {"metadata": {"name": namespace}})
         yield World(client, namespace)

@@ -19,8 +19,7 @@ from nodemanager.client.calls import Call, DeleteOptions, Selection, WriteOption
 from nodemanager.client.http import Client
 from nodemanager.client.patches import ApplyPatch, JsonPatch, MergePatch, StrategicPatch
 from nodemanager.runtime.cache import Cache
-from support import embedded
-from support.clients import as_admin, connected
+from support.both_servers import BOTH, client_of
 from support.scripted_server import until
 
 NAMESPACES: Resource[Untyped] = Resource("", "v1", "Namespace", "namespaces", dict, namespaced=False)
@@ -94,21 +93,9 @@ class Api:
         return resource.path(self.namespace, name, subresource)
 
 
-@contextlib.asynccontextmanager
-async def _client(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
-    if request.param == "embedded":
-        async with embedded.serving() as server:
-            yield server.client
-    else:
-        async with connected(as_admin(request.getfixturevalue("kube"))) as client:
-            yield client
-
-
-@pytest.fixture(
-    params=["embedded", pytest.param("kube-apiserver", marks=pytest.mark.xdist_group("apiserver"))]
-)
+@pytest.fixture(params=BOTH)
 async def api(request: pytest.FixtureRequest) -> AsyncIterator[Api]:
-    async with _client(request) as client:
+    async with client_of(request) as client:
         namespace = f"likeness-{uuid.uuid4().hex[:8]}"
         await client.create(NAMESPACES, {"metadata": {"name": namespace}})
         with contextlib.suppress(errors.AlreadyExists):

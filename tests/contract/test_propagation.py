@@ -17,9 +17,7 @@ from nodemanager.api import errors
 from nodemanager.api.core import CRDS, PODS
 from nodemanager.api.objects import Untyped
 from nodemanager.client.calls import Call
-from nodemanager.client.http import Client
-from support import embedded
-from support.clients import as_admin, connected
+from support.both_servers import BOTH, client_of
 from support.owned import CONFIG_MAPS, HOLD, NAMESPACES, blocking, config_map
 
 Ask = Callable[..., Awaitable[Any]]
@@ -30,22 +28,10 @@ BACKGROUND_POLICY, FOREGROUND_POLICY, ORPHAN_POLICY = (
 OWNER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "u1"}
 
 
-@contextlib.asynccontextmanager
-async def _client(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
-    if request.param == "embedded":
-        async with embedded.serving() as server:
-            yield server.client
-    else:
-        async with connected(as_admin(request.getfixturevalue("kube"))) as client:
-            yield client
-
-
-@pytest.fixture(
-    params=["embedded", pytest.param("kube-apiserver", marks=pytest.mark.xdist_group("apiserver"))]
-)
+@pytest.fixture(params=BOTH)
 async def ask(request: pytest.FixtureRequest) -> AsyncIterator[Ask]:
     """Send a request as it is; `OURS` in a path is a namespace of our own."""
-    async with _client(request) as client:
+    async with client_of(request) as client:
         namespace = f"owned-{uuid.uuid4().hex[:8]}"
         await client.create(NAMESPACES, {"metadata": {"name": namespace}})
 

@@ -9,12 +9,8 @@ from pathlib import Path
 
 import click
 
-from nodemanager.cli import cmd_rbac, connect
+from nodemanager.cli import cmd_rbac, connect, host_credential
 from nodemanager.cli.durations import Duration
-from nodemanager.client import host_kubeconfig, host_tokens
-from nodemanager.client.http import Client
-from nodemanager.client.subresources import IssuedToken
-from nodemanager.client.transport import HttpTransport
 from nodemanager.host import credential_file
 
 
@@ -50,17 +46,6 @@ def command(bootstrap_kubeconfig: str, target: Path, namespace: str, hostname: s
     """
     credential_file.check_target(target)
     settings = connect.Settings(bootstrap_kubeconfig, "", namespace, {})
-    document, issued = asyncio.run(_exchange(settings, hostname, token_ttl))
+    document, issued = asyncio.run(host_credential.issue(settings, hostname, token_ttl, tried=True))
     credential_file.write(target, document)
     click.echo(f"wrote {target} (expires {issued.expires})", err=True)
-
-
-async def _exchange(settings: connect.Settings, hostname: str, ttl: float) -> tuple[bytes, IssuedToken]:
-    config = connect.client_config(settings)
-    client = Client(HttpTransport(config))
-    try:
-        issued = await host_tokens.issue(client, hostname, settings.namespace, ttl)
-    finally:
-        await client.close()
-    await host_tokens.verify(config, hostname, settings.namespace, issued.token)
-    return host_kubeconfig.kubeconfig(config, hostname, settings.namespace, issued.token), issued

@@ -7,13 +7,9 @@ from pathlib import Path
 
 import click
 
-from nodemanager.cli import connect
+from nodemanager.cli import connect, host_credential
 from nodemanager.cli.cmd_rbac import HOSTNAME
 from nodemanager.cli.durations import Duration
-from nodemanager.client import host_kubeconfig, host_tokens
-from nodemanager.client.http import Client
-from nodemanager.client.subresources import IssuedToken
-from nodemanager.client.transport import HttpTransport
 from nodemanager.host import credential_file
 
 
@@ -39,19 +35,9 @@ def command(settings: connect.Settings, hostname: str, ttl: float, out: Path | N
     """
     if out is not None:
         credential_file.check_target(out)
-    document, issued = asyncio.run(_issue(settings, hostname, ttl))
+    document, issued = asyncio.run(host_credential.issue(settings, hostname, ttl, tried=False))
     if out is None:
         click.echo(document, nl=False)
     else:
         credential_file.write(out, document)
     click.echo(f"token issued (expires {issued.expires})", err=True)
-
-
-async def _issue(settings: connect.Settings, hostname: str, ttl: float) -> tuple[bytes, IssuedToken]:
-    config = connect.client_config(settings)
-    client = Client(HttpTransport(config))
-    try:
-        issued = await host_tokens.issue(client, hostname, settings.namespace, ttl)
-    finally:
-        await client.close()
-    return host_kubeconfig.kubeconfig(config, hostname, settings.namespace, issued.token), issued
