@@ -32,8 +32,8 @@ WantedBy=multi-user.target
 NAMED = """\
 [Service]
 ExecStart=/bin/sleep inf
-ExecStartPre=/bin/sh -c 'cp /var/named/sshfp.zone /run/named.zone'
 ExecStartPost=/bin/sh -c 'sleep 0.3; echo up $(date +%%s.%%N) >> /run/named.times'
+ExecStartPost=/bin/cp /var/named/sshfp.zone /run/named.zone
 ExecStop=/bin/sh -c 'echo down $(date +%%s.%%N) >> /run/named.times; sleep 0.3'
 [Install]
 WantedBy=multi-user.target
