@@ -34,6 +34,16 @@ class ConfigSetSpec(Struct):
             default=0,
         ),
     ] = 0
+    drift: Annotated[
+        str,
+        meta(
+            "What to do when somebody else changes a resource of this set after it held: repair (default) "
+            "puts it back at once; observe leaves it alone and reports what differs. A resource may say "
+            "otherwise.",
+            enum=("repair", "observe"),
+            default="repair",
+        ),
+    ] = "repair"
     packages: Annotated[
         list[Package], meta("Packages to install or remove.", list_map_keys=("name",), max_items=8192)
     ] = []

@@ -44,6 +44,16 @@ CommandName = Annotated[
 ]
 
 
+DriftPolicy = Annotated[
+    str,
+    meta(
+        "What to do when somebody else changes it after it held: repair puts it back at once; observe leaves "
+        "it alone and reports what differs. Omitted = as spec.drift of the ConfigSet says.",
+        enum=("repair", "observe"),
+    ),
+]
+
+
 class Package(Struct):
     """A package the host's package manager shall have installed, or not."""
 
@@ -84,6 +94,7 @@ class Package(Struct):
             max_length=512,
         ),
     ] = ""
+    drift: DriftPolicy = ""
 
 
 class Validation(Struct):
@@ -225,6 +236,7 @@ class File(Struct):
     validate: Annotated[
         Validation | None, meta("Check new content with a program before it replaces the file.")
     ] = None
+    drift: DriftPolicy = ""
 
 
 class Service(Struct):
@@ -283,6 +295,7 @@ class Service(Struct):
             max_length=NAME_MAX,
         ),
     ] = msgspec.field(default="", name="lock_group")
+    drift: DriftPolicy = ""
 
 
 class Command(Struct):

@@ -48,7 +48,14 @@ NOT_REPAIRED: Final = "NotRepaired"
 """Reason of Drifted=True: somebody changed a managed resource and it could not be put back yet."""
 
 CONTESTED: Final = "Contested"
-"""Reason of Drifted=True: something keeps changing a resource back, so repairing it was slowed down."""
+"""Condition type, and reason of Drifted=True: something keeps changing a resource back, so that repairing
+it was slowed down."""
+
+NOT_CONTESTED: Final = "NotContested"
+"""Reason of Contested=False: nobody fights over a resource."""
+
+OBSERVED: Final = "Observed"
+"""Reason of Drifted=True: a resource differs and is left alone, as its drift policy says."""
 
 LABEL_OS: Final = "nodemanager.io/os"
 """Label the agent sets: the ID of os-release, such as debian or arch."""
@@ -180,8 +187,42 @@ class Heartbeat(Struct):
     ] = ""
 
 
+class DriftRecord(Struct):
+    """One change made behind our back."""
+
+    sequence: Annotated[
+        int, meta("Counts the drifts of this host, from 1; none is reported twice.", required=True, minimum=1)
+    ] = 0
+    time: Annotated[str, meta("When it was noticed.", required=True, format="date-time")] = ""
+    resource: Annotated[
+        str, meta("What it was about, such as file:/etc/motd.", required=True, max_length=PATH_MAX + 64)
+    ] = ""
+    outcome: Annotated[
+        str,
+        meta(
+            "repaired = put back; observed = left alone, as its drift policy says; failed = could not be put "
+            "back.",
+            enum=("repaired", "observed", "failed"),
+            required=True,
+        ),
+    ] = ""
+    message: Annotated[str, meta("What differed, or why it could not be put back.", max_length=4096)] = ""
+    found: Annotated[
+        str,
+        meta("SHA-256 of the content that was found, of files that everybody may read.", max_length=64),
+    ] = ""
+    wanted: Annotated[
+        str, meta("SHA-256 of the declared content, of files that everybody may read.", max_length=64)
+    ] = ""
+    took: Annotated[
+        str,
+        meta('From noticing it to having put it back, such as "3.2ms".', DURATION, max_length=DURATION_MAX),
+    ] = ""
+    by: Annotated[str, meta("Who did it, where the host can tell.", max_length=256)] = ""
+
+
 class Drift(Struct, omit_defaults=False):
-    """Changes made behind our back, and undone."""
+    """Changes made behind our back."""
 
     repaired: Annotated[int, meta("How many were undone since the agent was installed.", minimum=0)] = 0
     last_time: Annotated[
@@ -190,6 +231,12 @@ class Drift(Struct, omit_defaults=False):
     last_resource: Annotated[
         str, meta("What it was about, such as file:/etc/motd.", max_length=PATH_MAX + 64)
     ] = ""
+    observed: Annotated[int, meta("How many were seen and left alone, as told.", minimum=0)] = 0
+    sequence: Annotated[int, meta("The newest drift that is reported here.", minimum=0)] = 0
+    recent: Annotated[
+        list[DriftRecord],
+        meta("The newest drifts, oldest first.", list_map_keys=("sequence",), max_items=64),
+    ] = []
 
 
 class ManagedNodeStatus(Struct):
@@ -197,7 +244,8 @@ class ManagedNodeStatus(Struct):
 
     observed_generation: Annotated[int, meta("The metadata.generation this status is about.", minimum=0)] = 0
     conditions: Annotated[
-        list[Condition], meta("Ready, Drifted and Conflicted.", list_map_keys=("type",), max_items=64)
+        list[Condition],
+        meta("Ready, Drifted, Contested and Conflicted.", list_map_keys=("type",), max_items=64),
     ] = []
     agent_version: Annotated[str, meta("Version of the agent on the host.", max_length=256)] = ""
     release: Annotated[str, meta("Kernel release, as in uname -r.", max_length=256)] = ""
