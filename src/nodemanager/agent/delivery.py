@@ -56,16 +56,13 @@ class Delivery:
     async def run(self) -> None:
         """Report whatever is recorded, until cancelled."""
         failures = 0
-        adopted = False
         while True:
-            try:
-                if not adopted:
-                    self._drifts.adopt((await self._own()).status.drift)
-                    adopted = True
-                await self.deliver()
-                failures = 0
+            if failures == 0:
                 await self._drifts.stored()
                 await asyncio.sleep(SETTLE_SECONDS)
+            try:
+                await self.deliver()
+                failures = 0
             except errors.KubeError as error:
                 failures += 1
                 if not self._contact.alone:

@@ -75,6 +75,7 @@ class HostReconciler:
     upgrades: Callable[[], UpgradeStatus] | None = None
     """What the status says of upgrades; None = this host does none."""
     _failures: int = 0
+    _adopted: bool = False
     _waiting: list[asyncio.Event] = field(default_factory=list)
 
     def start(self) -> None:
@@ -119,7 +120,11 @@ class HostReconciler:
 
     async def reconcile(self, _key: ObjectKey) -> controller.Result | None:
         """Do one pass."""
-        node = await self._converge(await self._own_node())
+        node = await self._own_node()
+        if not self._adopted and not self.sources.contact.alone:
+            self._adopted = True
+            self.drifts.adopt(node.status.drift)
+        node = await self._converge(node)
         return controller.Result(self._next(node))
 
     async def _own_node(self) -> ManagedNode:
