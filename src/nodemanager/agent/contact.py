@@ -194,7 +194,7 @@ class Contact:
             self.was_refused("it does not accept our credentials (401)")
         elif status == 403 and request.target.partition("?")[0] in self._own:
             self.was_refused("it keeps us from our own ManagedNode or Lease (403)")
-        elif status == 429 or status >= 500:
+        elif status >= 500:
             self.failed(f"the API answers {status}")
         elif not (status == 403 and (self.refused or self._doubt is not None)):
             self.reached()

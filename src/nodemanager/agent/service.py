@@ -132,7 +132,8 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
     )  # fmt: skip
     manager = Manager(log=log, start_timeout=None)
     manager.add_cache(Patient(config_sets, reconciler.sources), Patient(nodes, reconciler.sources))
-    manager.add(references, events, heartbeat.Heartbeat(client, namespace, hostname, _now), controller)
+    beat = heartbeat.Heartbeat(client, namespace, hostname, _now, contact.failed)
+    manager.add(references, events, beat, controller)
     manager.add(contact, drifts, Delivery(client, drifts, node, contact))
     if body.tree.root == "/":  # an image is not upgraded, and cannot be rebooted
         voice = UpgradeVoice(hostname, registry, events)

@@ -65,14 +65,14 @@ def host(tmp_path: Path) -> Host:
     return Host(tmp_path)
 
 
-@pytest.mark.parametrize("status", [429, 500, 503])
+@pytest.mark.parametrize("status", [500, 503])
 def test_an_api_that_cannot_is_like_none(host: Host, status: int) -> None:
     host.hears(200)
     assert (host.contact.alone, host.contact.not_ready()) == (False, None)
     host.hears(status)
     assert (host.contact.alone, host.contact.refused) == (True, False)
     assert host.contact.not_ready() == f"alone since 2027-01-15T08:00:00Z: the API answers {status}"
-    host.hears(404)
+    host.hears(429)
     assert (host.contact.alone, host.told) == (False, 1)
 
 
