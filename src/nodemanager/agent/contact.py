@@ -28,7 +28,7 @@ from nodemanager.host.vault import Vault, VaultError
 log = logging.getLogger(__name__)
 NAME: Final = "contact"
 GRACE: Final = 72 * 3600.0
-PATIENCE: Final = 1.0
+PATIENCE: Final = 0.5
 """Seconds that an API gets to answer at the start before a host that can goes on alone."""
 RECORD_SECONDS: Final = 600.0
 """How often the time spent is recorded."""
