@@ -141,6 +141,8 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
     readiness = {"manager": manager.not_ready, "api": contact.not_ready}
     _add_servers(manager, options, registry, controller, readiness)
     _tell_build(registry, body.identity)
+    for one in (config_sets, nodes, references):
+        contact.subscribe(one.hurry)
     reconciler.start()
     reconciler.trigger()
 
