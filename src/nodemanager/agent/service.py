@@ -95,10 +95,9 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
     hostname = options.body.hostname or os.uname().nodename
     root, state = options.body.root, options.body.state
     contact = Contact(Vault(root, state), options.secrets)
-    own = (
-        MANAGED_NODES.path(namespace, hostname),
-        MANAGED_NODES.path(namespace, hostname, "status"),
-        LEASES.path(namespace, heartbeat.lease_name(hostname)),
+    own = (  # not what it writes of itself: a policy may refuse that, and keep the host
+        ("GET", MANAGED_NODES.path(namespace, hostname)),
+        ("PATCH", LEASES.path(namespace, heartbeat.lease_name(hostname))),
     )
     client = client.through(lambda transport: contact.watching(transport, own))
     # One for restarts and upgrades: a host holds a lock once, however many want it there.
