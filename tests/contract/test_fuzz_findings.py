@@ -191,6 +191,36 @@ async def test_custom_kinds_are_pruned_warned_of_and_counted(both: Arena) -> Non
         await compare(both, Ask("PATCH", kind.path("default", "a"), OPTIONS, patch, MERGE_PATCH))
 
 
+HIDDEN = {
+    "the declared part of an open map": {
+        "x-kubernetes-preserve-unknown-fields": True,
+        "properties": {"a": {"type": "object", "properties": {"c": {"type": "integer"}}}},
+    },
+    "an object in a map of anything": {"additionalProperties": True},
+    "an object in which nothing is declared": {"properties": {"a": {"type": "object"}}},
+}
+
+
+@pytest.mark.parametrize("schema", [pytest.param(schema, id=name) for name, schema in HIDDEN.items()])
+async def test_what_an_apply_hides_is_written_again_by_kube_apiserver_only(
+    both: Arena, schema: dict[str, Any]
+) -> None:
+    spec = {"type": "object", **schema}
+    await both.add(f"k{uuid.uuid4().hex[:12]}", {"type": "object", "properties": {"spec": spec}})
+    kind = both.customs[0]
+    await both.served(kind)
+    body: dict[str, Any] = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "a"}}
+    body["spec"] = {"a": {"b": 1}}
+    path = kind.path("default", "a")
+    await compare(both, Ask("PATCH", path, OPTIONS, body, APPLY_PATCH))
+    (_, ours, _), (_, theirs, _) = await both.duel.ask(Ask("GET", path))
+    assert ours["spec"] == theirs["spec"] == {"a": {}}
+    (_, our_next, _), (_, their_next, _) = await both.duel.ask(Ask("PATCH", path, OPTIONS, {}, MERGE_PATCH))
+    assert our_next == ours
+    assert their_next["metadata"].pop("resourceVersion") != theirs["metadata"].pop("resourceVersion")
+    assert their_next == theirs
+
+
 async def compare(both: Arena, ask: Ask) -> None:
     raw = await both.duel.ask(ask)
     servers = (both.duel.ours, both.duel.theirs)

@@ -339,7 +339,7 @@ def _pointers(value: Any, path: str = "") -> Iterator[str]:
 
 
 def _drop_undeclared(value: Any, schema: Mapping[str, Any]) -> None:
-    """Remove what is undeclared in the declared parts of open maps.
+    """Remove what is undeclared in the declared parts of open maps, and below maps of anything.
 
     An apply lets it through there. kube-apiserver stores it, drops it whenever it reads the object, and so
     has a new revision to write when nothing changes; ours drops it at once (docs/embedded-server.md).
@@ -349,10 +349,9 @@ def _drop_undeclared(value: Any, schema: Mapping[str, Any]) -> None:
             _drop_undeclared(item, schema.get("items") or {})
     elif isinstance(value, dict):
         is_open = schema.get("x-kubernetes-preserve-unknown-fields") is True
-        declared = schema.get("properties") or {}
+        declared, more = schema.get("properties") or {}, schema.get("additionalProperties")
         for key, item in value.items():
-            more = schema.get("additionalProperties")
             part = declared.get(key) or (more if isinstance(more, dict) else {})
-            if is_open and key in declared:
+            if more is True or (is_open and key in declared):
                 pruning.prune_value(item, structural.compile_schema(part))
             _drop_undeclared(item, part)
