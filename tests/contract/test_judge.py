@@ -1,4 +1,4 @@
-"""The kube-apiserver that judges us leaves nothing behind, however a test run ends."""
+"""The kube-apiserver that judges us is started once, and leaves nothing behind however a test run ends."""
 
 from __future__ import annotations
 
@@ -22,6 +22,12 @@ with apiserver.running(pathlib.Path(sys.argv[1])) as api:
     print(*(process.pid for process in api.processes), flush=True)
     sys.stdin.read()
 """
+
+
+@pytest.mark.usefixtures("kube")
+def test_all_who_ask_for_it_are_sent_to_one_worker(request: pytest.FixtureRequest) -> None:
+    by_groups = request.config.getoption("loadgroup", default=False)
+    assert request.node.nodeid.endswith("@apiserver") == by_groups
 
 
 @pytest.mark.apiserver
