@@ -6,12 +6,15 @@ import asyncio
 import re
 import stat
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from nodemanager.api import conditions
+from nodemanager.api.managednode import CREDENTIAL_RENEWED
 from nodemanager.client.http import Client
 from nodemanager.client.renewed_token import lifetime
 from support.agent_process import Api, Starts, owned
@@ -310,7 +313,13 @@ async def test_an_agent_tells_when_its_token_ends_and_leaves_an_administrators_a
     agent = start("web1", kubeconfig=web1.kubeconfig, metrics=f"127.0.0.1:{port}")
     other = start("web2", kubeconfig=admin)
     await api.ready()
+    said = conditions.get((await api.node()).status.conditions, CREDENTIAL_RENEWED)
+    assert said is not None
+    until = datetime.fromtimestamp(life.expires, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    assert (said.status, said.reason, said.message) == ("True", "Good", f"good until {until}")
     await other.logs("agent of web2")
+    administrators = await api.until(lambda node: node.status.conditions, "web2")
+    assert conditions.get(administrators.status.conditions, CREDENTIAL_RENEWED) is None
     _, text = await agent.get(f"127.0.0.1:{port}", "/metrics")
     found = re.search(
         r'^nodemanager_token_expiry_timestamp_seconds\{node="web1"\} (\S+)$', text, re.MULTILINE

@@ -50,6 +50,15 @@ NOT_REPAIRED: Final = "NotRepaired"
 CONTESTED: Final = "Contested"
 """Reason of Drifted=True: something keeps changing a resource back, so repairing it was slowed down."""
 
+CREDENTIAL_RENEWED: Final = "TokenRenewed"
+"""Condition type: the host's own token is renewed in time. Absent where its agent uses another."""
+
+CREDENTIAL_GOOD: Final = "Good"
+"""Reason of TokenRenewed=True; the message says until when."""
+
+RENEWAL_FAILING: Final = "RenewalFailing"
+"""Reason of TokenRenewed=False: the token is due, and no new one could be had; the message says why."""
+
 LABEL_OS: Final = "nodemanager.io/os"
 """Label the agent sets: the ID of os-release, such as debian or arch."""
 
@@ -197,7 +206,8 @@ class ManagedNodeStatus(Struct):
 
     observed_generation: Annotated[int, meta("The metadata.generation this status is about.", minimum=0)] = 0
     conditions: Annotated[
-        list[Condition], meta("Ready, Drifted and Conflicted.", list_map_keys=("type",), max_items=64)
+        list[Condition],
+        meta("Ready, Drifted, Conflicted and TokenRenewed.", list_map_keys=("type",), max_items=64),
     ] = []
     agent_version: Annotated[str, meta("Version of the agent on the host.", max_length=256)] = ""
     release: Annotated[str, meta("Kernel release, as in uname -r.", max_length=256)] = ""

@@ -17,7 +17,7 @@ import click
 from nodemanager import __version__
 from nodemanager.agent import service
 from nodemanager.agent.assembly import BodyOptions
-from nodemanager.agent.token_renewal import TokenRenewal
+from nodemanager.agent.token_renewal import TokenRenewal, TokenVoice
 from nodemanager.agent.upgrade import UpgradeSettings
 from nodemanager.api import host_access
 from nodemanager.cli import agent_config, connect, logs
@@ -130,9 +130,10 @@ async def run(settings: connect.Settings, options: service.AgentOptions, *, sign
     hostname = agent.body.identity.hostname
     if token is not None and is_own(token, hostname, options.namespace):
         path = Path(os.path.realpath(settings.kubeconfig))  # noqa: ASYNC240 - once; links are followed now
-        agent.manager.add(
-            TokenRenewal(client, config, token, path, hostname, options.namespace, registry, agent.warn)
-        )
+        voice = TokenVoice(registry, agent.warn, agent.reconciler.soon)
+        renewal = TokenRenewal(client, config, token, path, hostname, options.namespace, voice)
+        agent.reconciler.token = renewal.condition
+        agent.manager.add(renewal)
     log.info(
         "nodemanager %s agent of %s, namespace %s, %s",
         __version__, hostname, options.namespace, config.source,
