@@ -56,6 +56,8 @@ class BodyOptions:
     hostname: str = ""
     state: str = STATE
     """Folder, below the root, for what must survive us."""
+    bucket: str = ""
+    """Folder, below the root, for backups of files; empty = in that of the state."""
     backups: Limits = field(default_factory=Limits)
     start_delay: float = 3.0
     """Seconds after which a service that was started is looked at again."""
@@ -70,7 +72,7 @@ def assemble(options: BodyOptions, locks: Locks) -> Body:
     services = detect.service_manager(tree, who, run, options.start_delay)
     lock = StateLock(tree, options.state)
     journal = Journal(tree, options.state)
-    bucket = Bucket(tree, f"{options.state}/filebucket", options.backups)
+    bucket = Bucket(tree, options.bucket or f"{options.state}/filebucket", options.backups)
     runs = Runs(tree, journal, run, f"{options.state}/runs")
     tools = Tools(packages, services, runs, journal, locks)
     return Body(

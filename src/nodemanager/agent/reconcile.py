@@ -26,6 +26,7 @@ from nodemanager.agent.upgrade_part import UpgradeStatus
 from nodemanager.agent.wishes import Wishes, visible
 from nodemanager.agent.world import World
 from nodemanager.api import durations, errors, matching
+from nodemanager.api.conditions import Condition
 from nodemanager.api.configset import ConfigSet
 from nodemanager.api.managednode import ManagedNode
 from nodemanager.api.objects import ObjectKey
@@ -89,6 +90,8 @@ class HostReconciler:
     """Labels of the host in the last pass; None before the first."""
     upgrades: Callable[[], UpgradeStatus] | None = None
     """What the status says of upgrades; None = this host does none."""
+    token: Callable[[], Condition] | None = None
+    """How the renewal of the host's own token goes; None where it uses another credential."""
     _failures: int = 0
     _seeded: bool = False
     _waiting: list[asyncio.Event] = field(default_factory=list)
@@ -179,6 +182,7 @@ class HostReconciler:
         generation = node.metadata.generation
         seen = status.of_host(node.status, await self.eyes.look(node), self.heartbeat_lease, generation)
         wanted = status.of_pass(seen, done, self.now(), generation)
+        wanted = status.of_token(wanted, self.token() if self.token else None, self.now(), generation)
         if self.upgrades is not None:
             wanted = status.of_upgrades(wanted, self.upgrades())
         try:

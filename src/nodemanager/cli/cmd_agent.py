@@ -6,23 +6,21 @@ import asyncio
 import gc
 import logging
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
 
 from nodemanager import __version__
 from nodemanager.agent import service
 from nodemanager.agent.assembly import BodyOptions
-from nodemanager.agent.token_renewal import TokenRenewal
+from nodemanager.agent.token_renewal import TokenRenewal, TokenVoice
 from nodemanager.agent.upgrade import UpgradeSettings
 from nodemanager.api import host_access
-from nodemanager.cli import agent_config, connect, logs
+from nodemanager.cli import agent_config, connect, go_options, host_options, logs
 from nodemanager.cli.durations import Duration
-from nodemanager.cli.host_options import host_options
 from nodemanager.client.config import ClientConfig
 from nodemanager.client.credentials import BearerToken
 from nodemanager.client.http import Client
@@ -33,26 +31,6 @@ from nodemanager.runtime import metrics, probes, process_metrics
 from nodemanager.runtime.manager import StopTimedOut
 
 log = logging.getLogger("nodemanager.agent")
-
-
-GO_OPTIONS: Final = (
-    "leader-elect", "enable-http2", "metrics-secure", "gomplate-path", "configset.file-bucket.enabled",
-)  # fmt: skip
-"""Options of the Go program that have nothing to say here; unit files that give them go on working."""
-
-
-def _go_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    for name in GO_OPTIONS:
-        command = click.option(
-            f"--{name}", hidden=True, expose_value=False, is_flag=False, flag_value="true", default=None,
-            callback=_ignore,
-        )(command)  # fmt: skip
-    return command
-
-
-def _ignore(_ctx: click.Context, param: click.Parameter, value: str | None) -> None:
-    if value is not None:
-        click.echo(f"option {param.opts[0]} has no meaning here and is ignored", err=True)
 
 
 @agent_config.options
@@ -66,7 +44,7 @@ Examples:
 """,
 )
 @connect.options(namespaced=True)
-@host_options
+@host_options.host_options
 @click.option("--metrics-bind-address", default=":8080", show_default=True, metavar="ADDRESS",
               help="Where to serve /metrics; ':8080' is loopback only, '0' is nowhere.")  # fmt: skip
 @click.option("--health-probe-bind-address", default=":8081", show_default=True, metavar="ADDRESS",
@@ -78,6 +56,7 @@ Examples:
 @click.option("--configset.start-verify-delay", "start_delay", type=Duration(), default="3s",
               show_default=True, metavar="TIME", envvar="NODEMANAGER_CONFIGSET_START_VERIFY_DELAY",
               help="When to look again whether a service that was started still runs.")  # fmt: skip
+@host_options.BUCKET
 @click.option("--configset.file-bucket.max-age", "max_age", type=Duration(), default=MAX_AGE, metavar="TIME",
               envvar="NODEMANAGER_CONFIGSET_FILE_BUCKET_MAX_AGE",
               help="How long backups of files are kept; 0 = for ever. Default: 168h.")  # fmt: skip
@@ -91,9 +70,9 @@ Examples:
 @click.option("--managednode.drain-timeout", "drain", type=Duration(1), default="5m", show_default=True,
               metavar="TIME", envvar="NODEMANAGER_MANAGEDNODE_DRAIN_TIMEOUT",
               help="How long pods may take to leave before an upgrade is given up.")  # fmt: skip
-@_go_options
-@click.option("--log-level", type=click.Choice(logs.LEVELS, case_sensitive=False), default="INFO",
-              show_default=True, help="Least important lines to log.")  # fmt: skip
+@go_options.ignored
+@click.option("--log-level", type=logs.Level(), default="INFO", show_default=True,
+              help="Least important lines to log; INFO+2 is between INFO and WARN.")  # fmt: skip
 @click.option("--log-format", type=click.Choice(logs.FORMATS), default="text", show_default=True,
               help="Lines for people, or for a collector.")  # fmt: skip
 def command(settings: connect.Settings, root: str, hostname: str, **flags: Any) -> None:
@@ -106,9 +85,11 @@ def command(settings: connect.Settings, root: str, hostname: str, **flags: Any) 
     if flags["verify"]:
         click.echo("the configuration is valid")
         return
-    logs.configure(flags["log_level"].upper(), flags["log_format"])
+    logs.configure(flags["log_level"], flags["log_format"])
     limits = Limits(flags["max_size"], flags["max_age"])
-    body = BodyOptions(root, hostname, backups=limits, start_delay=flags["start_delay"])
+    body = BodyOptions(
+        root, hostname, bucket=flags["bucket"], backups=limits, start_delay=flags["start_delay"]
+    )
     options = service.AgentOptions(
         settings.namespace,
         body,
@@ -130,9 +111,10 @@ async def run(settings: connect.Settings, options: service.AgentOptions, *, sign
     hostname = agent.body.identity.hostname
     if token is not None and is_own(token, hostname, options.namespace):
         path = Path(os.path.realpath(settings.kubeconfig))  # noqa: ASYNC240 - once; links are followed now
-        agent.manager.add(
-            TokenRenewal(client, config, token, path, hostname, options.namespace, registry, agent.warn)
-        )
+        voice = TokenVoice(registry, agent.warn, agent.reconciler.soon)
+        renewal = TokenRenewal(client, config, token, path, hostname, options.namespace, voice)
+        agent.reconciler.token = renewal.condition
+        agent.manager.add(renewal)
     log.info(
         "nodemanager %s agent of %s, namespace %s, %s",
         __version__, hostname, options.namespace, config.source,
