@@ -58,6 +58,8 @@ class AgentOptions:
     period: float = PERIOD
     """Seconds after which to look again although nothing happened; 0 = never."""
     upgrades: UpgradeSettings = field(default_factory=UpgradeSettings)
+    pod_identity: bool = False
+    """Exchange the token of the pod we are in for that of the host it runs on."""
 
 
 @dataclass(frozen=True, slots=True)

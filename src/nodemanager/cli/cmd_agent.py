@@ -25,6 +25,7 @@ from nodemanager.cli.durations import Duration
 from nodemanager.cli.host_options import host_options
 from nodemanager.client.config import ClientConfig
 from nodemanager.client.credentials import BearerToken
+from nodemanager.client.exchanged_token import ExchangedToken
 from nodemanager.client.http import Client
 from nodemanager.client.renewed_token import RenewedToken
 from nodemanager.client.transport import HttpTransport
@@ -91,6 +92,8 @@ Examples:
 @click.option("--managednode.drain-timeout", "drain", type=Duration(1), default="5m", show_default=True,
               metavar="TIME", envvar="NODEMANAGER_MANAGEDNODE_DRAIN_TIMEOUT",
               help="How long pods may take to leave before an upgrade is given up.")  # fmt: skip
+@click.option("--pod-identity", is_flag=True,
+              help="In a DaemonSet: exchange the pod's token for that of the host it runs on.")  # fmt: skip
 @_go_options
 @click.option("--log-level", type=click.Choice(logs.LEVELS, case_sensitive=False), default="INFO",
               show_default=True, help="Least important lines to log.")  # fmt: skip
@@ -116,6 +119,7 @@ def command(settings: connect.Settings, root: str, hostname: str, **flags: Any) 
         flags["health_probe_bind_address"],
         flags["period"],
         UpgradeSettings(timedelta(seconds=flags["forgiveness"]), flags["drain"]),
+        flags["pod_identity"],
     )
     asyncio.run(run(settings, options))
 
@@ -125,6 +129,9 @@ async def run(settings: connect.Settings, options: service.AgentOptions, *, sign
     registry = metrics.Registry()
     process_metrics.register(registry)
     config, token = _with_own_token(connect.client_config(settings), settings)
+    if options.pod_identity:
+        own = ExchangedToken(config, options.body.hostname or os.uname().nodename, options.namespace)
+        config, token = replace(config, credentials=own), None
     client = Client(HttpTransport(config))
     agent = service.build(client, options, registry)
     hostname = agent.body.identity.hostname
