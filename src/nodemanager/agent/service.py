@@ -106,7 +106,7 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
     manager = Manager(log=log, start_timeout=None)
     manager.add_cache(config_sets, nodes)
     manager.add(references, events, heartbeat.Heartbeat(client, namespace, hostname, _now), controller)
-    if body.tree.root == "/":  # an image is not upgraded, and cannot be rebooted
+    if body.tree.running:  # an image is not upgraded, and cannot be rebooted
         voice = UpgradeVoice(hostname, registry, events)
         manager.add(upgrades(body, client, reconciler, nodes, locks, voice, options.upgrades))
     _add_servers(manager, options, registry, controller)

@@ -144,6 +144,10 @@ async def run(settings: connect.Settings, options: service.AgentOptions, *, sign
         "nodemanager %s agent of %s, namespace %s, %s",
         __version__, hostname, options.namespace, config.source,
     )  # fmt: skip
+    if not agent.body.tree.running:
+        log.info(
+            "%s is not the root of a running host: nothing is started there, or upgraded", options.body.root
+        )
     gc.freeze()
     try:
         await agent.manager.run(install_signals=signals, on_hangup=agent.reconciler.trigger)
