@@ -25,6 +25,9 @@ SUFFIXES: Final = ("-token-refresh", "-drain", "-references")
 HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
 OWN_LABELS: Final = (OS, ARCH, HOSTNAME_LABEL, LABEL_OS)
 """Labels that a host may set on itself; with any other it could opt in to what is meant for others."""
+OWN_NAMESPACE: Final = "nodemanager"
+"""The namespace that is ours alone; others have pods in theirs that we know nothing about."""
+POD_SECURITY: Final = "pod-security.kubernetes.io/"
 POLICY: Final = "nodemanager-hosts"
 RBAC: Final = "rbac.authorization.k8s.io"
 
@@ -57,7 +60,7 @@ def manifests(access: HostAccess) -> list[Object]:
     name, namespace = account_name(access.hostname), access.namespace
     refresh = f"{name}-token-refresh"
     found = [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
+        _namespace(namespace),
         {
             "apiVersion": "v1", "kind": "ServiceAccount",
             "metadata": {"name": name, "namespace": namespace},
@@ -110,7 +113,7 @@ def operator_manifests(namespace: str) -> list[Object]:
     ]
     access = HostAccess(OPERATOR, namespace)
     return [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
+        _namespace(namespace),
         {
             "apiVersion": "v1", "kind": "ServiceAccount",
             "metadata": {"name": name, "namespace": namespace},
@@ -118,6 +121,17 @@ def operator_manifests(namespace: str) -> list[Object]:
         _role("Role", name, namespace, rules),
         _binding("RoleBinding", name, namespace, name, access),
     ]  # fmt: skip
+
+
+def _namespace(name: str) -> Object:
+    """Return a namespace; in our own no pod may run that has any rights on its node.
+
+    Whoever prints it, it is the same object: `kubectl apply` takes labels away that are not said again.
+    """
+    meta: Object = {"name": name}
+    if name == OWN_NAMESPACE:
+        meta["labels"] = {f"{POD_SECURITY}{mode}": "restricted" for mode in ("enforce", "audit", "warn")}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": meta}
 
 
 def _token_binding(name: str, access: HostAccess) -> Object:
