@@ -12,13 +12,14 @@ from nodemanager.api import core, errors, host_access, manifests
 from nodemanager.client import host_kubeconfig, kubeconfig
 from nodemanager.client.http import Client
 from nodemanager.host import runner
+from support import daemonset_pod
 from support.agent_process import Api, Starts
 from support.clients import connected
 from support.either import Place
 from support.joined_host import ask, guard, join, succeeds
 
 FORBIDDEN = 403
-ACCOUNT = "nodemanager-daemonset"
+ACCOUNT = daemonset_pod.ACCOUNT
 
 
 @pytest.fixture(name="guarded", autouse=True)
@@ -38,24 +39,7 @@ async def _guarded(place: Place, tmp_path: Path, api: Api) -> Place:
 
 
 async def pod_token(api: Api, node: str) -> str:
-    """Return the token that a kubelet would mount into the DaemonSet's pod on a node."""
-    spec = {
-        "nodeName": node,
-        "serviceAccountName": ACCOUNT,
-        "containers": [{"name": "agent", "image": "nodemanager"}],
-    }
-    pod = await api.client.create(
-        core.PODS, {"metadata": {"name": f"agent-{node}"}, "spec": spec}, api.namespace
-    )
-    meta = pod["metadata"]
-    bound = {"kind": "Pod", "apiVersion": "v1", "name": meta["name"], "uid": meta["uid"]}
-    body = {
-        "apiVersion": "authentication.k8s.io/v1",
-        "kind": "TokenRequest",
-        "spec": {"expirationSeconds": 3600, "boundObjectRef": bound},
-    }
-    answer = await api.client.create_subresource(core.SERVICE_ACCOUNTS, ACCOUNT, api.namespace, "token", body)
-    return str(answer["status"]["token"])
+    return await daemonset_pod.token(api.client, api.namespace, node)
 
 
 def write_kubeconfig(place: Place, path: Path, token: str) -> Path:
