@@ -14,6 +14,7 @@ from nodemanager.client.http import Client
 from nodemanager.host import runner
 from support import daemonset_pod
 from support.agent_process import Api, Starts
+from support.apiserver import free_port
 from support.clients import connected
 from support.either import Place
 from support.joined_host import ask, guard, join, succeeds
@@ -84,8 +85,11 @@ async def test_the_agent_in_a_pod_is_its_host(place: Place, api: Api, start: Sta
     """It reports as its host with nothing but the pod's token, and cannot pose as another."""
     credential = write_kubeconfig(place, tmp_path / "pod", await pod_token(api, "one"))
     await api.config_set("base", files=[])
-    agent = start("one", kubeconfig=credential, flags=("--pod-identity",))
+    port = free_port()
+    agent = start("one", kubeconfig=credential, flags=("--pod-identity",), metrics=f"127.0.0.1:{port}")
     await api.until(lambda node: [one.name for one in node.status.configsets] == ["base"], "one")
+    _, metrics = await agent.get(f"127.0.0.1:{port}", "/metrics")
+    assert 'nodemanager_token_expiry_timestamp_seconds{node="one"} 1' in metrics
     other = start("two", kubeconfig=credential, flags=("--pod-identity",))
     await other.logs("nodemanager rbac --hostname two --kubernetes-node --daemonset")
     with pytest.raises(errors.NotFound):

@@ -15,7 +15,7 @@ from nodemanager.api import errors
 from nodemanager.client import host_kubeconfig, host_tokens
 from nodemanager.client.config import ClientConfig
 from nodemanager.client.http import Client
-from nodemanager.client.renewed_token import RenewedToken
+from nodemanager.client.renewed_token import Lifetime, RenewedToken
 from nodemanager.host import credential_file
 from nodemanager.host.threads import in_thread
 from nodemanager.runtime.backoff import Backoff
@@ -30,6 +30,14 @@ LATE: Final = 0.9
 
 Tell = Callable[[str, str], None]
 """Told a reason, in one word, and a message: recorded as a warning about this host."""
+
+
+def publish_expiry(registry: Registry, hostname: str, life: Callable[[], Lifetime | None]) -> None:
+    """Tell, as a metric, when the token of a host expires; 0 while there is none."""
+    expiry = registry.gauge(
+        "nodemanager_token_expiry_timestamp_seconds", "When the token of this host expires.", ("node",)
+    )
+    expiry.labels(hostname).set_function(lambda: found.expires if (found := life()) else 0.0)
 
 
 @dataclass(slots=True)
@@ -52,10 +60,7 @@ class TokenRenewal:
     """A kubeconfig that is in use, and could not be written yet."""
 
     def __post_init__(self) -> None:
-        expiry = self.registry.gauge(
-            "nodemanager_token_expiry_timestamp_seconds", "When the token of this host expires.", ("node",)
-        )
-        expiry.labels(self.hostname).set_function(lambda: self.token.life.expires if self.token.life else 0.0)
+        publish_expiry(self.registry, self.hostname, lambda: self.token.life)
         self._count = self.registry.counter(
             "nodemanager_token_renewals_total", "Renewals of the token by result.", ("node", "result")
         )

@@ -17,7 +17,7 @@ import click
 from nodemanager import __version__
 from nodemanager.agent import service
 from nodemanager.agent.assembly import BodyOptions
-from nodemanager.agent.token_renewal import TokenRenewal
+from nodemanager.agent.token_renewal import TokenRenewal, publish_expiry
 from nodemanager.agent.upgrade import UpgradeSettings
 from nodemanager.api import host_access
 from nodemanager.cli import agent_config, connect, logs
@@ -130,7 +130,9 @@ async def run(settings: connect.Settings, options: service.AgentOptions, *, sign
     process_metrics.register(registry)
     config, token = _with_own_token(connect.client_config(settings), settings)
     if options.pod_identity:
-        own = ExchangedToken(config, options.body.hostname or os.uname().nodename, options.namespace)
+        name = options.body.hostname or os.uname().nodename
+        own = ExchangedToken(config, name, options.namespace)
+        publish_expiry(registry, name, lambda: own.life)
         config, token = replace(config, credentials=own), None
     client = Client(HttpTransport(config))
     agent = service.build(client, options, registry)

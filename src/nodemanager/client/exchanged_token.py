@@ -38,7 +38,8 @@ class ExchangedToken:
         self._namespace = namespace
         self._clock = clock
         self._headers: Headers = {}
-        self._life: Lifetime | None = None
+        self.life: Lifetime | None = None
+        """From when to when the present token is good."""
         self._asking = asyncio.Lock()
         self._refusal: errors.KubeError | None = None
         self._refused_until = -float("inf")
@@ -56,14 +57,14 @@ class ExchangedToken:
 
     async def refresh(self) -> bool:
         """Drop a token that the API does not take any more."""
-        self._life = None
+        self.life = None
         return True
 
     def _is_due(self) -> bool:
-        return self._life is None or self._clock() >= self._life.due
+        return self.life is None or self._clock() >= self.life.due
 
     def _is_good(self) -> bool:
-        return self._life is not None and self._clock() < self._life.expires
+        return self.life is not None and self._clock() < self.life.expires
 
     async def _exchange(self) -> None:
         """Get a token; while the old one is good, not being able to is no more than worth a warning."""
@@ -88,6 +89,6 @@ class ExchangedToken:
         finally:
             await client.close()
         self._headers = bearer_headers(issued.token, "this host")
-        self._life = lifetime(issued.token)
+        self.life = lifetime(issued.token)
         self._refusal = None
         log.info("got the token of host %s, good until %s", self._hostname, issued.expires)
