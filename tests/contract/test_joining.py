@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import stat
 from collections.abc import AsyncIterator
@@ -21,7 +20,7 @@ from support.agent_process import Api, Starts, owned
 from support.apiserver import free_port
 from support.either import Place
 from support.host_attempts import LEASES, OURS, event, lease, node
-from support.joined_host import Joined, ask, join, ran, run, succeeds
+from support.joined_host import Joined, ask, guard, join, ran, run
 
 FORBIDDEN = 403
 
@@ -29,13 +28,7 @@ FORBIDDEN = 403
 @pytest.fixture(name="guarded")
 async def _guarded(place: Place, tmp_path: Path) -> Place:
     """An API whose policies are in force, which a kube-apiserver takes a moment for."""
-    await asyncio.to_thread(succeeds, "crds", "--install", "--kubeconfig", str(place.kubeconfig))
-    probe = await join(place, tmp_path, "probe")
-    lease = {"metadata": {"name": "stray", "namespace": place.namespace}}
-    async with probe.client() as client, asyncio.timeout(30):
-        target = f"{LEASES}/{place.namespace}/leases?dryRun=All"
-        while (await ask(client, "POST", target, lease)).code == 200:  # noqa: ASYNC110 - no event tells
-            await asyncio.sleep(0.05)
+    await guard(place, tmp_path)
     return place
 
 

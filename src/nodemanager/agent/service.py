@@ -58,6 +58,8 @@ class AgentOptions:
     period: float = PERIOD
     """Seconds after which to look again although nothing happened; 0 = never."""
     upgrades: UpgradeSettings = field(default_factory=UpgradeSettings)
+    pod_identity: bool = False
+    """Exchange the token of the pod we are in for that of the host it runs on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
     manager = Manager(log=log, start_timeout=None)
     manager.add_cache(config_sets, nodes)
     manager.add(references, events, heartbeat.Heartbeat(client, namespace, hostname, _now), controller)
-    if body.tree.root == "/":  # an image is not upgraded, and cannot be rebooted
+    if body.tree.running:  # an image is not upgraded, and cannot be rebooted
         voice = UpgradeVoice(hostname, registry, events)
         manager.add(upgrades(body, client, reconciler, nodes, locks, voice, options.upgrades))
     _add_servers(manager, options, registry, controller)

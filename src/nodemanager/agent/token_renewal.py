@@ -17,7 +17,7 @@ from nodemanager.api.managednode import CREDENTIAL_GOOD, CREDENTIAL_RENEWED, REN
 from nodemanager.client import host_kubeconfig, host_tokens
 from nodemanager.client.config import ClientConfig
 from nodemanager.client.http import Client
-from nodemanager.client.renewed_token import RenewedToken
+from nodemanager.client.renewed_token import Lifetime, RenewedToken
 from nodemanager.host import credential_file
 from nodemanager.host.threads import in_thread
 from nodemanager.runtime.backoff import Backoff
@@ -44,6 +44,14 @@ class TokenVoice:
     """Called when there is something new to say in the status."""
 
 
+def publish_expiry(registry: Registry, hostname: str, life: Callable[[], Lifetime | None]) -> None:
+    """Tell, as a metric, when the token of a host expires; 0 while there is none."""
+    expiry = registry.gauge(
+        "nodemanager_token_expiry_timestamp_seconds", "When the token of this host expires.", ("node",)
+    )
+    expiry.labels(hostname).set_function(lambda: found.expires if (found := life()) else 0.0)
+
+
 @dataclass(slots=True)
 class TokenRenewal:
     """Keeps the token in memory and in the kubeconfig good."""
@@ -67,10 +75,7 @@ class TokenRenewal:
     """Why it fails, once it has failed repeatedly."""
 
     def __post_init__(self) -> None:
-        expiry = self.voice.registry.gauge(
-            "nodemanager_token_expiry_timestamp_seconds", "When the token of this host expires.", ("node",)
-        )
-        expiry.labels(self.hostname).set_function(lambda: self.token.life.expires if self.token.life else 0.0)
+        publish_expiry(self.voice.registry, self.hostname, lambda: self.token.life)
         self._count = self.voice.registry.counter(
             "nodemanager_token_renewals_total", "Renewals of the token by result.", ("node", "result")
         )

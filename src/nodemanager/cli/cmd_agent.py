@@ -16,13 +16,14 @@ import click
 from nodemanager import __version__
 from nodemanager.agent import service
 from nodemanager.agent.assembly import BodyOptions
-from nodemanager.agent.token_renewal import TokenRenewal, TokenVoice
+from nodemanager.agent.token_renewal import TokenRenewal, TokenVoice, publish_expiry
 from nodemanager.agent.upgrade import UpgradeSettings
 from nodemanager.api import host_access
 from nodemanager.cli import agent_config, connect, go_options, host_options, logs
 from nodemanager.cli.durations import Duration
 from nodemanager.client.config import ClientConfig
 from nodemanager.client.credentials import BearerToken
+from nodemanager.client.exchanged_token import ExchangedToken
 from nodemanager.client.http import Client
 from nodemanager.client.renewed_token import RenewedToken
 from nodemanager.client.transport import HttpTransport
@@ -70,6 +71,8 @@ Examples:
 @click.option("--managednode.drain-timeout", "drain", type=Duration(1), default="5m", show_default=True,
               metavar="TIME", envvar="NODEMANAGER_MANAGEDNODE_DRAIN_TIMEOUT",
               help="How long pods may take to leave before an upgrade is given up.")  # fmt: skip
+@click.option("--pod-identity", is_flag=True,
+              help="In a DaemonSet: exchange the pod's token for that of the host it runs on.")  # fmt: skip
 @go_options.ignored
 @click.option("--log-level", type=logs.Level(), default="INFO", show_default=True,
               help="Least important lines to log; INFO+2 is between INFO and WARN.")  # fmt: skip
@@ -97,6 +100,7 @@ def command(settings: connect.Settings, root: str, hostname: str, **flags: Any) 
         flags["health_probe_bind_address"],
         flags["period"],
         UpgradeSettings(timedelta(seconds=flags["forgiveness"]), flags["drain"]),
+        flags["pod_identity"],
     )
     asyncio.run(run(settings, options))
 
@@ -106,6 +110,11 @@ async def run(settings: connect.Settings, options: service.AgentOptions, *, sign
     registry = metrics.Registry()
     process_metrics.register(registry)
     config, token = _with_own_token(connect.client_config(settings), settings)
+    if options.pod_identity:
+        name = options.body.hostname or os.uname().nodename
+        own = ExchangedToken(config, name, options.namespace)
+        publish_expiry(registry, name, lambda: own.life)
+        config, token = replace(config, credentials=own), None
     client = Client(HttpTransport(config))
     agent = service.build(client, options, registry)
     hostname = agent.body.identity.hostname
@@ -119,6 +128,10 @@ async def run(settings: connect.Settings, options: service.AgentOptions, *, sign
         "nodemanager %s agent of %s, namespace %s, %s",
         __version__, hostname, options.namespace, config.source,
     )  # fmt: skip
+    if not agent.body.tree.running:
+        log.info(
+            "%s is not the root of a running host: nothing is started there, or upgraded", options.body.root
+        )
     gc.freeze()
     try:
         await agent.manager.run(install_signals=signals, on_hangup=agent.reconciler.trigger)

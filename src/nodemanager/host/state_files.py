@@ -13,6 +13,7 @@ from nodemanager.host.tree import Tree
 
 PREFIX: Final = ".nodemanager-"
 """How every temporary file of ours is called, so that what a killed process left can be told and removed."""
+MAX_LINKS: Final = 8
 NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -85,3 +86,15 @@ def write_all(descriptor: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
+
+
+def read_following(tree: Tree, path: str, limit: int) -> bytes | None:
+    """Return the content of a system file that may be a link, as /etc/os-release and /etc/localtime are."""
+    for _ in range(MAX_LINKS):
+        place = tree.place(path)
+        try:
+            target = os.readlink(place.name, dir_fd=place.folder)
+        except OSError:
+            return read(tree, path, limit)
+        path = target if target.startswith("/") else f"{path.rpartition('/')[0]}/{target}"
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)

@@ -21,7 +21,7 @@ def choose(tree: Tree, identity: Identity, run: Runner, start_delay: float) -> S
 
     What runs decides; where nothing does (an image, a chroot, a container without init), what is installed.
     """
-    here = tree.root == "/"
+    here = tree.running
     try:
         if identity.system == "freebsd":
             from nodemanager.host.services.rcd import RcD  # here and below: a host needs one of these
