@@ -72,7 +72,8 @@ def _sweep(above: str, kept: str) -> None:
     import shutil
 
     for entry in os.scandir(above):
-        if entry.path == kept or not entry.is_dir(follow_symlinks=False):
+        ours = entry.name.startswith("new-") or len(entry.name) == len(os.path.basename(kept))  # noqa: PTH119
+        if entry.path == kept or not ours or not entry.is_dir(follow_symlinks=False):
             continue
         with contextlib.suppress(OSError):
             folder = os.open(entry.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
