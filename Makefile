@@ -36,16 +36,11 @@ uninstall: $(VENV)/.dev ## Remove the CRDs, and with them every ConfigSet and Ma
 .PHONY: build
 build: bin/manager ## Build bin/manager, one executable file
 
-bin/manager: $(VENV)/.dev requirements/runtime.txt tools/launcher.sh $(shell find src -name '*.py')
-	rm -rf build && mkdir -p bin build
+bin/manager: $(VENV)/.dev requirements/runtime.txt $(wildcard tools/*) $(shell find src -type f -not -name '*.pyc')
+	rm -rf build/site
 	$(PIP_INSTALL) --require-hashes --target build/site -r requirements/runtime.txt
 	$(PIP_INSTALL) --no-build-isolation --target build/site .
-	rm -rf build/site/bin build/site/nodemanager-*.dist-info/{RECORD,direct_url.json}  # they name this folder
-	$(BIN)/shiv --compressed --reproducible --compile-pyc --site-packages build/site \
-	  --entry-point nodemanager.cli.main:main --output-file build/manager.pyz
-	sed "s/@PYTHON@/$$($(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])')/g" tools/launcher.sh > build/manager
-	tail -n +2 build/manager.pyz >> build/manager  # without the first line, which is a launcher, too
-	chmod +x build/manager && mv build/manager $@
+	$(BIN)/python -m tools.binary build/site $@
 	rm -rf build
 
 ##@ Develop
@@ -81,7 +76,7 @@ e2e: $(VENV)/.dev bin/manager ## Run the built bin/manager the way a user does, 
 	$(BIN)/pytest --dist loadfile tests/e2e tests/hosts $(ARGS)
 
 .PHONY: bench
-bench: $(VENV)/.dev $(VENV)/.bench ## Measure side by side, as ratios (with KUBEBUILDER_ASSETS=dir: also kube-apiserver)
+bench: $(VENV)/.dev $(VENV)/.bench bin/manager ## Measure side by side, as ratios (with KUBEBUILDER_ASSETS=dir: also kube-apiserver)
 	PYTHONPATH=tests $(BIN)/python -m bench $(ARGS)
 
 .PHONY: docs

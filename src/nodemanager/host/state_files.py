@@ -41,14 +41,15 @@ def prepare_folder(tree: Tree, path: str) -> None:
         tree.forget()
 
 
-def write(tree: Tree, path: str, data: bytes) -> None:
-    """Replace a file, 0600, and return when it is on disk."""
+def write(tree: Tree, path: str, data: bytes, mode: int = 0o600) -> None:
+    """Replace a file, and return when it is on disk; only its owner may read it unless a mode says more."""
     place = tree.place(path)
     name = temporary_name()
     descriptor = os.open(name, NEW, 0o600, dir_fd=place.folder)
     try:
         try:
             write_all(descriptor, data)
+            os.fchmod(descriptor, mode)
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
