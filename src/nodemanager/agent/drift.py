@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from nodemanager.api.managednode import Drift
+from nodemanager.api.managednode import DriftRecord
 from nodemanager.host.results import Outcome, Result
 from nodemanager.plan.desired import Content, Contents, Desired
 from nodemanager.plan.resources import EXEC, ResourceId
@@ -24,13 +24,10 @@ Declared = tuple[object, str]
 class DriftWatch:
     """Remembers how each resource was declared when it last held."""
 
-    drift: Drift = field(default_factory=Drift)
     _held: dict[ResourceId, Declared] = field(default_factory=dict)
 
-    def judge(
-        self, declared: Mapping[ResourceId, Declared], results: Sequence[Result], now: str
-    ) -> list[Result]:
-        """Return the results with those marked that are about drift, and count what was repaired.
+    def judge(self, declared: Mapping[ResourceId, Declared], results: Sequence[Result]) -> list[Result]:
+        """Return the results with those marked that are about drift.
 
         `declared` is what `declarations` made of this pass.
         """
@@ -40,14 +37,24 @@ class DriftWatch:
             drifted = same and one.id.kind != EXEC and one.deed in (*_REPAIRS, "Blocked")
             drifted = drifted and one.outcome is not Outcome.UNCHANGED
             judged.append(replace(one, drifted=True) if drifted else one)
-            if drifted and one.outcome is Outcome.CHANGED:
-                self.drift = Drift(repaired=self.drift.repaired + 1, last_time=now, last_resource=str(one.id))
         bad = {one.id for one in results if one.outcome in (Outcome.FAILED, Outcome.BLOCKED)}
         kept = {
             one: self._held[one] for one in bad if one in self._held and self._held[one] == declared.get(one)
         }
         self._held = {one: value for one, value in declared.items() if one not in bad} | kept
         return judged
+
+
+def records(results: Sequence[Result], now: str) -> list[DriftRecord]:
+    """Return what there is to report of the drifts that were repaired."""
+    return [
+        DriftRecord(
+            time=now, resource=str(one.id), outcome="repaired", message=one.message,
+            took=f"{one.seconds * 1000:.1f}ms",
+        )
+        for one in results
+        if one.drifted and one.outcome is Outcome.CHANGED
+    ]  # fmt: skip
 
 
 def declarations(desired: Desired, contents: Contents) -> dict[ResourceId, Declared]:

@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from nodemanager.agent import status
+from nodemanager.agent import drift, status
 from nodemanager.agent.assembly import Body
 from nodemanager.agent.drift import DriftWatch
+from nodemanager.agent.drift_log import DriftLog
 from nodemanager.agent.housekeeping import Housekeeper
 from nodemanager.agent.node_object import NodeObject
 from nodemanager.agent.notifies import Notifier
-from nodemanager.agent.references import ReferenceWatch
 from nodemanager.agent.reporting import Reporter
 from nodemanager.agent.sight import Eyes
+from nodemanager.agent.sources import Sources
 from nodemanager.agent.upgrade_part import UpgradeStatus
 from nodemanager.agent.wishes import Wishes, visible
 from nodemanager.agent.world import World
@@ -31,9 +32,10 @@ from nodemanager.api.configset import ConfigSet
 from nodemanager.api.managednode import ManagedNode
 from nodemanager.api.objects import ObjectKey
 from nodemanager.host.results import Outcome, Result
+from nodemanager.host.threads import in_thread
 from nodemanager.plan.desired import Desired
 from nodemanager.runtime import controller
-from nodemanager.runtime.cache import Cache, Change
+from nodemanager.runtime.cache import Change
 from nodemanager.runtime.queue import WorkQueue
 
 log = logging.getLogger(__name__)
@@ -51,24 +53,6 @@ SETTLE_SECONDS = 0.05
 
 
 @dataclass(slots=True)
-class Sources:
-    """Where wishes come from."""
-
-    config_sets: Cache[ConfigSet]
-    nodes: Cache[ManagedNode]
-    references: ReferenceWatch
-
-    def world(self) -> World:
-        """Return all of them as of now."""
-        return World(
-            tuple(self.config_sets.values()),
-            tuple(self.nodes.values()),
-            self.references.secrets(),
-            self.references.config_maps(),
-        )
-
-
-@dataclass(slots=True)
 class HostReconciler:
     """Makes this host what it shall be, again and again."""
 
@@ -81,6 +65,7 @@ class HostReconciler:
     now: Callable[[], datetime]
     notifier: Notifier
     housekeeper: Housekeeper
+    drifts: DriftLog
     heartbeat_lease: str = ""
     period: float = 0.0
     """Seconds after which to look again where the ManagedNode does not say; 0 = never by itself."""
@@ -93,13 +78,14 @@ class HostReconciler:
     token: Callable[[], Condition] | None = None
     """How the renewal of the host's own token goes; None where it uses another credential."""
     _failures: int = 0
-    _seeded: bool = False
+    _adopted: bool = False
     _waiting: list[asyncio.Event] = field(default_factory=list)
 
     def start(self) -> None:
         """Listen to everything that may change what is wanted."""
         self.sources.config_sets.subscribe(self._on_config_set)
         self.sources.nodes.subscribe(self._on_node)
+        self.sources.contact.subscribe(self.soon)
 
     def trigger(self) -> None:
         """Ask for a pass now."""
@@ -137,13 +123,24 @@ class HostReconciler:
 
     async def reconcile(self, _key: ObjectKey) -> controller.Result | None:
         """Do one pass."""
-        node = await self.node.ensure()
-        if not self._seeded:
-            self._seeded = True
-            if node.status.drift is not None:
-                self.drift.drift = node.status.drift
+        node = await self._own_node()
+        if not self._adopted and not self.sources.contact.alone:
+            self._adopted = True
+            self.drifts.adopt(node.status.drift)
         node = await self._converge(node)
         return controller.Result(self._next(node))
+
+    async def _own_node(self) -> ManagedNode:
+        """Return our ManagedNode; without the API as it was, with the labels that we give it anyway."""
+        known = self.node.known() or self.sources.memory.node
+        if known is None or not self.sources.contact.alone:
+            try:
+                return await self.node.ensure()
+            except errors.KubeError:
+                # Whatever became of our request, it told the contact.
+                if known is None or not self.sources.contact.alone:
+                    raise
+        return World(nodes=(known,)).node(self.body.identity)
 
     async def settled(self) -> None:
         """Return when a pass that begins from now on has found, or made, everything as declared."""
@@ -159,24 +156,39 @@ class HostReconciler:
         waiting = list(self._waiting)
         self._labels = node.metadata.labels
         sets = self.sources.world().matching(node)
-        await self.sources.references.follow(self.wishes.references(sets, node))
-        wish = self.wishes.make(sets, self.sources.world(), node)
+        await self.sources.follow(self.wishes.references(sets, node))
+        world = self.sources.world()
+        wish = self.wishes.make(sets, world, node)
+        await self._remember(sets, world, node)
         collection = await self.housekeeper.collect_if_due()
         results = await self.body.converger.run(wish.desired, wish.contents) + _held(wish.desired)
         stamp = self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
-        results = self.drift.judge(wish.declared, results, stamp)
+        results = self.drift.judge(wish.declared, results)
+        for record in drift.records(results, stamp):
+            self.drifts.add(record)
         results = [one for one in results if one.outcome is not Outcome.UNCHANGED]  # nobody tells those
         bad = {name for one in results if one.outcome in _BAD for name in (*one.sources, "")}
         self._failures = self._failures + 1 if bad else 0
         for event in waiting if not bad else ():
             event.set()
         self.reporter.passed(node, sets, wish.desired, results)
-        done = status.Pass(
-            sets, wish.desired.conflicts, results, self.drift.drift, self.body.converger.replaced, collection
-        )
+        backups = {**self.body.converger.replaced, **self.sources.memory.owed}
+        done = status.Pass(sets, wish.desired.conflicts, results, self.drifts.known(), backups, collection)
+        if self.sources.contact.alone:
+            self.sources.memory.owe(backups)  # all else is seen again by the pass that the API comes back to
+            return node
         node = await self._report(node, done)
         await self.notifier.applied(one for one in sets if one.metadata.name not in bad)
         return node
+
+    async def _remember(self, sets: Sequence[ConfigSet], world: World, node: ManagedNode) -> None:
+        """Keep what this pass is made of for a start without the API."""
+        memory = self.sources.memory
+        if self.sources.live:
+            kept, own = self.wishes.basis(world, node)
+            await in_thread(lambda: memory.keep(sets, kept, own, peers=self.wishes.reads_peers))
+        if world.withheld and memory.forget_secrets():
+            log.warning("removed the Secrets that this host knew: %s", world.withheld)
 
     async def _report(self, node: ManagedNode, done: status.Pass) -> ManagedNode:
         generation = node.metadata.generation
@@ -186,9 +198,16 @@ class HostReconciler:
         if self.upgrades is not None:
             wanted = status.of_upgrades(wanted, self.upgrades())
         try:
-            return await self.node.write_status(node, wanted)
+            node = await self.node.write_status(node, wanted)
         except errors.Conflict:
             raise controller.Retry(SETTLE_SECONDS, "somebody else wrote the ManagedNode meanwhile") from None
+        except errors.KubeError:
+            self.sources.memory.owe(done.backups)
+            if not self.sources.contact.alone:
+                raise
+            return node
+        self.sources.memory.settle()
+        return node
 
     def _next(self, node: ManagedNode) -> float | None:
         """Return when to look again although nothing happens: after a failure, or as the spec says."""

@@ -131,11 +131,10 @@ class Reporter:
     def _tell(self, node: ManagedNode, one: Result) -> None:
         """Log and send what is new; a failure that lasts is told once, until it changes."""
         if one.outcome is Outcome.CHANGED:
-            reason = "DriftRepaired" if one.drifted else "Changed"
             said = f"{one.id} {_DONE.get(one.deed, 'changed')} ({one.message})"
             log.info("%s%s (%.0f ms)", "drift: " if one.drifted else "", said, one.seconds * 1000)
-            if self._events:
-                self._events.normal(MANAGED_NODES, node, reason, said)
+            if self._events and not one.drifted:  # every drift is reported by itself, none is dropped
+                self._events.normal(MANAGED_NODES, node, "Changed", said)
         elif one.outcome in (Outcome.FAILED, Outcome.BLOCKED) and self._told.get(str(one.id)) != one.message:
             reason = "Failed" if one.outcome is Outcome.FAILED else "Blocked"
             log.warning("%s %s: %s", one.id, reason.lower(), one.message)

@@ -61,7 +61,8 @@ class Pass:
     config_sets: Sequence[ConfigSet]
     conflicts: Mapping[str, Sequence[str]]
     results: Sequence[Result]
-    drift: Drift
+    drift: Drift | None
+    """What is known of drifts; None = there never was one."""
     backups: Mapping[str, str] = field(default_factory=dict)
     """SHA-256 of what managed files contained before we first replaced them, by path."""
     collection: Collection | None = None
@@ -121,7 +122,7 @@ def of_pass(old: ManagedNodeStatus, done: Pass, now: datetime, generation: int) 
         old,
         conditions=found,
         configsets=entries,
-        drift=done.drift if done.drift.repaired else old.drift,
+        drift=done.drift or old.drift,
         file_backups=_backups(old, done),
         last_file_bucket_gc=_collected(old, done, stamp),
     )

@@ -16,6 +16,7 @@ import click
 from nodemanager import __version__
 from nodemanager.agent import service
 from nodemanager.agent.assembly import BodyOptions
+from nodemanager.agent.contact import SecretLimits
 from nodemanager.agent.token_renewal import TokenRenewal, TokenVoice, publish_expiry
 from nodemanager.agent.upgrade import UpgradeSettings
 from nodemanager.api import host_access
@@ -71,6 +72,16 @@ Examples:
 @click.option("--managednode.drain-timeout", "drain", type=Duration(1), default="5m", show_default=True,
               metavar="TIME", envvar="NODEMANAGER_MANAGEDNODE_DRAIN_TIMEOUT",
               help="How long pods may take to leave before an upgrade is given up.")  # fmt: skip
+@click.option("--state.key-file", "key_file", default="", metavar="PATH",
+              help="Key that Secrets are encrypted with on this host, at least 32 bytes; a name without a"
+              " slash is a credential of systemd. Default: they are only unreadable for others.")  # fmt: skip
+@click.option("--state.secret-grace", "grace", type=Duration(), default="72h", show_default=True,
+              metavar="TIME",
+              help="How long known Secrets are used after the API has refused this host; 0 = for"
+              " ever.")  # fmt: skip
+@click.option("--state.secret-max-age", "secret_age", type=Duration(), default="0", show_default=True,
+              metavar="TIME",
+              help="How long known Secrets are used without an answer of the API; 0 = for ever.")  # fmt: skip
 @click.option("--pod-identity", is_flag=True,
               help="In a DaemonSet: exchange the pod's token for that of the host it runs on.")  # fmt: skip
 @go_options.ignored
@@ -100,7 +111,9 @@ def command(settings: connect.Settings, root: str, hostname: str, **flags: Any) 
         flags["health_probe_bind_address"],
         flags["period"],
         UpgradeSettings(timedelta(seconds=flags["forgiveness"]), flags["drain"]),
-        flags["pod_identity"],
+        pod_identity=flags["pod_identity"],
+        secrets=SecretLimits(flags["grace"], flags["secret_age"]),
+        key_file=flags["key_file"],
     )
     asyncio.run(run(settings, options))
 
@@ -140,7 +153,7 @@ async def run(settings: connect.Settings, options: service.AgentOptions, *, sign
         os._exit(1)  # the event loop would wait for the part that does not end
     finally:
         await client.close()
-        agent.body.close()
+        agent.close()
 
 
 def _with_own_token(
