@@ -37,15 +37,19 @@ class Focus:
 
     desired: Desired
     """The resources that are looked at; everything in conflict is in it, too."""
-    layout: files.Layout
+    lens: Lens
+
+    @property
+    def layout(self) -> files.Layout:
+        """What each file has to know of all others."""
+        return self.lens.layout
 
     @property
     def ids(self) -> frozenset[ResourceId]:
         """Everything that is looked at."""
         wanted = self.desired
-        return frozenset(
-            item.id for group in (wanted.packages, wanted.files, wanted.services) for item in group
-        )
+        groups = (wanted.packages, wanted.files, wanted.services, wanted.executions)
+        return frozenset(item.id for group in groups for item in group)
 
 
 class Lens:
@@ -92,7 +96,7 @@ class Lens:
                 conflicts=self.desired.conflicts,
                 held=self.desired.held,
             ),
-            self.layout,
+            self,
         )
 
     def owed(self, ids: AbstractSet[ResourceId]) -> Desired:
