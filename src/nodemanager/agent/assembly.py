@@ -68,7 +68,7 @@ def assemble(options: BodyOptions, locks: Locks) -> Body:
     run = environment.host_runner(tree.root)
     packages = detect.package_manager(tree, who, run)
     services = detect.service_manager(tree, who, run, options.start_delay)
-    swift = detect.service_manager(tree, who, run, 0.0)
+    swift = detect.service_manager(tree, who, run, None)
     lock = StateLock(tree, options.state)
     journal = Journal(tree, options.state)
     bucket = Bucket(tree, f"{options.state}/filebucket", options.backups)

@@ -36,7 +36,7 @@ class Fight:
 
     def __str__(self) -> str:
         digests = f" (found {self.found[:12]}, wanted {self.wanted[:12]})" if self.found else ""
-        return f"{self.resource}{digests} was put back {self.repairs} times"
+        return f"somebody keeps changing {self.resource}{digests}"
 
 
 @dataclass(slots=True)

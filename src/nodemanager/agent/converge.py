@@ -131,6 +131,11 @@ class Converger:
         self, desired: Desired, tools: Tools, observer: Observer, alone: AbstractSet[ResourceId]
     ) -> list[Result]:
         seen = await observer.see_services(desired, tools.journal.pending())
+        if observer is not self.observer:  # in a repair: what is on its way tells when it has arrived
+            moving = {one for one, fact in seen.services.items() if fact.unsettled}
+            desired = replace(
+                desired, services=tuple(item for item in desired.services if item.id not in moving)
+            )
         steps = policies.leave_alone(services.plan_services(desired, seen), alone)
         return await apply.apply_services(_without_aborted(steps, self._aborted), tools)
 

@@ -160,6 +160,11 @@ class DriftLog:
         self._saved = 0
         self._rewrite()
 
+    def known(self) -> Drift | None:
+        """Return the same as `drift`, None if there never was any."""
+        head = self._head
+        return self.drift() if head.repaired or head.sequence else None
+
     def drift(self) -> Drift:
         """Return what the status of the ManagedNode says: counts, and the newest that were reported."""
         head = self._head

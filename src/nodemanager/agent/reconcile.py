@@ -2,26 +2,28 @@
 
     ConfigSets, ManagedNodes, Secrets -> Desired -> observe, plan, apply -> status, events, metrics
 
-There is one name in the queue, the host's own: whatever happens, the answer is a pass over it.
+There are two names in the queue: the host's own, for which the answer is a pass over it; and that of its
+status, which is written from what is known already, after a repair or when an address changed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from nodemanager.agent import status
 from nodemanager.agent.assembly import Body
-from nodemanager.agent.drift import DriftWatch
+from nodemanager.agent.drift_log import DriftLog
 from nodemanager.agent.housekeeping import Housekeeper
 from nodemanager.agent.node_object import NodeObject
 from nodemanager.agent.notifies import Notifier
 from nodemanager.agent.references import ReferenceWatch
 from nodemanager.agent.reporting import Reporter
 from nodemanager.agent.sight import Eyes
+from nodemanager.agent.standing import Standing
 from nodemanager.agent.upgrade_part import UpgradeStatus
 from nodemanager.agent.wishes import Wishes, visible
 from nodemanager.agent.world import World
@@ -30,6 +32,7 @@ from nodemanager.api.configset import ConfigSet
 from nodemanager.api.managednode import ManagedNode
 from nodemanager.api.objects import ObjectKey
 from nodemanager.host.results import Outcome, Result
+from nodemanager.host.threads import in_thread
 from nodemanager.plan.desired import Desired
 from nodemanager.runtime import controller
 from nodemanager.runtime.cache import Cache, Change
@@ -47,6 +50,8 @@ OWN_STATUS_SECONDS = 2.0
 would otherwise answer each other as fast as the network allows."""
 SETTLE_SECONDS = 0.05
 """Changes that come together are answered together."""
+REPORT_SECONDS = 0.5
+"""Repairs that come together are reported together."""
 
 
 @dataclass(slots=True)
@@ -80,15 +85,22 @@ class HostReconciler:
     now: Callable[[], datetime]
     notifier: Notifier
     housekeeper: Housekeeper
+    drifts: DriftLog
+    standing: Standing
     heartbeat_lease: str = ""
     period: float = 0.0
     """Seconds after which to look again where the ManagedNode does not say; 0 = never by itself."""
-    drift: DriftWatch = field(default_factory=DriftWatch)
     wishes: Wishes = field(default_factory=Wishes)
     _labels: Mapping[str, str] | None = None
     """Labels of the host in the last pass; None before the first."""
     upgrades: Callable[[], UpgradeStatus] | None = None
     """What the status says of upgrades; None = this host does none."""
+    follow: Callable[[], Awaitable[None]] | None = None
+    """Has what the last pass was about watched; None = nothing is watched."""
+    _last: status.Pass | None = None
+    """The last pass, without what it changed."""
+    _look: bool = False
+    """The host itself looks different, so that its status is to be written after another look."""
     _failures: int = 0
     _seeded: bool = False
     _waiting: list[asyncio.Event] = field(default_factory=list)
@@ -105,6 +117,19 @@ class HostReconciler:
     def soon(self) -> None:
         """Ask for a pass in a moment, together with whatever else happens until then."""
         self.queue.add_after(self.node.key, SETTLE_SECONDS)
+
+    def report(self, *, sight: bool = False) -> None:
+        """Ask for the status to be written in a moment; after another look, if the `sight` of it changed."""
+        self._look = self._look or sight
+        self.queue.add_after(self._status_key, REPORT_SECONDS)
+
+    def repaired(self, results: Sequence[Result], seconds: float) -> None:
+        """Count and log what was put back so many seconds after it was touched."""
+        self.reporter.repaired(results, seconds)
+
+    @property
+    def _status_key(self) -> ObjectKey:
+        return ObjectKey(self.node.key.namespace, f"{self.node.key.name}/status")
 
     def _on_config_set(self, change: Change[ConfigSet]) -> None:
         old, new = change.old, change.new
@@ -132,13 +157,15 @@ class HostReconciler:
         if concerned:
             self.soon()
 
-    async def reconcile(self, _key: ObjectKey) -> controller.Result | None:
-        """Do one pass."""
+    async def reconcile(self, key: ObjectKey) -> controller.Result | None:
+        """Do one pass, or only write the status."""
         node = await self.node.ensure()
         if not self._seeded:
             self._seeded = True
-            if node.status.drift is not None:
-                self.drift.drift = node.status.drift
+            self.drifts.adopt(node.status.drift)
+        if key == self._status_key:
+            await self._tell(node)
+            return None
         node = await self._converge(node)
         return controller.Result(self._next(node))
 
@@ -159,32 +186,56 @@ class HostReconciler:
         await self.sources.references.follow(self.wishes.references(sets, node))
         wish = self.wishes.make(sets, self.sources.world(), node)
         collection = await self.housekeeper.collect_if_due()
-        results = await self.body.converger.run(wish.desired, wish.contents) + _held(wish.desired)
-        stamp = self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
-        results = self.drift.judge(wish.declared, results, stamp)
-        results = [one for one in results if one.outcome is not Outcome.UNCHANGED]  # nobody tells those
+        alone = self.standing.begin(wish)
+        done = await self.body.converger.run(wish.desired, wish.contents, alone) + _held(wish.desired)
+        results = self.standing.passed(done)
+        await in_thread(self.standing.watch.save)
         bad = {name for one in results if one.outcome in _BAD for name in (*one.sources, "")}
         self._failures = self._failures + 1 if bad else 0
         for event in waiting if not bad else ():
             event.set()
         self.reporter.passed(node, sets, wish.desired, results)
-        done = status.Pass(
-            sets, wish.desired.conflicts, results, self.drift.drift, self.body.converger.replaced, collection
-        )
-        node = await self._report(node, done)
+        if self.follow is not None:
+            await self.follow()
+        self._last = status.Pass(sets, wish.desired.conflicts, (), None, collection=collection)
+        node = await self._report(node, await self.eyes.look(node))
         await self.notifier.applied(one for one in sets if one.metadata.name not in bad)
         return node
 
-    async def _report(self, node: ManagedNode, done: status.Pass) -> ManagedNode:
-        generation = node.metadata.generation
-        seen = status.of_host(node.status, await self.eyes.look(node), self.heartbeat_lease, generation)
+    async def _tell(self, node: ManagedNode) -> None:
+        """Write the status from what is known; before the first pass there is nothing to tell."""
+        if self._last is not None:
+            look, self._look = self._look, False
+            await in_thread(self.standing.watch.save)
+            await self._report(node, await self.eyes.look(node) if look else None)
+
+    async def _report(self, node: ManagedNode, sight: status.Sight | None) -> ManagedNode:
+        """Write how the host stands; `sight` None = it looks as it did."""
+        if self._last is None:
+            raise RuntimeError("cannot report before the first pass")
+        generation, standing = node.metadata.generation, self.standing
+        done = replace(
+            self._last,
+            results=list(standing.results.values()),
+            drift=self.drifts.known(),
+            backups=self.body.converger.replaced,
+            fights=standing.contest.fights(),
+            shortfalls=standing.shortfalls,
+        )
+        seen = node.status
+        if sight is not None:
+            seen = status.of_host(seen, sight, self.heartbeat_lease, generation)
         wanted = status.of_pass(seen, done, self.now(), generation)
         if self.upgrades is not None:
             wanted = status.of_upgrades(wanted, self.upgrades())
         try:
-            return await self.node.write_status(node, wanted)
+            node = await self.node.write_status(node, wanted)
         except errors.Conflict:
+            self._look = self._look or sight is not None
             raise controller.Retry(SETTLE_SECONDS, "somebody else wrote the ManagedNode meanwhile") from None
+        self._last = replace(self._last, collection=None)
+        standing.told()
+        return node
 
     def _next(self, node: ManagedNode) -> float | None:
         """Return when to look again although nothing happens: after a failure, or as the spec says."""

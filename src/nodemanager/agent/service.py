@@ -12,14 +12,17 @@ from datetime import UTC, datetime
 from nodemanager import __version__
 from nodemanager.agent import heartbeat
 from nodemanager.agent.assembly import Body, BodyOptions, assemble
+from nodemanager.agent.drift_log import DriftLog
 from nodemanager.agent.housekeeping import Housekeeper
 from nodemanager.agent.locks import SharedLocks
 from nodemanager.agent.node_object import NodeObject
 from nodemanager.agent.notifies import Notifier
 from nodemanager.agent.reconcile import SETTLE_SECONDS, HostReconciler, Sources
 from nodemanager.agent.references import ReferenceWatch
+from nodemanager.agent.repair import RepairLoop
 from nodemanager.agent.reporting import Reporter
 from nodemanager.agent.sight import Eyes
+from nodemanager.agent.standing import Standing
 from nodemanager.agent.upgrade import UpgradeSettings
 from nodemanager.agent.upgrade_part import UpgradeVoice
 from nodemanager.agent.upgrading import upgrades
@@ -32,6 +35,7 @@ from nodemanager.client.http import Client
 from nodemanager.host.base import HostError
 from nodemanager.host.identity import Identity
 from nodemanager.host.runner import RunError
+from nodemanager.host.watches import host_watch
 from nodemanager.runtime import probes
 from nodemanager.runtime.cache import Cache
 from nodemanager.runtime.controller import Controller
@@ -58,6 +62,8 @@ class AgentOptions:
     period: float = PERIOD
     """Seconds after which to look again although nothing happened; 0 = never."""
     upgrades: UpgradeSettings = field(default_factory=UpgradeSettings)
+    realtime: bool = True
+    """Whether to hear of changes on the host, and repair at once; if not, the period alone notices them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +90,8 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
     node = NodeObject(client, nodes, namespace, body.identity)
     events = EventRecorder(client, "nodemanager", hostname)
     references = ReferenceWatch(client, namespace, lambda: queue.add_after(node.key, SETTLE_SECONDS))
+    drifts = DriftLog(options.body.root, options.body.state)
+    standing = Standing(drifts, _now, time.monotonic)
     reconciler = HostReconciler(
         body=body,
         node=node,
@@ -94,6 +102,8 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
         now=_now,
         notifier=Notifier(client),
         housekeeper=Housekeeper(body.bucket, time.monotonic),
+        drifts=drifts,
+        standing=standing,
         heartbeat_lease=heartbeat.lease_name(hostname),
         period=options.period,
     )
@@ -104,6 +114,9 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
     manager = Manager(log=log, start_timeout=None)
     manager.add_cache(config_sets, nodes)
     manager.add(references, events, heartbeat.Heartbeat(client, namespace, hostname, _now), controller)
+    manager.add(drifts)
+    if options.realtime:
+        _add_realtime(manager, reconciler)
     if body.tree.root == "/":  # an image is not upgraded, and cannot be rebooted
         voice = UpgradeVoice(hostname, registry, events)
         manager.add(upgrades(body, client, reconciler, nodes, locks, voice, options.upgrades))
@@ -117,6 +130,15 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
             events.warning(MANAGED_NODES, own, reason, message)
 
     return Agent(manager, reconciler, body, warn)
+
+
+def _add_realtime(manager: Manager, reconciler: HostReconciler) -> None:
+    """Hear of changes on the host, where it can tell of them, and repair them at once."""
+    converger = reconciler.body.converger
+    watch = host_watch.watch(reconciler.body.tree, converger.tools.packages, converger.tools.services)
+    loop = RepairLoop(watch, converger, reconciler.standing, reconciler)
+    reconciler.follow = loop.follow
+    manager.add(watch, loop)
 
 
 def _add_servers(manager: Manager, options: AgentOptions, registry: Registry, controller: Controller) -> None:

@@ -91,6 +91,8 @@ Examples:
 @click.option("--managednode.drain-timeout", "drain", type=Duration(1), default="5m", show_default=True,
               metavar="TIME", envvar="NODEMANAGER_MANAGEDNODE_DRAIN_TIMEOUT",
               help="How long pods may take to leave before an upgrade is given up.")  # fmt: skip
+@click.option("--realtime/--no-realtime", default=True, show_default=True, envvar="NODEMANAGER_REALTIME",
+              help="Whether to hear of changes on the host and undo them at once.")  # fmt: skip
 @_go_options
 @click.option("--log-level", type=click.Choice(logs.LEVELS, case_sensitive=False), default="INFO",
               show_default=True, help="Least important lines to log.")  # fmt: skip
@@ -116,6 +118,7 @@ def command(settings: connect.Settings, root: str, hostname: str, **flags: Any) 
         flags["health_probe_bind_address"],
         flags["period"],
         UpgradeSettings(timedelta(seconds=flags["forgiveness"]), flags["drain"]),
+        realtime=flags["realtime"],
     )
     asyncio.run(run(settings, options))
 

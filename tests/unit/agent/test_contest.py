@@ -46,7 +46,8 @@ def test_a_fight_names_the_resource_and_both_digests() -> None:
     contest = Contest()
     fight(contest, LIMIT + 1)
     (found,) = contest.fights()
-    assert str(found) == f"file:/a (found {'f' * 12}, wanted {'a' * 12}) was put back 6 times"
+    assert str(found) == f"somebody keeps changing file:/a (found {'f' * 12}, wanted {'a' * 12})"
+    assert found.repairs == 6
 
 
 def test_calm_ends_a_fight_and_the_next_one_begins_anew() -> None:
