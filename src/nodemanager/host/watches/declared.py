@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from nodemanager.host import ssh_keys
+from nodemanager.host.services.systemd_units import unit_name
 from nodemanager.host.watches.inbox import Concern, Settle
 from nodemanager.host.watches.paths import Interest
 from nodemanager.plan.desired import Desired
+from nodemanager.plan.resources import ResourceId
 
 PACKAGES: Final = Settle(0.2, 2.0)
 """Package managers write a lot until they are done."""
@@ -37,6 +39,16 @@ def packages(desired: Desired, databases: Sequence[str]) -> Iterator[Interest]:
     if concerned := frozenset(item.id for item in desired.packages):
         for path in databases:
             yield Interest(path, Concern(concerned), entries=True, settle=PACKAGES)
+
+
+def units(desired: Desired) -> dict[str, dict[str, frozenset[ResourceId]]]:
+    """Return the services by user and by the full name of their unit; one may be declared by two names."""
+    found: dict[str, dict[str, frozenset[ResourceId]]] = {}
+    for item in desired.services:
+        of_user = found.setdefault(item.declaration.user, {})
+        unit = unit_name(item.declaration.name)
+        of_user[unit] = of_user.get(unit, frozenset()) | {item.id}
+    return found
 
 
 def openrc(desired: Desired, levels: Sequence[str]) -> Iterator[Interest]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from nodemanager.host.base import HostError, PackageManager, ServiceManager
 from nodemanager.host.file_facts import list_names
@@ -15,6 +15,10 @@ from nodemanager.host.watches.inbox import Inbox, Touched
 from nodemanager.host.watches.links import LinkWatch
 from nodemanager.host.watches.paths import Interest, PathWatch
 from nodemanager.plan.desired import Desired
+from nodemanager.plan.resources import ResourceId
+
+if TYPE_CHECKING:
+    from nodemanager.host.watches.units import UnitWatch
 
 DATABASES: Final = {
     "apt": ("/var/lib/dpkg/status",),
@@ -56,20 +60,23 @@ class HostWatch:
         self._inbox = Inbox()
         self._paths: PathWatch | None = None
         self._links: LinkWatch | None = None
+        self._units: dict[str, UnitWatch] = {}
         self._failures: dict[str, str] = {}
-        self._desired: Desired | None = None
+        self._broken = asyncio.Event()
 
     @property
     def shortfalls(self) -> tuple[str, ...]:
         """What is not watched, why, and what to do about it; the period covers that."""
         own = self._paths.shortfalls if self._paths else ()
-        return (*self._failures.values(), *own)
+        units = (one.shortfall for one in self._units.values() if one.shortfall)
+        return (*self._failures.values(), *own, *units)
 
     async def follow(self, desired: Desired) -> None:
         """Watch exactly what is declared; what is new is told of once."""
         self._open()
         if self._paths is not None:
             await self._paths.follow("declared", self._interests(desired))
+        self._follow_services(desired)
 
     async def touched(self) -> Touched:
         """Wait until something is touched, and return all that was since the last time."""
@@ -78,13 +85,19 @@ class HostWatch:
     async def run(self) -> None:
         """Be there until cancelled; the events come by themselves."""
         try:
-            await asyncio.get_running_loop().create_future()
+            await self._broken.wait()
+            for one in self._units.values():
+                if one.task is not None and one.task.done():
+                    one.task.result()
         finally:
             self.close()
 
     def close(self) -> None:
         """Watch nothing any more, and give back what is held open."""
         self._inbox.close()
+        for one in self._units.values():
+            one.close()
+        self._units.clear()
         if self._paths is not None:
             self._paths.close()
             self._paths = None
@@ -92,6 +105,34 @@ class HostWatch:
             self._links.close()
             self._links = None
         self._tree.close()
+
+    def _follow_services(self, desired: Desired) -> None:
+        """Listen to the managers of all declared services, where they have something to say."""
+        self._failures.pop("services", None)
+        if not self._here or not desired.services:
+            wanted: dict[str, dict[str, frozenset[ResourceId]]] = {}
+        elif self._kinds.services == "systemd":
+            wanted = declared.units(desired)
+        else:
+            wanted = {}
+            self._failures["services"] = _unheard(self._kinds.services)
+        for user in wanted.keys() - self._units.keys():
+            self._units[user] = self._listener(user)
+        for user, one in self._units.items():
+            one.follow(wanted.get(user, {}))
+
+    def _listener(self, user: str) -> UnitWatch:
+        from nodemanager.host.watches.units import Ears, UnitWatch  # of no use without systemd
+
+        async def files_found(interests: list[Interest]) -> None:
+            if self._paths is not None:
+                await self._paths.follow(f"units of {user}", interests)
+
+        return UnitWatch(self._tree, user, self._inbox, Ears(files_found, self._ended))
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled():  # it never ends by itself, except for a bug, which `run` shall raise
+            self._broken.set()
 
     def _open(self) -> None:
         if self._paths is None:
@@ -116,3 +157,11 @@ class HostWatch:
             levels = list_names(self._tree, _RUNLEVELS) or ()
             self._tree.forget()
             yield from declared.openrc(desired, [f"{_RUNLEVELS}/{level}" for level in levels])
+
+
+def _unheard(kind: str) -> str:
+    if kind == "OpenRC":
+        return (
+            "of services only what rc-service and rc-update do is heard: OpenRC does not tell of dead daemons"
+        )
+    return f"services are not watched: {kind or 'this host'} does not tell what becomes of them"
