@@ -7,10 +7,11 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
+from nodemanager.agent.memory import HeldStore
 from nodemanager.api import durations
 from nodemanager.api.managednode import DriftRecord
 from nodemanager.host.results import Outcome, Result
@@ -30,18 +31,6 @@ _SEEN: Final = "observed "
 
 Declared = str
 """Digest of how a resource is declared, content included; not of its drift policy."""
-
-
-class HeldStore(Protocol):
-    """Where it is kept which declarations held: digests by the text of a resource's id."""
-
-    def load_held(self) -> dict[str, str]:
-        """Return what the last process saved; nothing where that cannot be read."""
-        ...
-
-    def save_held(self, held: Mapping[str, str]) -> None:
-        """Save it; a disk that fails costs a log line."""
-        ...
 
 
 class DriftWatch:

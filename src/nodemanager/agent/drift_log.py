@@ -161,9 +161,9 @@ class DriftLog:
         self._rewrite()
 
     def known(self) -> Drift | None:
-        """Return the same as `drift`, None if there never was any."""
+        """Return the same as `drift`; None if there never was any, or the API may know more than we do."""
         head = self._head
-        return self.drift() if head.repaired or head.sequence else None
+        return self.drift() if head.rooted and (head.repaired or head.sequence) else None
 
     def drift(self) -> Drift:
         """Return what the status of the ManagedNode says: counts, and the newest that were reported."""

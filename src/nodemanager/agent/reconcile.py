@@ -20,22 +20,22 @@ from nodemanager.agent.drift_log import DriftLog
 from nodemanager.agent.housekeeping import Housekeeper
 from nodemanager.agent.node_object import NodeObject
 from nodemanager.agent.notifies import Notifier
-from nodemanager.agent.references import ReferenceWatch
 from nodemanager.agent.reporting import Reporter
 from nodemanager.agent.sight import Eyes
+from nodemanager.agent.sources import Sources
 from nodemanager.agent.standing import Standing
 from nodemanager.agent.upgrade_part import UpgradeStatus
 from nodemanager.agent.wishes import Wishes, visible
 from nodemanager.agent.world import World
 from nodemanager.api import durations, errors, matching
 from nodemanager.api.configset import ConfigSet
-from nodemanager.api.managednode import ManagedNode
+from nodemanager.api.managednode import ManagedNode, ManagedNodeStatus
 from nodemanager.api.objects import ObjectKey
 from nodemanager.host.results import Outcome, Result
 from nodemanager.host.threads import in_thread
 from nodemanager.plan.desired import Desired
 from nodemanager.runtime import controller
-from nodemanager.runtime.cache import Cache, Change
+from nodemanager.runtime.cache import Change
 from nodemanager.runtime.queue import WorkQueue
 
 log = logging.getLogger(__name__)
@@ -52,24 +52,6 @@ SETTLE_SECONDS = 0.05
 """Changes that come together are answered together."""
 REPORT_SECONDS = 0.5
 """Repairs that come together are reported together."""
-
-
-@dataclass(slots=True)
-class Sources:
-    """Where wishes come from."""
-
-    config_sets: Cache[ConfigSet]
-    nodes: Cache[ManagedNode]
-    references: ReferenceWatch
-
-    def world(self) -> World:
-        """Return all of them as of now."""
-        return World(
-            tuple(self.config_sets.values()),
-            tuple(self.nodes.values()),
-            self.references.secrets(),
-            self.references.config_maps(),
-        )
 
 
 @dataclass(slots=True)
@@ -98,17 +80,17 @@ class HostReconciler:
     follow: Callable[[], Awaitable[None]] | None = None
     """Has what the last pass was about watched; None = nothing is watched."""
     _last: status.Pass | None = None
-    """The last pass, without what it changed."""
+    """What the last pass was about; what became of it is in `standing`."""
     _look: bool = False
-    """The host itself looks different, so that its status is to be written after another look."""
+    """The host itself looks different, so that the status is to be written after another look."""
     _failures: int = 0
-    _seeded: bool = False
     _waiting: list[asyncio.Event] = field(default_factory=list)
 
     def start(self) -> None:
         """Listen to everything that may change what is wanted."""
         self.sources.config_sets.subscribe(self._on_config_set)
         self.sources.nodes.subscribe(self._on_node)
+        self.sources.contact.subscribe(self.soon)
 
     def trigger(self) -> None:
         """Ask for a pass now."""
@@ -159,15 +141,23 @@ class HostReconciler:
 
     async def reconcile(self, key: ObjectKey) -> controller.Result | None:
         """Do one pass, or only write the status."""
-        node = await self.node.ensure()
-        if not self._seeded:
-            self._seeded = True
-            self.drifts.adopt(node.status.drift)
         if key == self._status_key:
-            await self._tell(node)
+            await self._tell()
             return None
-        node = await self._converge(node)
+        node = await self._converge(await self._own_node())
         return controller.Result(self._next(node))
+
+    async def _own_node(self) -> ManagedNode:
+        """Return our ManagedNode; without the API as it was, with the labels that we give it anyway."""
+        known = self.node.known() or self.sources.memory.node
+        if known is None or not self.sources.contact.alone:
+            try:
+                return await self.node.ensure()
+            except errors.KubeError:
+                # Whatever became of our request, it told the contact.
+                if known is None or not self.sources.contact.alone:
+                    raise
+        return World(nodes=(known,)).node(self.body.identity)
 
     async def settled(self) -> None:
         """Return when a pass that begins from now on has found, or made, everything as declared."""
@@ -183,8 +173,10 @@ class HostReconciler:
         waiting = list(self._waiting)
         self._labels = node.metadata.labels
         sets = self.sources.world().matching(node)
-        await self.sources.references.follow(self.wishes.references(sets, node))
-        wish = self.wishes.make(sets, self.sources.world(), node)
+        await self.sources.follow(self.wishes.references(sets, node))
+        world = self.sources.world()
+        wish = self.wishes.make(sets, world, node)
+        await self._remember(sets, world, node)
         collection = await self.housekeeper.collect_if_due()
         alone = self.standing.begin(wish)
         done = await self.body.converger.run(wish.desired, wish.contents, alone) + _held(wish.desired)
@@ -198,27 +190,61 @@ class HostReconciler:
         if self.follow is not None:
             await self.follow()
         self._last = status.Pass(sets, wish.desired.conflicts, (), None, collection=collection)
+        if self.sources.contact.alone:
+            self.sources.memory.owe(self._backups())  # all else is seen again once the API is back
+            return node
         node = await self._report(node, await self.eyes.look(node))
         await self.notifier.applied(one for one in sets if one.metadata.name not in bad)
         return node
 
-    async def _tell(self, node: ManagedNode) -> None:
-        """Write the status from what is known; before the first pass there is nothing to tell."""
-        if self._last is not None:
-            look, self._look = self._look, False
-            await in_thread(self.standing.watch.save)
-            await self._report(node, await self.eyes.look(node) if look else None)
+    def _backups(self) -> dict[str, str]:
+        """Return where the former content of files is that no status tells of yet."""
+        return {**self.body.converger.replaced, **self.sources.memory.owed}
+
+    async def _tell(self) -> None:
+        """Write the status from what is known; the pass before it, or after an outage, tells the rest."""
+        await in_thread(self.standing.watch.save)
+        if self._last is None or self.sources.contact.alone:
+            return
+        look, self._look = self._look, False
+        node = await self.node.ensure()
+        await self._report(node, await self.eyes.look(node) if look else None)
+
+    async def _remember(self, sets: Sequence[ConfigSet], world: World, node: ManagedNode) -> None:
+        """Keep what this pass is made of for a start without the API."""
+        memory = self.sources.memory
+        if self.sources.live:
+            kept, own = self.wishes.basis(world, node)
+            await in_thread(lambda: memory.keep(sets, kept, own, peers=self.wishes.reads_peers))
+        if world.withheld and memory.forget_secrets():
+            log.warning("removed the Secrets that this host knew: %s", world.withheld)
 
     async def _report(self, node: ManagedNode, sight: status.Sight | None) -> ManagedNode:
         """Write how the host stands; `sight` None = it looks as it did."""
-        if self._last is None:
-            raise RuntimeError("cannot report before the first pass")
+        wanted = self._status(node, sight)
+        try:
+            node = await self.node.write_status(node, wanted)
+        except errors.Conflict:
+            self._look = self._look or sight is not None
+            raise controller.Retry(SETTLE_SECONDS, "somebody else wrote the ManagedNode meanwhile") from None
+        except errors.KubeError:
+            self.sources.memory.owe(self._backups())
+            if not self.sources.contact.alone:
+                raise
+            return node
+        self.sources.memory.settle()
+        self.standing.told()
+        return node
+
+    def _status(self, node: ManagedNode, sight: status.Sight | None) -> ManagedNodeStatus:
         generation, standing = node.metadata.generation, self.standing
+        last = self._last or status.Pass((), {}, (), None)
+        self._last = replace(last, collection=None)
         done = replace(
-            self._last,
+            last,
             results=list(standing.results.values()),
             drift=self.drifts.known(),
-            backups=self.body.converger.replaced,
+            backups=self._backups(),
             fights=standing.contest.fights(),
             shortfalls=standing.shortfalls,
         )
@@ -226,16 +252,7 @@ class HostReconciler:
         if sight is not None:
             seen = status.of_host(seen, sight, self.heartbeat_lease, generation)
         wanted = status.of_pass(seen, done, self.now(), generation)
-        if self.upgrades is not None:
-            wanted = status.of_upgrades(wanted, self.upgrades())
-        try:
-            node = await self.node.write_status(node, wanted)
-        except errors.Conflict:
-            self._look = self._look or sight is not None
-            raise controller.Retry(SETTLE_SECONDS, "somebody else wrote the ManagedNode meanwhile") from None
-        self._last = replace(self._last, collection=None)
-        standing.told()
-        return node
+        return status.of_upgrades(wanted, self.upgrades()) if self.upgrades is not None else wanted
 
     def _next(self, node: ManagedNode) -> float | None:
         """Return when to look again although nothing happens: after a failure, or as the spec says."""

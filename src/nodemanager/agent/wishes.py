@@ -88,6 +88,16 @@ class Wishes:
             self._world, self._node = world, node
         return self._wish
 
+    def basis(self, world: World, node: ManagedNode) -> tuple[World, ManagedNode]:
+        """Return what the last wish was made of: who has this makes the same wish again, elsewhere or later.
+
+        Of the status of a node, that is what templates were rendered from; without templates, nothing.
+        """
+        status = self._node.status if self.templated and self._node is not None else ManagedNodeStatus()
+        peers = self._world.nodes if self.reads_peers else ()
+        kept = World(world.config_sets, peers, world.secrets, world.config_maps)
+        return kept, msgspec.structs.replace(node, status=status)
+
     def _take(self, sets: Sequence[ConfigSet]) -> None:
         """Merge again if these are other sets than last time."""
         if self._sets is not None and len(sets) == len(self._sets) and all(map(_same_set, sets, self._sets)):
@@ -108,6 +118,7 @@ class Wishes:
             and _same_node(self._node, node)
             and old.secrets == world.secrets
             and old.config_maps == world.config_maps
+            and old.withheld == world.withheld
             and (not self.reads_peers or _same_nodes(old.nodes, world.nodes))
         )
 

@@ -17,6 +17,7 @@ import click
 from nodemanager import __version__
 from nodemanager.agent import service
 from nodemanager.agent.assembly import BodyOptions
+from nodemanager.agent.contact import SecretLimits
 from nodemanager.agent.token_renewal import TokenRenewal
 from nodemanager.agent.upgrade import UpgradeSettings
 from nodemanager.api import host_access
@@ -93,6 +94,16 @@ Examples:
               help="How long pods may take to leave before an upgrade is given up.")  # fmt: skip
 @click.option("--realtime/--no-realtime", default=True, show_default=True, envvar="NODEMANAGER_REALTIME",
               help="Whether to hear of changes on the host and undo them at once.")  # fmt: skip
+@click.option("--state.key-file", "key_file", default="", metavar="PATH",
+              help="Key that Secrets are encrypted with on this host, at least 32 bytes; a name without a"
+              " slash is a credential of systemd. Default: they are only unreadable for others.")  # fmt: skip
+@click.option("--state.secret-grace", "grace", type=Duration(), default="72h", show_default=True,
+              metavar="TIME",
+              help="How long known Secrets are used after the API has refused this host; 0 = for"
+              " ever.")  # fmt: skip
+@click.option("--state.secret-max-age", "secret_age", type=Duration(), default="0", show_default=True,
+              metavar="TIME",
+              help="How long known Secrets are used without an answer of the API; 0 = for ever.")  # fmt: skip
 @_go_options
 @click.option("--log-level", type=click.Choice(logs.LEVELS, case_sensitive=False), default="INFO",
               show_default=True, help="Least important lines to log.")  # fmt: skip
@@ -118,6 +129,8 @@ def command(settings: connect.Settings, root: str, hostname: str, **flags: Any) 
         flags["health_probe_bind_address"],
         flags["period"],
         UpgradeSettings(timedelta(seconds=flags["forgiveness"]), flags["drain"]),
+        SecretLimits(flags["grace"], flags["secret_age"]),
+        flags["key_file"],
         realtime=flags["realtime"],
     )
     asyncio.run(run(settings, options))
@@ -148,7 +161,7 @@ async def run(settings: connect.Settings, options: service.AgentOptions, *, sign
         os._exit(1)  # the event loop would wait for the part that does not end
     finally:
         await client.close()
-        agent.body.close()
+        agent.close()
 
 
 def _with_own_token(
