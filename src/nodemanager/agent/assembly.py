@@ -70,6 +70,7 @@ def assemble(options: BodyOptions, locks: Locks) -> Body:
     run = environment.host_runner(tree.root)
     packages = detect.package_manager(tree, who, run)
     services = detect.service_manager(tree, who, run, options.start_delay)
+    swift = detect.service_manager(tree, who, run, None)
     lock = StateLock(tree, options.state)
     journal = Journal(tree, options.state)
     bucket = Bucket(tree, options.bucket or f"{options.state}/filebucket", options.backups)
@@ -78,7 +79,7 @@ def assemble(options: BodyOptions, locks: Locks) -> Body:
     return Body(
         tree,
         who,
-        Converger(Observer(tree, packages, services, run), tools, bucket, lock),
+        Converger(Observer(tree, packages, services, run), tools, bucket, lock, swift),
         journal,
         bucket,
         options.state,

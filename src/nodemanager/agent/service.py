@@ -14,6 +14,7 @@ from nodemanager.agent import heartbeat
 from nodemanager.agent.assembly import Body, BodyOptions, assemble
 from nodemanager.agent.contact import Contact, SecretLimits
 from nodemanager.agent.delivery import Delivery
+from nodemanager.agent.drift import DriftWatch
 from nodemanager.agent.drift_log import DriftLog
 from nodemanager.agent.housekeeping import Housekeeper
 from nodemanager.agent.locks import SharedLocks
@@ -22,9 +23,11 @@ from nodemanager.agent.node_object import NodeObject
 from nodemanager.agent.notifies import Notifier
 from nodemanager.agent.reconcile import SETTLE_SECONDS, HostReconciler
 from nodemanager.agent.references import ReferenceWatch
+from nodemanager.agent.repair import RepairLoop
 from nodemanager.agent.reporting import Reporter
 from nodemanager.agent.sight import Eyes
 from nodemanager.agent.sources import Patient, Sources
+from nodemanager.agent.standing import Standing
 from nodemanager.agent.upgrade import UpgradeSettings
 from nodemanager.agent.upgrade_part import UpgradeVoice
 from nodemanager.agent.upgrading import upgrades
@@ -39,6 +42,7 @@ from nodemanager.host.base import HostError
 from nodemanager.host.identity import Identity
 from nodemanager.host.runner import RunError
 from nodemanager.host.vault import Vault, VaultError, cipher_of
+from nodemanager.host.watches import host_watch
 from nodemanager.runtime import probes
 from nodemanager.runtime.cache import Cache
 from nodemanager.runtime.controller import Controller
@@ -70,6 +74,8 @@ class AgentOptions:
     secrets: SecretLimits = field(default_factory=SecretLimits)
     key_file: str = ""
     """What Secrets are encrypted with on disk; empty = with nothing."""
+    realtime: bool = True
+    """Whether to hear of changes on the host, and repair at once; if not, the period alone notices them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +120,7 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
     memory = Memory(Vault(root, state), _secret_vault(options), node.key)
     drifts = DriftLog(root, state)
     references = ReferenceWatch(client, namespace, lambda: queue.add_after(node.key, SETTLE_SECONDS))
+    standing = Standing(drifts, _now, time.monotonic, DriftWatch(memory))
     reconciler = HostReconciler(
         body=body,
         node=node,
@@ -125,6 +132,7 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
         notifier=Notifier(client),
         housekeeper=Housekeeper(body.bucket, time.monotonic),
         drifts=drifts,
+        standing=standing,
         heartbeat_lease=heartbeat.lease_name(hostname),
         period=options.period,
     )
@@ -135,6 +143,8 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
     manager = Manager(log=log, start_timeout=None)
     manager.add_cache(Patient(config_sets, reconciler.sources), Patient(nodes, reconciler.sources))
     manager.add(references, events, heartbeat.Heartbeat(client, namespace, hostname, _now), controller)
+    if options.realtime:
+        _add_realtime(manager, reconciler)
     manager.add(contact, drifts, Delivery(client, drifts, node, contact))
     if body.tree.running:  # an image is not upgraded, and cannot be rebooted
         voice = UpgradeVoice(hostname, registry, events)
@@ -150,6 +160,15 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
             events.warning(MANAGED_NODES, own, reason, message)
 
     return Agent(manager, reconciler, body, warn, contact, drifts, memory)
+
+
+def _add_realtime(manager: Manager, reconciler: HostReconciler) -> None:
+    """Hear of changes on the host, where it can tell of them, and repair them at once."""
+    converger = reconciler.body.converger
+    watch = host_watch.watch(reconciler.body.tree, converger.tools.packages, converger.tools.services)
+    loop = RepairLoop(watch, converger, reconciler.standing, reconciler)
+    reconciler.follow = loop.follow
+    manager.add(watch, loop)
 
 
 def _secret_vault(options: AgentOptions) -> Vault | None:

@@ -66,6 +66,18 @@ CREDENTIAL_GOOD: Final = "Good"
 RENEWAL_FAILING: Final = "RenewalFailing"
 """Reason of TokenRenewed=False: the token is due, and no new one could be had; the message says why."""
 
+WATCHING: Final = "Watching"
+"""Condition type: changes made behind our back are noticed when they happen, not by looking now and then."""
+
+EVENT_DRIVEN: Final = "EventDriven"
+"""Reason of Watching=True: everything declared is watched."""
+
+INCOMPLETE: Final = "Incomplete"
+"""Reason of Watching=False: some of it cannot be watched; the message says what, why, and what to do."""
+
+PERIODIC: Final = "Periodic"
+"""Reason of Watching=False: watching is turned off, or the host has no such means."""
+
 LABEL_OS: Final = "nodemanager.io/os"
 """Label the agent sets: the ID of os-release, such as debian or arch."""
 
@@ -255,7 +267,9 @@ class ManagedNodeStatus(Struct):
     conditions: Annotated[
         list[Condition],
         meta(
-            "Ready, Drifted, Contested, Conflicted and TokenRenewed.", list_map_keys=("type",), max_items=64
+            "Ready, Drifted, Contested, Conflicted, Watching and TokenRenewed.",
+            list_map_keys=("type",),
+            max_items=64,
         ),
     ] = []
     agent_version: Annotated[str, meta("Version of the agent on the host.", max_length=256)] = ""

@@ -72,6 +72,8 @@ Examples:
 @click.option("--managednode.drain-timeout", "drain", type=Duration(1), default="5m", show_default=True,
               metavar="TIME", envvar="NODEMANAGER_MANAGEDNODE_DRAIN_TIMEOUT",
               help="How long pods may take to leave before an upgrade is given up.")  # fmt: skip
+@click.option("--realtime/--no-realtime", default=True, show_default=True, envvar="NODEMANAGER_REALTIME",
+              help="Whether to hear of changes on the host and undo them at once.")  # fmt: skip
 @click.option("--state.key-file", "key_file", default="", metavar="PATH",
               help="Key that Secrets are encrypted with on this host, at least 32 bytes; a name without a"
               " slash is a credential of systemd. Default: they are only unreadable for others.")  # fmt: skip
@@ -114,6 +116,7 @@ def command(settings: connect.Settings, root: str, hostname: str, **flags: Any) 
         pod_identity=flags["pod_identity"],
         secrets=SecretLimits(flags["grace"], flags["secret_age"]),
         key_file=flags["key_file"],
+        realtime=flags["realtime"],
     )
     asyncio.run(run(settings, options))
 
