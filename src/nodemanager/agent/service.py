@@ -142,7 +142,8 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
     )  # fmt: skip
     manager = Manager(log=log, start_timeout=None)
     manager.add_cache(Patient(config_sets, reconciler.sources), Patient(nodes, reconciler.sources))
-    manager.add(references, events, heartbeat.Heartbeat(client, namespace, hostname, _now), controller)
+    beat = heartbeat.Heartbeat(client, namespace, hostname, _now, contact.failed)
+    manager.add(references, events, beat, controller)
     if options.realtime:
         _add_realtime(manager, reconciler)
     manager.add(contact, drifts, Delivery(client, drifts, node, contact))
