@@ -10,7 +10,7 @@ from nodemanager.api import crds, host_access, host_policy, manifests
 FOLDER: Final = "charts/nodemanager"
 _NAMESPACE: Final = re.compile(rf"^(  |- )*(name|namespace): {host_access.OWN_NAMESPACE}$", re.MULTILINE)
 _KEEP: Final = {"helm.sh/resource-policy": "keep"}
-"""Uninstalling the chart takes neither what people declared along, nor what keeps the remaining hosts apart."""
+"""Uninstalling the chart leaves what people declared, and what keeps the hosts apart that are still there."""
 
 
 def files(header: str) -> dict[str, str]:
