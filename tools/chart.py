@@ -10,7 +10,7 @@ from nodemanager.api import crds, host_access, host_policy, manifests
 FOLDER: Final = "charts/nodemanager"
 _NAMESPACE: Final = re.compile(rf"^(  |- )*(name|namespace): {host_access.OWN_NAMESPACE}$", re.MULTILINE)
 _KEEP: Final = {"helm.sh/resource-policy": "keep"}
-"""Uninstalling the chart must not take what people declared, and their Secrets, along."""
+"""Uninstalling the chart leaves what people declared, and what keeps the hosts apart that are still there."""
 
 
 def files(header: str) -> dict[str, str]:
@@ -19,7 +19,7 @@ def files(header: str) -> dict[str, str]:
         f"{FOLDER}/crds/{crd['metadata']['name']}.yaml": header + manifests.dump(crd)
         for crd in crds.all_crds()
     }
-    policy = header + _literal(manifests.dump(host_policy.policies()))
+    policy = header + _literal(manifests.dump([_kept(one) for one in host_policy.policies()]))
     found[f"{FOLDER}/templates/policy.yaml"] = _when("policy.install", policy)
     namespace, *rights = host_access.operator_manifests(host_access.OWN_NAMESPACE)
     found[f"{FOLDER}/templates/namespace.yaml"] = _when(
@@ -29,8 +29,8 @@ def files(header: str) -> dict[str, str]:
     return found
 
 
-def _kept(namespace: dict[str, Any]) -> dict[str, Any]:
-    return {**namespace, "metadata": {**namespace["metadata"], "annotations": _KEEP}}
+def _kept(obj: dict[str, Any]) -> dict[str, Any]:
+    return {**obj, "metadata": {**obj["metadata"], "annotations": dict(_KEEP)}}
 
 
 def _namespaced(objects: dict[str, Any] | list[dict[str, Any]]) -> str:

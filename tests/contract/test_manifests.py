@@ -26,8 +26,8 @@ from support.scripted_server import until
 
 APPLY = "application/apply-patch+yaml"
 FORBIDDEN = 403
-PLURALS = {"PriorityClass": "priorityclasses", "ValidatingAdmissionPolicy": "validatingadmissionpolicies"}
-NOT_EMBEDDED = {"Deployment", "DaemonSet", "PriorityClass"}
+PLURALS = {"ValidatingAdmissionPolicy": "validatingadmissionpolicies"}
+NOT_EMBEDDED = {"Deployment", "DaemonSet", "ResourceQuota"}
 """The embedded server refuses these by name, as it runs no pods; their pods are judged instead."""
 EVERYTHING = named([*plain("config"), *plain("config/agent")])
 OPERATOR = EVERYTHING["Deployment/nodemanager-operator"]
@@ -72,7 +72,7 @@ async def test_every_manifest_is_valid(api: Api, request: pytest.FixtureRequest,
     obj = moved(EVERYTHING[name], api.namespace)
     if obj["kind"] in NOT_EMBEDDED and is_embedded(request):
         assert (await dry(api, obj)).code == 404
-        if obj["kind"] == "PriorityClass":
+        if obj["kind"] == "ResourceQuota":
             return  # there is no pod in it
         obj = pod_of(obj, "judged")
         obj["metadata"]["namespace"] = api.namespace

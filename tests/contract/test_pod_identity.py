@@ -90,8 +90,11 @@ async def test_the_agent_in_a_pod_is_its_host(place: Place, api: Api, start: Sta
     await api.until(lambda node: [one.name for one in node.status.configsets] == ["base"], "one")
     _, metrics = await agent.get(f"127.0.0.1:{port}", "/metrics")
     assert 'nodemanager_token_expiry_timestamp_seconds{node="one"} 1' in metrics
-    other = start("two", kubeconfig=credential, flags=("--pod-identity",))
-    await other.logs("nodemanager rbac --hostname two --kubernetes-node --daemonset")
+    probes = f"127.0.0.1:{free_port()}"
+    other = start("two", kubeconfig=credential, flags=("--pod-identity",), probes=probes)
+    await other.logs(f"nodemanager rbac -n {place.namespace} --hostname two --kubernetes-node --daemonset")
+    code, why = await other.get(probes, "/readyz?verbose")
+    assert code != 200, why
     with pytest.raises(errors.NotFound):
         await api.node("two")
     assert agent.stop() == 0

@@ -28,6 +28,11 @@ from support.nspawn import Machine
 EVERYTHING = named([*plain("config"), *plain("config/agent")])
 SECRETS = daemonset_pod.SECRETS
 SEE = "readlink /proc/self/ns/mnt > /run/seen"
+SYSTEMCTL = """\
+#!/bin/sh
+[ "$1" = reboot ] || exec /usr/bin/systemctl "$@"
+echo "systemctl $*" > /run/rebooted
+"""
 WEB = "[Service]\nExecStart=/bin/sleep inf\n[Install]\nWantedBy=multi-user.target\n"
 
 
@@ -94,7 +99,7 @@ def let_in(cluster: Cluster) -> None:
     for one in EVERYTHING.values():
         if one["metadata"]["name"] == daemonset_pod.ACCOUNT:
             cluster.api.apply({**one, "metadata": {"name": daemonset_pod.ACCOUNT}})
-    rights = cli.run("rbac", "--hostname", cluster.host.name, f"--daemonset={NAMESPACE}")
+    rights = cli.run("rbac", "--hostname", cluster.host.name, f"--daemonset={NAMESPACE}", "--kubernetes-node")
     cluster.api.apply(*manifests.load_all(rights.stdout, "rbac"))
 
 
@@ -153,7 +158,7 @@ def _answers(port: int) -> bool:
 
 
 def test_the_agent_in_a_pod_keeps_the_host_it_runs_on(cluster: Cluster) -> None:
-    """Files, packages, services and executions are the host's; and a package manager outlives the pod."""
+    """Files, packages, services and executions are the host's; apt outlives the pod; and it reboots."""
     host, machine = cluster.host, cluster.host.machine
     let_in(cluster)
     cluster.start_agent()
@@ -185,6 +190,14 @@ def test_the_agent_in_a_pod_keeps_the_host_it_runs_on(cluster: Cluster) -> None:
         machine.run("touch", "/run/slow.go")
         until(lambda: machine.run("test", "-e", "/run/slow.done", check=False).returncode == 0, "apt goes on")
         until(lambda: "ok installed" in _package(machine, "slow"), "the package is installed")
+
+        machine.write("/usr/local/sbin/systemctl", SYSTEMCTL, 0o755)
+        upgrade = {"spec": {"upgrade": {"schedule": "* * * * * * *", "delay": "1h"}}}
+        note = {"upgrade.nodemanager/reboot": "always"}
+        node = cluster.api.managed_node(host.name) | upgrade
+        cluster.api.apply({**node, "metadata": {"name": host.name, "annotations": note}})
+        cluster.start_agent()
+        until(lambda: host.text("/run/rebooted") == "systemctl reboot\n", "the host is upgraded and reboots")
     except BaseException:
         sys.stdout.write(cluster.log())
         raise

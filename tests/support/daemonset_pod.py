@@ -7,6 +7,7 @@ manifest asks for.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,7 +33,8 @@ async def token(client: Client, namespace: str, node: str) -> str:
         "serviceAccountName": ACCOUNT,
         "containers": [{"name": "agent", "image": "nodemanager"}],
     }
-    pod = await client.create(core.PODS, {"metadata": {"name": f"agent-{node}"}, "spec": spec}, namespace)
+    name = f"agent-{secrets.token_hex(4)}"
+    pod = await client.create(core.PODS, {"metadata": {"name": name}, "spec": spec}, namespace)
     meta = pod["metadata"]
     bound = {"kind": "Pod", "apiVersion": "v1", "name": meta["name"], "uid": meta["uid"]}
     body = {

@@ -83,7 +83,8 @@ class ExchangedToken:
             issued = await host_tokens.issue(client, self._hostname, self._namespace, SECONDS)
         except errors.ConfigError as error:
             raise errors.ConfigError(
-                f"{error}. For a pod of the DaemonSet: nodemanager rbac --hostname {self._hostname}"
+                f"cannot become host {self._hostname} with the token of this pod: {error.__cause__ or error};"
+                f" let it in: nodemanager rbac -n {self._namespace} --hostname {self._hostname}"
                 " --kubernetes-node --daemonset | kubectl apply -f -"
             ) from error
         finally:

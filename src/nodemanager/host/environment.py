@@ -8,6 +8,7 @@ from typing import Final
 
 from nodemanager.host import runner
 from nodemanager.host.base import Runner
+from nodemanager.host.boot import SYSTEMD
 from nodemanager.host.tree import is_running
 
 ENVIRONMENT: Final = {
@@ -22,14 +23,13 @@ NAMESPACES: Final = ("nsenter", "--target=1", "--mount", "--uts", "--ipc", "--ne
 """From a container into the host it runs on: what is mounted there is as the host's own programs see it."""
 SCOPE: Final = ("systemd-run", "--scope", "--quiet", "--collect", "--")
 """Out of the container's control group, with which everything in it is killed when the container ends."""
-SYSTEMD_RUNS: Final = "/run/systemd/system"
 
 
 def host_runner(root: str = "/") -> Runner:
     """Return what runs programs on this host, or inside another root with that root's own programs."""
     outside = root != "/" and is_running(root)
     prefix = () if root == "/" else NAMESPACES if outside else ("chroot", root)
-    scope = SCOPE if outside and Path(root + SYSTEMD_RUNS).exists() else ()
+    scope = SCOPE if outside and Path(root + SYSTEMD).exists() else ()
 
     async def run(
         argv: Sequence[str],

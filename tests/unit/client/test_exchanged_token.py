@@ -75,7 +75,7 @@ async def test_an_outage_is_no_trouble_while_the_token_is_good(token: ExchangedT
     assert [await token.headers() for _ in range(5)] == [first] * 5
     assert len(issuer.asked) == 2  # one refusal is believed for a while
     issuer.now += 0.1 * SECONDS
-    with pytest.raises(errors.ConfigError, match="rbac --hostname node1 --kubernetes-node --daemonset"):
+    with pytest.raises(errors.ConfigError, match="rbac -n ns --hostname node1 --kubernetes-node --daemonset"):
         await token.headers()
     issuer.now, issuer.refuses = issuer.now + PAUSE, 0
     assert await token.headers() != first

@@ -22,6 +22,12 @@ OTHERS: dict[str, Any] = {
 }  # fmt: skip
 
 
+EMPTY: dict[str, Any] = {
+    "createNamespaces": False,
+    "agent": {"enabled": True, "nodeSelector": None, "tolerations": [], "resources": {}},
+}
+
+
 def without_helm(objects: list[dict[str, Any]]) -> dict[str, Any]:
     """Return objects without what only Helm reads."""
     for one in objects:
@@ -60,7 +66,7 @@ def test_everything_has_the_version_of_the_program() -> None:
 
 
 @pytest.mark.parametrize(
-    "values", [{}, AGENT, OTHERS, {"createNamespaces": False, "policy": {"install": False}}]
+    "values", [{}, AGENT, OTHERS, EMPTY, {"createNamespaces": False, "policy": {"install": False}}]
 )
 def test_helm_makes_the_same_of_it(values: dict[str, Any]) -> None:
     assert named(by_helm(**values)) == named(rendered(**values))
