@@ -43,6 +43,10 @@ bin/manager: $(VENV)/.dev requirements/runtime.txt $(wildcard tools/*) $(shell f
 	$(BIN)/python -m tools.binary build/site $@
 	rm -rf build
 
+.PHONY: deb
+deb: bin/manager ## Build dist/nodemanager_VERSION_ARCHITECTURE.deb for this Debian
+	$(BIN)/python -m tools.deb bin/manager dist
+
 ##@ Develop
 
 .PHONY: test
@@ -91,7 +95,7 @@ lock: ## Refresh the lock files (needs uv on PATH)
 
 .PHONY: clean
 clean: ## Remove everything that make created
-	rm -rf $(VENV) bin build site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) bin build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 ##@ Files
