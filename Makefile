@@ -48,6 +48,10 @@ IMAGE ?= nodemanager
 image: ## Build the container image (IMAGE=name, IMAGE_FLAGS for docker build; needs docker)
 	docker build $(IMAGE_FLAGS) --tag "$(IMAGE):$$(sed -n 's/^__version__ = "\(.*\)"/\1/p' src/nodemanager/__init__.py)" .
 
+.PHONY: deb
+deb: bin/manager ## Build dist/nodemanager_VERSION_ARCHITECTURE.deb for this Debian
+	$(BIN)/python -m tools.deb bin/manager dist
+
 ##@ Develop
 
 .PHONY: test
@@ -96,7 +100,7 @@ lock: ## Refresh the lock files (needs uv on PATH)
 
 .PHONY: clean
 clean: ## Remove everything that make created
-	rm -rf $(VENV) bin build site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) bin build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 ##@ Files

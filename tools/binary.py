@@ -23,6 +23,8 @@ from typing import Final
 HERE: Final = Path(__file__).resolve().parent
 LEFT_OUT: Final = ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json")
 """Files of dist-info that say how it was installed here."""
+SITE: Final = "site.tar.xz"
+"""What the program itself is called in the archive."""
 EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 _DIGEST_LENGTH: Final = 24
 
@@ -31,7 +33,7 @@ def build(site: Path, output: Path) -> None:
     """Write the file."""
     start = (HERE / "unpacker.py").read_bytes()
     files = {"__main__.py": start, **contents(site)}
-    packed = zip_of({"__main__.py": start, "site.tar.xz": lzma.compress(tar_of(files))}, zipfile.ZIP_STORED)
+    packed = zip_of({"__main__.py": start, SITE: lzma.compress(tar_of(files))}, zipfile.ZIP_STORED)
     digest = hashlib.sha256(packed).hexdigest()[:_DIGEST_LENGTH]
     version = "{}.{}".format(*sys.version_info)
     launcher = (HERE / "launcher.sh").read_text(encoding="utf-8")
