@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import uuid
 from collections.abc import AsyncIterator
@@ -192,6 +193,30 @@ async def test_custom_kinds_are_pruned_warned_of_and_counted(both: Arena) -> Non
     for value in (1.0, True, 1, 1):  # all of which are equal to Python
         patch = {"spec": {"any": {"e": value}}}
         await compare(both, Ask("PATCH", kind.path("default", "a"), OPTIONS, patch, MERGE_PATCH))
+
+
+async def test_nulls_that_nobody_allowed_are_refused_or_not_shown(both: Arena) -> None:
+    open_, scalar = {"x-kubernetes-preserve-unknown-fields": True}, {"x-kubernetes-int-or-string": True}
+    for field in (scalar, open_, {**open_, "nullable": True}):
+        part = {"type": "object", "properties": {"x": field, "y": scalar}, "default": {"x": None, "y": 1}}
+        more = {"type": "object", "additionalProperties": part}
+        spec = {"type": "object", "properties": {"part": part, "more": more, "x": field}}
+        await both.add(f"k{uuid.uuid4().hex[:12]}", {"type": "object", "properties": {"spec": spec}})
+    await asyncio.gather(*(both.served(kind) for kind in both.customs))
+    for kind in both.customs:
+        for name, sent in enumerate(
+            ({}, {"part": {"x": None}}, {"part": {}, "more": {"a": None}, "x": None})
+        ):
+            body: dict[str, Any] = {"apiVersion": kind.api_version, "kind": kind.kind, "spec": sent}
+            for ask in (
+                Ask("POST", kind.path("default"), OPTIONS, {**body, "metadata": {"name": f"a{name}"}}),
+                Ask("GET", kind.path("default", f"a{name}")),
+                Ask("PATCH", kind.path("default", f"b{name}"), OPTIONS, {**body, "metadata": {"name":
+                    f"b{name}"}}, APPLY_PATCH),
+                Ask("PATCH", kind.path("default", f"b{name}"), OPTIONS, {"spec": {"part": {"y": 2}}},
+                    MERGE_PATCH),
+            ):  # fmt: skip
+                await compare(both, ask)
 
 
 HIDDEN = {
