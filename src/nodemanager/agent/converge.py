@@ -12,6 +12,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from nodemanager.agent.progress import Progress
 from nodemanager.api import durations
 from nodemanager.host import apply, staging
 from nodemanager.host.apply import Tools
@@ -37,6 +38,8 @@ class Converger:
     bucket: Bucket | None
     lock: StateLock | None = None
     """Taken with the first pass that may change something, and kept."""
+    progress: Progress = field(default_factory=Progress)
+    """Notices a pass that hangs."""
     replaced: dict[str, str] = field(default_factory=dict)
     """SHA-256 of what files contained before the last pass replaced or removed them, by path."""
     _swept: set[str] = field(default_factory=set)
@@ -59,6 +62,10 @@ class Converger:
 
     async def run(self, desired: Desired, contents: Contents) -> list[Result]:
         """Make it so, and return what became of every resource."""
+        with self.progress.working():
+            return await self._run(desired, contents)
+
+    async def _run(self, desired: Desired, contents: Contents) -> list[Result]:
         tools, journal = self.tools, self.tools.journal
         wanted = desired.packages or desired.files or desired.services or desired.executions
         if self.lock is not None and self.lock.take(make=bool(wanted)):
@@ -104,7 +111,9 @@ class Converger:
             if execution is None:
                 continue  # nobody wants it any more; if it still runs, it may end by itself
             try:
-                status = await self.tools.runs.recover(resource, durations.parse(execution.timeout))
+                timeout = durations.parse(execution.timeout)
+                with self.progress.allowing(timeout):
+                    status = await self.tools.runs.recover(resource, timeout)
                 if status == 0:
                     self.tools.journal.settle([resource])
                 else:
