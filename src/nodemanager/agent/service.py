@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from nodemanager import __version__
-from nodemanager.agent import heartbeat
+from nodemanager.agent import heartbeat, status_sources
 from nodemanager.agent.assembly import Body, BodyOptions, assemble
 from nodemanager.agent.housekeeping import Housekeeper
+from nodemanager.agent.local_status import Board
 from nodemanager.agent.locks import SharedLocks
 from nodemanager.agent.node_object import NodeObject
 from nodemanager.agent.notifies import Notifier
@@ -20,6 +21,7 @@ from nodemanager.agent.reconcile import SETTLE_SECONDS, HostReconciler, Sources
 from nodemanager.agent.references import ReferenceWatch
 from nodemanager.agent.reporting import Reporter
 from nodemanager.agent.sight import Eyes
+from nodemanager.agent.status_sources import LastPass
 from nodemanager.agent.upgrade import UpgradeSettings
 from nodemanager.agent.upgrade_part import UpgradeVoice
 from nodemanager.agent.upgrading import upgrades
@@ -67,6 +69,9 @@ class Agent:
     manager: Manager
     reconciler: HostReconciler
     body: Body
+    board: Board
+    """What is known of this host, for `nodemanager status`."""
+    last_pass: LastPass
     warn: Callable[[str, str], None]
     """Records an Event, of a reason and with a message, about this host."""
 
@@ -97,8 +102,13 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
         heartbeat_lease=heartbeat.lease_name(hostname),
         period=options.period,
     )
+    board = Board(status_sources.of_process(hostname, namespace, body.tree.root))
+    last_pass = LastPass(board.changed, lambda: reconciler.wishes.desired)
+    reconciler.seen = last_pass.reported
+    board.plug(last_pass.fill)
+    board.plug(status_sources.of_journal(body.journal))
     controller = Controller(
-        "host", reconciler.reconcile, queue=queue, metrics=registry, log=log,
+        "host", last_pass.timed(reconciler.reconcile), queue=queue, metrics=registry, log=log,
         expected=(errors.KubeError, HostError, RunError),
     )  # fmt: skip
     manager = Manager(log=log, start_timeout=None)
@@ -116,7 +126,7 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
         if (own := nodes.get(node.key)) is not None:
             events.warning(MANAGED_NODES, own, reason, message)
 
-    return Agent(manager, reconciler, body, warn)
+    return Agent(manager, reconciler, body, board, last_pass, warn)
 
 
 def _add_servers(manager: Manager, options: AgentOptions, registry: Registry, controller: Controller) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Final
 import click
 
 from nodemanager import __version__
-from nodemanager.agent import service
+from nodemanager.agent import self_care, service, status_sources
 from nodemanager.agent.assembly import BodyOptions
 from nodemanager.agent.token_renewal import TokenRenewal
 from nodemanager.agent.upgrade import UpgradeSettings
@@ -24,12 +24,13 @@ from nodemanager.cli import agent_config, connect, logs
 from nodemanager.cli.durations import Duration
 from nodemanager.cli.host_options import host_options
 from nodemanager.client.config import ClientConfig
+from nodemanager.client.contact import Contact
 from nodemanager.client.credentials import BearerToken
 from nodemanager.client.http import Client
 from nodemanager.client.renewed_token import RenewedToken
 from nodemanager.client.transport import HttpTransport
 from nodemanager.host.bucket import MAX_AGE, MAX_SIZE, Limits
-from nodemanager.runtime import metrics, probes, process_metrics
+from nodemanager.runtime import metrics, probes, process_metrics, sd_notify
 from nodemanager.runtime.manager import StopTimedOut
 
 log = logging.getLogger("nodemanager.agent")
@@ -125,10 +126,15 @@ async def run(settings: connect.Settings, options: service.AgentOptions, *, sign
     registry = metrics.Registry()
     process_metrics.register(registry)
     config, token = _with_own_token(connect.client_config(settings), settings)
-    client = Client(HttpTransport(config))
+    contact = Contact()
+    client = Client(HttpTransport(config), observe=contact.observe)
     agent = service.build(client, options, registry)
     hostname = agent.body.identity.hostname
+    contact.on_change = agent.board.changed
+    agent.board.plug(status_sources.of_contact(contact, config.server))
+    voice = self_care.look_after(agent, sd_notify.of_process(), alone=signals)
     if token is not None and is_own(token, hostname, options.namespace):
+        agent.board.plug(status_sources.of_token(token))
         path = Path(os.path.realpath(settings.kubeconfig))  # noqa: ASYNC240 - once; links are followed now
         agent.manager.add(
             TokenRenewal(client, config, token, path, hostname, options.namespace, registry, agent.warn)
@@ -137,9 +143,14 @@ async def run(settings: connect.Settings, options: service.AgentOptions, *, sign
         "nodemanager %s agent of %s, namespace %s, %s",
         __version__, hostname, options.namespace, config.source,
     )  # fmt: skip
+
+    def look_again() -> None:
+        agent.reconciler.trigger()
+        voice.reload()
+
     gc.freeze()
     try:
-        await agent.manager.run(install_signals=signals, on_hangup=agent.reconciler.trigger)
+        await agent.manager.run(install_signals=signals, on_hangup=look_again)
     except StopTimedOut as error:
         log.critical("%s", error)
         os._exit(1)  # the event loop would wait for the part that does not end
