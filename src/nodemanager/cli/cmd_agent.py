@@ -29,6 +29,7 @@ from nodemanager.client.credentials import BearerToken
 from nodemanager.client.http import Client
 from nodemanager.client.renewed_token import RenewedToken
 from nodemanager.client.transport import HttpTransport
+from nodemanager.host import priority
 from nodemanager.host.bucket import MAX_AGE, MAX_SIZE, Limits
 from nodemanager.runtime import metrics, probes, process_metrics, sd_notify
 from nodemanager.runtime.manager import StopTimedOut
@@ -92,6 +93,9 @@ Examples:
 @click.option("--managednode.drain-timeout", "drain", type=Duration(1), default="5m", show_default=True,
               metavar="TIME", envvar="NODEMANAGER_MANAGEDNODE_DRAIN_TIMEOUT",
               help="How long pods may take to leave before an upgrade is given up.")  # fmt: skip
+@click.option("--nice", type=click.IntRange(0, 19), default=5, show_default=True, metavar="NUMBER",
+              help="How far to step back behind the work of this host, as nice(1) does; 0 = not at all. What"
+              " the agent starts runs as usual.")  # fmt: skip
 @_go_options
 @click.option("--log-level", type=click.Choice(logs.LEVELS, case_sensitive=False), default="INFO",
               show_default=True, help="Least important lines to log.")  # fmt: skip
@@ -108,6 +112,7 @@ def command(settings: connect.Settings, root: str, hostname: str, **flags: Any) 
         click.echo("the configuration is valid")
         return
     logs.configure(flags["log_level"].upper(), flags["log_format"])
+    priority.step_back(flags["nice"])
     limits = Limits(flags["max_size"], flags["max_age"])
     body = BodyOptions(root, hostname, backups=limits, start_delay=flags["start_delay"])
     options = service.AgentOptions(

@@ -10,6 +10,8 @@ from typing import Final
 
 NO_ANSWER: Final = "<error>"
 """What a client reports in place of a code when there was no answer."""
+_NOBODY_HOME: Final = ("502", "503", "504")
+"""What a load balancer answers in the place of an API server that is gone."""
 
 
 class ApiState(StrEnum):
@@ -40,7 +42,7 @@ class Contact:
     def observe(self, _method: str, code: str, _seconds: float) -> None:
         """Take note of a request."""
         now = self.clock()
-        if code == NO_ANSWER:
+        if code == NO_ANSWER or code in _NOBODY_HOME:
             state = ApiState.ALONE
         else:
             self.last = now
