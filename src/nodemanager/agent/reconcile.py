@@ -27,7 +27,7 @@ from nodemanager.agent.wishes import Wishes, visible
 from nodemanager.agent.world import World
 from nodemanager.api import durations, errors, matching
 from nodemanager.api.configset import ConfigSet
-from nodemanager.api.managednode import ManagedNode, ManagedNodeStatus
+from nodemanager.api.managednode import ManagedNode
 from nodemanager.api.objects import ObjectKey
 from nodemanager.host.results import Outcome, Result
 from nodemanager.plan.desired import Desired
@@ -89,8 +89,8 @@ class HostReconciler:
     """Labels of the host in the last pass; None before the first."""
     upgrades: Callable[[], UpgradeStatus] | None = None
     """What the status says of upgrades; None = this host does none."""
-    seen: Callable[[ManagedNodeStatus], None] = lambda _status: None
-    """Told the status that a pass leads to, before the API is."""
+    passed: Callable[[ManagedNode, status.Pass], None] = lambda _node, _done: None
+    """Told how a pass went, before the API is."""
     _failures: int = 0
     _seeded: bool = False
     _waiting: list[asyncio.Event] = field(default_factory=list)
@@ -173,6 +173,7 @@ class HostReconciler:
         done = status.Pass(
             sets, wish.desired.conflicts, results, self.drift.drift, self.body.converger.replaced, collection
         )
+        self.passed(node, done)
         node = await self._report(node, done)
         await self.notifier.applied(one for one in sets if one.metadata.name not in bad)
         return node
@@ -183,7 +184,6 @@ class HostReconciler:
         wanted = status.of_pass(seen, done, self.now(), generation)
         if self.upgrades is not None:
             wanted = status.of_upgrades(wanted, self.upgrades())
-        self.seen(wanted)
         try:
             return await self.node.write_status(node, wanted)
         except errors.Conflict:

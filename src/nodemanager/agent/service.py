@@ -104,7 +104,7 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
     )
     board = Board(status_sources.of_process(hostname, namespace, body.tree.root))
     last_pass = LastPass(board.changed, lambda: reconciler.wishes.desired)
-    reconciler.seen = last_pass.reported
+    reconciler.passed = last_pass.passed
     board.plug(last_pass.fill)
     board.plug(status_sources.of_journal(body.journal))
     controller = Controller(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from nodemanager import __version__
-from nodemanager.agent import local_status
+from nodemanager.agent import local_status, status
 from nodemanager.agent.local_status import (
     MAX_SHOWN,
     Api,
@@ -21,7 +21,7 @@ from nodemanager.agent.local_status import (
     Token,
     with_,
 )
-from nodemanager.api.managednode import AppliedConfigSet, Drift, ManagedNodeStatus
+from nodemanager.api.managednode import AppliedConfigSet, Drift, ManagedNode, ManagedNodeStatus
 from nodemanager.api.objects import ObjectKey
 from nodemanager.client.contact import Contact
 from nodemanager.client.renewed_token import RenewedToken
@@ -104,17 +104,26 @@ class LastPass:
     desired: Callable[[], Desired]
     """Returns everything that is declared."""
     clock: Callable[[], float] = time.time
-    status: ManagedNodeStatus = field(default_factory=ManagedNodeStatus)
+    _done: tuple[ManagedNode, status.Pass, datetime] | None = None
+    _status: ManagedNodeStatus | None = None
     _began: float = 0.0
     _ended: float = 0.0
     _seconds: float = 0.0
     _next: float = 0.0
     _error: str = ""
 
-    def reported(self, status: ManagedNodeStatus) -> None:
-        """Take the status that a pass has led to, whether or not the API can be told."""
-        self.status = status
+    def passed(self, node: ManagedNode, done: status.Pass) -> None:
+        """Take how a pass went, whether or not the API can be told."""
+        self._done = (node, done, datetime.now(UTC))
+        self._status = None
         self.changed()
+
+    def status(self) -> ManagedNodeStatus:
+        """Return the status that the last pass leads to; it is worked out when somebody asks."""
+        if self._status is None and self._done is not None:
+            node, done, when = self._done
+            self._status = status.of_pass(node.status, done, when, node.metadata.generation)
+        return self._status or ManagedNodeStatus()
 
     def timed(self, reconcile: controller.Reconcile) -> controller.Reconcile:
         """Return the loop's own function, watched from outside."""
@@ -152,17 +161,17 @@ class LastPass:
 
     def fill(self, snapshot: Snapshot) -> Snapshot:
         """Return what is declared, and how it went."""
-        status = self.status
+        found = self.status()
         return with_(
             snapshot,
             passes=Passes(
                 running_since=stamp(self._began), last=stamp(self._ended), seconds=round(self._seconds, 6),
                 next=stamp(self._next), error=self._error,
             ),
-            conditions=list(status.conditions),
-            config_sets=[_set(one) for one in status.configsets],
+            conditions=list(found.conditions),
+            config_sets=[_set(one) for one in found.configsets],
             managed=_counts(self.desired()),
-            drift=drifts(status.drift),
+            drift=drifts(found.drift),
         )  # fmt: skip
 
 

@@ -12,15 +12,18 @@ import pytest
 
 from nodemanager.agent.local_status import Board, Snapshot
 from nodemanager.agent.self_care import ServiceVoice
+from nodemanager.agent.status import Pass
 from nodemanager.agent.status_sources import LastPass
-from nodemanager.api.conditions import Condition
-from nodemanager.api.managednode import AppliedConfigSet, ManagedNodeStatus
+from nodemanager.api.managednode import Drift, ManagedNode
 from nodemanager.api.objects import ObjectKey
 from nodemanager.client.contact import ApiState, Contact
+from nodemanager.host.results import Outcome, Result
 from nodemanager.plan.desired import Desired
+from nodemanager.plan.resources import parse_id
 from nodemanager.runtime import controller
 from nodemanager.runtime.sd_notify import Notifications
 from nodemanager.runtime.tasks import end
+from support.root_tree import config_set
 
 KEY = ObjectKey("nodemanager", "web1")
 
@@ -65,20 +68,19 @@ async def test_ready_comes_with_the_end_of_the_first_pass(inbox: Inbox) -> None:
     voice = ServiceVoice(Notifications(str(inbox.path)), board, lambda: last.over, patience=60)
     running = asyncio.create_task(voice.run())
     assert (await inbox.next()).startswith("STATUS=")
-    ready = Condition(type="Ready", status="True")
+    sets = [config_set("a")]
 
     async def reconcile(_: ObjectKey) -> None:
-        last.reported(ManagedNodeStatus(conditions=[ready], configsets=[AppliedConfigSet(name="a")]))
+        last.passed(ManagedNode(), Pass(sets, {}, [], Drift()))
 
     await last.timed(reconcile)(KEY)
     assert await inbox.until("READY=1") == ["READY=1"]
     assert await inbox.next() == "STATUS=1 ConfigSet, 0 resources: all as declared; API unknown"
     await last.timed(reconcile)(KEY)  # nothing new: nothing is said
-    bad = Condition(type="Ready", status="False", message="no space")
-    last.reported(ManagedNodeStatus(conditions=[bad]))
-    assert (
-        await inbox.next() == "STATUS=0 ConfigSets, 0 resources: does not hold: Ready: no space; API unknown"
-    )
+    bad = Result(parse_id("file:/x"), ("a",), Outcome.FAILED, "no space")
+    last.passed(ManagedNode(), Pass(sets, {}, [bad], Drift()))
+    said = "STATUS=1 ConfigSet, 0 resources: does not hold: Ready: file:/x: no space; API unknown"
+    assert await inbox.next() == said
     await end([running])
 
 
