@@ -76,12 +76,12 @@ def _agent(snapshot: Snapshot, now: datetime) -> str:
 
 def _api(api: Api, now: datetime, style: output.Style) -> str:
     words = {
-        "connected": "connected", "alone": "does not answer", "refused": "refuses our credential",
+        "connected": "connected", "alone": "no answer", "refused": "refuses our credential",
     }.get(api.state, "not asked yet")  # fmt: skip
     shown = style.paint(words, _API_COLOURS.get(api.state, ""))
-    since = f" since {output.age(api.since, now)}" if api.since else ""
+    since = f" for {output.age(api.since, now)}" if api.since else ""
     last = api.last_contact
-    heard = f", last answer {output.age(last, now)} ago" if last and api.state != "connected" else ""
+    heard = f", the last one {output.age(last, now)} ago" if last and api.state != "connected" else ""
     return f"{shown}{since}{heard} ({output.one_line(api.server)})"
 
 
@@ -109,7 +109,7 @@ def _passes(snapshot: Snapshot, now: datetime) -> str:
         took = f"{passes.seconds * 1000:.0f} ms" if passes.seconds < 10 else f"{passes.seconds:.0f} s"
         parts.append(f"{output.age(passes.last, now)} ago, took {took}")
     if passes.running_since:
-        parts.append(f"one is running since {output.age(passes.running_since, now)}")
+        parts.append(f"one has been running for {output.age(passes.running_since, now)}")
     elif upcoming := output.parse_time(passes.next):
         parts.append(f"next in {output.human_duration(max(0.0, (upcoming - now).total_seconds()))}")
     return ", ".join(parts) or "none yet"
