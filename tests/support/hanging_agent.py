@@ -36,10 +36,10 @@ def hang_for_ever(*_: object) -> None:
     threading.Event().wait()
 
 
-async def see(self: Observer, desired: Desired, contents: Contents) -> Facts:
+async def see(self: Observer, desired: Desired, contents: Contents, *, whole: bool = True) -> Facts:
     if is_to_hang():
         await in_thread(hang_for_ever)
-    return await see_files(self, desired, contents)
+    return await see_files(self, desired, contents, whole=whole)
 
 
 if __name__ == "__main__":

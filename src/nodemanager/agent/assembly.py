@@ -71,6 +71,7 @@ def assemble(options: BodyOptions, locks: Locks) -> Body:
     run = progress.timed(environment.host_runner(tree.root))
     packages = detect.package_manager(tree, who, run)
     services = detect.service_manager(tree, who, run, options.start_delay)
+    swift = detect.service_manager(tree, who, run, None)
     lock = StateLock(tree, options.state)
     journal = Journal(tree, options.state)
     bucket = Bucket(tree, f"{options.state}/filebucket", options.backups)
@@ -79,7 +80,7 @@ def assemble(options: BodyOptions, locks: Locks) -> Body:
     return Body(
         tree,
         who,
-        Converger(Observer(tree, packages, services, run), tools, bucket, lock, progress),
+        Converger(Observer(tree, packages, services, run), tools, bucket, lock, swift, progress),
         journal,
         bucket,
         options.state,

@@ -36,6 +36,8 @@ class Api(Struct, omit_defaults=False):
     """connected, alone (it does not answer), refused (it does not know us), unknown."""
     server: str = ""
     since: str | None = None
+    """Since when it does not answer, or refuses us."""
+    why: str = ""
     last_contact: str | None = None
 
 

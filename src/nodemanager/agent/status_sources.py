@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from nodemanager import __version__
-from nodemanager.agent import local_status, status
+from nodemanager.agent import local_status
+from nodemanager.agent.contact import Contact
+from nodemanager.agent.drift_log import DriftLog
 from nodemanager.agent.local_status import (
     MAX_SHOWN,
     Api,
@@ -21,9 +23,9 @@ from nodemanager.agent.local_status import (
     Token,
     with_,
 )
-from nodemanager.api.managednode import AppliedConfigSet, Drift, ManagedNode, ManagedNodeStatus
+from nodemanager.agent.standing import Standing
+from nodemanager.api.managednode import AppliedConfigSet, ManagedNodeStatus
 from nodemanager.api.objects import ObjectKey
-from nodemanager.client.contact import Contact
 from nodemanager.client.renewed_token import RenewedToken
 from nodemanager.host.journal import Journal
 from nodemanager.plan.desired import Desired
@@ -57,9 +59,13 @@ def of_contact(contact: Contact, server: str) -> local_status.Source:
     """Return how we stand with the API."""
 
     def fill(snapshot: Snapshot) -> Snapshot:
+        state = "refused" if contact.refused else "alone" if contact.since() is not None else "connected"
+        if state == "connected" and not contact.heard:
+            state = "unknown"
         api = Api(
-            state=contact.state, server=server, since=stamp(contact.since), last_contact=stamp(contact.last)
-        )
+            state=state, server=server, since=stamp(contact.since() or 0.0), why=contact.why,
+            last_contact=stamp(contact.heard),
+        )  # fmt: skip
         return with_(snapshot, api=api)
 
     return fill
@@ -99,37 +105,26 @@ def owed(journal: Journal) -> list[Owed]:
 class LastPass:
     """What passes were about and how they went; told by the agent's loop."""
 
+    key: ObjectKey
+    """What a pass is asked for by; the loop does other things, too."""
     changed: Callable[[], None]
     """Called when there is news."""
+    status: Callable[[], ManagedNodeStatus]
+    """Returns how the host stands."""
     desired: Callable[[], Desired]
     """Returns everything that is declared."""
     clock: Callable[[], float] = time.time
-    _done: tuple[ManagedNode, status.Pass, datetime] | None = None
-    _status: ManagedNodeStatus | None = None
     _began: float = 0.0
     _ended: float = 0.0
     _seconds: float = 0.0
     _next: float = 0.0
     _error: str = ""
 
-    def passed(self, node: ManagedNode, done: status.Pass) -> None:
-        """Take how a pass went, whether or not the API can be told."""
-        self._done = (node, done, datetime.now(UTC))
-        self._status = None
-        self.changed()
-
-    def status(self) -> ManagedNodeStatus:
-        """Return the status that the last pass leads to; it is worked out when somebody asks."""
-        if self._status is None and self._done is not None:
-            node, done, when = self._done
-            self._status = status.of_pass(node.status, done, when, node.metadata.generation)
-        return self._status or ManagedNodeStatus()
-
     def timed(self, reconcile: controller.Reconcile) -> controller.Reconcile:
         """Return the loop's own function, watched from outside."""
 
         async def run(key: ObjectKey) -> controller.Result | None:
-            return await self._time(reconcile(key))
+            return await (self._time(reconcile(key)) if key == self.key else reconcile(key))
 
         return run
 
@@ -171,17 +166,27 @@ class LastPass:
             conditions=list(found.conditions),
             config_sets=[_set(one) for one in found.configsets],
             managed=_counts(self.desired()),
-            drift=drifts(found.drift),
         )  # fmt: skip
 
 
-def drifts(drift: Drift | None) -> Drifts:
-    """Return what a status says of drift."""
-    found = drift or Drift()
-    return Drifts(
-        repaired=found.repaired, observed=found.observed, last_time=found.last_time,
-        last_resource=found.last_resource, recent=list(found.recent),
-    )  # fmt: skip
+def of_drifts(log: DriftLog) -> local_status.Source:
+    """Return what was changed behind our back, also what nobody else has heard of yet."""
+
+    def fill(snapshot: Snapshot) -> Snapshot:
+        known, waiting = log.drift(), log.waiting()
+        found = Drifts(
+            repaired=known.repaired, observed=known.observed, last_time=known.last_time,
+            last_resource=known.last_resource, unreported=log.sequence - log.reported_sequence,
+            recent=[*known.recent, *waiting][-MAX_SHOWN:],
+        )  # fmt: skip
+        return with_(snapshot, drift=found)
+
+    return fill
+
+
+def of_watch(standing: Standing) -> local_status.Source:
+    """Return what is not watched."""
+    return lambda snapshot: with_(snapshot, unwatched=list(standing.shortfalls or ())[:MAX_SHOWN])
 
 
 def _set(one: AppliedConfigSet) -> SetState:

@@ -17,6 +17,7 @@ import click
 from nodemanager import __version__
 from nodemanager.agent import self_care, service, status_sources
 from nodemanager.agent.assembly import BodyOptions
+from nodemanager.agent.contact import SecretLimits
 from nodemanager.agent.token_renewal import TokenRenewal
 from nodemanager.agent.upgrade import UpgradeSettings
 from nodemanager.api import host_access
@@ -24,7 +25,6 @@ from nodemanager.cli import agent_config, connect, logs
 from nodemanager.cli.durations import Duration
 from nodemanager.cli.host_options import host_options
 from nodemanager.client.config import ClientConfig
-from nodemanager.client.contact import Contact
 from nodemanager.client.credentials import BearerToken
 from nodemanager.client.http import Client
 from nodemanager.client.renewed_token import RenewedToken
@@ -96,6 +96,18 @@ Examples:
 @click.option("--nice", type=click.IntRange(0, 19), default=5, show_default=True, metavar="NUMBER",
               help="How far to step back behind the work of this host, as nice(1) does; 0 = not at all. What"
               " the agent starts runs as usual.")  # fmt: skip
+@click.option("--realtime/--no-realtime", default=True, show_default=True, envvar="NODEMANAGER_REALTIME",
+              help="Whether to hear of changes on the host and undo them at once.")  # fmt: skip
+@click.option("--state.key-file", "key_file", default="", metavar="PATH",
+              help="Key that Secrets are encrypted with on this host, at least 32 bytes; a name without a"
+              " slash is a credential of systemd. Default: they are only unreadable for others.")  # fmt: skip
+@click.option("--state.secret-grace", "grace", type=Duration(), default="72h", show_default=True,
+              metavar="TIME",
+              help="How long known Secrets are used after the API has refused this host; 0 = for"
+              " ever.")  # fmt: skip
+@click.option("--state.secret-max-age", "secret_age", type=Duration(), default="0", show_default=True,
+              metavar="TIME",
+              help="How long known Secrets are used without an answer of the API; 0 = for ever.")  # fmt: skip
 @_go_options
 @click.option("--log-level", type=click.Choice(logs.LEVELS, case_sensitive=False), default="INFO",
               show_default=True, help="Least important lines to log.")  # fmt: skip
@@ -122,6 +134,9 @@ def command(settings: connect.Settings, root: str, hostname: str, **flags: Any) 
         flags["health_probe_bind_address"],
         flags["period"],
         UpgradeSettings(timedelta(seconds=flags["forgiveness"]), flags["drain"]),
+        SecretLimits(flags["grace"], flags["secret_age"]),
+        flags["key_file"],
+        realtime=flags["realtime"],
     )
     asyncio.run(run(settings, options))
 
@@ -131,12 +146,10 @@ async def run(settings: connect.Settings, options: service.AgentOptions, *, sign
     registry = metrics.Registry()
     process_metrics.register(registry)
     config, token = _with_own_token(connect.client_config(settings), settings)
-    contact = Contact()
-    client = Client(HttpTransport(config), observe=contact.observe)
+    client = Client(HttpTransport(config))
     agent = service.build(client, options, registry)
     hostname = agent.body.identity.hostname
-    contact.on_change = agent.board.changed
-    agent.board.plug(status_sources.of_contact(contact, config.server))
+    agent.board.plug(status_sources.of_contact(agent.contact, config.server))
     voice = self_care.look_after(agent, sd_notify.of_process(), alone=signals)
     if token is not None and is_own(token, hostname, options.namespace):
         agent.board.plug(status_sources.of_token(token))
@@ -161,7 +174,7 @@ async def run(settings: connect.Settings, options: service.AgentOptions, *, sign
         os._exit(1)  # the event loop would wait for the part that does not end
     finally:
         await client.close()
-        agent.body.close()
+        agent.close()
 
 
 def _with_own_token(

@@ -164,7 +164,7 @@ async def _stage(folder: Path) -> AsyncIterator[Stage]:
                 yield Stage(root, client, agent, output.Style.of(sys.stdout, os.environ))
             finally:
                 await end(tasks[1:])
-                agent.body.close()
+                agent.close()
     finally:
         await end(tasks)
 

@@ -30,6 +30,7 @@ def text(snapshot: Snapshot, now: datetime, style: output.Style = output.PLAIN) 
         _line("State", state),
         *(" " * WIDTH + output.one_line(fault, 160) for fault in faults),
         _line("API", _api(snapshot.api, now, style)),
+        *([" " * WIDTH + output.one_line(snapshot.api.why, 160)] if snapshot.api.why else []),
     ]
     if snapshot.token is not None:
         lines.append(_line("Token", _token(snapshot, now, style)))

@@ -80,6 +80,19 @@ def read(tree: Tree, path: str, limit: int) -> bytes | None:
         os.close(descriptor)
 
 
+def set_aside(tree: Tree, path: str) -> str:
+    """Give a damaged file another name, for people to look at; return it as seen from outside.
+
+    One is kept: a disk that damages every file must not be filled by what it damaged.
+    """
+    try:
+        place = tree.place(path)
+        os.rename(place.name, f"{place.name}.damaged", src_dir_fd=place.folder, dst_dir_fd=place.folder)
+    finally:
+        tree.forget()
+    return f"{tree.outside(path)}.damaged"
+
+
 def write_all(descriptor: int, data: bytes) -> None:
     """Write everything, however little the system takes at a time."""
     view = memoryview(data)

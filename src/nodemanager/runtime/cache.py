@@ -127,6 +127,11 @@ class Cache(Generic[T]):
         """Wait until the snapshot is complete."""
         await self._synced.wait()
 
+    @property
+    def has_answered(self) -> bool:
+        """Whether the snapshot has been complete, or the server has said that we shall not have it."""
+        return self._answered.is_set()
+
     async def answered(self) -> None:
         """Wait until the snapshot is complete, or the server has said that we shall not have it."""
         await self._answered.wait()

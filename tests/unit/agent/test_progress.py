@@ -102,9 +102,9 @@ async def test_a_thread_that_hangs_in_a_real_pass_is_noticed(
 
     see_files = host.converger.observer.see_files
 
-    async def see(_self: Observer, desired: Desired, contents: Contents) -> object:
+    async def see(_self: Observer, desired: Desired, contents: Contents, *, whole: bool = True) -> object:
         await in_thread(hang)
-        return await see_files(desired, contents)
+        return await see_files(desired, contents, whole=whole)
 
     monkeypatch.setattr(Observer, "see_files", see)
     passing = asyncio.create_task(host.converger.run(Desired(), {}))

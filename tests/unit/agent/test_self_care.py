@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from nodemanager.agent.local_status import Board, Snapshot
+from nodemanager.agent.contact import Clocks, Contact, SecretLimits
+from nodemanager.agent.drift_log import DriftLog
+from nodemanager.agent.local_status import Board
 from nodemanager.agent.self_care import ServiceVoice
-from nodemanager.agent.status import Pass
-from nodemanager.agent.status_sources import LastPass
-from nodemanager.api.managednode import Drift, ManagedNode
+from nodemanager.agent.status import Pass, of_pass
+from nodemanager.agent.status_sources import LastPass, of_contact, of_drifts
+from nodemanager.api.managednode import Drift, DriftRecord, ManagedNodeStatus
 from nodemanager.api.objects import ObjectKey
-from nodemanager.client.contact import ApiState, Contact
 from nodemanager.host.results import Outcome, Result
+from nodemanager.host.vault import Vault
 from nodemanager.plan.desired import Desired
 from nodemanager.plan.resources import parse_id
 from nodemanager.runtime import controller
@@ -56,36 +58,49 @@ def inbox(tmp_path: Path) -> Iterator[Inbox]:
     made.socket.close()
 
 
-def made() -> tuple[Board, LastPass]:
-    board = Board()
-    last = LastPass(board.changed, Desired)
+class Standing:
+    """How a host stands, as a test says."""
+
+    def __init__(self, *results: Result) -> None:
+        self.sets = [config_set("a")]
+        self.results = results
+
+    def __call__(self) -> ManagedNodeStatus:
+        done = Pass(self.sets, {}, self.results, Drift())
+        return of_pass(ManagedNodeStatus(), done, datetime.now(UTC), 1)
+
+
+def made() -> tuple[Board, LastPass, Standing]:
+    board, standing = Board(), Standing()
+    last = LastPass(KEY, board.changed, standing, Desired)
     board.plug(last.fill)
-    return board, last
+    return board, last, standing
 
 
 async def test_ready_comes_with_the_end_of_the_first_pass(inbox: Inbox) -> None:
-    board, last = made()
+    board, last, standing = made()
     voice = ServiceVoice(Notifications(str(inbox.path)), board, lambda: last.over, patience=60)
     running = asyncio.create_task(voice.run())
     assert (await inbox.next()).startswith("STATUS=")
-    sets = [config_set("a")]
 
     async def reconcile(_: ObjectKey) -> None:
-        last.passed(ManagedNode(), Pass(sets, {}, [], Drift()))
+        """Do a pass."""
 
+    await last.timed(reconcile)(ObjectKey(KEY.namespace, "web1/status"))  # which is none
+    assert not last.over
     await last.timed(reconcile)(KEY)
     assert await inbox.until("READY=1") == ["READY=1"]
     assert await inbox.next() == "STATUS=1 ConfigSet, 0 resources: all as declared; API unknown"
     await last.timed(reconcile)(KEY)  # nothing new: nothing is said
-    bad = Result(parse_id("file:/x"), ("a",), Outcome.FAILED, "no space")
-    last.passed(ManagedNode(), Pass(sets, {}, [bad], Drift()))
+    standing.results = (Result(parse_id("file:/x"), ("a",), Outcome.FAILED, "no space"),)
+    board.changed()
     said = "STATUS=1 ConfigSet, 0 resources: does not hold: Ready: file:/x: no space; API unknown"
     assert await inbox.next() == said
     await end([running])
 
 
 async def test_an_api_that_is_gone_holds_nobody_back(inbox: Inbox) -> None:
-    board, last = made()
+    board, last, _ = made()
     voice = ServiceVoice(Notifications(str(inbox.path)), board, lambda: last.over, patience=0.05)
     running = asyncio.create_task(voice.run())
     voice.reload()  # before that, it would be taken for READY
@@ -98,7 +113,7 @@ async def test_an_api_that_is_gone_holds_nobody_back(inbox: Inbox) -> None:
 
 
 async def test_a_pass_that_fails_is_told_with_its_reason_and_when_it_is_tried_again() -> None:
-    board, last = made()
+    board, last, _ = made()
 
     async def fails(_: ObjectKey) -> None:
         raise OSError("the disk is full")
@@ -125,21 +140,40 @@ async def test_a_pass_that_fails_is_told_with_its_reason_and_when_it_is_tried_ag
     assert board.snapshot().passes.error == ""
 
 
-def test_contact_is_what_the_requests_add_up_to() -> None:
-    now, changes = [100.0], [0]
-
-    def changed() -> None:
-        changes[0] += 1
-
-    contact = Contact(changed, lambda: now[0])
+def test_how_we_stand_with_the_api_is_told_with_every_change(tmp_path: Path) -> None:
+    now = [1.7e9]
+    contact = Contact(Vault(str(tmp_path)), SecretLimits(), Clocks(lambda: now[0], lambda: now[0]))
+    board = Board(of_contact(contact, "https://api"))
+    contact.on_change = board.changed
     seen = []
-    for code in ("200", "404", "<error>", "<error>", "401", "403", "503", "200"):
-        now[0] += 1
-        contact.observe("GET", code, 0.1)
-        seen.append((contact.state.value, contact.since, contact.last))
-    assert seen == [
-        ("connected", 101, 101), ("connected", 101, 102), ("alone", 103, 102), ("alone", 103, 102),
-        ("refused", 105, 105), ("connected", 106, 106), ("alone", 107, 106), ("connected", 108, 108),
+    acts: list[Callable[[], None]] = [
+        lambda: None, contact.reached, contact.reached, lambda: contact.failed("no route"),
+        lambda: contact.failed("no route"), contact.reached, lambda: contact.was_refused("401"),
+        lambda: contact.was_refused("401"),
     ]  # fmt: skip
-    assert changes[0] == 6
-    assert ApiState.UNKNOWN.value == msgspec.to_builtins(Snapshot().api)["state"]
+    for act in acts:
+        act()
+        now[0] += 10
+        seen.append((board.snapshot().api.state, board.version))
+    assert seen == [
+        ("unknown", 0), ("connected", 1), ("connected", 1), ("alone", 2), ("alone", 2), ("connected", 3),
+        ("connected", 3), ("refused", 4),
+    ]  # fmt: skip
+    api = board.snapshot().api
+    assert (api.why, api.server) == ("401", "https://api")
+    assert api.since is not None
+    assert api.last_contact is not None
+    assert api.since > api.last_contact
+    contact.close()
+
+
+def test_drifts_that_nobody_has_heard_of_are_told_too(tmp_path: Path) -> None:
+    log = DriftLog(str(tmp_path))
+    log.add(DriftRecord(time="2026-01-01T00:00:00Z", resource="file:/a", outcome="repaired"))
+    log.flush()
+    drift = Board(of_drifts(log)).snapshot().drift
+    assert (drift.repaired, drift.unreported, [one.resource for one in drift.recent]) == (1, 1, ["file:/a"])
+    log.reported(1)
+    drift = Board(of_drifts(log)).snapshot().drift
+    assert (drift.repaired, drift.unreported, [one.resource for one in drift.recent]) == (1, 0, ["file:/a"])
+    log.close()

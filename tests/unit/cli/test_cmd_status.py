@@ -77,7 +77,10 @@ def test_everything_that_may_be_wrong_is_said() -> None:
         shown(
             made(
                 root="/mnt/image",
-                api=Api(state="alone", server="https://api", since=at(minutes=5), last_contact=at(minutes=6)),
+                api=Api(
+                    state="alone", server="https://api", since=at(minutes=5), why="no route to it",
+                    last_contact=at(minutes=6),
+                ),
                 token=Token(expires=at(hours=-1), renewal=at(minutes=10)),
                 conditions=[
                     Condition(type="Ready", status="False", message="file:/x: no space"),
@@ -108,7 +111,7 @@ def test_everything_that_may_be_wrong_is_said() -> None:
         "              Ready: file:/x: no space",
         "              Contested: file:/etc/motd",
         "              the last pass was broken off: the disk is full",
-        "API:          no answer for 5m, the last one 6m ago (https://api)",
+        "API:          no answer for 5m, the last one 6m ago (https://api)\n              no route to it",
         "expires in 60m (2026-03-01T13:00:00Z), renewal is due",
         "Last pass:    one has been running for 3s",
         "3 repaired, 1 left alone, last 4s ago: file:/etc/motd, 2 not reported yet",

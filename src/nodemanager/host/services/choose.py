@@ -16,17 +16,18 @@ _SYSTEMD: Final = ("/usr/lib/systemd/systemd", "/lib/systemd/systemd")
 _OPENRC: Final = ("/sbin/openrc-run", "/usr/sbin/openrc-run", "/usr/bin/openrc-run")
 
 
-def choose(tree: Tree, identity: Identity, run: Runner, start_delay: float) -> ServiceManager | None:
+def choose(tree: Tree, identity: Identity, run: Runner, start_delay: float | None) -> ServiceManager | None:
     """Return the service manager of a host; None where there is none that we know.
 
     What runs decides; where nothing does (an image, a chroot, a container without init), what is installed.
+    With a `start_delay` of None it waits for nothing that is on its way.
     """
     here = tree.root == "/"
     try:
         if identity.system == "freebsd":
             from nodemanager.host.services.rcd import RcD  # here and below: a host needs one of these
 
-            return RcD(run, start_delay, booted=here)
+            return RcD(run, start_delay or 0.0, booted=here)
         if here and _exists(tree, SYSTEMD_RUNS):
             from nodemanager.host.services.systemd import Systemd
 
@@ -44,10 +45,10 @@ def choose(tree: Tree, identity: Identity, run: Runner, start_delay: float) -> S
         tree.forget()
 
 
-def _openrc(run: Runner, start_delay: float, *, booted: bool) -> ServiceManager:
+def _openrc(run: Runner, start_delay: float | None, *, booted: bool) -> ServiceManager:
     from nodemanager.host.services.openrc import OpenRC
 
-    return OpenRC(run, start_delay, booted=booted)
+    return OpenRC(run, start_delay or 0.0, booted=booted)
 
 
 def _exists(tree: Tree, path: str) -> bool:
