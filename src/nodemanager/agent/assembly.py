@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
 from nodemanager.agent.converge import Converger
+from nodemanager.agent.progress import Progress
 from nodemanager.host import detect, environment, identity
 from nodemanager.host.apply import Locks, Tools
 from nodemanager.host.base import Busy
@@ -41,6 +42,7 @@ class Body:
     state: str
     """Folder, below the root, for what must survive us."""
     lock: StateLock
+    progress: Progress
 
     def close(self) -> None:
         """Give back what is held open."""
@@ -67,7 +69,8 @@ def assemble(options: BodyOptions, locks: Locks) -> Body:
     """Return the host below a root, with the tools that it has."""
     tree = Tree(options.root)
     who = identity.identify(tree, options.hostname)
-    run = environment.host_runner(tree.root)
+    progress = Progress()
+    run = progress.timed(environment.host_runner(tree.root))
     packages = detect.package_manager(tree, who, run)
     services = detect.service_manager(tree, who, run, options.start_delay)
     swift = detect.service_manager(tree, who, run, None)
@@ -75,13 +78,14 @@ def assemble(options: BodyOptions, locks: Locks) -> Body:
     journal = Journal(tree, options.state)
     bucket = Bucket(tree, options.bucket or f"{options.state}/filebucket", options.backups)
     runs = Runs(tree, journal, run, f"{options.state}/runs")
-    tools = Tools(packages, services, runs, journal, locks)
+    tools = Tools(packages, services, runs, journal, locks, progress.tick)
     return Body(
         tree,
         who,
-        Converger(Observer(tree, packages, services, run), tools, bucket, lock, swift),
+        Converger(Observer(tree, packages, services, run), tools, bucket, lock, swift, progress),
         journal,
         bucket,
         options.state,
         lock,
+        progress,
     )

@@ -82,6 +82,10 @@ class Contact:
         self._clocks = clocks or Clocks()
         self._own: tuple[str, ...] = ()
         self._listeners: list[Callable[[], None]] = []
+        self.on_change: Callable[[], None] = lambda: None
+        """Called when we stand otherwise with the API than before."""
+        self.heard: float = 0.0
+        """When the API last answered and knew us, by the clock on the wall; 0 = not since we were started."""
         self._changed = asyncio.Event()
         self._answered = asyncio.Event()
         self.why = ""
@@ -145,6 +149,9 @@ class Contact:
         """Take note that the API answers, and knows us."""
         self._answered.set()
         self._doubt = None
+        first, self.heard = not self.heard, self._clocks.wall()
+        if first:
+            self.on_change()
         if self._alone_since is None and self._record == _Record():
             return
         log.info("the API is there again%s", f", after: {self.why}" if self.why else "")
@@ -168,6 +175,7 @@ class Contact:
             self._record = msgspec.structs.replace(self._record, away=_Spent(since=now, seen=now))
             self._save()
         self._changed.set()
+        self.on_change()
 
     def was_refused(self, why: str) -> None:
         """Take note that the API does not want us any more, if it goes on saying so."""
@@ -187,6 +195,7 @@ class Contact:
         )  # fmt: skip
         self._save()
         self._changed.set()
+        self.on_change()
 
     def saw(self, request: Request, status: int) -> None:
         """Take note of an answer."""
@@ -283,6 +292,7 @@ class Contact:
 
     def _tell(self) -> None:
         self._changed.set()
+        self.on_change()
         for listener in self._listeners:
             listener()
 

@@ -82,6 +82,8 @@ class HostReconciler:
     """How the renewal of the host's own token goes; None where it uses another credential."""
     follow: Callable[[], Awaitable[None]] | None = None
     """Has what the last pass was about watched; None = nothing is watched."""
+    changed: Callable[[], None] = lambda: None
+    """Told that there is news of how the host stands."""
     _last: status.Pass | None = None
     """What the last pass was about; what became of it is in `standing`."""
     _look: bool = False
@@ -108,6 +110,7 @@ class HostReconciler:
         """Ask for the status to be written in a moment; after another look, if the `sight` of it changed."""
         self._look = self._look or sight
         self.queue.add_after(self._status_key, REPORT_SECONDS)
+        self.changed()
 
     def repaired(self, results: Sequence[Result], seconds: float) -> None:
         """Count and log what was put back so many seconds after it was touched."""
@@ -249,11 +252,17 @@ class HostReconciler:
         self.standing.told()
         return node
 
-    def _status(self, node: ManagedNode, sight: status.Sight | None) -> ManagedNodeStatus:
-        generation, standing = node.metadata.generation, self.standing
-        last = self._last or status.Pass((), {}, (), None)
-        self._last = replace(last, collection=None)
-        done = replace(
+    def local(self) -> ManagedNodeStatus:
+        """Return how the host stands as far as we know, whether or not the API could be told."""
+        if self._last is None:
+            return ManagedNodeStatus()
+        node = self.node.known() or self.sources.memory.node or ManagedNode()
+        return status.of_pass(node.status, self._done(self._last), self.now(), node.metadata.generation)
+
+    def _done(self, last: status.Pass) -> status.Pass:
+        """Return what the last pass was about, with what became of it until now."""
+        standing = self.standing
+        return replace(
             last,
             results=list(standing.results.values()),
             drift=self.drifts.known(),
@@ -261,6 +270,12 @@ class HostReconciler:
             fights=standing.contest.fights(),
             shortfalls=standing.shortfalls,
         )
+
+    def _status(self, node: ManagedNode, sight: status.Sight | None) -> ManagedNodeStatus:
+        generation = node.metadata.generation
+        last = self._last or status.Pass((), {}, (), None)
+        self._last = replace(last, collection=None)
+        done = self._done(last)
         seen = node.status
         if sight is not None:
             seen = status.of_host(seen, sight, self.heartbeat_lease, generation)

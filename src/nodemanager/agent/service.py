@@ -10,13 +10,14 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from nodemanager import __version__
-from nodemanager.agent import heartbeat
+from nodemanager.agent import heartbeat, status_sources
 from nodemanager.agent.assembly import Body, BodyOptions, assemble
 from nodemanager.agent.contact import Contact, SecretLimits
 from nodemanager.agent.delivery import Delivery
 from nodemanager.agent.drift import DriftWatch
 from nodemanager.agent.drift_log import DriftLog
 from nodemanager.agent.housekeeping import Housekeeper
+from nodemanager.agent.local_status import Board
 from nodemanager.agent.locks import SharedLocks
 from nodemanager.agent.memory import Memory
 from nodemanager.agent.node_object import NodeObject
@@ -28,6 +29,7 @@ from nodemanager.agent.reporting import Reporter
 from nodemanager.agent.sight import Eyes
 from nodemanager.agent.sources import Patient, Sources
 from nodemanager.agent.standing import Standing
+from nodemanager.agent.status_sources import LastPass
 from nodemanager.agent.upgrade import UpgradeSettings
 from nodemanager.agent.upgrade_part import UpgradeVoice
 from nodemanager.agent.upgrading import upgrades
@@ -85,6 +87,9 @@ class Agent:
     manager: Manager
     reconciler: HostReconciler
     body: Body
+    board: Board
+    """What is known of this host, for `nodemanager status`."""
+    last_pass: LastPass
     warn: Callable[[str, str], None]
     """Records an Event, of a reason and with a message, about this host."""
     contact: Contact
@@ -136,8 +141,10 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
         heartbeat_lease=heartbeat.lease_name(hostname),
         period=options.period,
     )
+    board = Board(status_sources.of_process(hostname, namespace, body.tree.root))
+    last_pass = _told_to(board, reconciler)
     controller = Controller(
-        "host", reconciler.reconcile, queue=queue, metrics=registry, log=log,
+        "host", last_pass.timed(reconciler.reconcile), queue=queue, metrics=registry, log=log,
         expected=(errors.KubeError, HostError, RunError),
     )  # fmt: skip
     manager = Manager(log=log, start_timeout=None)
@@ -160,7 +167,20 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
         if (own := nodes.get(node.key)) is not None:
             events.warning(MANAGED_NODES, own, reason, message)
 
-    return Agent(manager, reconciler, body, warn, contact, drifts, memory)
+    return Agent(manager, reconciler, body, board, last_pass, warn, contact, drifts, memory)
+
+
+def _told_to(board: Board, reconciler: HostReconciler) -> LastPass:
+    """Have a board show all that is known of the host, and learn of every change."""
+    last_pass = LastPass(
+        reconciler.node.key, board.changed, reconciler.local, lambda: reconciler.wishes.desired
+    )
+    reconciler.changed = reconciler.sources.contact.on_change = board.changed
+    board.plug(last_pass.fill)
+    board.plug(status_sources.of_journal(reconciler.body.journal))
+    board.plug(status_sources.of_drifts(reconciler.drifts))
+    board.plug(status_sources.of_watch(reconciler.standing))
+    return last_pass
 
 
 def _add_realtime(manager: Manager, reconciler: HostReconciler) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from nodemanager import __version__
-from nodemanager.agent import service
+from nodemanager.agent import self_care, service, status_sources
 from nodemanager.agent.assembly import BodyOptions
 from nodemanager.agent.contact import SecretLimits
 from nodemanager.agent.token_renewal import TokenRenewal, TokenVoice, publish_expiry
@@ -28,8 +28,9 @@ from nodemanager.client.exchanged_token import ExchangedToken
 from nodemanager.client.http import Client
 from nodemanager.client.renewed_token import RenewedToken
 from nodemanager.client.transport import HttpTransport
+from nodemanager.host import priority
 from nodemanager.host.bucket import MAX_AGE, MAX_SIZE, Limits
-from nodemanager.runtime import metrics, probes, process_metrics
+from nodemanager.runtime import metrics, probes, process_metrics, sd_notify
 from nodemanager.runtime.manager import StopTimedOut
 
 log = logging.getLogger("nodemanager.agent")
@@ -72,6 +73,9 @@ Examples:
 @click.option("--managednode.drain-timeout", "drain", type=Duration(1), default="5m", show_default=True,
               metavar="TIME", envvar="NODEMANAGER_MANAGEDNODE_DRAIN_TIMEOUT",
               help="How long pods may take to leave before an upgrade is given up.")  # fmt: skip
+@click.option("--nice", type=click.IntRange(0, 19), default=5, show_default=True, metavar="NUMBER",
+              help="How far to step back behind the work of this host, as nice(1) does; 0 = not at all. What"
+              " the agent starts runs as usual.")  # fmt: skip
 @click.option("--realtime/--no-realtime", default=True, show_default=True, envvar="NODEMANAGER_REALTIME",
               help="Whether to hear of changes on the host and undo them at once.")  # fmt: skip
 @click.option("--state.key-file", "key_file", default="", metavar="PATH",
@@ -102,6 +106,7 @@ def command(settings: connect.Settings, root: str, hostname: str, **flags: Any) 
         click.echo("the configuration is valid")
         return
     logs.configure(flags["log_level"], flags["log_format"])
+    priority.step_back(flags["nice"])
     limits = Limits(flags["max_size"], flags["max_age"])
     body = BodyOptions(
         root, hostname, bucket=flags["bucket"], backups=limits, start_delay=flags["start_delay"]
@@ -134,7 +139,10 @@ async def run(settings: connect.Settings, options: service.AgentOptions, *, sign
     client = Client(HttpTransport(config))
     agent = service.build(client, options, registry)
     hostname = agent.body.identity.hostname
+    agent.board.plug(status_sources.of_contact(agent.contact, config.server))
+    service_manager = self_care.look_after(agent, sd_notify.of_process(), alone=signals)
     if token is not None and is_own(token, hostname, options.namespace):
+        agent.board.plug(status_sources.of_token(token))
         path = Path(os.path.realpath(settings.kubeconfig))  # noqa: ASYNC240 - once; links are followed now
         voice = TokenVoice(registry, agent.warn, agent.reconciler.soon)
         renewal = TokenRenewal(client, config, token, path, hostname, options.namespace, voice)
@@ -148,9 +156,14 @@ async def run(settings: connect.Settings, options: service.AgentOptions, *, sign
         log.info(
             "%s is not the root of a running host: nothing is started there, or upgraded", options.body.root
         )
+
+    def look_again() -> None:
+        agent.reconciler.trigger()
+        service_manager.reload()
+
     gc.freeze()
     try:
-        await agent.manager.run(install_signals=signals, on_hangup=agent.reconciler.trigger)
+        await agent.manager.run(install_signals=signals, on_hangup=look_again)
     except StopTimedOut as error:
         log.critical("%s", error)
         os._exit(1)  # the event loop would wait for the part that does not end
