@@ -239,7 +239,7 @@ def serving(folder: Path, address: str) -> Iterator[FleetApi]:
     with contextlib.ExitStack() as stack:
         if apiserver.assets() is None:
             server = stack.enter_context(server_process.running(folder / "data", host=address))
-            api = FleetApi(server.kubeconfig)
+            api = FleetApi(server.kubeconfig, server)
         else:
             kube = stack.enter_context(apiserver.running(folder / "kube", host=address))
             api = FleetApi(kube.kubeconfig)
