@@ -246,7 +246,7 @@ def serving(folder: Path, address: str, *, embedded: bool | None = None) -> Iter
     with contextlib.ExitStack() as stack:
         if apiserver.assets() is None if embedded is None else embedded:
             server = stack.enter_context(server_process.running(folder / "data", host=address))
-            api = FleetApi(server.kubeconfig)
+            api = FleetApi(server.kubeconfig, server)
         else:
             kube = stack.enter_context(apiserver.running(folder / "kube", host=address))
             api = FleetApi(kube.kubeconfig)

@@ -52,7 +52,8 @@ class Machine:
         self.root = root
         """Its root directory as this machine sees it; /run and /tmp are others while it is up."""
         self._binds = dict(binds)
-        self._network = network
+        self.network = network
+        """Path of the network namespace it boots in; empty = one of its own."""
         self._process: subprocess.Popen[bytes] | None = None
         self._leader = 0
 
@@ -88,7 +89,7 @@ class Machine:
         argv = ["systemd-nspawn", "--boot", "--quiet", "--register=no", "--keep-unit", "--console=pipe"]
         argv += [f"--directory={self.root}", f"--machine={self.name}", "--resolv-conf=off", "--timezone=off"]
         argv += [f"--bind-ro={outside}:{inside}" for outside, inside in self._binds.items()]
-        argv += [f"--network-namespace-path={self._network}"] if self._network else ["--private-network"]
+        argv += [f"--network-namespace-path={self.network}"] if self.network else ["--private-network"]
         log = (self.root.parent / "console.log").open("ab")
         with log:
             self._process = subprocess.Popen(
