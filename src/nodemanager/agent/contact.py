@@ -82,6 +82,10 @@ class Contact:
         self._clocks = clocks or Clocks()
         self._own: Collection[tuple[str, str]] = ()
         self._listeners: list[Callable[[], None]] = []
+        self.on_change: Callable[[], None] = lambda: None
+        """Called when we stand otherwise with the API than before."""
+        self.heard: float = 0.0
+        """When the API last answered and knew us, by the clock on the wall; 0 = not since we were started."""
         self._changed = asyncio.Event()
         self._answered = asyncio.Event()
         self.why = ""
@@ -148,6 +152,9 @@ class Contact:
         """Take note that the API answers, and knows us."""
         self._answered.set()
         doubted, self._doubt = self._doubt is not None, None
+        first, self.heard = not self.heard, self._clocks.wall()
+        if first:
+            self.on_change()
         if self._alone_since is None and self._record == _Record():
             if doubted:
                 self._tell()
@@ -173,6 +180,7 @@ class Contact:
             self._record = msgspec.structs.replace(self._record, away=_Spent(since=now, seen=now))
             self._save()
         self._changed.set()
+        self.on_change()
 
     def was_refused(self, why: str) -> None:
         """Take note that the API does not want us any more, if it goes on saying so."""
@@ -192,6 +200,7 @@ class Contact:
         )  # fmt: skip
         self._save()
         self._changed.set()
+        self.on_change()
 
     def saw(self, request: Request, status: int) -> None:
         """Take note of an answer."""
@@ -288,6 +297,7 @@ class Contact:
 
     def _tell(self) -> None:
         self._changed.set()
+        self.on_change()
         for listener in self._listeners:
             listener()
 

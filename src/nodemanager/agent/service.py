@@ -10,21 +10,26 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from nodemanager import __version__
-from nodemanager.agent import heartbeat
+from nodemanager.agent import heartbeat, status_sources
 from nodemanager.agent.assembly import Body, BodyOptions, assemble
 from nodemanager.agent.contact import Contact, SecretLimits
 from nodemanager.agent.delivery import Delivery
+from nodemanager.agent.drift import DriftWatch
 from nodemanager.agent.drift_log import DriftLog
 from nodemanager.agent.housekeeping import Housekeeper
+from nodemanager.agent.local_status import Board
 from nodemanager.agent.locks import SharedLocks
 from nodemanager.agent.memory import Memory
 from nodemanager.agent.node_object import NodeObject
 from nodemanager.agent.notifies import Notifier
 from nodemanager.agent.reconcile import SETTLE_SECONDS, HostReconciler
 from nodemanager.agent.references import ReferenceWatch
+from nodemanager.agent.repair import RepairLoop
 from nodemanager.agent.reporting import Reporter
 from nodemanager.agent.sight import Eyes
 from nodemanager.agent.sources import Patient, Sources
+from nodemanager.agent.standing import Standing
+from nodemanager.agent.status_sources import LastPass
 from nodemanager.agent.upgrade import UpgradeSettings
 from nodemanager.agent.upgrade_part import UpgradeVoice
 from nodemanager.agent.upgrading import upgrades
@@ -39,6 +44,7 @@ from nodemanager.host.base import HostError
 from nodemanager.host.identity import Identity
 from nodemanager.host.runner import RunError
 from nodemanager.host.vault import Vault, VaultError, cipher_of
+from nodemanager.host.watches import host_watch
 from nodemanager.runtime import probes
 from nodemanager.runtime.cache import Cache
 from nodemanager.runtime.controller import Controller
@@ -65,9 +71,13 @@ class AgentOptions:
     period: float = PERIOD
     """Seconds after which to look again although nothing happened; 0 = never."""
     upgrades: UpgradeSettings = field(default_factory=UpgradeSettings)
+    pod_identity: bool = False
+    """Exchange the token of the pod we are in for that of the host it runs on."""
     secrets: SecretLimits = field(default_factory=SecretLimits)
     key_file: str = ""
     """What Secrets are encrypted with on disk; empty = with nothing."""
+    realtime: bool = True
+    """Whether to hear of changes on the host, and repair at once; if not, the period alone notices them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +87,9 @@ class Agent:
     manager: Manager
     reconciler: HostReconciler
     body: Body
+    board: Board
+    """What is known of this host, for `nodemanager status`."""
+    last_pass: LastPass
     warn: Callable[[str, str], None]
     """Records an Event, of a reason and with a message, about this host."""
     contact: Contact
@@ -111,6 +124,7 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
     memory = Memory(Vault(root, state), _secret_vault(options), node.key)
     drifts = DriftLog(root, state)
     references = ReferenceWatch(client, namespace, lambda: queue.add_after(node.key, SETTLE_SECONDS))
+    standing = Standing(drifts, _now, time.monotonic, DriftWatch(memory))
     reconciler = HostReconciler(
         body=body,
         node=node,
@@ -122,19 +136,24 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
         notifier=Notifier(client),
         housekeeper=Housekeeper(body.bucket, time.monotonic),
         drifts=drifts,
+        standing=standing,
         heartbeat_lease=heartbeat.lease_name(hostname),
         period=options.period,
     )
+    board = Board(status_sources.of_process(hostname, namespace, body.tree.root))
+    last_pass = _told_to(board, reconciler)
     controller = Controller(
-        "host", reconciler.reconcile, queue=queue, metrics=registry, log=log,
+        "host", last_pass.timed(reconciler.reconcile), queue=queue, metrics=registry, log=log,
         expected=(errors.KubeError, HostError, RunError),
     )  # fmt: skip
     manager = Manager(log=log, start_timeout=None)
     manager.add_cache(Patient(config_sets, reconciler.sources), Patient(nodes, reconciler.sources))
     beat = heartbeat.Heartbeat(client, namespace, hostname, _now, contact.failed)
     manager.add(references, events, beat, controller)
+    if options.realtime:
+        _add_realtime(manager, reconciler)
     manager.add(contact, drifts, Delivery(client, drifts, node, contact))
-    if body.tree.root == "/":  # an image is not upgraded, and cannot be rebooted
+    if body.tree.running:  # an image is not upgraded, and cannot be rebooted
         voice = UpgradeVoice(hostname, registry, events)
         manager.add(upgrades(body, client, reconciler, nodes, locks, voice, options.upgrades))
     readiness = {"manager": manager.not_ready, "api": contact.not_ready}
@@ -149,7 +168,29 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
         if (own := nodes.get(node.key)) is not None:
             events.warning(MANAGED_NODES, own, reason, message)
 
-    return Agent(manager, reconciler, body, warn, contact, drifts, memory)
+    return Agent(manager, reconciler, body, board, last_pass, warn, contact, drifts, memory)
+
+
+def _told_to(board: Board, reconciler: HostReconciler) -> LastPass:
+    """Have a board show all that is known of the host, and learn of every change."""
+    last_pass = LastPass(
+        reconciler.node.key, board.changed, reconciler.local, lambda: reconciler.wishes.desired
+    )
+    reconciler.changed = reconciler.sources.contact.on_change = board.changed
+    board.plug(last_pass.fill)
+    board.plug(status_sources.of_journal(reconciler.body.journal))
+    board.plug(status_sources.of_drifts(reconciler.drifts))
+    board.plug(status_sources.of_watch(reconciler.standing))
+    return last_pass
+
+
+def _add_realtime(manager: Manager, reconciler: HostReconciler) -> None:
+    """Hear of changes on the host, where it can tell of them, and repair them at once."""
+    converger = reconciler.body.converger
+    watch = host_watch.watch(reconciler.body.tree, converger.tools.packages, converger.tools.services)
+    loop = RepairLoop(watch, converger, reconciler.standing, reconciler)
+    reconciler.follow = loop.follow
+    manager.add(watch, loop)
 
 
 def _secret_vault(options: AgentOptions) -> Vault | None:

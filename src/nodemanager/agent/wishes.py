@@ -6,8 +6,10 @@ nearly every pass would do it for nothing. This is the one place that decides wh
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
@@ -18,11 +20,12 @@ from nodemanager.api.configset import ConfigSet
 from nodemanager.api.managednode import ManagedNode, ManagedNodeStatus
 from nodemanager.host.base import Wanted
 from nodemanager.plan import merge, templates
-from nodemanager.plan.desired import Contents, Desired
+from nodemanager.plan.desired import Contents, Desired, Item
+from nodemanager.plan.focus import Lens
 from nodemanager.plan.resources import ResourceId
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Wish:
     """Everything that one pass wants to know about what is wanted."""
 
@@ -30,6 +33,18 @@ class Wish:
     contents: Contents
     declared: Mapping[ResourceId, drift.Declared]
     """How each resource is declared, content included."""
+
+    @functools.cached_property
+    def observed(self) -> frozenset[ResourceId]:
+        """What is reported and left alone when somebody else changes it."""
+        wanted = self.desired
+        groups: Sequence[Sequence[Item[Any]]] = (wanted.packages, wanted.files, wanted.services)
+        return frozenset(item.id for group in groups for item in group if item.observe)
+
+    @functools.cached_property
+    def lens(self) -> Lens:
+        """What narrows it to a few resources; made with the first repair."""
+        return Lens(self.desired)
 
 
 @dataclass(slots=True)
@@ -48,6 +63,11 @@ class Wishes:
     _wish: Wish | None = None
     _node: ManagedNode | None = None
     _world: World = field(default_factory=World)
+
+    @property
+    def desired(self) -> Desired:
+        """Everything that the last sets declare."""
+        return self._desired
 
     @property
     def pins(self) -> list[Wanted]:
