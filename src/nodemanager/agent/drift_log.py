@@ -204,7 +204,8 @@ class DriftLog:
             self._settle(batch, self._write(batch))
 
     def close(self) -> None:
-        """Give back what is held open."""
+        """Write down what came last, and give back what is held open."""
+        self.flush()
         self._tree.close()
 
     def _batch(self) -> _Batch:

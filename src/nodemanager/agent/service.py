@@ -108,10 +108,9 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
     hostname = options.body.hostname or os.uname().nodename
     root, state = options.body.root, options.body.state
     contact = Contact(Vault(root, state), options.secrets)
-    own = (
-        MANAGED_NODES.path(namespace, hostname),
-        MANAGED_NODES.path(namespace, hostname, "status"),
-        LEASES.path(namespace, heartbeat.lease_name(hostname)),
+    own = (  # not what it writes of itself: a policy may refuse that, and keep the host
+        ("GET", MANAGED_NODES.path(namespace, hostname)),
+        ("PATCH", LEASES.path(namespace, heartbeat.lease_name(hostname))),
     )
     client = client.through(lambda transport: contact.watching(transport, own))
     # One for restarts and upgrades: a host holds a lock once, however many want it there.
@@ -160,6 +159,8 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
     readiness = {"manager": manager.not_ready, "api": contact.not_ready}
     _add_servers(manager, options, registry, controller, readiness)
     _tell_build(registry, body.identity)
+    for one in (config_sets, nodes, references):
+        contact.subscribe(one.hurry)
     reconciler.start()
     reconciler.trigger()
 

@@ -12,6 +12,7 @@ once, including the deletions that nobody told us about.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -93,6 +94,7 @@ class Cache(Generic[T]):
         self._answered = asyncio.Event()
         self._version = ""
         self._streams = True
+        self._hurry = asyncio.Event()
         self._complaint = ""
         """What we last complained about."""
 
@@ -150,10 +152,20 @@ class Cache(Generic[T]):
                 started = loop.time()
                 error = await self._follow_once()
                 failures = 0 if loop.time() - started >= self._options.healthy_after else failures + 1
-                await asyncio.sleep(self._delay(failures, error))
+                await self._pause(self._delay(failures, error))
         finally:
             if resync is not None:
                 resync.cancel()
+
+    def hurry(self) -> None:
+        """Try again now, if we wait after a failure: somebody else has heard from the server."""
+        self._hurry.set()
+
+    async def _pause(self, seconds: float) -> None:
+        self._hurry.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._hurry.wait()
 
     async def _follow_once(self) -> errors.KubeError | None:
         """List if need be, then watch until the stream ends; return why it ended, None for no reason."""
