@@ -84,6 +84,7 @@ class HostReconciler:
     _look: bool = False
     """The host itself looks different, so that the status is to be written after another look."""
     _failures: int = 0
+    _adopted: bool = False
     _waiting: list[asyncio.Event] = field(default_factory=list)
 
     def start(self) -> None:
@@ -144,7 +145,11 @@ class HostReconciler:
         if key == self._status_key:
             await self._tell()
             return None
-        node = await self._converge(await self._own_node())
+        node = await self._own_node()
+        if not self._adopted and not self.sources.contact.alone:
+            self._adopted = True
+            self.drifts.adopt(node.status.drift)
+        node = await self._converge(node)
         return controller.Result(self._next(node))
 
     async def _own_node(self) -> ManagedNode:
