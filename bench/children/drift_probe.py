@@ -2,8 +2,8 @@
 
     python3 drift_probe.py KIND COUNT FOLDER     one JSON list of milliseconds
 
-It runs on the host itself, with whatever Python that has: nothing but the standard library is needed. Of
-files, the clock starts when the change is done; of units, before systemctl is even run.
+It runs on the host itself, with whatever Python that has: nothing but the standard library is needed. The
+clock starts when the change is done; of units, when systemctl says so, which is after systemd has told us.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TIMEOUT = 30.0
 NAP = 0.0002
 MANAGED = "managed\n"
 MODE = 0o644
-UNITS = Path("/sys/fs/cgroup/system.slice")
+CGROUPS = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/systemd")
 WANTS = Path("/etc/systemd/system/multi-user.target.wants")
 
 
@@ -59,9 +59,10 @@ def directory(path: Path, number: int) -> Callable[[], bool]:
 
 def stop(unit: Path, _number: int) -> Callable[[], bool]:
     """Stop a unit."""
-    before = _processes(unit)
+    folder = _cgroup(unit.name)
+    before = _processes(folder)
     _systemctl("stop", unit.name)
-    return lambda: bool(_processes(unit) - before)
+    return lambda: bool(_processes(folder) - before)
 
 
 def disable(unit: Path, _number: int) -> Callable[[], bool]:
@@ -79,7 +80,7 @@ def measure(kind: str, count: int, folder: Path) -> list[float]:
     """Return, for each drift, the milliseconds until it was undone."""
     harm = {**FILES, **DIRECTORIES, **SERVICES}[kind]
     if kind in SERVICES:
-        targets = [UNITS / path.name for path in sorted(Path("/etc/systemd/system").glob("drift-*.service"))]
+        targets = sorted(WANTS.glob("drift-*.service"))
     else:
         targets = sorted((folder / ("directories" if kind in DIRECTORIES else "files")).iterdir())
     if not targets:
@@ -88,10 +89,8 @@ def measure(kind: str, count: int, folder: Path) -> list[float]:
 
 
 def _once(harm: Callable[[Path, int], Callable[[], bool]], target: Path, number: int) -> float:
-    began = time.perf_counter()
     undone = harm(target, number)
-    if harm not in SERVICES.values():
-        began = time.perf_counter()
+    began = time.perf_counter()
     while not _holds(undone):
         if time.perf_counter() - began > TIMEOUT:
             sys.exit(f"{harm.__name__} of {target} was not undone within {TIMEOUT:g} s")
@@ -110,6 +109,14 @@ def _text(path: Path) -> str:
     return path.read_text(encoding="ascii")
 
 
+def _cgroup(unit: str) -> Path:
+    """Return where the processes of a unit that runs are listed."""
+    argv = ["systemctl", "show", "--value", "--property=ControlGroup", unit]
+    shown = subprocess.run(argv, check=True, timeout=TIMEOUT, capture_output=True, text=True).stdout.strip()
+    found = (Path(root + shown) for root in CGROUPS)
+    return next((one for one in found if shown and (one / "cgroup.procs").exists()), Path("/nowhere"))
+
+
 def _processes(unit: Path) -> set[str]:
     try:
         return set((unit / "cgroup.procs").read_text(encoding="ascii").split())
@@ -118,6 +125,7 @@ def _processes(unit: Path) -> set[str]:
 
 
 def _systemctl(verb: str, unit: str) -> None:
+    """Have it done; that the unit is back before systemctl returns is fine."""
     subprocess.run(["systemctl", "--quiet", verb, unit], check=True, timeout=TIMEOUT)
 
 
