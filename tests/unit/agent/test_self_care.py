@@ -79,7 +79,7 @@ def made() -> tuple[Board, LastPass, Standing]:
 
 async def test_ready_comes_with_the_end_of_the_first_pass(inbox: Inbox) -> None:
     board, last, standing = made()
-    voice = ServiceVoice(Notifications(str(inbox.path)), board, lambda: last.over, patience=60)
+    voice = ServiceVoice(Notifications(str(inbox.path)), board, lambda: last.over, patience=60, pause=0)
     running = asyncio.create_task(voice.run())
     assert (await inbox.next()).startswith("STATUS=")
 
