@@ -9,11 +9,12 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bench import agent, embedded, footprint, informer, memory, processes, report, startup, workqueue
+from bench import agent, binary, embedded, footprint, informer, memory, processes, report, startup, workqueue
 from bench.settings import Settings
 
 BENCHMARKS: dict[str, Callable[[Settings], report.Section]] = {
-    module.NAME: module.run for module in (informer, memory, footprint, workqueue, startup, embedded, agent)
+    module.NAME: module.run
+    for module in (informer, memory, footprint, workqueue, startup, embedded, agent, binary)
 }
 
 

@@ -37,7 +37,7 @@ from support import debian_packages, debian_root
 BOOT_SECONDS = 60.0
 RUN_SECONDS = 60.0
 STOP_SECONDS = 30.0
-_ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
+ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
 
 
 class Failed(AssertionError):
@@ -108,7 +108,7 @@ class Machine:
         """Run a command in the machine as root, and return what it said."""
         try:
             done = subprocess.run(
-                [*self._inside(), *argv], input=stdin, env={**_ENVIRONMENT, **(env or {})},
+                self.inside(*argv), input=stdin, env={**ENVIRONMENT, **(env or {})},
                 capture_output=True, text=True, timeout=timeout, check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired as error:
@@ -121,7 +121,7 @@ class Machine:
     def popen(self, *argv: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
         """Start a command in the machine and do not wait for it."""
         return subprocess.Popen(
-            [*self._inside(), *argv], env={**_ENVIRONMENT, **(env or {})},
+            self.inside(*argv), env={**ENVIRONMENT, **(env or {})},
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
 
@@ -175,11 +175,12 @@ class Machine:
         while leader and Path(f"/proc/{leader}").exists() and time.monotonic() < deadline:
             time.sleep(0.02)
 
-    def _inside(self) -> list[str]:
+    def inside(self, *argv: str) -> list[str]:
+        """Return how to run a command in the machine from this one."""
         if not self._leader:
             raise Failed(f"{self.name} is off")
         kinds = ("--mount", "--uts", "--ipc", "--net", "--pid", "--root", "--wd")
-        return ["nsenter", f"--target={self._leader}", *kinds, "--"]
+        return ["nsenter", f"--target={self._leader}", *kinds, "--", *argv]
 
     def _is_up(self) -> bool:
         self._leader = _child(self._process.pid) if self._process else 0

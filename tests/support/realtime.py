@@ -70,6 +70,7 @@ class Kept:
         self, folder: Path, hints: Hints | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.folder = folder
+        self.seconds = SECONDS
         self.host = Host(folder)
         self.host.converger.bucket = Bucket(self.host.tree, str(folder / "state" / "bucket"))
         self.drifts = Drifts()
@@ -119,7 +120,7 @@ class Kept:
 
     async def until(self, condition: Callable[[], object], what: str = "") -> None:
         """Wait until something holds, that is looked at whenever the loop tells something."""
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(self.seconds):
             while not condition():
                 self._news.clear()
                 await self._news.wait()

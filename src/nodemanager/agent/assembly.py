@@ -58,6 +58,8 @@ class BodyOptions:
     hostname: str = ""
     state: str = STATE
     """Folder, below the root, for what must survive us."""
+    bucket: str = ""
+    """Folder, below the root, for backups of files; empty = in that of the state."""
     backups: Limits = field(default_factory=Limits)
     start_delay: float = 3.0
     """Seconds after which a service that was started is looked at again."""
@@ -74,7 +76,7 @@ def assemble(options: BodyOptions, locks: Locks) -> Body:
     swift = detect.service_manager(tree, who, run, None)
     lock = StateLock(tree, options.state)
     journal = Journal(tree, options.state)
-    bucket = Bucket(tree, f"{options.state}/filebucket", options.backups)
+    bucket = Bucket(tree, options.bucket or f"{options.state}/filebucket", options.backups)
     runs = Runs(tree, journal, run, f"{options.state}/runs")
     tools = Tools(packages, services, runs, journal, locks, progress.tick)
     return Body(

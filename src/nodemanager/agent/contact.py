@@ -181,7 +181,7 @@ class Contact:
         """Take note that the API does not want us any more, if it goes on saying so."""
         self._answered.set()
         now = self._clocks.steady()
-        self._doubt = self._doubt or now
+        self._doubt = now if self._doubt is None else self._doubt
         if self.refused or now < self._doubt + SURE_SECONDS:
             return
         self.why, self._alone_since = why, None
@@ -203,9 +203,9 @@ class Contact:
             self.was_refused("it does not accept our credentials (401)")
         elif status == 403 and request.target.partition("?")[0] in self._own:
             self.was_refused("it keeps us from our own ManagedNode or Lease (403)")
-        elif status == 429 or status >= 500:
+        elif status >= 500:
             self.failed(f"the API answers {status}")
-        elif not (status == 403 and (self.refused or self._doubt)):
+        elif not (status == 403 and (self.refused or self._doubt is not None)):
             self.reached()
 
     async def first_answer(self) -> None:

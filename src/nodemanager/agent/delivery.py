@@ -19,7 +19,7 @@ from nodemanager.agent.contact import Contact
 from nodemanager.agent.drift_log import DriftLog
 from nodemanager.agent.node_object import NodeObject
 from nodemanager.api import core, errors
-from nodemanager.api.managednode import MANAGED_NODES, DriftRecord, ManagedNode
+from nodemanager.api.managednode import MANAGED_NODES, Drift, DriftRecord, ManagedNode
 from nodemanager.api.objects import ObjectMeta
 from nodemanager.client.http import Client
 from nodemanager.runtime.backoff import Backoff
@@ -50,22 +50,20 @@ class Delivery:
         self._drifts = drifts
         self._node = node
         self._contact = contact
+        self._written: Drift | None = None
         self._back = asyncio.Event()
         contact.subscribe(self._back.set)
 
     async def run(self) -> None:
         """Report whatever is recorded, until cancelled."""
         failures = 0
-        adopted = False
         while True:
-            try:
-                if not adopted:
-                    self._drifts.adopt((await self._own()).status.drift)
-                    adopted = True
-                await self.deliver()
-                failures = 0
+            if failures == 0:
                 await self._drifts.stored()
                 await asyncio.sleep(SETTLE_SECONDS)
+            try:
+                await self.deliver()
+                failures = 0
             except errors.KubeError as error:
                 failures += 1
                 if not self._contact.alone:
@@ -80,13 +78,15 @@ class Delivery:
             await self._report_missing(node, record)
             await self._create(node, record)
             self._drifts.reported(record.sequence)
-        if node is not None:
-            await self._write_status()
+        await self._write_status()
 
     async def _write_status(self) -> None:
-        node = await self._own()
-        wanted = msgspec.structs.replace(node.status, drift=self._drifts.known())
-        await self._node.write_status(node, wanted)
+        """Write what the status says of drifts, unless it does already; a pass that ends now may, too."""
+        drift = self._drifts.known()
+        if drift is not None and drift != self._written:
+            node = await self._own()
+            await self._node.write_status(node, msgspec.structs.replace(node.status, drift=drift))
+            self._written = drift
 
     async def _own(self) -> ManagedNode:
         key = self._node.key

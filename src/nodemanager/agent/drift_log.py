@@ -87,6 +87,7 @@ class DriftLog:
         self._whole = True
         """The file has to be written anew: it is missing, torn, or says something else."""
         self._failed = False
+        self._adopted = False
         self._wake = asyncio.Event()
         self._stored = asyncio.Event()
         self._load()
@@ -114,11 +115,11 @@ class DriftLog:
         return record
 
     def waiting(self) -> list[DriftRecord]:
-        """Return what is on disk and not reported, in order.
+        """Return what is on disk and not reported, in order; nothing until it is known what was reported.
 
         Where the first does not follow on the last that was reported, those between were too many to keep.
         """
-        first, last = self._head.reported, self._saved
+        first, last = self._head.reported, self._saved if self._adopted else 0
         return [one for one in self._records if first < one.sequence <= last]
 
     async def stored(self) -> None:
@@ -134,12 +135,13 @@ class DriftLog:
             self._wake.set()
 
     def adopt(self, known: Drift | None) -> None:
-        """Continue what the API knows; to be called before anything is reported.
+        """Continue what the API knows; called once, when it is there for the first time.
 
         What it knows tells, after a crash, what was reported. Where our own numbers are new, because
         the file was lost, or are behind, because the disk was put back, those that wait go on behind it.
         """
-        head, known = self._head, known or Drift()
+        head, known, self._adopted = self._head, known or Drift(), True
+        self._stored.set()
         if head.rooted and known.sequence <= head.sequence:
             self.reported(known.sequence)
             return
@@ -157,13 +159,14 @@ class DriftLog:
             for number, one in enumerate(waiting, known.sequence + 1)
         ]
         self._records = deque([*known.recent, *renumbered])
-        self._saved = 0
-        self._rewrite()
+        self._saved, self._whole = 0, True
+        if renumbered:
+            self._wake.set()
 
     def known(self) -> Drift | None:
         """Return the same as `drift`; None if there never was any, or the API may know more than we do."""
         head = self._head
-        return self.drift() if head.rooted and (head.repaired or head.sequence) else None
+        return self.drift() if self._adopted and (head.repaired or head.sequence) else None
 
     def drift(self) -> Drift:
         """Return what the status of the ManagedNode says: counts, and the newest that were reported."""
@@ -275,8 +278,6 @@ class DriftLog:
             self._whole = found.torn or not found.good
         except (OSError, ValueError) as error:
             self._salvage(error)
-        if self._saved > self._head.reported:
-            self._stored.set()
 
     def _take(self, lines: list[bytes]) -> None:
         head = msgspec.json.decode(lines[0], type=_Head)

@@ -98,6 +98,8 @@ class Memory:
             nodes=list(world.nodes) if peers else [],
             config_maps={name: dict(data) for name, data in world.config_maps.items()},
         )
+        if self.node is None and not sets:
+            return  # nothing is declared, so that nothing of ours need be here
         news = _unversioned(new) != _unversioned(self._desired)
         self.node, self._desired = node, new
         if news or DESIRED in self._failing:

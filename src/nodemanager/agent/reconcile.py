@@ -28,6 +28,7 @@ from nodemanager.agent.upgrade_part import UpgradeStatus
 from nodemanager.agent.wishes import Wishes, visible
 from nodemanager.agent.world import World
 from nodemanager.api import durations, errors, matching
+from nodemanager.api.conditions import Condition
 from nodemanager.api.configset import ConfigSet
 from nodemanager.api.managednode import ManagedNode, ManagedNodeStatus
 from nodemanager.api.objects import ObjectKey
@@ -77,6 +78,8 @@ class HostReconciler:
     """Labels of the host in the last pass; None before the first."""
     upgrades: Callable[[], UpgradeStatus] | None = None
     """What the status says of upgrades; None = this host does none."""
+    token: Callable[[], Condition] | None = None
+    """How the renewal of the host's own token goes; None where it uses another credential."""
     follow: Callable[[], Awaitable[None]] | None = None
     """Has what the last pass was about watched; None = nothing is watched."""
     changed: Callable[[], None] = lambda: None
@@ -86,6 +89,7 @@ class HostReconciler:
     _look: bool = False
     """The host itself looks different, so that the status is to be written after another look."""
     _failures: int = 0
+    _adopted: bool = False
     _waiting: list[asyncio.Event] = field(default_factory=list)
 
     def start(self) -> None:
@@ -147,8 +151,16 @@ class HostReconciler:
         if key == self._status_key:
             await self._tell()
             return None
-        node = await self._converge(await self._own_node())
+        node = await self._own_node()
+        self._adopt(node)
+        node = await self._converge(node)
         return controller.Result(self._next(node))
+
+    def _adopt(self, node: ManagedNode) -> None:
+        """Learn, once, from the API which drifts it has been told of."""
+        if not self._adopted and not self.sources.contact.alone:
+            self._adopted = True
+            self.drifts.adopt(node.status.drift)
 
     async def _own_node(self) -> ManagedNode:
         """Return our ManagedNode; without the API as it was, with the labels that we give it anyway."""
@@ -211,6 +223,7 @@ class HostReconciler:
             return
         look, self._look = self._look, False
         node = await self.node.ensure()
+        self._adopt(node)
         await self._report(node, await self.eyes.look(node) if look else None)
 
     async def _remember(self, sets: Sequence[ConfigSet], world: World, node: ManagedNode) -> None:
@@ -267,6 +280,7 @@ class HostReconciler:
         if sight is not None:
             seen = status.of_host(seen, sight, self.heartbeat_lease, generation)
         wanted = status.of_pass(seen, done, self.now(), generation)
+        wanted = status.of_token(wanted, self.token() if self.token else None, self.now(), generation)
         return status.of_upgrades(wanted, self.upgrades()) if self.upgrades is not None else wanted
 
     def _next(self, node: ManagedNode) -> float | None:

@@ -71,6 +71,8 @@ class AgentOptions:
     period: float = PERIOD
     """Seconds after which to look again although nothing happened; 0 = never."""
     upgrades: UpgradeSettings = field(default_factory=UpgradeSettings)
+    pod_identity: bool = False
+    """Exchange the token of the pod we are in for that of the host it runs on."""
     secrets: SecretLimits = field(default_factory=SecretLimits)
     key_file: str = ""
     """What Secrets are encrypted with on disk; empty = with nothing."""
@@ -147,11 +149,12 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
     )  # fmt: skip
     manager = Manager(log=log, start_timeout=None)
     manager.add_cache(Patient(config_sets, reconciler.sources), Patient(nodes, reconciler.sources))
-    manager.add(references, events, heartbeat.Heartbeat(client, namespace, hostname, _now), controller)
+    beat = heartbeat.Heartbeat(client, namespace, hostname, _now, contact.failed)
+    manager.add(references, events, beat, controller)
     if options.realtime:
         _add_realtime(manager, reconciler)
     manager.add(contact, drifts, Delivery(client, drifts, node, contact))
-    if body.tree.root == "/":  # an image is not upgraded, and cannot be rebooted
+    if body.tree.running:  # an image is not upgraded, and cannot be rebooted
         voice = UpgradeVoice(hostname, registry, events)
         manager.add(upgrades(body, client, reconciler, nodes, locks, voice, options.upgrades))
     readiness = {"manager": manager.not_ready, "api": contact.not_ready}

@@ -54,6 +54,7 @@ COMMANDS: Final = {
     "rbac": Entry("nodemanager.cli.cmd_rbac", "Print what lets a host in."),
     "token": Entry("nodemanager.cli.cmd_token", "Print a short-lived credential for a new host."),
     "bootstrap": Entry("nodemanager.cli.cmd_bootstrap", "Fetch this host's own credential."),
+    "install-service": Entry("nodemanager.cli.cmd_install_service", "Have this host start the agent."),
     "crds": Entry("nodemanager.cli.cmd_crds", "Print, install or uninstall our kinds."),
     "completion": Entry("nodemanager.cli.cmd_completion", "Print the completion script of a shell."),
     "version": Entry("nodemanager.cli.cmd_version", "Print the version."),

@@ -70,7 +70,7 @@ class Vault:
             return None
         line, _, rest = whole.partition(b"\n")
         kind = line.rpartition(b" ")[2]
-        if line != _line(name, kind):
+        if kind not in (_PLAIN, _SEALED) or line != _line(name, kind):
             raise VaultError(f"cannot use {shown}: it is damaged, or of another version of this agent")
         data = self._opened(shown, line, rest) if kind == _SEALED else _checked(shown, rest)
         if (kind == _SEALED) == self.encrypts:  # else it is to be written anew, as it shall be

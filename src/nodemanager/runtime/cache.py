@@ -93,6 +93,8 @@ class Cache(Generic[T]):
         self._answered = asyncio.Event()
         self._version = ""
         self._streams = True
+        self._complaint = ""
+        """What we last complained about."""
 
     # What others see
 
@@ -167,7 +169,9 @@ class Cache(Generic[T]):
             return error
         except errors.KubeError as error:
             hint = NOT_SERVED if isinstance(error, errors.NotFound) else ""
-            log.warning("%s: %s%s", self.name, error, hint)
+            again = str(error) == self._complaint  # an outage is worth a line, not one per try
+            log.log(logging.DEBUG if again else logging.WARNING, "%s: %s%s", self.name, error, hint)
+            self._complaint = str(error)
             if isinstance(error, errors.Forbidden | errors.NotFound):
                 self._answered.set()
             return error
@@ -241,7 +245,7 @@ class Cache(Generic[T]):
 
     async def _open(self, version: str) -> Watch[T]:
         seconds = self._options.watch_seconds
-        return await self._client.watch(
+        watch = await self._client.watch(
             self._resource,
             self._selection,
             resource_version=version,
@@ -249,6 +253,8 @@ class Cache(Generic[T]):
             server_timeout=random.randint(seconds, 2 * seconds),  # noqa: S311 - spreads load, hides nothing
             idle_timeout=self._options.idle_timeout,
         )
+        self._complaint = ""
+        return watch
 
     # Changing the snapshot
 

@@ -27,43 +27,50 @@ def opened(folder: Path) -> DriftLog:
     return DriftLog("/", str(folder))
 
 
+def joined(folder: Path, known: Drift | None = None) -> DriftLog:
+    """Open the log of a host that has heard of its API."""
+    log = opened(folder)
+    log.adopt(known)
+    return log
+
+
 def sequences(log: DriftLog) -> list[int]:
     return [one.sequence for one in log.waiting()]
 
 
 def test_numbers_go_on_after_a_restart(tmp_path: Path) -> None:
-    first = opened(tmp_path)
+    first = joined(tmp_path)
     assert [first.add(record()).sequence for _ in range(3)] == [1, 2, 3]
     assert sequences(first) == []  # not on disk yet
     first.flush()
     assert sequences(first) == [1, 2, 3]
     first.reported(2)
     first.flush()
-    again = opened(tmp_path)
+    again = joined(tmp_path)
     assert sequences(again) == [3]
     assert again.add(record()).sequence == 4
     assert (tmp_path / "drift.log").stat().st_mode & 0o777 == 0o600
 
 
 def test_what_nobody_heard_of_may_be_lost_and_its_number_given_again(tmp_path: Path) -> None:
-    first = opened(tmp_path)
+    first = joined(tmp_path)
     first.add(record("a"))
     first.flush()
     first.add(record("lost"))
-    again = opened(tmp_path)  # the first one was killed
+    again = joined(tmp_path)  # the first one was killed
     assert again.add(record("b")).sequence == 2
     first.reported(2)
     assert first.reported_sequence == 1  # what is not on disk cannot have been reported
 
 
 def test_the_status_tells_after_a_crash_what_was_reported(tmp_path: Path) -> None:
-    first = opened(tmp_path)
+    first = joined(tmp_path)
     first.adopt(None)
     for _ in range(3):
         first.add(record())
     first.flush()
     first.reported(2)  # and killed before that was on disk
-    again = opened(tmp_path)
+    again = joined(tmp_path)
     assert sequences(again) == [1, 2, 3]
     again.adopt(Drift(sequence=2))
     assert sequences(again) == [3]
@@ -88,7 +95,7 @@ def test_a_lost_file_goes_on_behind_what_the_api_knows(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_was_put_back_loses_nothing(tmp_path: Path) -> None:
-    log = opened(tmp_path)
+    log = joined(tmp_path)
     log.adopt(Drift(sequence=5))
     log.add(record())
     log.flush()
@@ -98,7 +105,7 @@ def test_a_disk_that_was_put_back_loses_nothing(tmp_path: Path) -> None:
 
 
 def test_the_status_shows_what_was_reported(tmp_path: Path) -> None:
-    log = opened(tmp_path)
+    log = joined(tmp_path)
     for number in range(100):
         log.add(record(str(number)))
     log.flush()
@@ -108,22 +115,22 @@ def test_the_status_shows_what_was_reported(tmp_path: Path) -> None:
     assert [one.sequence for one in shown.recent] == list(range(27, 91))
     assert (shown.repaired, shown.last_resource) == (100, "file:/99")
     log.flush()
-    assert opened(tmp_path).drift() == shown
+    assert joined(tmp_path).drift() == shown
 
 
 def test_more_than_can_be_kept_are_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    log = opened(tmp_path)
+    log = joined(tmp_path)
     for _ in range(drift_log.MAX_RECORDS + 10):
         log.add(record())
     log.flush()
     assert (sequences(log)[0], len(log.waiting())) == (11, drift_log.MAX_RECORDS)
     assert log.drift().repaired == drift_log.MAX_RECORDS + 10
     assert [one.levelno for one in caplog.records] == [logging.WARNING]
-    assert sequences(opened(tmp_path)) == sequences(log)
+    assert sequences(joined(tmp_path)) == sequences(log)
 
 
 def test_the_file_stays_small(tmp_path: Path) -> None:
-    log = opened(tmp_path)
+    log = joined(tmp_path)
     for _ in range(300):
         for _ in range(100):
             log.add(record())
@@ -131,12 +138,12 @@ def test_the_file_stays_small(tmp_path: Path) -> None:
         log.reported(log.sequence)
     lines = (tmp_path / "drift.log").read_bytes().count(b"\n")
     assert lines <= 2 * drift_log.MAX_RECORDS + 200
-    again = opened(tmp_path)
+    again = joined(tmp_path)
     assert (again.sequence, len(again.drift().recent)) == (30_000, 64)
 
 
 def test_a_torn_end_is_cut_off(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    log = opened(tmp_path)
+    log = joined(tmp_path)
     log.add(record("a"))
     log.flush()
     log.add(record("b"))
@@ -146,11 +153,11 @@ def test_a_torn_end_is_cut_off(tmp_path: Path, caplog: pytest.LogCaptureFixture)
     begin = whole[:-1].rindex(b"\n") + 1
     for end in range(begin + 1, len(whole)):
         path.write_bytes(whole[:end])
-        again = opened(tmp_path)
+        again = joined(tmp_path)
         assert sequences(again) == [1]
         again.add(record("c"))
         again.flush()
-        assert [one.resource for one in opened(tmp_path).waiting()] == ["file:/a", "file:/c"]
+        assert [one.resource for one in joined(tmp_path).waiting()] == ["file:/a", "file:/c"]
     assert caplog.records == []
 
 
@@ -184,7 +191,7 @@ def test_a_damaged_file_is_set_aside(tmp_path: Path, at: str, caplog: pytest.Log
 def test_a_full_disk_delays_and_says_so_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    log = opened(tmp_path)
+    log = joined(tmp_path)
     log.add(record("a"))
     log.flush()
 
@@ -198,12 +205,12 @@ def test_a_full_disk_delays_and_says_so_once(
     assert sequences(log) == [1]
     monkeypatch.undo()
     log.flush()
-    assert sequences(log) == sequences(opened(tmp_path)) == [1, 2, 3]
+    assert sequences(log) == sequences(joined(tmp_path)) == [1, 2, 3]
     assert caplog.text.count("cannot record drifts") == 1
 
 
 def test_a_storm_is_written_once_a_second(tmp_path: Path) -> None:
-    log = opened(tmp_path)
+    log = joined(tmp_path)
     writes: list[float] = []
 
     async def storm() -> None:
@@ -224,4 +231,4 @@ def test_a_storm_is_written_once_a_second(tmp_path: Path) -> None:
 
     virtual_time.run(storm())
     assert 5 <= len(writes) <= 7
-    assert len(opened(tmp_path).waiting()) == 500
+    assert len(joined(tmp_path).waiting()) == 500

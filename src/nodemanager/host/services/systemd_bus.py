@@ -122,6 +122,14 @@ async def visit(tree: Tree, user: str = "") -> AsyncIterator[Visit]:
         await found.connection.close()
 
 
+def whereabouts(tree: Tree, user: str = "") -> tuple[str, ...]:
+    """Return the paths, below the root, of which one changes when a manager that is not there comes up."""
+    if not user:
+        return SYSTEM_BUS, SYSTEM_PRIVATE
+    number = users.user_numbers(tree, [user]).get(user)
+    return ("/etc/passwd",) if number is None else (USER_PRIVATE.format(number),)
+
+
 async def _open_system(tree: Tree) -> Visit:
     """Over the bus, which is the documented way; straight to systemd where no bus runs, as systemctl does."""
     try:

@@ -20,17 +20,6 @@ from nodemanager.plan.resources import ResourceId
 if TYPE_CHECKING:
     from nodemanager.host.watches.units import UnitWatch
 
-DATABASES: Final = {
-    "apt": ("/var/lib/dpkg/status",),
-    "dnf": tuple(
-        f"{folder}/{name}"
-        for folder in ("/usr/lib/sysimage/rpm", "/var/lib/rpm")
-        for name in ("rpmdb.sqlite", "rpmdb.sqlite-wal", "Packages.db", "Packages")
-    ),
-    "pacman": ("/var/lib/pacman/local",),
-    "apk": ("/lib/apk/db/installed", "/usr/lib/apk/db/installed"),
-}
-"""By package manager; pkg is at home where there is no inotify."""
 _RUNLEVELS: Final = "/etc/runlevels"
 
 
@@ -76,7 +65,7 @@ class HostWatch:
         self._open()
         if self._paths is not None:
             await self._paths.follow("declared", self._interests(desired))
-        self._follow_services(desired)
+        await self._follow_services(desired)
 
     async def touched(self) -> Touched:
         """Wait until something is touched, and return all that was since the last time."""
@@ -90,7 +79,9 @@ class HostWatch:
                 if one.task is not None and one.task.done():
                     one.task.result()
         finally:
+            tasks = [one.task for one in self._units.values() if one.task is not None]
             self.close()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     def close(self) -> None:
         """Watch nothing any more, and give back what is held open."""
@@ -106,7 +97,7 @@ class HostWatch:
             self._links = None
         self._tree.close()
 
-    def _follow_services(self, desired: Desired) -> None:
+    async def _follow_services(self, desired: Desired) -> None:
         """Listen to the managers of all declared services, where they have something to say."""
         self._failures.pop("services", None)
         if not self._here or not desired.services:
@@ -120,6 +111,8 @@ class HostWatch:
             self._units[user] = self._listener(user)
         for user, one in self._units.items():
             one.follow(wanted.get(user, {}))
+            if user not in wanted and self._paths is not None:
+                await self._paths.follow(f"units of {user}", ())
 
     def _listener(self, user: str) -> UnitWatch:
         from nodemanager.host.watches.units import Ears, UnitWatch  # of no use without systemd
@@ -151,12 +144,35 @@ class HostWatch:
     def _interests(self, desired: Desired) -> Iterator[Interest]:
         yield from declared.files(desired)
         yield from declared.owners(desired)
-        yield from declared.packages(desired, DATABASES.get(self._kinds.packages, ()))
+        yield from declared.packages(desired, _databases(self._kinds.packages))
         yield from declared.sight()
         if self._here and self._kinds.services == "OpenRC":
             levels = list_names(self._tree, _RUNLEVELS) or ()
             self._tree.forget()
             yield from declared.openrc(desired, [f"{_RUNLEVELS}/{level}" for level in levels])
+
+
+def _databases(kind: str) -> tuple[str, ...]:
+    """Return where a package manager keeps its books; pkg is at home where there is no inotify."""
+    match kind:
+        case "apt":
+            from nodemanager.host.packages import apt  # here and below: loaded already where it is used
+
+            return (apt.STATUS,)
+        case "dnf":
+            from nodemanager.host.packages import dnf
+
+            return dnf.DATABASES
+        case "pacman":
+            from nodemanager.host.packages import pacman
+
+            return (pacman.LOCAL,)
+        case "apk":
+            from nodemanager.host.packages import apk
+
+            return apk.DATABASES
+        case _:
+            return ()
 
 
 def _unheard(kind: str) -> str:

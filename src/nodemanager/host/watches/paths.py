@@ -48,6 +48,8 @@ class Interest:
     entries: bool = False
     """Also when entries of the directory come and go."""
     settle: Settle = NOW
+    wake: asyncio.Event | None = None
+    """Set, too, for somebody who waits for just this."""
 
 
 @dataclass(slots=True, eq=False)
@@ -97,10 +99,13 @@ class PathWatch:
         self._groups: dict[str, frozenset[Interest]] = {}
         self._folders: dict[str, _Folder] = {}
         self._nodes: dict[int, _Node] = {}
+        self._unarmed: dict[_Folder, set[Concern]] = {}
+        """What is to be watched, and whom to tell then."""
         self._stale: set[_Folder] = set()
         self._loose: set[_Leaf] = set()
-        # Root enters every directory; for others it matters whether they still may.
-        self._mask = _FOLDER if os.geteuid() == 0 else _FOLDER | inotify.ATTRIB
+        self._enters_all = os.geteuid() == 0
+        """Root may enter every directory; others only while its attributes allow it."""
+        self._mask = _FOLDER if self._enters_all else _FOLDER | inotify.ATTRIB
 
     def close(self) -> None:
         """Watch nothing any more."""
@@ -126,20 +131,26 @@ class PathWatch:
         self._groups[group] = wanted
         for interest in known - wanted:
             self._drop(group, interest)
-        fresh = {self._leaf(interest, group).folder for interest in wanted - known}
-        again = (
-            one for one in self._folders.values() if one.short or any(x.short for x in one.leaves.values())
-        )
+        for folder in self._folders.values():
+            if folder.short or any(leaf.short for leaf in folder.leaves.values()):
+                self._unarmed.setdefault(folder, set())
+        for interest in wanted - known:
+            self._unarmed.setdefault(self._leaf(interest, group).folder, set()).add(interest.concern)
+        await self._arm_new()
+
+    async def _arm_new(self) -> None:
+        """Begin to watch; whoever is cancelled here leaves the rest to the next one."""
         done = 0
-        for folder in fresh.union(again):
+        while self._unarmed:
+            folder, concerns = self._unarmed.popitem()
             if self._folders.get(folder.path) is folder:
                 self._arm(folder)
+            for concern in concerns:
+                self._inbox.add(concern)
             done += len(folder.leaves)
             if done > AT_A_TIME:
                 await asyncio.sleep(0)
                 done = 0
-        for interest in wanted - known:
-            self._inbox.add(interest.concern)
 
     def _leaf(self, interest: Interest, group: str) -> _Leaf:
         above, name = _split(interest.path)
@@ -175,12 +186,14 @@ class PathWatch:
         self._catch_up()
 
     def _happened_in(self, node: _Node, event: Event) -> None:
-        """Something happened to an entry of a directory."""
+        """An entry of a directory came or went; what happens to it otherwise, its own watch tells."""
+        if not event.mask & _ENTRIES:
+            return
         self._stale.update(node.steps.get(event.name, ()))
         for folder in node.folders:
             if (leaf := folder.leaves.get(event.name)) is not None:
                 self._loose.add(leaf)
-        if event.mask & _ENTRIES and not event.name.startswith(_OURS):
+        if node.leaves and not event.name.startswith(_OURS):
             for leaf in node.leaves:
                 for _, interest in leaf.interests:
                     if interest.entries:
@@ -196,6 +209,8 @@ class PathWatch:
             return
         if event.mask & inotify.ATTRIB:
             self._stale |= node.guards
+            if not self._enters_all:
+                self._stale.update(node.folders, *node.steps.values())
         for leaf in node.leaves:
             self._touch(leaf, WRITING if event.mask & inotify.MODIFY else NOW)
 
@@ -230,6 +245,8 @@ class PathWatch:
     def _touch(self, leaf: _Leaf, settle: Settle) -> None:
         for _, interest in leaf.interests:
             self._inbox.add(interest.concern, interest.settle if interest.settle.quiet else settle)
+            if interest.wake is not None:
+                interest.wake.set()
 
     # ------------------------------------------------------------------ watching
 

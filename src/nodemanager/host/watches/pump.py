@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Final
 
@@ -13,7 +14,7 @@ BURST: Final = 8
 COSTLY: Final = 0.001
 RATIO: Final = 2.0
 """A reading that took longer than that is followed by a pause so much longer: a third of a core at most."""
-LONGEST: Final = 0.25
+LONGEST: Final = 0.1
 
 
 class Pump:
@@ -40,12 +41,11 @@ class Pump:
         self._loop.add_reader(self._descriptor, self._read)
 
     def _read(self) -> None:
-        began = self._loop.time()
+        began, worked = self._loop.time(), time.thread_time()
         self._drain()
-        ended = self._loop.time()
+        spent = time.thread_time() - worked  # not of the clock: others may have had the core meanwhile
         self._heat = max(0.0, self._heat - (began - self._last) / PAUSE) + 1.0
-        self._last = ended
-        spent = ended - began
+        self._last = began
         pause = min(spent * RATIO, LONGEST) if spent > COSTLY else 0.0
         if self._heat > BURST:
             pause = max(pause, PAUSE)

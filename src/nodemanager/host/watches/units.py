@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from nodemanager.host.base import HostError
@@ -31,6 +32,12 @@ Units = Mapping[str, frozenset[ResourceId]]
 
 FIRST_RETRY: Final = 0.1
 LAST_RETRY: Final = 60.0
+MANY: Final = 64
+BREATH: Final = 0.01
+"""Seconds to pause after so many signals: a user's manager can be anything, and may say anything."""
+MAX_DROP_INS: Final = 64
+NONSENSE: Final = (ValueError, LookupError, TypeError, AttributeError)
+"""What comes of reading an answer that is not shaped as it should be."""
 QUIET: Final = 0.02
 """Seconds without news of unit files after which units are looked up again."""
 LIMIT: Final = 0.5
@@ -47,15 +54,6 @@ _RULES: Final = (
 )
 _PROPERTIES: Final = "interface='org.freedesktop.DBus.Properties',member='PropertiesChanged'"
 _CHANGED: Final = f"sender='{_SYSTEMD}',{_PROPERTIES},arg0='{_UNIT}'"
-
-
-class _Known(NamedTuple):
-    """The last that was heard of a unit."""
-
-    name: str
-    """As it is declared."""
-    active: str
-    sub: str
 
 
 class Ears(NamedTuple):
@@ -77,7 +75,7 @@ class UnitWatch:
         self._ears = ears
         self._wanted: Units = {}
         self._statuses: dict[str, Status | str] = {}
-        self._known: dict[str, list[_Known]] = {}
+        self._names: dict[str, list[str]] = {}
         """By object on the bus; aliases of one unit share it."""
         self._rules: set[str] = set()
         self.task: asyncio.Task[None] | None = None
@@ -103,19 +101,33 @@ class UnitWatch:
     async def _run(self) -> None:
         delay = FIRST_RETRY
         while True:
-            self._statuses, self._known, self._rules = {}, {}, set()
+            self._statuses, self._names, self._rules = {}, {}, set()
             try:
                 async with systemd_bus.visit(self._tree, self._user) as manager:
                     await self._begin(manager)
                     delay, self.shortfall = FIRST_RETRY, ""
                     await self._listen(manager)
             except HostError as error:
-                whose = f" of {self._user}" if self._user else ""
-                self.shortfall = f"the services{whose} are not watched at present: {error}"
+                self.shortfall = self._unheard(str(error))
+            except NONSENSE as error:
+                self.shortfall = self._unheard(f"its service manager answers nonsense ({error})")
             if self._statuses:  # we had begun, so something may have gone by unheard
                 self._touch(self._wanted)
-            await asyncio.sleep(delay)
-            delay = min(2 * delay, LAST_RETRY)
+            delay = FIRST_RETRY if await self._pause(delay) else min(2 * delay, LAST_RETRY)
+
+    def _unheard(self, why: str) -> str:
+        return f"the services{f' of {self._user}' if self._user else ''} are not watched at present: {why}"
+
+    async def _pause(self, seconds: float) -> bool:
+        """Wait so long, or until a manager seems to come up, and return whether it does."""
+        wake, concern = asyncio.Event(), Concern(frozenset().union(*self._wanted.values()))
+        if seconds > FIRST_RETRY:
+            paths = systemd_bus.whereabouts(self._tree, self._user)
+            await self._ears.files_found([Interest(path, concern, wake=wake) for path in paths])
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await wake.wait()
+        return wake.is_set()
 
     async def _begin(self, manager: Visit) -> None:
         await manager.listen(*_RULES)
@@ -127,7 +139,9 @@ class UnitWatch:
         """Hear signals until systemd is replaced, or the connection breaks."""
         loop = asyncio.get_running_loop()
         first = due = 0.0
-        while True:
+        for number in count(1):
+            if number % MANY == 0:
+                await asyncio.sleep(BREATH)
             timeout = max(0.0, due - loop.time()) if due else None
             signal = await manager.connection.signal(_any, timeout)
             if signal is None:
@@ -146,45 +160,55 @@ class UnitWatch:
 
     async def _look_up(self, manager: Visit) -> None:
         """Ask for all units, tell of those that are not what they were, and listen for where they are now."""
-        found: dict[str, Status | str] = {}
-        units = [name for name in self._wanted if systemd_units.is_unit_name(name)]
-        plain = [name for name in units if not systemd_units.is_template(name)]
-        if plain:
-            found.update(await manager.statuses(plain))
-        for name in (name for name in units if systemd_units.is_template(name)):
-            with suppress(Refused):
-                found[name] = str(await manager.method("GetUnitFileState", "s", name))
-        self._known = {}
+        found = await self._ask(manager)
+        if await self._listen_to(manager, found):
+            found = await self._ask(manager)  # what happened before we listened was not heard
+        self._names = {}
         for name, status in found.items():
             if isinstance(status, Status):
-                known = _Known(name, status.active, status.sub)
-                self._known.setdefault(status.path, []).append(known)
-                found[name] = replace(status, job=0)
-        await self._listen_to(manager, set(self._known))
+                self._names.setdefault(status.path, []).append(name)
         before, self._statuses = self._statuses, found
         self._touch({name for name in self._wanted if not before or before.get(name) != found.get(name)})
         await self._ears.files_found(list(self._files(found)))
 
-    async def _listen_to(self, manager: Visit, paths: set[str]) -> None:
-        rules = {f"{_CHANGED},path='{path}'" for path in paths}
+    async def _ask(self, manager: Visit) -> dict[str, Status | str]:
+        """Return the state of each unit by its declared name; of a template, that of its file."""
+        found: dict[str, Status | str] = {}
+        units = [name for name in self._wanted if systemd_units.is_unit_name(name)]
+        plain = [name for name in units if not systemd_units.is_template(name)]
+        for name, status in (await manager.statuses(plain) if plain else {}).items():
+            found[name] = replace(status, job=0)
+        for name in filter(systemd_units.is_template, units):
+            with suppress(Refused):
+                found[name] = str(await manager.method("GetUnitFileState", "s", name))
+        return found
+
+    async def _listen_to(self, manager: Visit, found: Mapping[str, Status | str]) -> bool:
+        """Have the signals of these units sent to us; return whether they were not before."""
+        rules = {f"{_CHANGED},path='{one.path}'" for one in found.values() if isinstance(one, Status)}
         if len(rules | self._rules) > MAX_RULES:
             rules = {f"{_CHANGED},path_namespace='{_OBJECT}/unit'"}
-        await manager.listen(*(rules - self._rules))
-        self._rules |= rules
+        fresh = rules - self._rules
+        await manager.listen(*fresh)
+        self._rules |= fresh
+        return bool(fresh)
 
     def _changed(self, signal: Signal) -> None:
         """Take note of what became of a unit, if it is there to stay."""
-        known = self._known.get(signal.path)
-        if known is None or len(signal.body) != 3 or signal.body[0] != _UNIT:
+        names = self._names.get(signal.path)
+        if names is None or len(signal.body) != 3 or signal.body[0] != _UNIT:
             return
         now: Mapping[str, tuple[str, Any]] = signal.body[1]
-        active, sub = (str(now[key][1]) if key in now else "" for key in ("ActiveState", "SubState"))
         job = now["Job"][1][0] if "Job" in now else 0
-        if job or not Status(signal.path, "", active, sub, signal.path).settled:
-            return
-        if (known[0].active, known[0].sub) != (active, sub):
-            self._touch({one.name for one in known})
-            self._known[signal.path] = [one._replace(active=active, sub=sub) for one in known]
+        for name in names:
+            before = self._statuses[name]
+            if not isinstance(before, Status) or job:
+                continue
+            active, sub = (str(now[key][1]) if key in now else "" for key in ("ActiveState", "SubState"))
+            status = replace(before, active=active, sub=sub)
+            if status.settled and status != before:
+                self._statuses[name] = status
+                self._touch({name})
 
     def _touch(self, names: Mapping[str, object] | set[str]) -> None:
         if touched := frozenset().union(*(self._wanted[name] for name in names)):
@@ -195,12 +219,16 @@ class UnitWatch:
         for name in self._wanted:
             status, concern = found.get(name), Concern(self._wanted[name])
             unit = status.id if isinstance(status, Status) else name
-            paths = {status.fragment, *status.drop_ins} if isinstance(status, Status) else set()
+            paths = set[str]()
+            if isinstance(status, Status):
+                paths = {status.fragment, *status.drop_ins[:MAX_DROP_INS]}
             for folder in systemd_files.USER if self._user else systemd_files.SYSTEM:
                 paths.update(f"{folder}/{one}" for one in {name, *systemd_files.names(unit)})
                 for one in systemd_files.names(unit):
                     yield Interest(f"{folder}/{one}.d", concern, entries=True)
-            yield from (Interest(path, concern) for path in paths if path.startswith("/"))
+            yield from (
+                Interest(path, concern) for path in paths if path.startswith("/") and "\0" not in path
+            )
 
 
 def _any(_: Signal) -> bool:
