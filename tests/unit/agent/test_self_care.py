@@ -173,6 +173,8 @@ def test_drifts_that_nobody_has_heard_of_are_told_too(tmp_path: Path) -> None:
     log.flush()
     drift = Board(of_drifts(log)).snapshot().drift
     assert (drift.repaired, drift.unreported, [one.resource for one in drift.recent]) == (1, 1, ["file:/a"])
+    log.adopt(None)
+    log.flush()
     log.reported(1)
     drift = Board(of_drifts(log)).snapshot().drift
     assert (drift.repaired, drift.unreported, [one.resource for one in drift.recent]) == (1, 0, ["file:/a"])
