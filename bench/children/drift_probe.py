@@ -8,6 +8,7 @@ clock starts when the change is done; of units, when systemctl says so, which is
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -53,7 +54,8 @@ def symlink(path: Path, _number: int) -> Callable[[], bool]:
 def directory(path: Path, number: int) -> Callable[[], bool]:
     """Move it away with the file in it, and put an empty one in its place."""
     path.rename(path.parent.parent / f"moved-{path.name}-{number}")
-    path.mkdir()
+    with contextlib.suppress(FileExistsError):  # it is back already
+        path.mkdir()
     return lambda: _text(path / "file") == MANAGED
 
 
