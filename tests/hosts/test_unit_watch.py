@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import select
 import sys
 import time
 from collections.abc import Iterator
@@ -12,66 +10,11 @@ from typing import Any
 
 import pytest
 
-from support import host_python
+from support.host_services import Services
+from support.listener import Listener
 from support.nspawn import Machine
 
-SECONDS = 20.0
 UNIT = "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n"
-DRIVER = "/opt/nodemanager/tests/support/watch_driver.py"
-
-
-class Listener:
-    """A watch that runs in a machine."""
-
-    def __init__(self, machine: Machine, **spec: Any) -> None:
-        text = json.dumps({"metadata": {"name": "test"}, "spec": spec})
-        argv = (*host_python.COMMAND, DRIVER, text)
-        self._process = machine.popen(*argv, env=host_python.ENVIRONMENT)
-        self._rest = b""
-
-    def wait(self, resource: str) -> dict[str, Any]:
-        """Wait until a resource is touched."""
-        deadline = time.monotonic() + SECONDS
-        while (left := deadline - time.monotonic()) > 0:
-            line = self._line(left)
-            if line is not None and resource in line["touched"]:
-                return line
-        raise AssertionError(f"{resource} was not touched within {SECONDS:g} s")
-
-    def quiet(self, seconds: float = 0.6) -> None:
-        """Wait until nothing more is said."""
-        while self._line(seconds) is not None:
-            pass
-
-    def said(self, seconds: float) -> list[dict[str, Any]]:
-        """Return all that is said until nothing more comes for so long."""
-        lines = []
-        while (line := self._line(seconds)) is not None:
-            lines.append(line)
-        return lines
-
-    def close(self) -> None:
-        """End it."""
-        self._process.kill()
-        self._process.wait()
-        assert self._process.stdout is not None
-        self._process.stdout.close()
-
-    def _line(self, seconds: float) -> dict[str, Any] | None:
-        assert self._process.stdout is not None
-        output = self._process.stdout.buffer.raw  # type: ignore[attr-defined]  # select knows no buffers
-        while b"\n" not in self._rest:
-            if not select.select([output], [], [], seconds)[0]:
-                return None
-            data = output.read(65536)
-            assert data, f"the watch ended: {self._rest.decode()}"
-            self._rest += data
-        text, _, self._rest = self._rest.partition(b"\n")
-        try:
-            found: dict[str, Any] = json.loads(text)
-        except ValueError:
-            raise AssertionError(f"the watch said: {text.decode()}{self._rest.decode()}") from None
-        return found
 
 
 @contextlib.contextmanager
@@ -179,3 +122,24 @@ def test_packages_and_interfaces_are_heard_of(machine: Machine) -> None:
         machine.run("ip", "link", "add", "dummy7", "type", "dummy", check=False)
         machine.run("ip", "address", "add", "192.0.2.7/32", "dev", "lo")
         assert any(line["sight"] for line in listener.said(1.0))
+
+
+def test_a_user_manager_that_comes_up_is_listened_to(machine: Machine) -> None:
+    machine.run("useradd", "--create-home", "--uid", "1000", "bob")
+    machine.write("/home/bob/.config/systemd/user/mine.service", UNIT.replace("multi-user", "default"))
+    listener = Listener(machine, services=[{"name": "mine", "user": "bob"}], files=[{"path": "/motd"}])
+    try:
+        listener.wait("file:/motd")
+        machine.run("loginctl", "enable-linger", "bob")
+        machine.run("systemctl", "start", "user@1000.service")
+        heard = listener.wait("service:bob/mine")
+        while heard["shortfalls"]:
+            heard = listener.wait("service:bob/mine")
+        listener.quiet()
+        assert Services(machine).do("start", "mine", "bob") == ""
+        listener.wait("service:bob/mine")
+        listener.quiet()
+        assert Services(machine).do("stop", "mine", "bob") == ""
+        listener.wait("service:bob/mine")
+    finally:
+        listener.close()

@@ -18,9 +18,9 @@ from nodemanager.host.watches import host_watch
 from nodemanager.plan import merge
 
 
-async def main(spec: str) -> None:
-    """Watch the declarations of a ConfigSet."""
-    watch = host_watch.HostWatch(Tree("/"), host_watch.Kinds("apt", "systemd"))
+async def main(services: str, spec: str) -> None:
+    """Watch the declarations of a ConfigSet, with a kind of service manager."""
+    watch = host_watch.HostWatch(Tree("/"), host_watch.Kinds("apt", services))
     await watch.follow(merge.merge([msgspec.json.decode(spec, type=ConfigSet)]))
     async with asyncio.TaskGroup() as group:
         group.create_task(watch.run())
@@ -37,4 +37,4 @@ async def main(spec: str) -> None:
             sys.stdout.flush()
 
 
-asyncio.run(main(sys.argv[1]))
+asyncio.run(main(*sys.argv[1:]))

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,7 +28,7 @@ from nodemanager.host.vault import Vault, VaultError
 log = logging.getLogger(__name__)
 NAME: Final = "contact"
 GRACE: Final = 72 * 3600.0
-PATIENCE: Final = 1.0
+PATIENCE: Final = 0.5
 """Seconds that an API gets to answer at the start before a host that can goes on alone."""
 RECORD_SECONDS: Final = 600.0
 """How often the time spent is recorded."""
@@ -80,8 +80,12 @@ class Contact:
         self._vault = vault
         self._limits = limits
         self._clocks = clocks or Clocks()
-        self._own: tuple[str, ...] = ()
+        self._own: Collection[tuple[str, str]] = ()
         self._listeners: list[Callable[[], None]] = []
+        self.on_change: Callable[[], None] = lambda: None
+        """Called when we stand otherwise with the API than before."""
+        self.heard: float = 0.0
+        """When the API last answered and knew us, by the clock on the wall; 0 = not since we were started."""
         self._changed = asyncio.Event()
         self._answered = asyncio.Event()
         self.why = ""
@@ -136,16 +140,24 @@ class Contact:
 
     # What happens
 
-    def watching(self, transport: Transport, own: tuple[str, ...]) -> Transport:
-        """Return a transport whose requests tell us; `own` are the paths that nobody may keep us from."""
+    def watching(self, transport: Transport, own: Collection[tuple[str, str]]) -> Transport:
+        """Return a transport whose requests tell us; `own` are those that no host is kept from that belongs.
+
+        As methods and paths.
+        """
         self._own = own
         return _Watching(transport, self)
 
     def reached(self) -> None:
         """Take note that the API answers, and knows us."""
         self._answered.set()
-        self._doubt = None
+        doubted, self._doubt = self._doubt is not None, None
+        first, self.heard = not self.heard, self._clocks.wall()
+        if first:
+            self.on_change()
         if self._alone_since is None and self._record == _Record():
+            if doubted:
+                self._tell()
             return
         log.info("the API is there again%s", f", after: {self.why}" if self.why else "")
         self.why, self._alone_since = "", None
@@ -168,6 +180,7 @@ class Contact:
             self._record = msgspec.structs.replace(self._record, away=_Spent(since=now, seen=now))
             self._save()
         self._changed.set()
+        self.on_change()
 
     def was_refused(self, why: str) -> None:
         """Take note that the API does not want us any more, if it goes on saying so."""
@@ -187,14 +200,15 @@ class Contact:
         )  # fmt: skip
         self._save()
         self._changed.set()
+        self.on_change()
 
     def saw(self, request: Request, status: int) -> None:
         """Take note of an answer."""
         if status == 401:
             self.was_refused("it does not accept our credentials (401)")
-        elif status == 403 and request.target.partition("?")[0] in self._own:
+        elif status == 403 and (request.method, request.target.partition("?")[0]) in self._own:
             self.was_refused("it keeps us from our own ManagedNode or Lease (403)")
-        elif status == 429 or status >= 500:
+        elif status >= 500:
             self.failed(f"the API answers {status}")
         elif not (status == 403 and (self.refused or self._doubt is not None)):
             self.reached()
@@ -283,6 +297,7 @@ class Contact:
 
     def _tell(self) -> None:
         self._changed.set()
+        self.on_change()
         for listener in self._listeners:
             listener()
 

@@ -20,6 +20,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from nodemanager.agent.progress import Progress
 from nodemanager.api import durations
 from nodemanager.host import apply, staging
 from nodemanager.host.apply import Tools
@@ -50,6 +51,8 @@ class Converger:
     """Taken with the first pass that may change something, and kept."""
     swift: ServiceManager | None = None
     """The service manager for repairs: it does not wait to see whether what it started stays up."""
+    progress: Progress = field(default_factory=Progress)
+    """Notices a pass that hangs."""
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held by a stage of a pass; whoever repairs holds it."""
     replaced: dict[str, str] = field(default_factory=dict)
@@ -78,6 +81,12 @@ class Converger:
         self, desired: Desired, contents: Contents, alone: AbstractSet[ResourceId] = _NOTHING
     ) -> list[Result]:
         """Make it so, and return what became of every resource; what to leave `alone` is only looked at."""
+        with self.progress.working():
+            return await self._run(desired, contents, alone)
+
+    async def _run(
+        self, desired: Desired, contents: Contents, alone: AbstractSet[ResourceId]
+    ) -> list[Result]:
         tools, journal = self.tools, self.tools.journal
         wanted = desired.packages or desired.files or desired.services or desired.executions
         async with self.turn:
@@ -105,6 +114,10 @@ class Converger:
 
         Besides them, only subscribers of files that were put back are looked at. No other tool is asked.
         """
+        with self.progress.working():
+            return await self._repair(focus, contents, alone)
+
+    async def _repair(self, focus: Focus, contents: Contents, alone: AbstractSet[ResourceId]) -> list[Result]:
         desired, tools, journal = focus.desired, self.tools, self.tools.journal
         results: list[Result] = []
         before = journal.pending()
@@ -178,7 +191,9 @@ class Converger:
             if execution is None:
                 continue  # nobody wants it any more; if it still runs, it may end by itself
             try:
-                status = await self.tools.runs.recover(resource, durations.parse(execution.timeout))
+                timeout = durations.parse(execution.timeout)
+                with self.progress.allowing(timeout):
+                    status = await self.tools.runs.recover(resource, timeout)
                 if status == 0:
                     self.tools.journal.settle([resource])
                 else:

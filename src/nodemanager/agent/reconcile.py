@@ -29,6 +29,7 @@ from nodemanager.agent.upgrade_part import UpgradeStatus
 from nodemanager.agent.wishes import Wishes, visible
 from nodemanager.agent.world import World
 from nodemanager.api import durations, errors, matching
+from nodemanager.api.conditions import Condition
 from nodemanager.api.configset import ConfigSet
 from nodemanager.api.managednode import ManagedNode, ManagedNodeStatus
 from nodemanager.api.objects import ObjectKey
@@ -78,8 +79,12 @@ class HostReconciler:
     """Labels of the host in the last pass; None before the first."""
     upgrades: Callable[[], UpgradeStatus] | None = None
     """What the status says of upgrades; None = this host does none."""
+    token: Callable[[], Condition] | None = None
+    """How the renewal of the host's own token goes; None where it uses another credential."""
     follow: Callable[[], Awaitable[None]] | None = None
     """Has what the last pass was about watched; None = nothing is watched."""
+    changed: Callable[[], None] = lambda: None
+    """Told that there is news of how the host stands."""
     _last: status.Pass | None = None
     """What the last pass was about; what became of it is in `standing`."""
     _look: bool = False
@@ -106,6 +111,7 @@ class HostReconciler:
         """Ask for the status to be written in a moment; after another look, if the `sight` of it changed."""
         self._look = self._look or sight
         self.queue.add_after(self._status_key, REPORT_SECONDS)
+        self.changed()
 
     def repaired(self, results: Sequence[Result], seconds: float) -> None:
         """Count and log what was put back so many seconds after it was touched."""
@@ -151,11 +157,15 @@ class HostReconciler:
             await self._tell()
             return None
         node = await self._own_node()
+        self._adopt(node)
+        node = await self._converge(node)
+        return controller.Result(self._next(node))
+
+    def _adopt(self, node: ManagedNode) -> None:
+        """Learn, once, from the API which drifts it has been told of."""
         if not self._adopted and not self.sources.contact.alone:
             self._adopted = True
             self.drifts.adopt(node.status.drift)
-        node = await self._converge(node)
-        return controller.Result(self._next(node))
 
     async def _own_node(self) -> ManagedNode:
         """Return our ManagedNode; without the API as it was, with the labels that we give it anyway."""
@@ -218,6 +228,7 @@ class HostReconciler:
             return
         look, self._look = self._look, False
         node = await self.node.ensure()
+        self._adopt(node)
         await self._report(node, await self.eyes.look(node) if look else None)
 
     async def _remember(self, sets: Sequence[ConfigSet], world: World, node: ManagedNode) -> None:
@@ -246,11 +257,17 @@ class HostReconciler:
         self.standing.told()
         return node
 
-    def _status(self, node: ManagedNode, sight: status.Sight | None) -> ManagedNodeStatus:
-        generation, standing = node.metadata.generation, self.standing
-        last = self._last or status.Pass((), {}, (), None)
-        self._last = replace(last, collection=None)
-        done = replace(
+    def local(self) -> ManagedNodeStatus:
+        """Return how the host stands as far as we know, whether or not the API could be told."""
+        if self._last is None:
+            return ManagedNodeStatus()
+        node = self.node.known() or self.sources.memory.node or ManagedNode()
+        return status.of_pass(node.status, self._done(self._last), self.now(), node.metadata.generation)
+
+    def _done(self, last: status.Pass) -> status.Pass:
+        """Return what the last pass was about, with what became of it until now."""
+        standing = self.standing
+        return replace(
             last,
             results=list(standing.results.values()),
             drift=self.drifts.known(),
@@ -258,10 +275,17 @@ class HostReconciler:
             fights=standing.contest.fights(),
             shortfalls=standing.shortfalls,
         )
+
+    def _status(self, node: ManagedNode, sight: status.Sight | None) -> ManagedNodeStatus:
+        generation = node.metadata.generation
+        last = self._last or status.Pass((), {}, (), None)
+        self._last = replace(last, collection=None)
+        done = self._done(last)
         seen = node.status
         if sight is not None:
             seen = status.of_host(seen, sight, self.heartbeat_lease, generation)
         wanted = status.of_pass(seen, done, self.now(), generation)
+        wanted = status.of_token(wanted, self.token() if self.token else None, self.now(), generation)
         return status.of_upgrades(wanted, self.upgrades()) if self.upgrades is not None else wanted
 
     def _next(self, node: ManagedNode) -> float | None:

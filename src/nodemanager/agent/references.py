@@ -55,6 +55,11 @@ class ReferenceWatch:
             for wait in late:
                 wait.cancel()
 
+    def hurry(self) -> None:
+        """Have what waits after a failure tried again now."""
+        for cache, _ in self._watched.values():
+            cache.hurry()
+
     def _start(self, key: tuple[str, str], resource: Resource[Any]) -> Cache[Any]:
         cache: Cache[Any] = Cache(
             self._client, resource, Selection(self._namespace, fields=f"metadata.name={key[1]}")

@@ -10,13 +10,14 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from nodemanager import __version__
-from nodemanager.agent import heartbeat
+from nodemanager.agent import heartbeat, status_sources
 from nodemanager.agent.assembly import Body, BodyOptions, assemble
 from nodemanager.agent.contact import Contact, SecretLimits
 from nodemanager.agent.delivery import Delivery
 from nodemanager.agent.drift import DriftWatch
 from nodemanager.agent.drift_log import DriftLog
 from nodemanager.agent.housekeeping import Housekeeper
+from nodemanager.agent.local_status import Board
 from nodemanager.agent.locks import SharedLocks
 from nodemanager.agent.memory import Memory
 from nodemanager.agent.node_object import NodeObject
@@ -28,6 +29,7 @@ from nodemanager.agent.reporting import Reporter
 from nodemanager.agent.sight import Eyes
 from nodemanager.agent.sources import Patient, Sources
 from nodemanager.agent.standing import Standing
+from nodemanager.agent.status_sources import LastPass
 from nodemanager.agent.upgrade import UpgradeSettings
 from nodemanager.agent.upgrade_part import UpgradeVoice
 from nodemanager.agent.upgrading import upgrades
@@ -69,6 +71,8 @@ class AgentOptions:
     period: float = PERIOD
     """Seconds after which to look again although nothing happened; 0 = never."""
     upgrades: UpgradeSettings = field(default_factory=UpgradeSettings)
+    pod_identity: bool = False
+    """Exchange the token of the pod we are in for that of the host it runs on."""
     secrets: SecretLimits = field(default_factory=SecretLimits)
     key_file: str = ""
     """What Secrets are encrypted with on disk; empty = with nothing."""
@@ -83,6 +87,9 @@ class Agent:
     manager: Manager
     reconciler: HostReconciler
     body: Body
+    board: Board
+    """What is known of this host, for `nodemanager status`."""
+    last_pass: LastPass
     warn: Callable[[str, str], None]
     """Records an Event, of a reason and with a message, about this host."""
     contact: Contact
@@ -101,10 +108,9 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
     hostname = options.body.hostname or os.uname().nodename
     root, state = options.body.root, options.body.state
     contact = Contact(Vault(root, state), options.secrets)
-    own = (
-        MANAGED_NODES.path(namespace, hostname),
-        MANAGED_NODES.path(namespace, hostname, "status"),
-        LEASES.path(namespace, heartbeat.lease_name(hostname)),
+    own = (  # not what it writes of itself: a policy may refuse that, and keep the host
+        ("GET", MANAGED_NODES.path(namespace, hostname)),
+        ("PATCH", LEASES.path(namespace, heartbeat.lease_name(hostname))),
     )
     client = client.through(lambda transport: contact.watching(transport, own))
     # One for restarts and upgrades: a host holds a lock once, however many want it there.
@@ -134,22 +140,27 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
         heartbeat_lease=heartbeat.lease_name(hostname),
         period=options.period,
     )
+    board = Board(status_sources.of_process(hostname, namespace, body.tree.root))
+    last_pass = _told_to(board, reconciler)
     controller = Controller(
-        "host", reconciler.reconcile, queue=queue, metrics=registry, log=log,
+        "host", last_pass.timed(reconciler.reconcile), queue=queue, metrics=registry, log=log,
         expected=(errors.KubeError, HostError, RunError),
     )  # fmt: skip
     manager = Manager(log=log, start_timeout=None)
     manager.add_cache(Patient(config_sets, reconciler.sources), Patient(nodes, reconciler.sources))
-    manager.add(references, events, heartbeat.Heartbeat(client, namespace, hostname, _now), controller)
+    beat = heartbeat.Heartbeat(client, namespace, hostname, _now, contact.failed)
+    manager.add(references, events, beat, controller)
     if options.realtime:
         _add_realtime(manager, reconciler)
     manager.add(contact, drifts, Delivery(client, drifts, node, contact))
-    if body.tree.root == "/":  # an image is not upgraded, and cannot be rebooted
+    if body.tree.running:  # an image is not upgraded, and cannot be rebooted
         voice = UpgradeVoice(hostname, registry, events)
         manager.add(upgrades(body, client, reconciler, nodes, locks, voice, options.upgrades))
     readiness = {"manager": manager.not_ready, "api": contact.not_ready}
     _add_servers(manager, options, registry, controller, readiness)
     _tell_build(registry, body.identity)
+    for one in (config_sets, nodes, references):
+        contact.subscribe(one.hurry)
     reconciler.start()
     reconciler.trigger()
 
@@ -157,7 +168,20 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
         if (own := nodes.get(node.key)) is not None:
             events.warning(MANAGED_NODES, own, reason, message)
 
-    return Agent(manager, reconciler, body, warn, contact, drifts, memory)
+    return Agent(manager, reconciler, body, board, last_pass, warn, contact, drifts, memory)
+
+
+def _told_to(board: Board, reconciler: HostReconciler) -> LastPass:
+    """Have a board show all that is known of the host, and learn of every change."""
+    last_pass = LastPass(
+        reconciler.node.key, board.changed, reconciler.local, lambda: reconciler.wishes.desired
+    )
+    reconciler.changed = reconciler.sources.contact.on_change = board.changed
+    board.plug(last_pass.fill)
+    board.plug(status_sources.of_journal(reconciler.body.journal))
+    board.plug(status_sources.of_drifts(reconciler.drifts))
+    board.plug(status_sources.of_watch(reconciler.standing))
+    return last_pass
 
 
 def _add_realtime(manager: Manager, reconciler: HostReconciler) -> None:

@@ -98,6 +98,18 @@ def of_upgrades(old: ManagedNodeStatus, upgrades: UpgradeStatus) -> ManagedNodeS
     )
 
 
+def of_token(
+    old: ManagedNodeStatus, token: Condition | None, now: datetime, generation: int
+) -> ManagedNodeStatus:
+    """Return the status with what became of the host's own token; None = it uses none."""
+    if token is None:
+        others = [one for one in old.conditions if one.type != managednode.CREDENTIAL_RENEWED]
+        return msgspec.structs.replace(old, conditions=others)
+    dated = msgspec.structs.replace(token, observed_generation=generation)
+    found = conditions.set_condition(old.conditions, dated, now.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    return msgspec.structs.replace(old, conditions=found)
+
+
 def of_pass(old: ManagedNodeStatus, done: Pass, now: datetime, generation: int) -> ManagedNodeStatus:
     """Return the status after a pass."""
     stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")

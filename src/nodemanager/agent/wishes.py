@@ -65,6 +65,11 @@ class Wishes:
     _world: World = field(default_factory=World)
 
     @property
+    def desired(self) -> Desired:
+        """Everything that the last sets declare."""
+        return self._desired
+
+    @property
     def pins(self) -> list[Wanted]:
         """The packages that are wanted at a certain version."""
         packages = (item.declaration for item in self._desired.packages)

@@ -13,6 +13,7 @@ from nodemanager.host.tree import Tree
 
 PREFIX: Final = ".nodemanager-"
 """How every temporary file of ours is called, so that what a killed process left can be told and removed."""
+MAX_LINKS: Final = 8
 NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -40,14 +41,15 @@ def prepare_folder(tree: Tree, path: str) -> None:
         tree.forget()
 
 
-def write(tree: Tree, path: str, data: bytes) -> None:
-    """Replace a file, 0600, and return when it is on disk."""
+def write(tree: Tree, path: str, data: bytes, mode: int = 0o600) -> None:
+    """Replace a file, and return when it is on disk; only its owner may read it unless a mode says more."""
     place = tree.place(path)
     name = temporary_name()
     descriptor = os.open(name, NEW, 0o600, dir_fd=place.folder)
     try:
         try:
             write_all(descriptor, data)
+            os.fchmod(descriptor, mode)
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
@@ -98,3 +100,15 @@ def write_all(descriptor: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
+
+
+def read_following(tree: Tree, path: str, limit: int) -> bytes | None:
+    """Return the content of a system file that may be a link, as /etc/os-release and /etc/localtime are."""
+    for _ in range(MAX_LINKS):
+        place = tree.place(path)
+        try:
+            target = os.readlink(place.name, dir_fd=place.folder)
+        except OSError:
+            return read(tree, path, limit)
+        path = target if target.startswith("/") else f"{path.rpartition('/')[0]}/{target}"
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)

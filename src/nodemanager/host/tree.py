@@ -57,6 +57,17 @@ class Place(NamedTuple):
     path: str
 
 
+def is_running(root: str) -> bool:
+    """Tell whether a root is that of the running system: our own, or that of PID 1, seen from a container.
+
+    Only a container that shares the host's process IDs can know: otherwise PID 1 is its own.
+    """
+    try:
+        return root == "/" or Path(root).samefile("/proc/1/root")
+    except OSError:
+        return False
+
+
 class Tree:
     """The paths below a root."""
 
@@ -68,6 +79,8 @@ class Tree:
             raise TreeError(f"cannot use root {root}: {error.strerror}") from error
         self._open: OrderedDict[str, int] = OrderedDict()
         self._trusted = {0, os.geteuid()}
+        self.running = is_running(self.root)
+        """Whether this is a system that runs, in which services can be started, and not an image."""
 
     def close(self) -> None:
         """Give back all descriptors."""

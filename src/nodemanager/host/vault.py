@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import threading
 from typing import Final, Protocol
 
 from nodemanager.host import state_files
@@ -43,12 +44,13 @@ class Cipher(Protocol):
 
 
 class Vault:
-    """Files of one folder; on a tree of its own, so that it may be used by a thread."""
+    """Files of one folder; on a tree of its own, and one at a time, so that threads may use it."""
 
     def __init__(self, root: str = "/", folder: str = STATE, cipher: Cipher | None = None) -> None:
         self._tree = Tree(root)
         self._folder = folder
         self._cipher = cipher
+        self._lock = threading.Lock()
         self._known: dict[str, bytes] = {}
         """What the files are known to say, as digests."""
 
@@ -59,6 +61,10 @@ class Vault:
 
     def load(self, name: str) -> bytes | None:
         """Return what was saved under a name; None if nothing was, VaultError if it is of no use."""
+        with self._lock:
+            return self._load(name)
+
+    def _load(self, name: str) -> bytes | None:
         shown = self._tree.outside(self._path(name))
         try:
             whole = state_files.read(self._tree, self._path(name), MAX_BYTES)
@@ -91,6 +97,10 @@ class Vault:
 
     def save(self, name: str, data: bytes) -> bool:
         """Put data under a name, and return when it is on disk; False if it is there already."""
+        with self._lock:
+            return self._save(name, data)
+
+    def _save(self, name: str, data: bytes) -> bool:
         digest = _digest(data)
         if self._known.get(name) == digest:
             return False
@@ -114,6 +124,10 @@ class Vault:
 
     def remove(self, name: str) -> bool:
         """Remove what is under a name; False if there is nothing."""
+        with self._lock:
+            return self._remove(name)
+
+    def _remove(self, name: str) -> bool:
         self._known.pop(name, None)
         try:
             place = self._tree.place(self._path(name))
@@ -131,7 +145,7 @@ class Vault:
 
     def set_aside(self, name: str) -> None:
         """Give a file that is of no use another name, so that it is complained about once."""
-        with contextlib.suppress(OSError):
+        with self._lock, contextlib.suppress(OSError):
             state_files.set_aside(self._tree, self._path(name))
 
     def close(self) -> None:

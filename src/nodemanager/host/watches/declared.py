@@ -23,20 +23,20 @@ def files(desired: Desired) -> Iterator[Interest]:
     for item in desired.files:
         file = item.declaration
         purged = file.purge and file.ensure == "directory"
-        yield Interest(file.path, Concern(frozenset((item.id,))), entries=purged)
+        yield Interest(file.path, Concern((item.id,)), entries=purged)
 
 
 def owners(desired: Desired) -> Iterator[Interest]:
     """Return the files that say which number an owner's name stands for."""
     for path, field in (("/etc/passwd", "owner"), ("/etc/group", "group")):
         named = (item.id for item in desired.files if getattr(item.declaration, field).strip("0123456789"))
-        if concerned := frozenset(named):
+        if concerned := tuple(named):
             yield Interest(path, Concern(concerned))
 
 
 def packages(desired: Desired, databases: Sequence[str]) -> Iterator[Interest]:
     """Return the files that a package manager keeps its books in; it rewrites them, or has a folder."""
-    if concerned := frozenset(item.id for item in desired.packages):
+    if concerned := tuple(item.id for item in desired.packages):
         for path in databases:
             yield Interest(path, Concern(concerned), entries=True, settle=PACKAGES)
 
@@ -54,7 +54,7 @@ def units(desired: Desired) -> dict[str, dict[str, frozenset[ResourceId]]]:
 def openrc(desired: Desired, levels: Sequence[str]) -> Iterator[Interest]:
     """Return the links by which OpenRC remembers what runs, and what starts in which runlevel."""
     for item in desired.services:
-        name, concern = item.declaration.name, Concern(frozenset((item.id,)))
+        name, concern = item.declaration.name, Concern((item.id,))
         yield Interest(f"/etc/init.d/{name}", concern)
         for folder in (*(f"/run/openrc/{state}" for state in OPENRC_STATES), *levels):
             yield Interest(f"{folder}/{name}", concern)

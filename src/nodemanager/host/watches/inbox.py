@@ -35,9 +35,9 @@ NOW: Final = Settle()
 
 
 class Concern(NamedTuple):
-    """What an event is about."""
+    """What an event is about; there is one for every watched path, so it is as small as can be."""
 
-    resources: frozenset[ResourceId] = frozenset()
+    resources: tuple[ResourceId, ...] = ()
     sight: bool = False
 
 
@@ -67,7 +67,7 @@ class Inbox:
             self._fill(concern, waiting.first if waiting else now)
         elif (known := self._later.get(concern)) is not None:
             known.due = min(now + settle.quiet, known.first + settle.limit)
-        elif concern.resources - self._resources or (concern.sight and not self._sight):
+        elif not self._resources.issuperset(concern.resources) or (concern.sight and not self._sight):
             self._later[concern] = waiting = _Waiting(now, now + settle.quiet)
             self._wake_at(waiting.due)
 
@@ -96,7 +96,7 @@ class Inbox:
             self._since = first
             self._filled.set()
         self._since = min(self._since, first)
-        self._resources |= concern.resources
+        self._resources.update(concern.resources)
         self._sight |= concern.sight
 
     def _wake_at(self, due: float) -> None:

@@ -8,6 +8,8 @@ looked up in it: whatever changes from then on is an event, and the way is walke
     _Folder    a directory as it is declared; may be behind links, or not exist
     _Leaf      an entry of it that somebody wants to know about
     _Node      one watched inode: whose way leads through it, and whose end it is
+
+There is a leaf and a node for every file, so what they hold is in tuples, which are mostly of one.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import os
 import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 from nodemanager.host.state_files import PREFIX
 from nodemanager.host.tree import Tree
@@ -37,6 +39,7 @@ _FOLDER: Final = _ENTRIES | _GONE
 _FILE: Final = inotify.MODIFY | inotify.ATTRIB | inotify.CLOSE_WRITE | _GONE
 _LOST: Final = _GONE | inotify.IGNORED | inotify.UNMOUNT
 _OURS: Final = PREFIX.encode()
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ class Interest:
 class _Leaf:
     folder: _Folder
     name: str
-    interests: set[tuple[str, Interest]] = field(default_factory=set)
+    interests: tuple[tuple[str, Interest], ...] = ()
     watch: int = 0
     short: bool = False
     """It is not watched, because no more watches are to be had."""
@@ -74,18 +77,34 @@ class _Folder:
 
 @dataclass(slots=True, eq=False)
 class _Node:
-    steps: dict[bytes, set[_Folder]] = field(default_factory=dict)
+    steps: dict[bytes, set[_Folder]] | None = None
     """The ways that lead on through an entry of this directory."""
-    guards: set[_Folder] = field(default_factory=set)
+    guards: tuple[_Folder, ...] = ()
     """The ways on which it matters whose this is, and who may write into it: a link, or with a link in it."""
-    folders: set[_Folder] = field(default_factory=set)
+    folders: tuple[_Folder, ...] = ()
     """The ways that end here, whose leaves are entries of this directory."""
-    leaves: set[_Leaf] = field(default_factory=set)
+    leaves: tuple[_Leaf, ...] = ()
     """The leaves that are this inode."""
 
     @property
     def idle(self) -> bool:
         return not (self.steps or self.guards or self.folders or self.leaves)
+
+    @property
+    def ways(self) -> set[_Folder]:
+        """All ways that lead here, or through here."""
+        return set[_Folder]().union(self.guards, self.folders, *(self.steps or {}).values())
+
+    def add_step(self, name: bytes, folder: _Folder) -> None:
+        if self.steps is None:
+            self.steps = {}
+        self.steps.setdefault(name, set()).add(folder)
+
+    def drop_step(self, name: bytes, folder: _Folder) -> None:
+        if self.steps and name in self.steps:
+            self.steps[name].discard(folder)
+            if not self.steps[name]:
+                del self.steps[name]
 
 
 class PathWatch:
@@ -156,14 +175,14 @@ class PathWatch:
         above, name = _split(interest.path)
         folder = self._folders.setdefault(above, _Folder(above))
         leaf = folder.leaves.setdefault(os.fsencode(name), _Leaf(folder, name))
-        leaf.interests.add((group, interest))
+        leaf.interests = _with(leaf.interests, (group, interest))
         return leaf
 
     def _drop(self, group: str, interest: Interest) -> None:
         above, name = _split(interest.path)
         folder = self._folders[above]
         leaf = folder.leaves[os.fsencode(name)]
-        leaf.interests.discard((group, interest))
+        leaf.interests = _without(leaf.interests, (group, interest))
         if not leaf.interests:
             self._release_leaf(leaf)
             del folder.leaves[os.fsencode(name)]
@@ -189,7 +208,8 @@ class PathWatch:
         """An entry of a directory came or went; what happens to it otherwise, its own watch tells."""
         if not event.mask & _ENTRIES:
             return
-        self._stale.update(node.steps.get(event.name, ()))
+        if node.steps:
+            self._stale.update(node.steps.get(event.name, ()))
         for folder in node.folders:
             if (leaf := folder.leaves.get(event.name)) is not None:
                 self._loose.add(leaf)
@@ -204,13 +224,11 @@ class PathWatch:
         if event.mask & _LOST:
             if event.mask & inotify.IGNORED:
                 del self._nodes[event.watch]
-            self._stale.update(*node.steps.values(), node.guards, node.folders)
-            self._loose |= node.leaves
+            self._stale |= node.ways
+            self._loose.update(node.leaves)
             return
         if event.mask & inotify.ATTRIB:
-            self._stale |= node.guards
-            if not self._enters_all:
-                self._stale.update(node.folders, *node.steps.values())
+            self._stale.update(node.guards if self._enters_all else node.ways)
         for leaf in node.leaves:
             self._touch(leaf, WRITING if event.mask & inotify.MODIFY else NOW)
 
@@ -258,12 +276,13 @@ class PathWatch:
         def passing(above: int, name: str, guarded: bool) -> None:
             key = os.fsencode(name)
             watch = self._kernel.add(above, "", self._mask | (inotify.ATTRIB if guarded else 0))
-            self._node(watch).steps.setdefault(key, set()).add(folder)
+            self._node(watch).add_step(key, folder)
             folder.steps.add((watch, key))
             if guarded:  # whose the link is matters, and who may write into its directory
                 link = self._kernel.add(above, name, inotify.ATTRIB)
                 for one in (watch, link):
-                    self._node(one).guards.add(folder)
+                    node = self._node(one)
+                    node.guards = _with(node.guards, folder)
                     folder.guards.add(one)
 
         try:
@@ -288,7 +307,8 @@ class PathWatch:
         except OSError as error:
             folder.short = _is_limit(error)
         else:
-            self._node(folder.here).folders.add(folder)
+            node = self._node(folder.here)
+            node.folders = _with(node.folders, folder)
         for leaf in folder.leaves.values():
             self._arm_leaf(leaf, opened)
 
@@ -304,7 +324,8 @@ class PathWatch:
             self._release_leaf(leaf)
         if watch:
             leaf.watch = watch
-            self._node(watch).leaves.add(leaf)
+            node = self._node(watch)
+            node.leaves = _with(node.leaves, leaf)
 
     def _node(self, watch: int) -> _Node:
         return self._nodes.setdefault(watch, _Node())
@@ -312,22 +333,20 @@ class PathWatch:
     def _release_leaf(self, leaf: _Leaf) -> None:
         watch, leaf.watch = leaf.watch, 0
         if (node := self._nodes.get(watch)) is not None:
-            node.leaves.discard(leaf)
+            node.leaves = _without(node.leaves, leaf)
             self._release(watch, node)
 
     def _release_way(
         self, folder: _Folder, steps: set[tuple[int, bytes]], guards: set[int], here: int
     ) -> None:
         for watch, name in steps:
-            if (node := self._nodes.get(watch)) is not None and name in node.steps:
-                node.steps[name].discard(folder)
-                if not node.steps[name]:
-                    del node.steps[name]
+            if (node := self._nodes.get(watch)) is not None:
+                node.drop_step(name, folder)
         for watch in guards:
             if (node := self._nodes.get(watch)) is not None:
-                node.guards.discard(folder)
+                node.guards = _without(node.guards, folder)
         if (node := self._nodes.get(here)) is not None:
-            node.folders.discard(folder)
+            node.folders = _without(node.folders, folder)
         for watch in {here, *guards, *(watch for watch, _ in steps)}:
             if (node := self._nodes.get(watch)) is not None:
                 self._release(watch, node)
@@ -336,6 +355,14 @@ class PathWatch:
         if node.idle:
             del self._nodes[watch]
             self._kernel.remove(watch)
+
+
+def _with(some: tuple[T, ...], one: T) -> tuple[T, ...]:
+    return some if one in some else (*some, one)
+
+
+def _without(some: tuple[T, ...], one: T) -> tuple[T, ...]:
+    return tuple(each for each in some if each != one)
 
 
 def _split(path: str) -> tuple[str, str]:

@@ -8,7 +8,7 @@ theirs, so that a daemon-reload, which has systemd tell of every unit it has, co
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import count
@@ -120,7 +120,7 @@ class UnitWatch:
 
     async def _pause(self, seconds: float) -> bool:
         """Wait so long, or until a manager seems to come up, and return whether it does."""
-        wake, concern = asyncio.Event(), Concern(frozenset().union(*self._wanted.values()))
+        wake, concern = asyncio.Event(), _concern(self._wanted.values())
         if seconds > FIRST_RETRY:
             paths = systemd_bus.whereabouts(self._tree, self._user)
             await self._ears.files_found([Interest(path, concern, wake=wake) for path in paths])
@@ -211,13 +211,14 @@ class UnitWatch:
                 self._touch({name})
 
     def _touch(self, names: Mapping[str, object] | set[str]) -> None:
-        if touched := frozenset().union(*(self._wanted[name] for name in names)):
-            self._inbox.add(Concern(touched))
+        concern = _concern(self._wanted[name] for name in names)
+        if concern.resources:
+            self._inbox.add(concern)
 
     def _files(self, found: Mapping[str, Status | str]) -> Iterator[Interest]:
         """Return the files of units, and where more of them would be; systemd tells only of what it read."""
         for name in self._wanted:
-            status, concern = found.get(name), Concern(self._wanted[name])
+            status, concern = found.get(name), _concern((self._wanted[name],))
             unit = status.id if isinstance(status, Status) else name
             paths = set[str]()
             if isinstance(status, Status):
@@ -229,6 +230,10 @@ class UnitWatch:
             yield from (
                 Interest(path, concern) for path in paths if path.startswith("/") and "\0" not in path
             )
+
+
+def _concern(declared: Iterable[frozenset[ResourceId]]) -> Concern:
+    return Concern(tuple(sorted(frozenset().union(*declared))))
 
 
 def _any(_: Signal) -> bool:

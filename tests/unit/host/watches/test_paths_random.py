@@ -138,7 +138,7 @@ async def check(root: Path, steps: list[list[tuple[str, str, str]]]) -> None:
     tree.close()
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=st.lists(st.lists(operations, min_size=1, max_size=4), min_size=1, max_size=12))
 def test_whoever_sees_something_else_is_told(steps: list[list[tuple[str, str, str]]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
