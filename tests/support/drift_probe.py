@@ -132,4 +132,4 @@ def _systemctl(verb: str, unit: str) -> None:
 
 
 if __name__ == "__main__":
-    print(json.dumps(measure(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]))))
+    sys.stdout.write(json.dumps(measure(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]))))
