@@ -12,7 +12,7 @@ import pytest
 
 from support.fleet import ROOT, Fleet, Host, until
 
-PROBE = ROOT / "bench/children/drift_probe.py"
+PROBE = ROOT / "tests/support/drift_probe.py"
 FOLDER = "/srv/drift"
 UNIT = "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n"
 COUNT = 20

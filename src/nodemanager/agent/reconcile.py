@@ -16,6 +16,7 @@ from datetime import datetime
 
 from nodemanager.agent import status
 from nodemanager.agent.assembly import Body
+from nodemanager.agent.contest import Fight
 from nodemanager.agent.drift_log import DriftLog
 from nodemanager.agent.housekeeping import Housekeeper
 from nodemanager.agent.node_object import NodeObject
@@ -115,6 +116,10 @@ class HostReconciler:
     def repaired(self, results: Sequence[Result], seconds: float) -> None:
         """Count and log what was put back so many seconds after it was touched."""
         self.reporter.repaired(results, seconds)
+
+    def contested(self, fight: Fight) -> None:
+        """Warn that somebody else keeps changing something."""
+        self.reporter.contested(self.node.known(), fight)
 
     @property
     def _status_key(self) -> ObjectKey:
