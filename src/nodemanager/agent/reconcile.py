@@ -46,6 +46,8 @@ MIN_PERIOD = 1.0
 OWN_STATUS_SECONDS = 2.0
 """News in our own status, which templates read: usually written by us. Where two hosts have one name, they
 would otherwise answer each other as fast as the network allows."""
+TWIN_SECONDS = 60.0
+"""The same, once we know that there are two."""
 SETTLE_SECONDS = 0.05
 """Changes that come together are answered together."""
 
@@ -92,6 +94,8 @@ class HostReconciler:
     """What the status says of upgrades; None = this host does none."""
     token: Callable[[], Condition] | None = None
     """How the renewal of the host's own token goes; None where it uses another credential."""
+    duplicated: bool = False
+    """Another machine reports under our name."""
     _failures: int = 0
     _seeded: bool = False
     _waiting: list[asyncio.Event] = field(default_factory=list)
@@ -129,7 +133,7 @@ class HostReconciler:
                 or old.metadata.annotations != new.metadata.annotations
             )
             if not concerned and self.wishes.templated and visible(old) != visible(new):
-                self.queue.add_after(self.node.key, OWN_STATUS_SECONDS)
+                self.queue.add_after(self.node.key, TWIN_SECONDS if self.duplicated else OWN_STATUS_SECONDS)
         else:
             concerned = self.wishes.reads_peers and visible(old) != visible(new)
         if concerned:
@@ -182,6 +186,7 @@ class HostReconciler:
         generation = node.metadata.generation
         seen = status.of_host(node.status, await self.eyes.look(node), self.heartbeat_lease, generation)
         wanted = status.of_pass(seen, done, self.now(), generation)
+        wanted = status.of_duplication(wanted, self.duplicated, self.now(), generation)
         wanted = status.of_token(wanted, self.token() if self.token else None, self.now(), generation)
         if self.upgrades is not None:
             wanted = status.of_upgrades(wanted, self.upgrades())

@@ -97,13 +97,24 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
         heartbeat_lease=heartbeat.lease_name(hostname),
         period=options.period,
     )
+
+    def warn(reason: str, message: str) -> None:
+        if (own := nodes.get(node.key)) is not None:
+            events.warning(MANAGED_NODES, own, reason, message)
+
+    def twin(duplicated: bool) -> None:
+        reconciler.duplicated = duplicated
+        reconciler.soon()
+        if duplicated:
+            warn("DuplicateHost", f"another machine reports as {hostname}, too: give it another name")
+
     controller = Controller(
         "host", reconciler.reconcile, queue=queue, metrics=registry, log=log,
         expected=(errors.KubeError, HostError, RunError),
     )  # fmt: skip
     manager = Manager(log=log, start_timeout=None)
     manager.add_cache(config_sets, nodes)
-    manager.add(references, events, heartbeat.Heartbeat(client, namespace, hostname, _now), controller)
+    manager.add(references, events, heartbeat.Heartbeat(client, namespace, hostname, _now, twin), controller)
     if body.tree.root == "/":  # an image is not upgraded, and cannot be rebooted
         voice = UpgradeVoice(hostname, registry, events)
         manager.add(upgrades(body, client, reconciler, nodes, locks, voice, options.upgrades))
@@ -111,10 +122,6 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
     _tell_build(registry, body.identity)
     reconciler.start()
     reconciler.trigger()
-
-    def warn(reason: str, message: str) -> None:
-        if (own := nodes.get(node.key)) is not None:
-            events.warning(MANAGED_NODES, own, reason, message)
 
     return Agent(manager, reconciler, body, warn)
 

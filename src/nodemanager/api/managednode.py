@@ -59,6 +59,15 @@ CREDENTIAL_GOOD: Final = "Good"
 RENEWAL_FAILING: Final = "RenewalFailing"
 """Reason of TokenRenewed=False: the token is due, and no new one could be had; the message says why."""
 
+DUPLICATED: Final = "Duplicated"
+"""Condition type: another machine reports under the same name. Absent as long as none was seen."""
+
+OTHER_AGENT: Final = "OtherAgent"
+"""Reason of Duplicated=True: somebody else renews the heartbeat Lease between our own renewals."""
+
+ONE_AGENT: Final = "OneAgent"
+"""Reason of Duplicated=False: nobody else does any more."""
+
 LABEL_OS: Final = "nodemanager.io/os"
 """Label the agent sets: the ID of os-release, such as debian or arch."""
 
@@ -207,7 +216,9 @@ class ManagedNodeStatus(Struct):
     observed_generation: Annotated[int, meta("The metadata.generation this status is about.", minimum=0)] = 0
     conditions: Annotated[
         list[Condition],
-        meta("Ready, Drifted, Conflicted and TokenRenewed.", list_map_keys=("type",), max_items=64),
+        meta(
+            "Ready, Drifted, Conflicted, TokenRenewed and Duplicated.", list_map_keys=("type",), max_items=64
+        ),
     ] = []
     agent_version: Annotated[str, meta("Version of the agent on the host.", max_length=256)] = ""
     release: Annotated[str, meta("Kernel release, as in uname -r.", max_length=256)] = ""
