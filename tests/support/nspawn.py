@@ -53,7 +53,7 @@ class Machine:
         """Its root directory as this machine sees it; /run and /tmp are others while it is up."""
         self._binds = dict(binds)
         self.network = network
-        """Path of the network namespace it boots in; empty = one of its own."""
+        """Path of the network namespace that it is in; empty = one of its own, with no network."""
         self._process: subprocess.Popen[bytes] | None = None
         self._leader = 0
 

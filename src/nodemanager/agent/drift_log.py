@@ -163,6 +163,10 @@ class DriftLog:
         if renumbered:
             self._wake.set()
 
+    def newest(self, count: int) -> list[DriftRecord]:
+        """Return the newest drifts in order, whether or not anybody has heard of them."""
+        return list(self._records)[-count:]
+
     def known(self) -> Drift | None:
         """Return the same as `drift`; None if there never was any, or the API may know more than we do."""
         head = self._head

@@ -19,6 +19,8 @@ from nodemanager.runtime.sd_notify import Notifications
 log = logging.getLogger(__name__)
 READY_SECONDS: Final = 10.0
 """How long the first pass holds back READY: an agent whose API is gone is up all the same."""
+PAUSE: Final = 1.0
+"""Seconds from news to a new line about it: a storm of drifts is not slowed down by telling of it."""
 
 
 @dataclass(eq=False)
@@ -30,6 +32,7 @@ class ServiceVoice:
     begun: Callable[[], bool]
     """Whether the first pass is over."""
     patience: float = READY_SECONDS
+    pause: float = PAUSE
     name: str = "service manager"
     _ready: bool = field(default=False, init=False)
 
@@ -46,6 +49,7 @@ class ServiceVoice:
         said = self._tell()
         while True:
             await self.board.news(self.board.version)
+            await asyncio.sleep(self.pause)
             said = self._tell(said)
 
     def reload(self) -> None:

@@ -173,11 +173,11 @@ def of_drifts(log: DriftLog) -> local_status.Source:
     """Return what was changed behind our back, also what nobody else has heard of yet."""
 
     def fill(snapshot: Snapshot) -> Snapshot:
-        known, waiting = log.drift(), log.waiting()
+        known = log.drift()
         found = Drifts(
             repaired=known.repaired, observed=known.observed, last_time=known.last_time,
             last_resource=known.last_resource, unreported=log.sequence - log.reported_sequence,
-            recent=[*known.recent, *waiting][-MAX_SHOWN:],
+            recent=log.newest(MAX_SHOWN),
         )  # fmt: skip
         return with_(snapshot, drift=found)
 

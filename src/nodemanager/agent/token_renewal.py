@@ -14,11 +14,12 @@ from typing import Final
 from nodemanager.api import conditions, errors
 from nodemanager.api.conditions import Condition
 from nodemanager.api.managednode import CREDENTIAL_GOOD, CREDENTIAL_RENEWED, RENEWAL_FAILING
-from nodemanager.client import host_kubeconfig, host_tokens
+from nodemanager.client import host_kubeconfig, host_tokens, kubeconfig
 from nodemanager.client.config import ClientConfig
+from nodemanager.client.credentials import BearerToken
 from nodemanager.client.http import Client
-from nodemanager.client.renewed_token import Lifetime, RenewedToken
-from nodemanager.host import credential_file
+from nodemanager.client.renewed_token import Lifetime, RenewedToken, lifetime
+from nodemanager.host import credential_file, runner
 from nodemanager.host.threads import in_thread
 from nodemanager.runtime.backoff import Backoff
 from nodemanager.runtime.metrics import Counter, Family, Registry
@@ -88,12 +89,18 @@ class TokenRenewal:
                 await asyncio.sleep(min(wait, LOOK))
                 continue
             try:
-                await (self.renew() if wait <= 0 else self._save())
+                await self._step(wait)
                 pause = min(LOOK, self._length() / 10)  # our clock may be far from the API's
             except (errors.KubeError, OSError) as error:
                 self._failed(error)
                 pause = self._pause()
             await asyncio.sleep(pause)
+
+    async def _step(self, wait: float) -> None:
+        if wait > 0:
+            await self._save()
+        elif self._rest() > 0 or not await self._take_over():
+            await self.renew()
 
     def condition(self) -> Condition:
         """Return what to say in the status: the same words as long as nothing happens."""
@@ -123,14 +130,36 @@ class TokenRenewal:
         log.info("renewed the token of this host, good until %s", issued.expires)
         await self._save()
 
+    async def _take_over(self) -> bool:
+        """Use the token that `nodemanager bootstrap` put in place after ours expired, if it did."""
+        found = await in_thread(self._read)
+        life = lifetime(found)
+        if life is None or self.token.life is None or life.subject != self.token.life.subject:
+            return False
+        if life.expires <= max(self.clock(), self.token.life.expires):
+            return False
+        self._unsaved = None
+        self.token.replace(found)
+        log.info("took over a token that was put into %s, good until %s", self.path, _stamp(life.expires))
+        self._succeeded()
+        return True
+
+    def _read(self) -> str:
+        """Return the token in the kubeconfig; empty if there is none."""
+        found = kubeconfig.load(path=str(self.path), environ={}, run=runner.run).credentials
+        return found.token if isinstance(found, BearerToken) else ""
+
     async def _save(self) -> None:
         document = self._unsaved
         if document is not None:
             await in_thread(lambda: credential_file.write(self.path, document))
             self._unsaved = None
             self._count.labels(self.hostname, "success").inc()
-            self._failures, self._trouble = 0, ""
-            self.voice.changed()
+            self._succeeded()
+
+    def _succeeded(self) -> None:
+        self._failures, self._trouble = 0, ""
+        self.voice.changed()
 
     def _failed(self, error: Exception) -> None:
         self._failures += 1
@@ -149,17 +178,23 @@ class TokenRenewal:
         """Return the seconds until the token is due."""
         return self.token.life.due - self.clock() if self.token.life else LOOK
 
+    def _rest(self) -> float:
+        """Return for how many seconds the token can still be used."""
+        return self.token.life.last - self.clock() if self.token.life else 0.0
+
     def _length(self) -> float:
         """Return for how many seconds the token was issued."""
         return self.token.life.expires - self.token.life.issued if self.token.life else LOOK
 
     def _pause(self) -> float:
         """Return when to try again: sooner the less time is left, and unhurriedly once it is over."""
-        rest = self.token.life.expires - self.clock() if self.token.life else 0.0
+        rest = self._rest()
         least = min(
             1.0, self._length() / host_tokens.MIN_SECONDS
         )  # an API may issue shorter ones than asked for
-        return min(RETRY.delay(self._failures), max(least, rest / 10)) if rest > 0 else LOOK
+        if rest <= 0:
+            return LOOK * least
+        return min(RETRY.delay(self._failures), max(least, rest / 10))
 
 
 def _stamp(moment: float) -> str:

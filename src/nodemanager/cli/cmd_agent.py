@@ -147,7 +147,7 @@ async def run(settings: connect.Settings, options: service.AgentOptions, *, sign
         voice = TokenVoice(registry, agent.warn, agent.reconciler.soon)
         renewal = TokenRenewal(client, config, token, path, hostname, options.namespace, voice)
         agent.reconciler.token = renewal.condition
-        agent.manager.add(renewal)
+        agent.manager.add_server(renewal)  # first: it must not wait for caches, which need more than a token
     log.info(
         "nodemanager %s agent of %s, namespace %s, %s",
         __version__, hostname, options.namespace, config.source,

@@ -96,13 +96,13 @@ class Stage:
                         return node
                 await asyncio.sleep(0.05)
 
-    async def events(self, reason: str) -> list[str]:
-        """Wait for events with a reason; they are sent in the background."""
-        async with patient(f"the event {reason}"):
+    async def events(self, reason: str, count: int) -> list[str]:
+        """Wait for so many events with a reason; they are sent in the background."""
+        async with patient(f"{count} events {reason}"):
             while True:
                 found = (await self.client.list(EVENTS, Selection(NAMESPACE))).items
                 said = [f"{one.reason}: {one.message}" for one in found if one.reason == reason]
-                if said:
+                if len(said) >= count:
                     return said
                 await asyncio.sleep(0.05)
 
@@ -191,13 +191,15 @@ async def _drift(stage: Stage) -> None:
     (stage.root / "etc/app/leftover.conf").write_text("debug=1\n")
     stage.show("cat /etc/motd; ls /etc/app", _read(stage, "motd") + _names(stage))
     began = time.monotonic()
-    stage.agent.reconciler.trigger()  # as `kill -HUP` does
-    await stage.until(
-        "the repair of the file", lambda one: one.status.drift is not None and one.status.drift.repaired >= 1
-    )
-    stage.say(f"4. The agent puts it back ({(time.monotonic() - began) * 1000:.0f} ms), and says so.")
+    if stage.agent.reconciler.standing.shortfalls != ():  # nobody tells the agent here: as `kill -HUP` does
+        stage.agent.reconciler.trigger()
+    async with patient("the repair of the file"):
+        while "quick fix" in _read(stage, "motd") or _names(stage):  # noqa: ASYNC110 - somebody else's files
+            await asyncio.sleep(0.001)
+    took = (time.monotonic() - began) * 1000
+    stage.say(f"4. The host tells the agent, which puts it back ({took:.0f} ms later), and says so.")
     stage.show("cat /etc/motd; ls /etc/app", _read(stage, "motd") + (_names(stage) or "(empty)"))
-    stage.show("kubectl get events", "\n".join(await stage.events("DriftRepaired")))
+    stage.show("kubectl get events", "\n".join(await stage.events("DriftRepaired", 2)))
     stage.say("5. Nothing is lost: what was replaced is kept.")
     kept = Bucket(stage.agent.body.tree).backups()
     stage.show("nodemanager backups", "\n".join(f"{one.digest[:16]}  {one.meta.path}" for one in kept))

@@ -79,7 +79,7 @@ def made() -> tuple[Board, LastPass, Standing]:
 
 async def test_ready_comes_with_the_end_of_the_first_pass(inbox: Inbox) -> None:
     board, last, standing = made()
-    voice = ServiceVoice(Notifications(str(inbox.path)), board, lambda: last.over, patience=60)
+    voice = ServiceVoice(Notifications(str(inbox.path)), board, lambda: last.over, patience=60, pause=0)
     running = asyncio.create_task(voice.run())
     assert (await inbox.next()).startswith("STATUS=")
 
@@ -173,6 +173,8 @@ def test_drifts_that_nobody_has_heard_of_are_told_too(tmp_path: Path) -> None:
     log.flush()
     drift = Board(of_drifts(log)).snapshot().drift
     assert (drift.repaired, drift.unreported, [one.resource for one in drift.recent]) == (1, 1, ["file:/a"])
+    log.adopt(None)
+    log.flush()
     log.reported(1)
     drift = Board(of_drifts(log)).snapshot().drift
     assert (drift.repaired, drift.unreported, [one.resource for one in drift.recent]) == (1, 0, ["file:/a"])

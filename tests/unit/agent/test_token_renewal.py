@@ -23,6 +23,7 @@ from nodemanager.api import errors
 from nodemanager.api.conditions import Condition
 from nodemanager.api.managednode import MANAGED_NODES
 from nodemanager.cli import cmd_agent
+from nodemanager.client import host_kubeconfig
 from nodemanager.client.calls import Selection
 from nodemanager.client.config import ClientConfig
 from nodemanager.client.http import Client
@@ -215,6 +216,27 @@ def test_one_that_ran_out_is_never_sent_and_does_not_make_us_busy(
         assert said.message.startswith("good until 2027-01-15T08:10:00Z, and cannot be renewed: cannot ")
 
     story(tell, tmp_path, outages=[(400.0, 1e6)])
+
+
+@pytest.mark.parametrize("whose", [SUBJECT, "system:serviceaccount:ns:nodemanager-web2"])
+def test_after_it_ran_out_one_that_bootstrap_put_in_place_is_taken_over(tmp_path: Path, whose: str) -> None:
+    async def tell(host: Host) -> None:
+        async with host.running(make_token(START)) as token:
+            await asyncio.sleep(LIFE + 100)
+            new = make_token(host.api.now(), subject=whose)
+            host.path.parent.mkdir()
+            host.path.write_bytes(host_kubeconfig.kubeconfig(host.config, "web1", "ns", new))
+            await asyncio.sleep(61)
+            if whose != SUBJECT:
+                with pytest.raises(errors.ConfigError, match="has expired"):
+                    await token.headers()
+                return
+            assert (await token.headers())["Authorization"] == f"Bearer {new}"
+            assert host.told[-1].status == "True"
+            await asyncio.sleep(0.8 * LIFE)
+            assert len(host.api.issued) == 1
+
+    story(tell, tmp_path, outages=[(400.0, LIFE + 90.0)])
 
 
 @pytest.mark.parametrize(
