@@ -88,7 +88,7 @@ class Running:
     def mebibytes(self, settle: float) -> float:
         """Return what it holds in memory after some quiet seconds."""
         time.sleep(settle)
-        return apis.resident(self.pid) / 1024
+        return sum(map(apis.resident, _family(self.pid))) / 1024
 
 
 @contextlib.contextmanager
@@ -113,7 +113,7 @@ def running(
                 time.sleep(0.005)
             seconds = time.monotonic() - began
             changes = sum(map(int, _FILES.findall(said)))
-            yield Running(process.pid, seconds, _cpu(process.pid), changes)
+            yield Running(process.pid, seconds, sum(map(_cpu, _family(process.pid))), changes)
         finally:
             process.terminate()
             process.wait(timeout=apis.STOP_TIMEOUT)
@@ -138,6 +138,12 @@ def facts(root: Path, hostname: str) -> dict[str, str]:
     finally:
         tree.close()
     return {"name": hostname, "system": who.system, "arch": who.arch, "os": who.os_id}
+
+
+def _family(pid: int) -> list[int]:
+    """Return a process and its children: some programs are two, one of which only waits for the other."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+    return [pid, *map(int, children)]
 
 
 def _cpu(pid: int) -> float:

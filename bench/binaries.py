@@ -71,7 +71,9 @@ def unpacked(folder: Path) -> Path:
     cache = folder / "unpacked"
     env = {**processes.environment(), "NODEMANAGER_CACHE": str(cache)}
     processes.run([str(MANAGER), "version"], env)
-    return next(cache.iterdir())
+    site = next(cache.iterdir())
+    (site / "__main__.py").unlink()  # each form has a start of its own
+    return site
 
 
 def module(bench: Bench) -> Candidate:
@@ -96,7 +98,7 @@ def _zipped(name: str, compression: int, bench: Bench) -> Candidate:
     files = {"__main__.py": start.encode()}
     for path in sorted(bench.site.rglob("*")):
         inside = path.relative_to(bench.site)
-        if inside.parts[0] in with_code or inside.name == "__pycache__" or inside.parts[0] == "__main__.py":
+        if inside.parts[0] in with_code or inside.name == "__pycache__":
             continue
         if path.is_dir():  # without these, a package that has no __init__.py is not found
             files[f"{inside.as_posix()}/"] = b""

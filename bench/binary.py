@@ -72,7 +72,7 @@ def _versions(
 ) -> list[float]:
     """Measure `--version`, at the first start and later; return what the bare interpreter takes."""
     bare = []
-    for turn in range(settings.pick(15, 1)):
+    for turn in range(settings.pick(11, 1)):
         bare.append(_took([bench.python, "-IS", "-c", "pass"], bench.environment())[0])
         for one in made:
             argv, env = [*one.argv, "--version"], {**bench.environment(), **one.environment}
@@ -103,7 +103,7 @@ def _agents(
     sets = len(wanted.config_sets())
     with agents.running(kubeconfig, root, _HOST, sets):
         pass  # makes everything
-    for turn in range(settings.pick(7, 1) + 1):
+    for turn in range(settings.pick(5, 1) + 1):
         for one in made:
             env = {**bench.environment(), **one.environment}
             with agents.running(kubeconfig, root, _HOST, sets, one.argv, env) as agent:

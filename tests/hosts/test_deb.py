@@ -17,15 +17,9 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))  # tools/ is not insta
 from tools import binary, deb
 
 from support import debian_packages
-from support.fleet import MANAGER, Fleet, Host, apt_repository, check_manager, until
+from support.fleet import LONG, MANAGER, Fleet, Host, apt_repository, check_manager, until
 
 OLD, NEW = "0.0.1", "0.0.2"
-LONG = """\
-#!/bin/sh
-echo began >> /run/long
-while [ ! -e /run/go-on ]; do sleep 0.1; done
-echo ended >> /run/long
-"""
 pytestmark = pytest.mark.timeout(300)
 
 

@@ -53,6 +53,14 @@ KillMode=process
 WantedBy=multi-user.target
 """
 
+LONG = """\
+#!/bin/sh
+echo began >> /run/long
+while [ ! -e /run/go-on ]; do sleep 0.1; done
+echo ended >> /run/long
+"""
+"""A program for an execution that runs until it is told to go on."""
+
 
 def until(condition: Callable[[], T], what: str, seconds: float = WAIT_SECONDS) -> T:
     """Wait until something is true, and return it."""
