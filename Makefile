@@ -43,6 +43,11 @@ bin/manager: $(VENV)/.dev requirements/runtime.txt $(wildcard tools/*) $(shell f
 	$(BIN)/python -m tools.binary build/site $@
 	rm -rf build
 
+.PHONY: image
+IMAGE ?= nodemanager
+image: ## Build the container image (IMAGE=name, IMAGE_FLAGS for docker build; needs docker)
+	docker build $(IMAGE_FLAGS) --tag "$(IMAGE):$$(sed -n 's/^__version__ = "\(.*\)"/\1/p' src/nodemanager/__init__.py)" .
+
 .PHONY: deb
 deb: bin/manager ## Build dist/nodemanager_VERSION_ARCHITECTURE.deb for this Debian
 	$(BIN)/python -m tools.deb bin/manager dist

@@ -1,4 +1,4 @@
-"""Write everything that follows from the typed API: CRDs and the field reference.
+"""Write everything that follows from the typed API: CRDs, rights, parts of the chart, the field reference.
 
 `python -m tools.generate` writes the files; with `--check` it writes nothing, shows what
 differs and fails.
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from nodemanager.api import crds, host_access, host_policy, manifests
-from tools import reference
+from tools import chart, reference
 
 ROOT = Path(__file__).resolve().parent.parent
 DIFF_LINES = 40
@@ -38,7 +38,7 @@ def render() -> dict[str, str]:
     files["config/rbac/node-role.yaml"] = _YAML_HEADER + manifests.dump(host_access.node_role())
     operator = host_access.operator_manifests("nodemanager")
     files["config/rbac/operator.yaml"] = _YAML_HEADER + _OPERATOR_RIGHTS + manifests.dump(operator)
-    return files
+    return files | chart.files(_YAML_HEADER)
 
 
 def write(root: Path) -> list[str]:

@@ -8,6 +8,7 @@ import pytest
 
 from support import host_python
 from support.host_services import Services
+from support.listener import Listener
 from support.nspawn import Machine
 from support.openrc_machine import OpenRCMachine
 
@@ -93,3 +94,18 @@ def test_one_that_exits_did_not_start(host: OpenRCMachine, services: Services) -
 def test_services_of_users_are_refused(services: Services) -> None:
     assert "OpenRC has no services of users" in services.look("nap", "bob").error
     assert "OpenRC has no services of users" in services.do("start", "nap", "bob")
+
+
+def test_what_is_done_to_a_service_is_heard(host: OpenRCMachine, services: Services) -> None:
+    host.script("heard")
+    assert services.do("enable", "heard") == ""
+    assert services.do("start", "heard") == ""
+    listener = Listener(host.machine, "OpenRC", services=[{"name": "heard"}])
+    try:
+        assert "dead daemons" in listener.wait("service:heard")["shortfalls"][0]
+        for deed in ("stop", "start", "disable"):
+            listener.quiet()
+            assert services.do(deed, "heard") == ""
+            listener.wait("service:heard")
+    finally:
+        listener.close()

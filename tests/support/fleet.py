@@ -246,12 +246,15 @@ def manager(*args: str) -> str:
 
 
 @contextlib.contextmanager
-def serving(folder: Path, address: str) -> Iterator[FleetApi]:
-    """Serve an API with our kinds and our policy in it, and run our operator on it."""
+def serving(folder: Path, address: str, *, embedded: bool | None = None) -> Iterator[FleetApi]:
+    """Serve an API with our kinds and our policy in it, and run our operator on it.
+
+    It is kube-apiserver where there is one, unless the embedded one is asked for.
+    """
     with contextlib.ExitStack() as stack:
-        if apiserver.assets() is None:
+        if apiserver.assets() is None if embedded is None else embedded:
             server = stack.enter_context(server_process.running(folder / "data", host=address))
-            api = FleetApi(server.kubeconfig)
+            api = FleetApi(server.kubeconfig, server)
         else:
             kube = stack.enter_context(apiserver.running(folder / "kube", host=address))
             api = FleetApi(kube.kubeconfig)

@@ -71,6 +71,17 @@ async def join(place: Place, folder: Path, name: str, *flags: str) -> Joined:
     return Joined(name, place, own)
 
 
+async def guard(place: Place, folder: Path) -> None:
+    """Put the admission policy in force, which a kube-apiserver takes a moment for."""
+    await asyncio.to_thread(succeeds, "crds", "--install", "--kubeconfig", str(place.kubeconfig))
+    probe = await join(place, folder, "probe")
+    lease = {"metadata": {"name": "stray", "namespace": place.namespace}}
+    async with probe.client() as client, asyncio.timeout(30):
+        target = f"/apis/coordination.k8s.io/v1/namespaces/{place.namespace}/leases?dryRun=All"
+        while (await ask(client, "POST", target, lease)).code == 200:  # noqa: ASYNC110 - no event tells
+            await asyncio.sleep(0.05)
+
+
 def succeeds(*args: str) -> cli.Ran:
     """Run a command in this process, which must succeed."""
     done = cli.run(*args)

@@ -31,11 +31,19 @@ class Heartbeat:
 
     name = "heartbeat"
 
-    def __init__(self, client: Client, namespace: str, hostname: str, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        namespace: str,
+        hostname: str,
+        now: Callable[[], datetime],
+        unanswered: Callable[[str], None] = lambda _why: None,
+    ) -> None:
         self._client = client
         self._namespace = namespace
         self._hostname = hostname
         self._now = now
+        self._unanswered = unanswered
         self._failing = False
 
     async def run(self) -> None:
@@ -50,6 +58,8 @@ class Heartbeat:
                     logging.DEBUG if self._failing else logging.WARNING, "cannot renew our Lease: %s", error
                 )
                 self._failing = True
+                if isinstance(error, TimeoutError):
+                    self._unanswered(f"the API did not answer within {INTERVAL / 2:g} s")
             await asyncio.sleep(INTERVAL * random.uniform(0.9, 1.1))  # noqa: S311 - hosts spread out
 
     async def beat(self) -> None:

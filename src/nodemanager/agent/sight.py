@@ -32,7 +32,7 @@ class Eyes:
 
     async def look(self, node: ManagedNode) -> Sight:
         """Return what is there now."""
-        alive = self.tree.root == "/"
+        alive = self.tree.running
         live = await wireguard.interfaces(self.run) if alive else []
         return Sight(
             agent_version=__version__,

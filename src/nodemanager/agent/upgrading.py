@@ -16,6 +16,7 @@ from nodemanager.api.managednode import ManagedNode
 from nodemanager.client.http import Client
 from nodemanager.host import freebsd_update
 from nodemanager.host.boot import HostBoot
+from nodemanager.host.timezone import zone_of
 from nodemanager.host.tree import Tree
 from nodemanager.runtime.cache import Cache
 from nodemanager.runtime.lease import Clocks
@@ -38,7 +39,7 @@ def upgrades(
     base = functools.partial(freebsd_update.upgrade_base, run)
     host = ToolsHost(
         body.converger.tools.packages,
-        HostBoot(run),
+        HostBoot(run, root=body.tree.root),
         pins=lambda: reconciler.wishes.pins,
         upgrade_base=base if body.identity.system == "freebsd" else None,
     )
@@ -51,7 +52,12 @@ def upgrades(
         clocks=Clocks(),
     )
     part = UpgradePart(
-        means, lambda: nodes.get(key), voice, settings=settings, report=lambda _status: reconciler.soon()
+        means,
+        lambda: nodes.get(key),
+        voice,
+        settings=settings,
+        zone=functools.partial(zone_of, Tree(body.tree.root)),
+        report=lambda _status: reconciler.soon(),
     )
     nodes.subscribe(lambda change: part.changed() if change.key == key else None)
     reconciler.upgrades = lambda: part.status

@@ -17,11 +17,17 @@ from nodemanager.api.matching import ARCH, OS
 PREFIX: Final = "nodemanager-"
 OPERATOR: Final = "operator"
 """The one name that no host may have: its ServiceAccount is the operator's."""
+DAEMONSET: Final = "daemonset"
+"""Another one: its ServiceAccount is that of agents that run as pods, each of which becomes its own host."""
+DAEMONSET_NAMESPACE: Final = "nodemanager-agents"
 SUFFIXES: Final = ("-token-refresh", "-drain", "-references")
 """Ends of the names of a host's roles; no host may be called so, or it would share them with another."""
 HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
 OWN_LABELS: Final = (OS, ARCH, HOSTNAME_LABEL, LABEL_OS)
 """Labels that a host may set on itself; with any other it could opt in to what is meant for others."""
+OWN_NAMESPACE: Final = "nodemanager"
+"""The namespace that is ours alone; others have pods in theirs that we know nothing about."""
+POD_SECURITY: Final = "pod-security.kubernetes.io/"
 POLICY: Final = "nodemanager-hosts"
 RBAC: Final = "rbac.authorization.k8s.io"
 
@@ -40,6 +46,8 @@ class HostAccess:
     """It may read all Secrets and ConfigMaps of the namespace: for clusters without our operator."""
     lock_groups: Sequence[str] = ()
     """Leases it may take turns with other hosts with."""
+    daemonset: str = ""
+    """Namespace of the DaemonSet whose pod on this host may get the host's token; empty = none may."""
 
 
 def account_name(hostname: str) -> str:
@@ -52,7 +60,7 @@ def manifests(access: HostAccess) -> list[Object]:
     name, namespace = account_name(access.hostname), access.namespace
     refresh = f"{name}-token-refresh"
     found = [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
+        _namespace(namespace),
         {
             "apiVersion": "v1", "kind": "ServiceAccount",
             "metadata": {"name": name, "namespace": namespace},
@@ -62,7 +70,7 @@ def manifests(access: HostAccess) -> list[Object]:
         _role("Role", name, namespace, _own_rules(access)),
         _binding("RoleBinding", name, namespace, name, access),
         _role("Role", refresh, namespace, [_rule([""], ["serviceaccounts/token"], ["create"], [name])]),
-        _binding("RoleBinding", refresh, namespace, refresh, access),
+        _token_binding(refresh, access),
     ]  # fmt: skip
     if access.kubernetes_node:
         drain = f"{name}-drain"
@@ -105,7 +113,7 @@ def operator_manifests(namespace: str) -> list[Object]:
     ]
     access = HostAccess(OPERATOR, namespace)
     return [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
+        _namespace(namespace),
         {
             "apiVersion": "v1", "kind": "ServiceAccount",
             "metadata": {"name": name, "namespace": namespace},
@@ -113,6 +121,29 @@ def operator_manifests(namespace: str) -> list[Object]:
         _role("Role", name, namespace, rules),
         _binding("RoleBinding", name, namespace, name, access),
     ]  # fmt: skip
+
+
+def _namespace(name: str) -> Object:
+    """Return a namespace; in our own no pod may run that has any rights on its node.
+
+    Whoever prints it, it is the same object: `kubectl apply` takes labels away that are not said again.
+    """
+    meta: Object = {"name": name}
+    if name == OWN_NAMESPACE:
+        meta["labels"] = {f"{POD_SECURITY}{mode}": "restricted" for mode in ("enforce", "audit", "warn")}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": meta}
+
+
+def _token_binding(name: str, access: HostAccess) -> Object:
+    """Return who may get the host's token: itself and, if it is one, the DaemonSet's pod on it.
+
+    All pods of a DaemonSet have one ServiceAccount; the admission policy keeps each to its own node.
+    """
+    binding = _binding("RoleBinding", name, access.namespace, name, access)
+    if access.daemonset:
+        subject = {"kind": "ServiceAccount", "name": PREFIX + DAEMONSET, "namespace": access.daemonset}
+        binding["subjects"].append(subject)
+    return binding
 
 
 def _own_rules(access: HostAccess) -> list[Object]:

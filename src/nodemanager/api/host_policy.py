@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from nodemanager.api import configset
-from nodemanager.api.host_access import HOSTNAME_LABEL, OPERATOR, OWN_LABELS, POLICY, PREFIX
+from nodemanager.api.host_access import DAEMONSET, HOSTNAME_LABEL, OPERATOR, OWN_LABELS, POLICY, PREFIX
+from nodemanager.api.identity import NODE_NAME
 
 GROUP: Final = "admissionregistration.k8s.io"
 _ACCOUNT: Final = "system:serviceaccount:"
@@ -26,7 +27,7 @@ def policies() -> list[Object]:
                     "resourceRules": [
                         _matched([configset.GROUP], ["managednodes", "managednodes/status"]),
                         _matched(["coordination.k8s.io"], ["leases"]),
-                        _matched([""], ["secrets", "events"]),
+                        _matched([""], ["secrets", "events", "serviceaccounts/token"]),
                     ]
                 },
                 "matchConditions": [{"name": "is-a-host", "expression": _IS_HOST}],
@@ -60,9 +61,14 @@ _IS_HOST = (
     f"request.userInfo.username.split(':')[3].startsWith('{PREFIX}') && "
     f"request.userInfo.username.split(':')[3] != '{PREFIX}{OPERATOR}'"
 )
+_NODE = (
+    f"has(request.userInfo.extra) && '{NODE_NAME}' in request.userInfo.extra ?"
+    f" request.userInfo.extra['{NODE_NAME}'][0] : ''"
+)
 _LABELS = "{0} != null && has({0}.metadata.labels) ? {0}.metadata.labels : {{}}"
 _VARIABLES = {
     "host": f"request.userInfo.username.split(':')[3].substring({len(PREFIX)})",
+    "node": _NODE,
     "kind": "request.resource.resource",
     "old": _LABELS.format("oldObject"),
     "new": _LABELS.format("object"),
@@ -157,6 +163,11 @@ _CHECKS = (
         f"{_DELETE} || ({_OWN_EVENT.format('object')} && (oldObject == null ||"
         f" {_OWN_EVENT.format('oldObject')}))",
         "a host may only record Events about its own ManagedNode",
+    ),
+    _Check(
+        "serviceaccounts",
+        f"request.name == '{PREFIX}' + (variables.host == '{DAEMONSET}' ? variables.node : variables.host)",
+        "a host may only get its own token, a pod of the DaemonSet that of the node which its token names",
     ),
     _Check("secrets", _CREATE, "a host may not change Secrets"),
     _Check(

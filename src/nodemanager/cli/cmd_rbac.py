@@ -26,8 +26,8 @@ def hostname(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
     for suffix in host_access.SUFFIXES:
         if value.endswith(suffix):  # its Role would be that of the host without the suffix
             raise click.BadParameter(f"names that end with {suffix} are those of roles of other hosts")
-    if value == host_access.OPERATOR:
-        raise click.BadParameter("'operator' is the name of the operator's own ServiceAccount")
+    if value in (host_access.OPERATOR, host_access.DAEMONSET):
+        raise click.BadParameter(f"{value!r} is the name of the {value}'s own ServiceAccount")
     return value
 
 
@@ -42,6 +42,7 @@ Examples:
   nodemanager rbac --hostname web1 | kubectl apply -f -
   nodemanager rbac --hostname web1 > manifests/nodemanager-web1.yaml
   nodemanager rbac --hostname node7 --kubernetes-node      also a Kubernetes node: may be drained
+  nodemanager rbac --hostname node7 --daemonset            the agent runs as a pod of the DaemonSet
   nodemanager rbac --hostname web1 --wide-secrets          where no operator runs
 """,
 )
@@ -54,13 +55,24 @@ Examples:
               " lets it read those that its ConfigSets refer to.")  # fmt: skip
 @click.option("--lock-group", "lock_groups", multiple=True, metavar="NAME",
               help="A lock_group or upgrade group it takes part in; for where no operator runs.")  # fmt: skip
+@click.option("--daemonset", is_flag=False, flag_value=host_access.DAEMONSET_NAMESPACE, default="",
+              metavar="NAMESPACE",
+              help="The agent runs as a pod: let the DaemonSet's pod on this node get the host's token."
+              f" Without a value: {host_access.DAEMONSET_NAMESPACE}.")  # fmt: skip
 def command(
-    hostname: str, namespace: str, kubernetes_node: bool, wide_secrets: bool, lock_groups: tuple[str, ...]
+    hostname: str,
+    namespace: str,
+    kubernetes_node: bool,
+    wide_secrets: bool,
+    lock_groups: tuple[str, ...],
+    daemonset: str,
 ) -> None:
     """Print the objects that let a host in; nothing is applied.
 
     A Namespace, a ServiceAccount, and roles with which the host can read what is declared,
     write its own ManagedNode and Lease, and renew its own token: nothing of another host.
     """
-    access = host_access.HostAccess(hostname, namespace, kubernetes_node, wide_secrets, lock_groups)
+    access = host_access.HostAccess(
+        hostname, namespace, kubernetes_node, wide_secrets, lock_groups, daemonset
+    )
     click.echo(manifests.dump(host_access.manifests(access)), nl=False)

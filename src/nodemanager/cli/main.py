@@ -43,6 +43,7 @@ COMMANDS: Final = {
     "describe": Entry("nodemanager.cli.cmd_describe", "Tell all about one host or ConfigSet."),
     "operator": Entry("nodemanager.cli.cmd_operator", "Decide what concerns more than one host."),
     "agent": Entry("nodemanager.cli.cmd_agent", "Make this host what its ConfigSets say, and keep it so."),
+    "status": Entry("nodemanager.cli.cmd_status", "Tell how this host is doing, as its agent sees it."),
     "plan": Entry("nodemanager.cli.cmd_plan", "Show what would change on this host."),
     "apply": Entry("nodemanager.cli.cmd_apply", "Make this host what manifests say, without an API."),
     "backups": Entry("nodemanager.cli.cmd_backups", "List what files contained before."),

@@ -31,8 +31,9 @@ class Boot(Protocol):
 class HostBoot:
     """The host we run on."""
 
-    def __init__(self, run: Runner, *, system: str = sys.platform) -> None:
+    def __init__(self, run: Runner, *, system: str = sys.platform, root: str = "/") -> None:
         self._run = run
+        self._root = Path(root)
         self._system = system
 
     async def boot_id(self) -> str:
@@ -44,7 +45,7 @@ class HostBoot:
 
     async def reboot(self) -> None:
         """Ask the service manager, or what this system has instead, for a reboot."""
-        argv = reboot_command(self._system, lambda path: Path(path).exists())
+        argv = reboot_command(self._system, lambda path: (self._root / path.lstrip("/")).exists())
         (await self._run(argv, timeout=_TIMEOUT)).check()
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 from nodemanager.host import runner
 from nodemanager.host.base import Runner
+from nodemanager.host.boot import SYSTEMD
+from nodemanager.host.tree import is_running
 
 ENVIRONMENT: Final = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -16,11 +19,17 @@ ENVIRONMENT: Final = {
 }
 """Nothing of our own environment is passed on: it may hold credentials, and it differs between a
 service and a shell. The language is fixed because output is parsed."""
+NAMESPACES: Final = ("nsenter", "--target=1", "--mount", "--uts", "--ipc", "--net", "--")
+"""From a container into the host it runs on: what is mounted there is as the host's own programs see it."""
+SCOPE: Final = ("systemd-run", "--scope", "--quiet", "--collect", "--")
+"""Out of the container's control group, with which everything in it is killed when the container ends."""
 
 
 def host_runner(root: str = "/") -> Runner:
     """Return what runs programs on this host, or inside another root with that root's own programs."""
-    prefix = () if root == "/" else ("chroot", root)
+    outside = root != "/" and is_running(root)
+    prefix = () if root == "/" else NAMESPACES if outside else ("chroot", root)
+    scope = SCOPE if outside and Path(root + SYSTEMD).exists() else ()
 
     async def run(
         argv: Sequence[str],
@@ -33,7 +42,7 @@ def host_runner(root: str = "/") -> Runner:
         finish: bool = False,
     ) -> runner.Completed:
         return await runner.run(
-            (*prefix, *argv),
+            (*prefix, *(scope if finish else ()), *argv),
             env={**ENVIRONMENT, **(env or {})},
             stdin=stdin,
             timeout=timeout,

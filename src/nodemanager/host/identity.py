@@ -66,23 +66,12 @@ def read_release(tree: Tree) -> dict[str, str]:
     """Return what os-release says; nothing where there is none."""
     for path in _RELEASE_FILES:
         try:
-            data = _read_following(tree, path)
+            data = state_files.read_following(tree, path, _MAX)
         except (OSError, TreeError):
             continue
         if data is not None:
             return parse_release(data.decode("utf-8", "replace"))
     return {}
-
-
-def _read_following(tree: Tree, path: str) -> bytes | None:
-    """/etc/os-release is a link nearly everywhere, and a relative one at that."""
-    place = tree.place(path)
-    try:
-        target = os.readlink(place.name, dir_fd=place.folder)
-    except OSError:
-        return state_files.read(tree, path, _MAX)
-    above = path.rpartition("/")[0]
-    return state_files.read(tree, target if target.startswith("/") else f"{above}/{target}", _MAX)
 
 
 def parse_release(text: str) -> dict[str, str]:

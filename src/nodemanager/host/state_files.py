@@ -13,6 +13,7 @@ from nodemanager.host.tree import Tree
 
 PREFIX: Final = ".nodemanager-"
 """How every temporary file of ours is called, so that what a killed process left can be told and removed."""
+MAX_LINKS: Final = 8
 NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -81,8 +82,33 @@ def read(tree: Tree, path: str, limit: int) -> bytes | None:
         os.close(descriptor)
 
 
+def set_aside(tree: Tree, path: str) -> str:
+    """Give a damaged file another name, for people to look at; return it as seen from outside.
+
+    One is kept: a disk that damages every file must not be filled by what it damaged.
+    """
+    try:
+        place = tree.place(path)
+        os.rename(place.name, f"{place.name}.damaged", src_dir_fd=place.folder, dst_dir_fd=place.folder)
+    finally:
+        tree.forget()
+    return f"{tree.outside(path)}.damaged"
+
+
 def write_all(descriptor: int, data: bytes) -> None:
     """Write everything, however little the system takes at a time."""
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
+
+
+def read_following(tree: Tree, path: str, limit: int) -> bytes | None:
+    """Return the content of a system file that may be a link, as /etc/os-release and /etc/localtime are."""
+    for _ in range(MAX_LINKS):
+        place = tree.place(path)
+        try:
+            target = os.readlink(place.name, dir_fd=place.folder)
+        except OSError:
+            return read(tree, path, limit)
+        path = target if target.startswith("/") else f"{path.rpartition('/')[0]}/{target}"
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)

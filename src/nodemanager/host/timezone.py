@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Mapping
 from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import Final
 
+from nodemanager.host import state_files
+from nodemanager.host.tree import Tree
+
 LOCALTIME: Final = "/etc/localtime"
+MAX_BYTES: Final = 1024 * 1024
 
 
 def local_zone(environ: Mapping[str, str] = os.environ, localtime: str = LOCALTIME) -> tzinfo:
@@ -31,3 +36,18 @@ def _from_file(path: str) -> tzinfo:
 
     with Path(path).open("rb") as file:
         return ZoneInfo.from_file(file, key=path)
+
+
+def zone_of(tree: Tree) -> tzinfo:
+    """Return the zone of the host below a root."""
+    if tree.root == "/":
+        return local_zone()
+    from zoneinfo import ZoneInfo
+
+    try:
+        data = state_files.read_following(tree, LOCALTIME, MAX_BYTES)
+        return UTC if data is None else ZoneInfo.from_file(io.BytesIO(data), key=LOCALTIME)
+    except (ValueError, OSError):
+        return UTC
+    finally:
+        tree.forget()

@@ -17,7 +17,7 @@ import errno
 import os
 import stat
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -43,6 +43,11 @@ class Obstructed(TreeError):
     """Something on the way is no directory, or a link that is not to be followed."""
 
 
+Passing = Callable[[int, str, bool], None]
+"""Is told of every name on the way before it is looked up, with the directory that it is in; and once
+more, with True, when it is no directory, so that whose link it is matters."""
+
+
 class Place(NamedTuple):
     """Where a path is: a name in an open directory."""
 
@@ -50,6 +55,17 @@ class Place(NamedTuple):
     """Descriptor of the directory; valid until `Tree.forget`."""
     name: str
     path: str
+
+
+def is_running(root: str) -> bool:
+    """Tell whether a root is that of the running system: our own, or that of PID 1, seen from a container.
+
+    Only a container that shares the host's process IDs can know: otherwise PID 1 is its own.
+    """
+    try:
+        return root == "/" or Path(root).samefile("/proc/1/root")
+    except OSError:
+        return False
 
 
 class Tree:
@@ -63,6 +79,8 @@ class Tree:
             raise TreeError(f"cannot use root {root}: {error.strerror}") from error
         self._open: OrderedDict[str, int] = OrderedDict()
         self._trusted = {0, os.geteuid()}
+        self.running = is_running(self.root)
+        """Whether this is a system that runs, in which services can be started, and not an image."""
 
     def close(self) -> None:
         """Give back all descriptors."""
@@ -99,6 +117,10 @@ class Tree:
             os.close(self._open.popitem(last=False)[1])
         return found
 
+    def walk(self, path: str, passing: Passing | None = None) -> int:
+        """Walk to a directory and return it open, for the caller to close; others may walk meanwhile."""
+        return _Walk(self._top, self._trusted, path, passing=passing).run()
+
     @contextmanager
     def readable(self, folder: int) -> Iterator[int]:
         """Open a directory that was found by walking for what a walk cannot do: list and sync."""
@@ -112,10 +134,13 @@ class Tree:
 class _Walk:
     """The way to one directory; all descriptors but the last are closed at its end."""
 
-    def __init__(self, top: int, trusted: set[int], path: str, *, make: bool) -> None:
+    def __init__(
+        self, top: int, trusted: set[int], path: str, *, make: bool = False, passing: Passing | None = None
+    ) -> None:
         self._trusted = trusted
         self._path = path
         self._make = make
+        self._passing = passing
         self._ahead = _components(path)[::-1]
         self._behind = [os.dup(top)]
         self._links = 0
@@ -135,6 +160,8 @@ class _Walk:
                 os.close(self._behind.pop())
             return
         here = self._behind[-1]
+        if self._passing:
+            self._passing(here, name, False)
         try:
             self._behind.append(os.open(name, _WALK, dir_fd=here))
         except FileNotFoundError:
@@ -159,6 +186,8 @@ class _Walk:
     def _not_a_directory(self, name: str) -> None:
         """Follow a link of somebody we trust; everything else is in the way."""
         here = self._behind[-1]
+        if self._passing:
+            self._passing(here, name, True)
         try:
             found = os.stat(name, dir_fd=here, follow_symlinks=False)
             if not stat.S_ISLNK(found.st_mode):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,18 @@ from nodemanager.host.base import NotSupported, ToolFailed
 from nodemanager.host.boot import HostBoot, parse_boot_time, reboot_command
 from nodemanager.host.freebsd_update import upgrade_base
 from nodemanager.host.runner import MAX_OUTPUT, Completed, run
-from nodemanager.host.timezone import local_zone
+from nodemanager.host.timezone import local_zone, zone_of
+from nodemanager.host.tree import Tree
+
+
+def fixed_zone(seconds: int, name: bytes) -> bytes:
+    """Return a time zone file, of version 2, of a zone that never changes its clocks."""
+    head = b"TZif2" + bytes(15) + struct.pack(">6l", 0, 0, 0, 0, 1, len(name) + 1)
+    body = struct.pack(">lbb", seconds, 0, 0) + name + b"\0"
+    return (head + body) * 2 + b"\n\n"
+
+
+TEN_HOURS_EAST = fixed_zone(36000, b"TST")
 
 
 class Answers:
@@ -91,3 +103,25 @@ def test_the_time_zone_is_that_of_the_host(tmp_path: Path) -> None:
     broken = tmp_path / "localtime"
     broken.write_bytes(b"no zone")
     assert local_zone({}, str(broken)) is UTC
+
+
+async def test_a_host_is_rebooted_by_what_runs_there_and_not_here(tmp_path: Path) -> None:
+    (tmp_path / "run/systemd/system").mkdir(parents=True)
+    answers = Answers((0, b""))
+    await HostBoot(answers, system="linux", root=str(tmp_path)).reboot()
+    assert answers.asked == [("systemctl", "reboot")]
+
+
+def test_the_zone_of_another_root_is_read_there(tmp_path: Path) -> None:
+    """Links lead on inside of the root, also absolute ones."""
+    zone = tmp_path / "usr/share/zoneinfo/Test"
+    zone.parent.mkdir(parents=True)
+    assert zone_of(Tree(str(tmp_path))) == UTC
+    zone.write_bytes(TEN_HOURS_EAST)
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/localtime").symlink_to("/usr/share/zoneinfo/Alias")
+    (zone.parent / "Alias").symlink_to("Test")
+    assert datetime(2026, 1, 1, tzinfo=zone_of(Tree(str(tmp_path)))).utcoffset() == timedelta(hours=10)
+    (zone.parent / "Alias").unlink()
+    (zone.parent / "Alias").symlink_to("Alias")
+    assert zone_of(Tree(str(tmp_path))) == UTC

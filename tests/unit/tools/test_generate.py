@@ -10,6 +10,11 @@ from nodemanager.api import crds, manifests
 
 ROOT = Path(__file__).resolve().parents[3]
 FILES = [
+    "charts/nodemanager/crds/configsets.common.nodemanager.yaml",
+    "charts/nodemanager/crds/managednodes.common.nodemanager.yaml",
+    "charts/nodemanager/templates/namespace.yaml",
+    "charts/nodemanager/templates/operator-rbac.yaml",
+    "charts/nodemanager/templates/policy.yaml",
     "config/crd/configsets.common.nodemanager.yaml",
     "config/crd/managednodes.common.nodemanager.yaml",
     "config/policy/hosts.yaml",

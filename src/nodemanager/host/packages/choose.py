@@ -75,7 +75,7 @@ def package_manager(tree: Tree, identity: Identity, run: Runner) -> PackageManag
     named = [FAMILIES[one] for one in (identity.os_id, *identity.os_like) if one in FAMILIES]
     for adapter in (*named, *PROGRAMS):
         if any(database.exists(mine, path) for path in PROGRAMS[adapter]):
-            kernel = identity.kernel if mine.root == "/" else ""
+            kernel = identity.kernel if mine.running else ""
             return adapter(Surroundings(mine, run, kernel))
     mine.close()
     return None

@@ -134,7 +134,7 @@ class Dnf:
 
     async def reboot_needed(self) -> str:
         """Return why the host should reboot, or an empty string."""
-        if self._around.tree.root != "/":
+        if not self._around.tree.running:
             return ""
         done = await self._tool.ask("dnf", "needs-restarting", "-r")
         if done.returncode == 1 and not _NO_PLUGIN.search(said(done)):

@@ -20,7 +20,7 @@ def reboot_reason(tree: Tree, running: str) -> str:
 
     A container runs somebody else's kernel, and another root runs none at all.
     """
-    if not running or tree.root != "/" or any(database.exists(tree, path) for path in _CONTAINER):
+    if not running or not tree.running or any(database.exists(tree, path) for path in _CONTAINER):
         return ""
     for folder in _FOLDERS:
         names = database.entries(tree, folder)

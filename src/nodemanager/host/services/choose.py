@@ -32,7 +32,7 @@ def find(tree: Tree, system: str) -> Found | None:
 
     What runs decides; where nothing does (an image, a chroot, a container without init), what is installed.
     """
-    here = tree.root == "/"
+    here = tree.running
     try:
         if system == "freebsd":
             return Found("rc.d", here)
@@ -49,8 +49,11 @@ def find(tree: Tree, system: str) -> Found | None:
         tree.forget()
 
 
-def choose(tree: Tree, identity: Identity, run: Runner, start_delay: float) -> ServiceManager | None:
-    """Return the service manager of a host; None where there is none that we know and can run."""
+def choose(tree: Tree, identity: Identity, run: Runner, start_delay: float | None) -> ServiceManager | None:
+    """Return the service manager of a host; None where there is none that we know and can run.
+
+    With a `start_delay` of None it waits for nothing that is on its way.
+    """
     match find(tree, identity.system):
         case Found("systemd", runs=True):
             from nodemanager.host.services.systemd import Systemd  # here and below: a host needs one of these
@@ -63,11 +66,11 @@ def choose(tree: Tree, identity: Identity, run: Runner, start_delay: float) -> S
         case Found("openrc", runs=booted):
             from nodemanager.host.services.openrc import OpenRC
 
-            return OpenRC(run, start_delay, booted=booted)
+            return OpenRC(run, start_delay or 0.0, booted=booted)
         case Found("rc.d", runs=booted) if identity.system == "freebsd":
             from nodemanager.host.services.rcd import RcD
 
-            return RcD(run, start_delay, booted=booted)
+            return RcD(run, start_delay or 0.0, booted=booted)
     return None
 
 

@@ -1,0 +1,50 @@
+"""The parts of the Helm chart that follow from the typed API; the others are written by hand beside them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from nodemanager.api import crds, host_access, host_policy, manifests
+
+FOLDER: Final = "charts/nodemanager"
+_NAMESPACE: Final = re.compile(rf"^(  |- )*(name|namespace): {host_access.OWN_NAMESPACE}$", re.MULTILINE)
+_KEEP: Final = {"helm.sh/resource-policy": "keep"}
+"""Uninstalling the chart leaves what people declared, and what keeps the hosts apart that are still there."""
+
+
+def files(header: str) -> dict[str, str]:
+    """Return the content of every generated file of the chart, by its path below the root."""
+    found = {
+        f"{FOLDER}/crds/{crd['metadata']['name']}.yaml": header + manifests.dump(crd)
+        for crd in crds.all_crds()
+    }
+    policy = header + _literal(manifests.dump([_kept(one) for one in host_policy.policies()]))
+    found[f"{FOLDER}/templates/policy.yaml"] = _when("policy.install", policy)
+    namespace, *rights = host_access.operator_manifests(host_access.OWN_NAMESPACE)
+    found[f"{FOLDER}/templates/namespace.yaml"] = _when(
+        "createNamespaces", header + _namespaced(_kept(namespace))
+    )
+    found[f"{FOLDER}/templates/operator-rbac.yaml"] = _when("operator.enabled", header + _namespaced(rights))
+    return found
+
+
+def _kept(obj: dict[str, Any]) -> dict[str, Any]:
+    return {**obj, "metadata": {**obj["metadata"], "annotations": dict(_KEEP)}}
+
+
+def _namespaced(objects: dict[str, Any] | list[dict[str, Any]]) -> str:
+    """Return objects as a template that puts them into the namespace of the values."""
+    text = _literal(manifests.dump(objects))
+    return _NAMESPACE.sub(lambda found: found[0].partition(": ")[0] + ": {{ .Values.namespace }}", text)
+
+
+def _literal(text: str) -> str:
+    """Return a text that a template leaves as it is, or fail."""
+    if "{{" in text:
+        raise ValueError("cannot make a template: the text has two braces, which would begin an action")
+    return text
+
+
+def _when(value: str, text: str) -> str:
+    return f"{{{{- if .Values.{value} }}}}\n{text}{{{{- end }}}}\n"
