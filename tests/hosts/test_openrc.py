@@ -97,7 +97,7 @@ def test_services_of_users_are_refused(services: Services) -> None:
 
 
 def test_what_is_done_to_a_service_is_heard(host: OpenRCMachine, services: Services) -> None:
-    host.script("heard")
+    script(host, "heard")
     assert services.do("enable", "heard") == ""
     assert services.do("start", "heard") == ""
     listener = Listener(host.machine, "OpenRC", services=[{"name": "heard"}])
