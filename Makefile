@@ -36,22 +36,21 @@ uninstall: $(VENV)/.dev ## Remove the CRDs, and with them every ConfigSet and Ma
 .PHONY: build
 build: bin/manager ## Build bin/manager, one executable file
 
-bin/manager: $(VENV)/.dev requirements/runtime.txt tools/launcher.sh $(shell find src -name '*.py')
-	rm -rf build && mkdir -p bin build
+bin/manager: $(VENV)/.dev requirements/runtime.txt $(wildcard tools/*) $(shell find src -type f -not -name '*.pyc')
+	rm -rf build/site
 	$(PIP_INSTALL) --require-hashes --target build/site -r requirements/runtime.txt
 	$(PIP_INSTALL) --no-build-isolation --target build/site .
-	rm -rf build/site/bin build/site/nodemanager-*.dist-info/{RECORD,direct_url.json}  # they name this folder
-	$(BIN)/shiv --compressed --reproducible --compile-pyc --site-packages build/site \
-	  --entry-point nodemanager.cli.main:main --output-file build/manager.pyz
-	sed "s/@PYTHON@/$$($(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])')/g" tools/launcher.sh > build/manager
-	tail -n +2 build/manager.pyz >> build/manager  # without the first line, which is a launcher, too
-	chmod +x build/manager && mv build/manager $@
+	$(BIN)/python -m tools.binary build/site $@
 	rm -rf build
 
 .PHONY: image
 IMAGE ?= nodemanager
 image: ## Build the container image (IMAGE=name, IMAGE_FLAGS for docker build; needs docker)
 	docker build $(IMAGE_FLAGS) --tag "$(IMAGE):$$(sed -n 's/^__version__ = "\(.*\)"/\1/p' src/nodemanager/__init__.py)" .
+
+.PHONY: deb
+deb: bin/manager ## Build dist/nodemanager_VERSION_ARCHITECTURE.deb for this Debian
+	$(BIN)/python -m tools.deb bin/manager dist
 
 ##@ Develop
 
@@ -86,7 +85,7 @@ e2e: $(VENV)/.dev bin/manager ## Run the built bin/manager the way a user does, 
 	$(BIN)/pytest --dist loadfile tests/e2e tests/hosts $(ARGS)
 
 .PHONY: bench
-bench: $(VENV)/.dev $(VENV)/.bench ## Measure side by side, as ratios (with KUBEBUILDER_ASSETS=dir: also kube-apiserver)
+bench: $(VENV)/.dev $(VENV)/.bench bin/manager ## Measure side by side, as ratios (with KUBEBUILDER_ASSETS=dir: also kube-apiserver)
 	PYTHONPATH=tests $(BIN)/python -m bench $(ARGS)
 
 .PHONY: docs
@@ -101,7 +100,7 @@ lock: ## Refresh the lock files (needs uv on PATH)
 
 .PHONY: clean
 clean: ## Remove everything that make created
-	rm -rf $(VENV) bin build site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) bin build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 ##@ Files

@@ -9,12 +9,23 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bench import agent, embedded, footprint, informer, memory, processes, report, startup, workqueue
+from bench import (
+    agent,
+    binary,
+    drift,
+    embedded,
+    footprint,
+    informer,
+    memory,
+    processes,
+    report,
+    startup,
+    workqueue,
+)
 from bench.settings import Settings
 
-BENCHMARKS: dict[str, Callable[[Settings], report.Section]] = {
-    module.NAME: module.run for module in (informer, memory, footprint, workqueue, startup, embedded, agent)
-}
+_MODULES = (informer, memory, footprint, workqueue, startup, embedded, agent, binary, drift)
+BENCHMARKS: dict[str, Callable[[Settings], report.Section]] = {module.NAME: module.run for module in _MODULES}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

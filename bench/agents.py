@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -24,6 +24,7 @@ from nodemanager.host.tree import Tree
 
 NAMESPACE = "nodemanager"
 START_TIMEOUT = 60.0
+MODULE = (sys.executable, "-m", "nodemanager")
 _APPLIED = re.compile(r'^nodemanager_configset_apply_total\{.*result="success"\} ([1-9])', re.MULTILINE)
 _FILES = re.compile(r"^nodemanager_file_changes_total\{.*\} (\d+)", re.MULTILINE)
 
@@ -87,27 +88,21 @@ class Running:
     def mebibytes(self, settle: float) -> float:
         """Return what it holds in memory after some quiet seconds."""
         time.sleep(settle)
-        return apis.resident(self.pid) / 1024
+        return sum(map(apis.resident, _family(self.pid))) / 1024
 
 
 @contextlib.contextmanager
-def running(kubeconfig: Path, root: Path, hostname: str, sets: int) -> Iterator[Running]:
+def running(
+    kubeconfig: Path, root: Path, hostname: str, sets: int, command: Sequence[str] = MODULE,
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[Running]:  # fmt: skip
     """Run an agent until all its ConfigSets hold and it says that it is ready."""
     metrics, probes = _free_port(), _free_port()
-    argv = [
-        sys.executable,
-        "-m",
-        "nodemanager",
-        "agent",
-        "--kubeconfig",
-        str(kubeconfig),
-        "--root",
-        str(root),
-    ]
+    argv = [*command, "agent", "--kubeconfig", str(kubeconfig), "--root", str(root)]
     argv += ["--hostname", hostname, "--log-level", "warn", "--metrics-bind-address", f"127.0.0.1:{metrics}"]
     argv += ["--health-probe-bind-address", f"127.0.0.1:{probes}"]
     began = time.monotonic()
-    with subprocess.Popen(argv, cwd=processes.ROOT, env=processes.environment()) as process:
+    with subprocess.Popen(argv, cwd=processes.ROOT, env=environment or processes.environment()) as process:
         try:
             while True:
                 said = _get(metrics, "/metrics")
@@ -118,7 +113,7 @@ def running(kubeconfig: Path, root: Path, hostname: str, sets: int) -> Iterator[
                 time.sleep(0.005)
             seconds = time.monotonic() - began
             changes = sum(map(int, _FILES.findall(said)))
-            yield Running(process.pid, seconds, _cpu(process.pid), changes)
+            yield Running(process.pid, seconds, sum(map(_cpu, _family(process.pid))), changes)
         finally:
             process.terminate()
             process.wait(timeout=apis.STOP_TIMEOUT)
@@ -143,6 +138,12 @@ def facts(root: Path, hostname: str) -> dict[str, str]:
     finally:
         tree.close()
     return {"name": hostname, "system": who.system, "arch": who.arch, "os": who.os_id}
+
+
+def _family(pid: int) -> list[int]:
+    """Return a process and its children: some programs are two, one of which only waits for the other."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+    return [pid, *map(int, children)]
 
 
 def _cpu(pid: int) -> float:

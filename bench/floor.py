@@ -59,14 +59,19 @@ class Floor:
 
 def compile_floor(folder: Path, packed: bytes, name: str) -> Floor:
     """Compile it with the C compiler and the SHA-256 that are there."""
+    program, work = folder / "floor", folder / "work"
+    work.write_bytes(packed)
+    return Floor(compiled(SOURCE, program, "-lcrypto"), work, name)
+
+
+def compiled(source: Path, program: Path, *libraries: str) -> Path:
+    """Compile a program with the C compiler that is there."""
     compiler = shutil.which(os.environ.get("CC", "gcc")) or shutil.which("cc")
     if compiler is None:
         raise NoFloor("no floor beside it: there is no C compiler; on Debian install gcc and libssl-dev")
-    program, work = folder / "floor", folder / "work"
-    work.write_bytes(packed)
-    argv = [compiler, "-O2", "-Wall", "-o", str(program), str(SOURCE), "-lcrypto"]
+    argv = [compiler, "-O2", "-Wall", "-o", str(program), str(source), *libraries]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     if done.returncode:
         said = (done.stderr.strip().splitlines() or ["nothing"])[0]
         raise NoFloor(f"no floor beside it: it does not compile, is libssl-dev installed? {said}")
-    return Floor(program, work, name)
+    return program

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -104,12 +104,18 @@ def measure(module: str, *args: str) -> Ran:
     return Ran(json.loads(ran.answer["stdout"]), ran.started, ran.cpu)
 
 
-def run(argv: list[str]) -> Ran:
+def run(argv: list[str], env: Mapping[str, str] | None = None) -> Ran:
     """Run a program in a fresh process; its answer has what it wrote as `stdout`."""
     before, started = _children_cpu(), time.monotonic()
     try:
         done = subprocess.run(
-            argv, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=TIMEOUT, check=True
+            argv,
+            cwd=ROOT,
+            env=env or environment(),
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
+            check=True,
         )
     except subprocess.CalledProcessError as error:
         said = (error.stderr or error.stdout or "nothing").strip()[-2000:]

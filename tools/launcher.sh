@@ -1,17 +1,22 @@
 #!/bin/sh
-# What follows these lines is a zip archive that Python @PYTHON@ unpacks once and runs.
-# Root unpacks where nobody else can have put something before; -I keeps PYTHONPATH and the like out.
+# What follows these lines is a zip archive: a program for Python @PYTHON@ that is unpacked once, and run from there.
+# Root unpacks where nobody else can have put something before, and what root unpacked serves all. -I and -S keep
+# out what is in the environment, in homes and in site-packages.
 case "${1-}" in  # an agent that is told to look again before it can listen must not end
     ""|-*|agent) trap "" HUP ;;
 esac
-if [ "$(id -u)" = 0 ]; then
-    export SHIV_ROOT=/var/cache/nodemanager
+cache=${NODEMANAGER_CACHE:-/var/cache/nodemanager}
+if [ ! -d "$cache/@DIGEST@" ] && [ -z "${NODEMANAGER_CACHE-}" ] && [ "$(id -u)" != 0 ]; then
+    cache=${XDG_CACHE_HOME:-${HOME:-/nonexistent}/.cache}/nodemanager
 fi
+export NODEMANAGER_PROGRAM="$0" NODEMANAGER_UNPACKED="$cache/@DIGEST@"
+program=$NODEMANAGER_UNPACKED/__main__.py
+[ -f "$program" ] || program=$0
 if command -v python@PYTHON@ >/dev/null; then
-    exec python@PYTHON@ -I "$0" "$@"
+    exec python@PYTHON@ -IS "$program" "$@"
 fi
 if python3 -c 'import sys; sys.exit("%d.%d" % sys.version_info[:2] != "@PYTHON@")' 2>/dev/null; then
-    exec python3 -I "$0" "$@"
+    exec python3 -IS "$program" "$@"
 fi
 echo "error: cannot run: this build of nodemanager needs Python @PYTHON@; install it, or build for yours: make build" >&2
 exit 1

@@ -43,7 +43,7 @@ async def main(kubeconfig: str, root: str, hostname: str) -> None:
             task.cancel()
         await asyncio.gather(*following, return_exceptions=True)
         await client.close()
-        agent.body.close()
+        agent.close()
 
 
 async def _pass(agent: service.Agent) -> dict[str, float | str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import uuid
 from collections.abc import AsyncIterator
@@ -115,6 +116,9 @@ CASES = {
                                  Ask("DELETE", f"{CORE}/serviceaccounts/a")],
     "still on its way out": [config_map(metadata={"finalizers": ["a.b/c"]}),
                              Ask("DELETE", f"{CORE}/configmaps/a"), config_map()],
+    "held again": [config_map(metadata={"finalizers": ["a.b/c"]}), Ask("DELETE", f"{CORE}/configmaps/a"),
+                   patched("configmaps", {"metadata": {"finalizers": ["z.b/c", 'q".b/"c', "a.b/c", "b.b/c",
+                                                                      "z.b/c"]}}, MERGE_PATCH)],
     "odd finalizers": [config_map(metadata={"finalizers": ["Odd!", "", None, "odd", "a.b/c", "a b/c"]})],
     "odd finalizers, elsewhere": [binding(ROLE), Ask("PATCH", f"{RBAC}/rolebindings/a", OPTIONS,
                                   {"metadata": {"finalizers": ["Odd!", "", None, "odd"]}}, MERGE_PATCH)],
@@ -189,6 +193,60 @@ async def test_custom_kinds_are_pruned_warned_of_and_counted(both: Arena) -> Non
     for value in (1.0, True, 1, 1):  # all of which are equal to Python
         patch = {"spec": {"any": {"e": value}}}
         await compare(both, Ask("PATCH", kind.path("default", "a"), OPTIONS, patch, MERGE_PATCH))
+
+
+async def test_nulls_that_nobody_allowed_are_refused_or_not_shown(both: Arena) -> None:
+    open_, scalar = {"x-kubernetes-preserve-unknown-fields": True}, {"x-kubernetes-int-or-string": True}
+    for field in (scalar, open_, {**open_, "nullable": True}):
+        part = {"type": "object", "properties": {"x": field, "y": scalar}, "default": {"x": None, "y": 1}}
+        more = {"type": "object", "additionalProperties": part}
+        spec = {"type": "object", "properties": {"part": part, "more": more, "x": field}}
+        await both.add(f"k{uuid.uuid4().hex[:12]}", {"type": "object", "properties": {"spec": spec}})
+    await asyncio.gather(*(both.served(kind) for kind in both.customs))
+    for kind in both.customs:
+        for name, sent in enumerate(
+            ({}, {"part": {"x": None}}, {"part": {}, "more": {"a": None}, "x": None})
+        ):
+            body: dict[str, Any] = {"apiVersion": kind.api_version, "kind": kind.kind, "spec": sent}
+            for ask in (
+                Ask("POST", kind.path("default"), OPTIONS, {**body, "metadata": {"name": f"a{name}"}}),
+                Ask("GET", kind.path("default", f"a{name}")),
+                Ask("PATCH", kind.path("default", f"b{name}"), OPTIONS, {**body, "metadata": {"name":
+                    f"b{name}"}}, APPLY_PATCH),
+                Ask("PATCH", kind.path("default", f"b{name}"), OPTIONS, {"spec": {"part": {"y": 2}}},
+                    MERGE_PATCH),
+            ):  # fmt: skip
+                await compare(both, ask)
+
+
+HIDDEN = {
+    "the declared part of an open map": {
+        "x-kubernetes-preserve-unknown-fields": True,
+        "properties": {"a": {"type": "object", "properties": {"c": {"type": "integer"}}}},
+    },
+    "an object in a map of anything": {"additionalProperties": True},
+    "an object in which nothing is declared": {"properties": {"a": {"type": "object"}}},
+}
+
+
+@pytest.mark.parametrize("schema", [pytest.param(schema, id=name) for name, schema in HIDDEN.items()])
+async def test_what_an_apply_hides_is_written_again_by_kube_apiserver_only(
+    both: Arena, schema: dict[str, Any]
+) -> None:
+    spec = {"type": "object", **schema}
+    await both.add(f"k{uuid.uuid4().hex[:12]}", {"type": "object", "properties": {"spec": spec}})
+    kind = both.customs[0]
+    await both.served(kind)
+    body: dict[str, Any] = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "a"}}
+    body["spec"] = {"a": {"b": 1}}
+    path = kind.path("default", "a")
+    await compare(both, Ask("PATCH", path, OPTIONS, body, APPLY_PATCH))
+    (_, ours, _), (_, theirs, _) = await both.duel.ask(Ask("GET", path))
+    assert ours["spec"] == theirs["spec"] == {"a": {}}
+    (_, our_next, _), (_, their_next, _) = await both.duel.ask(Ask("PATCH", path, OPTIONS, {}, MERGE_PATCH))
+    assert our_next == ours
+    assert their_next["metadata"].pop("resourceVersion") != theirs["metadata"].pop("resourceVersion")
+    assert their_next == theirs
 
 
 async def compare(both: Arena, ask: Ask) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import re
 import shutil
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -34,11 +37,59 @@ def test_it_runs_by_itself(environ: dict[str, str]) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has something to lose here")
 def test_root_runs_nothing_that_others_put_into_a_home(environ: dict[str, str], tmp_path: Path) -> None:
-    (tmp_path / ".shiv").mkdir()
     (tmp_path / "nodemanager.py").write_text("raise SystemExit('planted')")
+    name = re.search(rb"/([0-9a-f]{24})", MANAGER.read_bytes()[:2000])
+    assert name is not None
+    planted = tmp_path / ".cache/nodemanager" / name[1].decode()
+    planted.mkdir(parents=True)
+    (planted / "__main__.py").write_text("raise SystemExit('planted')")
     done = manager({**environ, "PYTHONPATH": str(tmp_path)}, "version")
     assert done.returncode == 0, done.stderr
-    assert list((tmp_path / ".shiv").iterdir()) == []
+
+
+def test_it_is_unpacked_once_and_versions_that_nobody_runs_go(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    cache = tmp_path / "cache"
+    for name in ("1" * 24, "2" * 24, "new-left-by-a-crash", "of somebody else"):
+        (cache / name).mkdir(parents=True)
+    in_use = os.open(cache / ("1" * 24), os.O_RDONLY)
+    fcntl.flock(in_use, fcntl.LOCK_SH)
+    try:
+        done = manager({**environ, "NODEMANAGER_CACHE": str(cache)}, "version")
+        assert done.returncode == 0, done.stderr
+        unpacked = {path.name for path in cache.iterdir()}
+        (mine,) = unpacked - {"1" * 24, "of somebody else"}
+        assert len(unpacked) == 3
+        before = (cache / mine).stat()
+        assert manager({**environ, "NODEMANAGER_CACHE": str(cache)}, "version").returncode == 0
+        assert (cache / mine).stat().st_mtime_ns == before.st_mtime_ns
+        assert before.st_mode & 0o777 == 0o755
+    finally:
+        os.close(in_use)
+
+
+def test_starts_at_the_same_time_unpack_it_once(environ: dict[str, str], tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    with ThreadPoolExecutor(4) as pool:
+        env = {**environ, "NODEMANAGER_CACHE": str(cache)}
+        done = list(pool.map(lambda _: manager(env, "version"), range(4)))
+    assert [(one.returncode, one.stderr) for one in done] == [(0, "")] * 4
+    assert len(list(cache.iterdir())) == 1
+
+
+def test_a_folder_that_it_cannot_be_unpacked_to_is_named(environ: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = manager({**environ, "NODEMANAGER_CACHE": str(tmp_path / "file/cache")}, "version")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: cannot unpack nodemanager to {tmp_path}/file/cache/")
+    assert "NODEMANAGER_CACHE" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_it_knows_where_it_is(environ: dict[str, str]) -> None:
+    printed = manager(environ, "install-service", "--init", "systemd", "--print").stdout
+    assert f"ExecStart={MANAGER} --kubeconfig" in printed
 
 
 def test_another_python_is_told_which_one_is_needed(environ: dict[str, str], tmp_path: Path) -> None:

@@ -1,25 +1,17 @@
-"""The OpenRC adapter, with the real OpenRC of Debian.
-
-The machine is booted by systemd; what runs below sees neither it nor its sockets, but a system
-that OpenRC has booted into the runlevel default.
-"""
+"""The OpenRC adapter, with the real OpenRC of Debian."""
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import pytest
 
 from support import host_python
 from support.host_services import Services
+from support.listener import Listener
 from support.nspawn import Machine
+from support.openrc_machine import OpenRCMachine
 
-HIDE_SYSTEMD = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /run/systemd && exec "$@"', "sh")
-STATE = (
-    "daemons", "exclusive", "failed", "hotplugged", "inactive", "options", "scheduled", "started",
-    "starting", "stopping", "tmp", "wasinactive",
-)  # fmt: skip
 NAPS = """#!/sbin/openrc-run
 command=/bin/sleep
 command_args={seconds}
@@ -29,28 +21,16 @@ pidfile=/run/{name}.pid
 RELOADS = 'extra_started_commands="reload"\nreload() {{ touch /run/{name}.reloaded; }}\n'
 
 
-class OpenRCMachine:
-    """A machine that looks as if OpenRC had booted it."""
-
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
-
-    def run(
-        self, *argv: str, stdin: str = "", env: Mapping[str, str] | None = None, check: bool = True
-    ) -> subprocess.CompletedProcess[str]:
-        return self.machine.run(*HIDE_SYSTEMD, *argv, stdin=stdin, env=env, check=check)
-
-    def script(self, name: str, more: str = "", seconds: str = "infinity") -> None:
-        text = (NAPS + more).format(name=name, seconds=seconds)
-        self.machine.write(f"/etc/init.d/{name}", text, 0o755)
+def script(host: OpenRCMachine, name: str, more: str = "", seconds: str = "infinity") -> None:
+    """Write the script of a service that sleeps."""
+    text = (NAPS + more).format(name=name, seconds=seconds)
+    host.machine.write(f"/etc/init.d/{name}", text, 0o755)
 
 
 @pytest.fixture(scope="module")
 def host() -> Iterator[OpenRCMachine]:
     with Machine.boot(packages=("openrc",), binds=host_python.binds()) as machine:
-        machine.run("mkdir", "-p", *(f"/run/openrc/{name}" for name in STATE))
-        machine.write("/run/openrc/softlevel", "default\n")
-        yield OpenRCMachine(machine)
+        yield OpenRCMachine.on(machine)
 
 
 @pytest.fixture
@@ -59,7 +39,7 @@ def services(host: OpenRCMachine) -> Services:
 
 
 def test_bug_12_a_service_is_running_only_if_it_runs(host: OpenRCMachine, services: Services) -> None:
-    host.script("nap")
+    script(host, "nap")
     fact = services.look("nap")
     assert (fact.known, fact.running, fact.enabled, fact.state) == (True, False, False, "stopped")
     assert services.do("start", "nap") == ""
@@ -74,7 +54,7 @@ def test_bug_12_a_service_is_running_only_if_it_runs(host: OpenRCMachine, servic
 
 
 def test_enabled_is_what_starts_at_boot(host: OpenRCMachine, services: Services) -> None:
-    host.script("early")
+    script(host, "early")
     assert services.do("enable", "early") == ""
     assert services.look("early").enabled is True
     assert "early" in host.run("rc-update", "show", "default").stdout
@@ -90,8 +70,8 @@ def test_enabled_is_what_starts_at_boot(host: OpenRCMachine, services: Services)
 
 
 def test_reload_reloads_or_restarts(host: OpenRCMachine, services: Services) -> None:
-    host.script("can", RELOADS)
-    host.script("cannot")
+    script(host, "can", RELOADS)
+    script(host, "cannot")
     for name in ("can", "cannot"):
         assert services.do("start", name) == ""
     before = {name: host.machine.read(f"/run/{name}.pid") for name in ("can", "cannot")}
@@ -104,13 +84,28 @@ def test_reload_reloads_or_restarts(host: OpenRCMachine, services: Services) -> 
 
 def test_one_that_exits_did_not_start(host: OpenRCMachine, services: Services) -> None:
     # Debian has its own start-stop-daemon, which does not tell OpenRC what it started.
-    host.script("brief", "status() {{ test -d /proc/$(cat /run/{name}.pid) || return 32; }}\n", "0.5")
+    script(host, "brief", "status() {{ test -d /proc/$(cat /run/{name}.pid) || return 32; }}\n", "0.5")
     error = services.do("start", "brief", delay=1.0)
     assert error.startswith("cannot start brief: it started and exited, and is crashed now"), error
-    host.script("wrong", 'start_pre() {{ eerror "no coffee left"; return 1; }}\n')
+    script(host, "wrong", 'start_pre() {{ eerror "no coffee left"; return 1; }}\n')
     assert "no coffee left" in services.do("start", "wrong")
 
 
 def test_services_of_users_are_refused(services: Services) -> None:
     assert "OpenRC has no services of users" in services.look("nap", "bob").error
     assert "OpenRC has no services of users" in services.do("start", "nap", "bob")
+
+
+def test_what_is_done_to_a_service_is_heard(host: OpenRCMachine, services: Services) -> None:
+    script(host, "heard")
+    assert services.do("enable", "heard") == ""
+    assert services.do("start", "heard") == ""
+    listener = Listener(host.machine, "OpenRC", services=[{"name": "heard"}])
+    try:
+        assert "dead daemons" in listener.wait("service:heard")["shortfalls"][0]
+        for deed in ("stop", "start", "disable"):
+            listener.quiet()
+            assert services.do(deed, "heard") == ""
+            listener.wait("service:heard")
+    finally:
+        listener.close()

@@ -1,7 +1,7 @@
 """A real kube-apiserver with etcd, for tests that need a judge.
 
 `KUBEBUILDER_ASSETS` names a folder with both binaries. Everything listens on loopback,
-lives in a temporary folder and ends with the test process.
+lives in a temporary folder and ends with the test process, even if that is killed.
 """
 
 from __future__ import annotations
@@ -150,8 +150,7 @@ def _start_etcd(binaries: Path, api: ApiServer, extra: tuple[str, ...]) -> subpr
         f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={peer}",
         f"--initial-cluster=default={peer}",
     ]  # fmt: skip
-    with (api.folder / "etcd.log").open("wb") as log:
-        return subprocess.Popen(argv, stdout=log, stderr=log)
+    return _start(argv, api.folder / "etcd.log")
 
 
 def _start_apiserver(binaries: Path, api: ApiServer, extra: tuple[str, ...]) -> subprocess.Popen[bytes]:
@@ -167,8 +166,15 @@ def _start_apiserver(binaries: Path, api: ApiServer, extra: tuple[str, ...]) -> 
         f"--service-account-signing-key-file={folder / 'sa.key'}",
         f"--disable-admission-plugins={','.join(NOT_OURS)}", "--endpoint-reconciler-type=none", *extra,
     ]  # fmt: skip
-    with (folder / "apiserver.log").open("wb") as log:
-        return subprocess.Popen(argv, stdout=log, stderr=log)
+    return _start(argv, folder / "apiserver.log")
+
+
+def _start(argv: list[str], log: Path) -> subprocess.Popen[bytes]:
+    """Start a process that the kernel kills as soon as the thread that started it is gone."""
+    setpriv = shutil.which("setpriv")
+    bound = [setpriv, "--pdeathsig", "KILL"] if setpriv else []  # without it, only a killed test leaves some
+    with log.open("wb") as output:
+        return subprocess.Popen([*bound, *argv], stdout=output, stderr=output)
 
 
 def _wait_ready(api: ApiServer) -> None:

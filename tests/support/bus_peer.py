@@ -49,6 +49,26 @@ class SystemdPeer:
         """Bytes to send instead of any answer."""
         self._jobs = count(1)
         self._paths: dict[str, str] = {}
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._said = count(1_000_000)
+
+    def tell(self, address: DBusAddress, name: str, signature: str, body: tuple[Any, ...]) -> None:
+        """Send a signal to everybody who is connected."""
+        for writer in self._writers:
+            writer.write(new_signal(address, name, signature, body).serialise(next(self._said)))
+
+    def tell_state(self, name: str, active: str, sub: str, job: int = 0) -> None:
+        """Have a unit be in a state, and tell so."""
+        self.units[name].active, self.units[name].sub = active, sub
+        path = f"/unit/{name.encode().hex()}"
+        changed = {"ActiveState": ("s", active), "SubState": ("s", sub), "Job": ("(uo)", (job, "/"))}
+        address = DBusAddress(path, interface="org.freedesktop.DBus.Properties")
+        self.tell(address, "PropertiesChanged", "sa{sv}as", ("org.freedesktop.systemd1.Unit", changed, []))
+
+    def hang_up(self) -> None:
+        """Close all connections."""
+        for writer in self._writers:
+            writer.close()
 
     @contextlib.asynccontextmanager
     async def listen(self, path: Path) -> AsyncIterator[None]:
@@ -60,11 +80,13 @@ class SystemdPeer:
             task = asyncio.current_task()
             assert task is not None
             tasks.add(task)
+            self._writers.add(writer)
             try:
                 with contextlib.suppress(EOFError, ConnectionError):
                     await self._serve(reader, writer)
             finally:
                 writer.close()
+                self._writers.discard(writer)
                 tasks.discard(task)
 
         server = await asyncio.start_unix_server(meet, str(path))

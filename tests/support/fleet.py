@@ -53,6 +53,14 @@ KillMode=process
 WantedBy=multi-user.target
 """
 
+LONG = """\
+#!/bin/sh
+echo began >> /run/long
+while [ ! -e /run/go-on ]; do sleep 0.1; done
+echo ended >> /run/long
+"""
+"""A program for an execution that runs until it is told to go on."""
+
 
 def until(condition: Callable[[], T], what: str, seconds: float = WAIT_SECONDS) -> T:
     """Wait until something is true, and return it."""
@@ -75,16 +83,20 @@ class Host:
 
     def join(self, **node: Any) -> None:
         """Let it in and start its agent: the four steps of the deployment guide."""
+        self.machine.copy(MANAGER, "/usr/local/bin/nodemanager")
+        self.bootstrap(**node)
+        self.machine.write("/etc/systemd/system/nodemanager.service", UNIT)
+        self.machine.run("systemctl", "enable", "--now", "nodemanager")
+
+    def bootstrap(self, **node: Any) -> None:
+        """Let it in, and give it its own credential; the program is there already."""
         self.api.apply(*manifests.load_all(manager("rbac", "--hostname", self.name), "rbac"))
         if node:
             self.api.apply(self.api.managed_node(self.name, **node))
         credential = manager("token", "--hostname", self.name, "--kubeconfig", str(self.api.kubeconfig))
-        self.machine.copy(MANAGER, "/usr/local/bin/nodemanager")
         self.machine.write("/tmp/bootstrap.kubeconfig", credential, 0o600)
         self.machine.run("nodemanager", "bootstrap", "--bootstrap-kubeconfig", "/tmp/bootstrap.kubeconfig")
         self.machine.run("rm", "/tmp/bootstrap.kubeconfig")
-        self.machine.write("/etc/systemd/system/nodemanager.service", UNIT)
-        self.machine.run("systemctl", "enable", "--now", "nodemanager")
 
     def node(self) -> dict[str, Any]:
         """Return its ManagedNode; empty if there is none yet."""
@@ -234,12 +246,15 @@ def manager(*args: str) -> str:
 
 
 @contextlib.contextmanager
-def serving(folder: Path, address: str) -> Iterator[FleetApi]:
-    """Serve an API with our kinds and our policy in it, and run our operator on it."""
+def serving(folder: Path, address: str, *, embedded: bool | None = None) -> Iterator[FleetApi]:
+    """Serve an API with our kinds and our policy in it, and run our operator on it.
+
+    It is kube-apiserver where there is one, unless the embedded one is asked for.
+    """
     with contextlib.ExitStack() as stack:
-        if apiserver.assets() is None:
+        if apiserver.assets() is None if embedded is None else embedded:
             server = stack.enter_context(server_process.running(folder / "data", host=address))
-            api = FleetApi(server.kubeconfig)
+            api = FleetApi(server.kubeconfig, server)
         else:
             kube = stack.enter_context(apiserver.running(folder / "kube", host=address))
             api = FleetApi(kube.kubeconfig)

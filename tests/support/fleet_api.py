@@ -15,6 +15,7 @@ from nodemanager.client.http import Client
 from nodemanager.client.patches import MergePatch
 from nodemanager.host import runner
 from support.clients import connected
+from support.server_process import Server
 
 T = TypeVar("T")
 NAMESPACE = "nodemanager"
@@ -40,8 +41,10 @@ def resource_of(kind: str, api_version: str = "") -> Resource[dict[str, Any]]:
 class FleetApi:
     """An API, as whoever a kubeconfig says."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, server: Server | None = None) -> None:
         self.kubeconfig = path
+        self.server = server
+        """The process behind it, if it is the embedded API."""
 
     def call(self, act: Callable[[Client], Awaitable[T]]) -> T:
         """Do something with a client."""

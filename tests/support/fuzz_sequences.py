@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -14,7 +15,7 @@ from support import duel_verdicts, embedded
 from support.apiserver import ApiServer
 from support.duel import Answer, Ask, Duel, duelling
 from support.fuzz_objects import BUILTIN, Kind, custom
-from support.fuzz_steps import Steps
+from support.fuzz_steps import Steps, drop_open_nulls
 from support.random_schemas import Maker
 from support.raw_api import client_context
 
@@ -42,6 +43,7 @@ class Run:
         self._kinds = random.sample(list(pool), min(len(pool), random.randint(1, 2)))
         self._steps = Steps(random, self._namespace, self._kinds)
         self._asked: list[str] = []
+        self._schemas = [f"{kind.plural}: {json.dumps(kind.schema)}" for kind in self._kinds if kind.custom]
 
     async def run(self) -> int:
         """Return how many requests were compared; raise Unlike at the first difference."""
@@ -73,7 +75,7 @@ class Run:
         )
         self._asked.append(f"{ask} -> {theirs.code}")
         if unlike := duel_verdicts.difference(ours, theirs):
-            raise Unlike(unlike, self._asked)
+            raise Unlike(unlike, self._schemas + self._asked)
         return theirs
 
     def _learn(self, kind: Kind, name: str, ask: Ask, answer: Answer) -> None:
@@ -100,7 +102,7 @@ class Run:
             for events, server in zip(found, servers, strict=True)
         )
         if unlike := duel_verdicts.difference(Answer(200, ours), Answer(200, theirs)):
-            raise Unlike(f"watch: {unlike}", self._asked)
+            raise Unlike(f"watch: {unlike}", self._schemas + self._asked)
 
 
 class Arena:
@@ -125,6 +127,7 @@ class Arena:
         for _ in range(count):
             word = f"k{random.getrandbits(48):012x}"
             schema = maker.root()
+            _without_open_nulls(schema)
             if random.random() < 0.6:
                 phase = {"type": "object", "properties": {"phase": {"type": "string"}}}
                 schema["properties"]["status"] = phase
@@ -146,10 +149,20 @@ class Arena:
             while (await self.duel.theirs.ask(Ask("GET", kind.path("default"))))[0] == 404:
                 pass
 
-    async def run(self, seed: int) -> None:
+    async def run(self, random: Random) -> None:
         """Run one sequence."""
+        self.asked += await Run(self.duel, random, self.customs).run()
         self.sequences += 1
-        self.asked += await Run(self.duel, Random(seed), self.customs).run()
+
+
+def _without_open_nulls(schema: dict[str, Any]) -> None:
+    """Take null out of the defaults of a schema where it would be stored, but never shown."""
+    drop_open_nulls(schema.get("default"), schema)
+    more = schema.get("additionalProperties")
+    below = [*schema.get("properties", {}).values(), schema.get("items"), more]
+    for part in below:
+        if isinstance(part, dict):
+            _without_open_nulls(part)
 
 
 def _definition(word: str, schema: dict[str, Any], *, status: bool) -> Untyped:

@@ -244,10 +244,12 @@ class Steps:
 
     def _apply(self, kind: Kind, name: str) -> Ask:
         body = self._whole(kind, name)
-        if kind.custom:  # a null or an empty list that is allowed is kept, but never read back
-            body = json_values.without_nulls(body)
+        if kind.custom:
+            drop_open_nulls(body, kind.schema or {})
             _drop_undeclared(body, kind.schema or {})
-            body["metadata"] = {key: value for key, value in body["metadata"].items() if value}
+            # Here, too, null and empty lists are kept, but never read back.
+            meta = json_values.without_nulls(body["metadata"])
+            body["metadata"] = {key: value for key, value in meta.items() if value}
         if self.chance(0.04):
             body |= self.one({"apiVersion": "v9"}, {"kind": "Odd"}, {"apiVersion": None})
         if self.chance(0.04):
@@ -338,21 +340,46 @@ def _pointers(value: Any, path: str = "") -> Iterator[str]:
         yield from _pointers(item, here)
 
 
+def _parts(value: Any, schema: Mapping[str, Any]) -> Iterator[tuple[Any, Any, Mapping[str, Any] | None]]:
+    """Yield every key of a value with what is there, and the schema of that where there is one."""
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield index, item, schema.get("items")
+    elif isinstance(value, dict):
+        more = schema.get("additionalProperties")
+        for key, item in list(value.items()):
+            part = (schema.get("properties") or {}).get(key)
+            yield key, item, part or (more if isinstance(more, dict) else None)
+
+
+def drop_open_nulls(value: Any, schema: Mapping[str, Any]) -> None:
+    """Remove null from the declared fields of any type that are not nullable.
+
+    An apply lets it through there, and a default brings it. As what is undeclared (see `_drop_undeclared`),
+    kube-apiserver stores it, and drops it whenever it reads the object.
+    """
+    for key, item, part in _parts(value, schema):
+        if part is None:
+            continue
+        if item is None and isinstance(value, dict) and _lets_null_pass(part):
+            del value[key]
+        drop_open_nulls(item, part)
+
+
+def _lets_null_pass(schema: Mapping[str, Any]) -> bool:
+    is_typed = "type" in schema or schema.get("x-kubernetes-int-or-string")
+    return not is_typed and not schema.get("nullable") and schema.get("default") is None
+
+
 def _drop_undeclared(value: Any, schema: Mapping[str, Any]) -> None:
-    """Remove what is undeclared in the declared parts of open maps.
+    """Remove what is undeclared in the declared parts of open maps, and below maps of anything.
 
     An apply lets it through there. kube-apiserver stores it, drops it whenever it reads the object, and so
     has a new revision to write when nothing changes; ours drops it at once (docs/embedded-server.md).
     """
-    if isinstance(value, list):
-        for item in value:
-            _drop_undeclared(item, schema.get("items") or {})
-    elif isinstance(value, dict):
-        is_open = schema.get("x-kubernetes-preserve-unknown-fields") is True
-        declared = schema.get("properties") or {}
-        for key, item in value.items():
-            more = schema.get("additionalProperties")
-            part = declared.get(key) or (more if isinstance(more, dict) else {})
-            if is_open and key in declared:
-                pruning.prune_value(item, structural.compile_schema(part))
-            _drop_undeclared(item, part)
+    is_open = schema.get("x-kubernetes-preserve-unknown-fields") is True
+    is_map = schema.get("additionalProperties") is True
+    for key, item, part in _parts(value, schema):
+        if isinstance(value, dict) and (is_map or (is_open and key in (schema.get("properties") or {}))):
+            pruning.prune_value(item, structural.compile_schema(part or {}))
+        _drop_undeclared(item, part or {})

@@ -37,7 +37,7 @@ from support import debian_packages, debian_root
 BOOT_SECONDS = 60.0
 RUN_SECONDS = 60.0
 STOP_SECONDS = 30.0
-_ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
+ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
 
 
 class Failed(AssertionError):
@@ -52,7 +52,8 @@ class Machine:
         self.root = root
         """Its root directory as this machine sees it; /run and /tmp are others while it is up."""
         self._binds = dict(binds)
-        self._network = network
+        self.network = network
+        """Path of the network namespace that it is in; empty = one of its own, with no network."""
         self._process: subprocess.Popen[bytes] | None = None
         self._leader = 0
 
@@ -88,7 +89,7 @@ class Machine:
         argv = ["systemd-nspawn", "--boot", "--quiet", "--register=no", "--keep-unit", "--console=pipe"]
         argv += [f"--directory={self.root}", f"--machine={self.name}", "--resolv-conf=off", "--timezone=off"]
         argv += [f"--bind-ro={outside}:{inside}" for outside, inside in self._binds.items()]
-        argv += [f"--network-namespace-path={self._network}"] if self._network else ["--private-network"]
+        argv += [f"--network-namespace-path={self.network}"] if self.network else ["--private-network"]
         log = (self.root.parent / "console.log").open("ab")
         with log:
             self._process = subprocess.Popen(
@@ -108,7 +109,7 @@ class Machine:
         """Run a command in the machine as root, and return what it said."""
         try:
             done = subprocess.run(
-                [*self._inside(), *argv], input=stdin, env={**_ENVIRONMENT, **(env or {})},
+                self.inside(*argv), input=stdin, env={**ENVIRONMENT, **(env or {})},
                 capture_output=True, text=True, timeout=timeout, check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired as error:
@@ -121,7 +122,7 @@ class Machine:
     def popen(self, *argv: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
         """Start a command in the machine and do not wait for it."""
         return subprocess.Popen(
-            [*self._inside(), *argv], env={**_ENVIRONMENT, **(env or {})},
+            self.inside(*argv), env={**ENVIRONMENT, **(env or {})},
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
 
@@ -175,11 +176,12 @@ class Machine:
         while leader and Path(f"/proc/{leader}").exists() and time.monotonic() < deadline:
             time.sleep(0.02)
 
-    def _inside(self) -> list[str]:
+    def inside(self, *argv: str) -> list[str]:
+        """Return how to run a command in the machine from this one."""
         if not self._leader:
             raise Failed(f"{self.name} is off")
         kinds = ("--mount", "--uts", "--ipc", "--net", "--pid", "--root", "--wd")
-        return ["nsenter", f"--target={self._leader}", *kinds, "--"]
+        return ["nsenter", f"--target={self._leader}", *kinds, "--", *argv]
 
     def _is_up(self) -> bool:
         self._leader = _child(self._process.pid) if self._process else 0

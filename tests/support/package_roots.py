@@ -197,6 +197,10 @@ class AptRoot(PackageRoot):
             str(folder),
             str(self.repo / f"{name}_{version}_all.deb"),
         )
+        self.index()
+
+    def index(self) -> None:
+        """Offer all packages that are in the repository."""
         index = call("dpkg-scanpackages", "--multiversion", ".", cwd=self.repo)
         (self.repo / "Packages").write_text(index)
 

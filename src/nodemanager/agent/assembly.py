@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
 from nodemanager.agent.converge import Converger
+from nodemanager.agent.progress import Progress
 from nodemanager.host import detect, environment, identity
 from nodemanager.host.apply import Locks, Tools
 from nodemanager.host.base import Busy
@@ -41,6 +42,7 @@ class Body:
     state: str
     """Folder, below the root, for what must survive us."""
     lock: StateLock
+    progress: Progress
 
     def close(self) -> None:
         """Give back what is held open."""
@@ -56,6 +58,8 @@ class BodyOptions:
     hostname: str = ""
     state: str = STATE
     """Folder, below the root, for what must survive us."""
+    bucket: str = ""
+    """Folder, below the root, for backups of files; empty = in that of the state."""
     backups: Limits = field(default_factory=Limits)
     start_delay: float = 3.0
     """Seconds after which a service that was started is looked at again."""
@@ -65,20 +69,23 @@ def assemble(options: BodyOptions, locks: Locks) -> Body:
     """Return the host below a root, with the tools that it has."""
     tree = Tree(options.root)
     who = identity.identify(tree, options.hostname)
-    run = environment.host_runner(tree.root)
+    progress = Progress()
+    run = progress.timed(environment.host_runner(tree.root))
     packages = detect.package_manager(tree, who, run)
     services = detect.service_manager(tree, who, run, options.start_delay)
+    swift = detect.service_manager(tree, who, run, None)
     lock = StateLock(tree, options.state)
     journal = Journal(tree, options.state)
-    bucket = Bucket(tree, f"{options.state}/filebucket", options.backups)
+    bucket = Bucket(tree, options.bucket or f"{options.state}/filebucket", options.backups)
     runs = Runs(tree, journal, run, f"{options.state}/runs")
-    tools = Tools(packages, services, runs, journal, locks)
+    tools = Tools(packages, services, runs, journal, locks, progress.tick)
     return Body(
         tree,
         who,
-        Converger(Observer(tree, packages, services, run), tools, bucket, lock),
+        Converger(Observer(tree, packages, services, run), tools, bucket, lock, swift, progress),
         journal,
         bucket,
         options.state,
         lock,
+        progress,
     )

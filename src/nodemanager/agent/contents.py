@@ -43,6 +43,8 @@ class Contenter:
             ("ConfigMap", needed.config_maps, world.config_maps),
         ):
             missing = next((name for name in names if name not in known), None)
+            if missing is not None and kind == "Secret" and world.withheld:
+                return Failure(f"cannot render {file.path}: Secret {missing} is not used: {world.withheld}")
             if missing is not None:
                 return Failure(
                     f"cannot render {file.path}: {kind} {missing} does not exist, or this host may not read"

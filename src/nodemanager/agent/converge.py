@@ -4,28 +4,40 @@
 
 Every stage looks again, because the one before may have changed what it looks at: a package
 brings files and units, a file brings a restart. A preview looks once and changes nothing.
+
+A repair is a pass over a few resources that were touched. One of the two works on the host at a time:
+a repair waits for the stage of a pass that is under way, and the next stage waits for the repair. That
+is safe because a stage carries nothing of what it saw into the next one; all it hands on is what must
+not be done (`aborted`, `unknown`).
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from typing import Final
 
+from nodemanager.agent.progress import Progress
 from nodemanager.api import durations
 from nodemanager.host import apply, staging
 from nodemanager.host.apply import Tools
+from nodemanager.host.base import ServiceManager
 from nodemanager.host.bucket import Bucket
 from nodemanager.host.file_batch import FileBatch, Hands
 from nodemanager.host.observe import Observer
 from nodemanager.host.results import Outcome, Result
 from nodemanager.host.state_lock import StateLock
-from nodemanager.plan import executions, files, packages, services, subscribers
+from nodemanager.plan import executions, files, packages, policies, services, subscribers
 from nodemanager.plan.desired import Contents, Desired
+from nodemanager.plan.focus import Focus
 from nodemanager.plan.resources import ResourceId
 from nodemanager.plan.steps import Blocked, MakeLink, Step
 
 log = logging.getLogger(__name__)
+_NOTHING: Final = frozenset[ResourceId]()
 
 
 @dataclass(slots=True)
@@ -37,8 +49,16 @@ class Converger:
     bucket: Bucket | None
     lock: StateLock | None = None
     """Taken with the first pass that may change something, and kept."""
+    swift: ServiceManager | None = None
+    """The service manager for repairs: it does not wait to see whether what it started stays up."""
+    progress: Progress = field(default_factory=Progress)
+    """Notices a pass that hangs."""
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held by a stage of a pass; whoever repairs holds it."""
     replaced: dict[str, str] = field(default_factory=dict)
-    """SHA-256 of what files contained before the last pass replaced or removed them, by path."""
+    """SHA-256 of what files contained before a pass, or repairs since the last, replaced or removed them."""
+    _aborted: set[str] = field(default_factory=set)
+    """ConfigSets that the last pass broke off: repairs do not go on with them either."""
     _swept: set[str] = field(default_factory=set)
 
     async def preview(self, desired: Desired, contents: Contents) -> list[Step]:
@@ -57,40 +77,107 @@ class Converger:
             *executions.plan_executions(desired, execution_facts, changing),
         ]
 
-    async def run(self, desired: Desired, contents: Contents) -> list[Result]:
-        """Make it so, and return what became of every resource."""
+    async def run(
+        self, desired: Desired, contents: Contents, alone: AbstractSet[ResourceId] = _NOTHING
+    ) -> list[Result]:
+        """Make it so, and return what became of every resource; what to leave `alone` is only looked at."""
+        with self.progress.working():
+            return await self._run(desired, contents, alone)
+
+    async def _run(
+        self, desired: Desired, contents: Contents, alone: AbstractSet[ResourceId]
+    ) -> list[Result]:
         tools, journal = self.tools, self.tools.journal
         wanted = desired.packages or desired.files or desired.services or desired.executions
-        if self.lock is not None and self.lock.take(make=bool(wanted)):
-            journal.reload()  # whoever had it before may have written there
-        unknown = await self._recover(desired)
-        self._tidy(desired)
-        seen = await self.observer.see_packages(desired)
-        results = await apply.apply_packages(list(packages.plan_packages(desired, seen)), tools)
-        said, aborted = await self._apply_files(desired, contents)
-        results += said
-        seen = await self.observer.see_services(desired, journal.pending())
-        steps = _without_aborted(services.plan_services(desired, seen), aborted)
-        results += await apply.apply_services(steps, tools)
-        seen = await self.observer.see_executions(desired, journal.pending())
-        steps = _without_aborted(executions.plan_executions(desired, seen), aborted)
-        return results + await apply.apply_executions(_without(steps, unknown), tools)
+        async with self.turn:
+            if self.lock is not None and self.lock.take(make=bool(wanted)):
+                journal.reload()  # whoever had it before may have written there
+            unknown = await self._recover(desired)
+            self._tidy(desired)
+            seen = await self.observer.see_packages(desired)
+            steps = policies.leave_alone(packages.plan_packages(desired, seen), alone)
+            results = await apply.apply_packages(steps, tools)
+        async with self.turn:
+            self.replaced, self._aborted = {}, set()
+            results += await self._apply_files(desired, contents, alone)
+        async with self.turn:
+            results += await self._apply_services(desired, tools, self.observer, alone)
+        async with self.turn:
+            seen = await self.observer.see_executions(desired, journal.pending())
+            steps = _without_aborted(executions.plan_executions(desired, seen), self._aborted)
+            return results + await apply.apply_executions(_without(steps, unknown), tools)
 
-    async def _apply_files(self, desired: Desired, contents: Contents) -> tuple[list[Result], set[str]]:
-        """Bring the files about; once more, if a link on the way to some of them leads elsewhere now."""
+    async def repair(
+        self, focus: Focus, contents: Contents, alone: AbstractSet[ResourceId] = _NOTHING
+    ) -> list[Result]:
+        """Put back a few resources, files first, and return what became of them; the caller holds `turn`.
+
+        Besides them, only subscribers of files that were put back are looked at. No other tool is asked.
+        """
+        with self.progress.working():
+            return await self._repair(focus, contents, alone)
+
+    async def _repair(self, focus: Focus, contents: Contents, alone: AbstractSet[ResourceId]) -> list[Result]:
+        desired, tools, journal = focus.desired, self.tools, self.tools.journal
         results: list[Result] = []
-        aborted: set[str] = set()
-        self.replaced = {}
+        before = journal.pending()
+        if desired.files:
+            results += await self._apply_files(desired, contents, alone, focus.layout)
+        if desired.packages:
+            seen = await self.observer.see_packages(desired)
+            steps = policies.leave_alone(packages.plan_packages(desired, seen), alone)
+            results += await apply.apply_packages(steps, tools)
+        newly = {one for one, entry in journal.pending().items() if entry != before.get(one)}
+        owed = focus.lens.owed(focus.ids | newly)
+        if owed.services:
+            swift = self.swift or tools.services
+            observer = replace(self.observer, services=swift)
+            results += await self._apply_services(owed, replace(tools, services=swift), observer, alone)
+        if owed.executions:
+            unknown = dict.fromkeys(journal.started(), "how its last run ended is found out by the next pass")
+            seen = await self.observer.see_executions(owed, journal.pending())
+            steps = _without_aborted(executions.plan_executions(owed, seen), self._aborted)
+            results += await apply.apply_executions(_without(steps, unknown), tools)
+        return results
+
+    async def _apply_services(
+        self, desired: Desired, tools: Tools, observer: Observer, alone: AbstractSet[ResourceId]
+    ) -> list[Result]:
+        seen = await observer.see_services(desired, tools.journal.pending())
+        if observer is not self.observer:  # in a repair: what is on its way tells when it has arrived
+            moving = {one for one, fact in seen.services.items() if fact.unsettled}
+            desired = replace(
+                desired, services=tuple(item for item in desired.services if item.id not in moving)
+            )
+        steps = policies.leave_alone(services.plan_services(desired, seen), alone)
+        return await apply.apply_services(_without_aborted(steps, self._aborted), tools)
+
+    async def _apply_files(
+        self,
+        desired: Desired,
+        contents: Contents,
+        alone: AbstractSet[ResourceId],
+        whole: files.Layout | None = None,
+    ) -> list[Result]:
+        """Bring the files about; once more, if a link on the way to some of them leads elsewhere now.
+
+        In a repair, `whole` is the layout of everything that is declared.
+        """
+        results: list[Result] = []
+        layout = whole or files.layout(desired)
+        broken_off = set() if whole is None else self._aborted
         for _ in range(2):
-            batch = FileBatch(Hands(self.observer.tree, self.bucket, self.tools.journal, self.observer.run))
-            seen = await self.observer.see_files(desired, contents)
-            steps = files.plan_files(desired, contents, seen)
+            hands = Hands(self.observer.tree, self.bucket, self.tools.journal, self.observer.run)
+            batch = FileBatch(hands, aborted=set(broken_off))
+            seen = await self.observer.see_files(desired, contents, whole=whole is None)
+            steps = files.plan_files(desired, contents, seen, layout)
+            steps = policies.leave_alone(steps, alone, layout.declared)
             results = _newer(results, await batch.apply(steps))
-            aborted |= batch.aborted
+            self._aborted = self._aborted | batch.aborted
             self.replaced = {**batch.kept, **self.replaced}
             if not any(isinstance(step, MakeLink) and _leads_on(step, desired) for step in steps):
                 break
-        return results, aborted
+        return results
 
     async def _recover(self, desired: Desired) -> dict[ResourceId, str]:
         """Find out what became of runs that were under way when we were killed.
@@ -104,7 +191,9 @@ class Converger:
             if execution is None:
                 continue  # nobody wants it any more; if it still runs, it may end by itself
             try:
-                status = await self.tools.runs.recover(resource, durations.parse(execution.timeout))
+                timeout = durations.parse(execution.timeout)
+                with self.progress.allowing(timeout):
+                    status = await self.tools.runs.recover(resource, timeout)
                 if status == 0:
                     self.tools.journal.settle([resource])
                 else:

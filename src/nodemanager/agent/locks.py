@@ -176,6 +176,11 @@ class SharedLocks:
                 why = f"{self.holder(name)} holds it"
             except (errors.Forbidden, errors.Invalid, errors.NotFound, errors.BadRequest) as error:
                 raise HostError(f"cannot take lock {name}: {error}") from error
+            except errors.TransportError as error:
+                raise Busy(
+                    f"cannot take lock {name}: {error}; only the API can tell whose turn it is, the next pass"
+                    " tries again"
+                ) from error
             except errors.KubeError as error:
                 why = str(error)
             if loop.time() + POLL_SECONDS > deadline:

@@ -30,7 +30,7 @@ class NodeObject:
 
     async def ensure(self) -> ManagedNode:
         """Return it with our labels on it; it is created only if the API says that it is not there."""
-        found = self._latest()
+        found = self.known()
         if found is None:
             found = await self._get_or_create()
             if self._older:
@@ -46,7 +46,7 @@ class NodeObject:
             found = self._wrote(found, changed)
         return found
 
-    def _latest(self) -> ManagedNode | None:
+    def known(self) -> ManagedNode | None:
         """Return what the cache has, or what we know to be newer; None = only the API can tell."""
         found = self._nodes.get(self.key)
         if found is not None and found.metadata.resource_version in self._older:

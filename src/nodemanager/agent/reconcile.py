@@ -2,37 +2,42 @@
 
     ConfigSets, ManagedNodes, Secrets -> Desired -> observe, plan, apply -> status, events, metrics
 
-There is one name in the queue, the host's own: whatever happens, the answer is a pass over it.
+There are two names in the queue: the host's own, for which the answer is a pass over it; and that of its
+status, which is written from what is known already, after a repair or when an address changed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from nodemanager.agent import status
 from nodemanager.agent.assembly import Body
-from nodemanager.agent.drift import DriftWatch
+from nodemanager.agent.contest import Fight
+from nodemanager.agent.drift_log import DriftLog
 from nodemanager.agent.housekeeping import Housekeeper
 from nodemanager.agent.node_object import NodeObject
 from nodemanager.agent.notifies import Notifier
-from nodemanager.agent.references import ReferenceWatch
 from nodemanager.agent.reporting import Reporter
 from nodemanager.agent.sight import Eyes
+from nodemanager.agent.sources import Sources
+from nodemanager.agent.standing import Standing
 from nodemanager.agent.upgrade_part import UpgradeStatus
 from nodemanager.agent.wishes import Wishes, visible
 from nodemanager.agent.world import World
 from nodemanager.api import durations, errors, matching
+from nodemanager.api.conditions import Condition
 from nodemanager.api.configset import ConfigSet
-from nodemanager.api.managednode import ManagedNode
+from nodemanager.api.managednode import ManagedNode, ManagedNodeStatus
 from nodemanager.api.objects import ObjectKey
 from nodemanager.host.results import Outcome, Result
+from nodemanager.host.threads import in_thread
 from nodemanager.plan.desired import Desired
 from nodemanager.runtime import controller
-from nodemanager.runtime.cache import Cache, Change
+from nodemanager.runtime.cache import Change
 from nodemanager.runtime.queue import WorkQueue
 
 log = logging.getLogger(__name__)
@@ -45,26 +50,12 @@ MIN_PERIOD = 1.0
 OWN_STATUS_SECONDS = 2.0
 """News in our own status, which templates read: usually written by us. Where two hosts have one name, they
 would otherwise answer each other as fast as the network allows."""
+TWIN_SECONDS = 60.0
+"""The same, once we know that there are two."""
 SETTLE_SECONDS = 0.05
 """Changes that come together are answered together."""
-
-
-@dataclass(slots=True)
-class Sources:
-    """Where wishes come from."""
-
-    config_sets: Cache[ConfigSet]
-    nodes: Cache[ManagedNode]
-    references: ReferenceWatch
-
-    def world(self) -> World:
-        """Return all of them as of now."""
-        return World(
-            tuple(self.config_sets.values()),
-            tuple(self.nodes.values()),
-            self.references.secrets(),
-            self.references.config_maps(),
-        )
+REPORT_SECONDS = 0.5
+"""Repairs that come together are reported together."""
 
 
 @dataclass(slots=True)
@@ -80,23 +71,37 @@ class HostReconciler:
     now: Callable[[], datetime]
     notifier: Notifier
     housekeeper: Housekeeper
+    drifts: DriftLog
+    standing: Standing
     heartbeat_lease: str = ""
     period: float = 0.0
     """Seconds after which to look again where the ManagedNode does not say; 0 = never by itself."""
-    drift: DriftWatch = field(default_factory=DriftWatch)
     wishes: Wishes = field(default_factory=Wishes)
     _labels: Mapping[str, str] | None = None
     """Labels of the host in the last pass; None before the first."""
     upgrades: Callable[[], UpgradeStatus] | None = None
     """What the status says of upgrades; None = this host does none."""
+    token: Callable[[], Condition] | None = None
+    """How the renewal of the host's own token goes; None where it uses another credential."""
+    follow: Callable[[], Awaitable[None]] | None = None
+    """Has what the last pass was about watched; None = nothing is watched."""
+    changed: Callable[[], None] = lambda: None
+    """Told that there is news of how the host stands."""
+    _last: status.Pass | None = None
+    """What the last pass was about; what became of it is in `standing`."""
+    _look: bool = False
+    """The host itself looks different, so that the status is to be written after another look."""
+    duplicated: bool = False
+    """Another machine reports under our name."""
     _failures: int = 0
-    _seeded: bool = False
+    _adopted: bool = False
     _waiting: list[asyncio.Event] = field(default_factory=list)
 
     def start(self) -> None:
         """Listen to everything that may change what is wanted."""
         self.sources.config_sets.subscribe(self._on_config_set)
         self.sources.nodes.subscribe(self._on_node)
+        self.sources.contact.subscribe(self.soon)
 
     def trigger(self) -> None:
         """Ask for a pass now."""
@@ -105,6 +110,24 @@ class HostReconciler:
     def soon(self) -> None:
         """Ask for a pass in a moment, together with whatever else happens until then."""
         self.queue.add_after(self.node.key, SETTLE_SECONDS)
+
+    def report(self, *, sight: bool = False) -> None:
+        """Ask for the status to be written in a moment; after another look, if the `sight` of it changed."""
+        self._look = self._look or sight
+        self.queue.add_after(self._status_key, REPORT_SECONDS)
+        self.changed()
+
+    def repaired(self, results: Sequence[Result], seconds: float) -> None:
+        """Count and log what was put back so many seconds after it was touched."""
+        self.reporter.repaired(results, seconds)
+
+    def contested(self, fight: Fight) -> None:
+        """Warn that somebody else keeps changing something."""
+        self.reporter.contested(self.node.known(), fight)
+
+    @property
+    def _status_key(self) -> ObjectKey:
+        return ObjectKey(self.node.key.namespace, f"{self.node.key.name}/status")
 
     def _on_config_set(self, change: Change[ConfigSet]) -> None:
         old, new = change.old, change.new
@@ -126,21 +149,39 @@ class HostReconciler:
                 or old.metadata.annotations != new.metadata.annotations
             )
             if not concerned and self.wishes.templated and visible(old) != visible(new):
-                self.queue.add_after(self.node.key, OWN_STATUS_SECONDS)
+                self.queue.add_after(self.node.key, TWIN_SECONDS if self.duplicated else OWN_STATUS_SECONDS)
         else:
             concerned = self.wishes.reads_peers and visible(old) != visible(new)
         if concerned:
             self.soon()
 
-    async def reconcile(self, _key: ObjectKey) -> controller.Result | None:
-        """Do one pass."""
-        node = await self.node.ensure()
-        if not self._seeded:
-            self._seeded = True
-            if node.status.drift is not None:
-                self.drift.drift = node.status.drift
+    async def reconcile(self, key: ObjectKey) -> controller.Result | None:
+        """Do one pass, or only write the status."""
+        if key == self._status_key:
+            await self._tell()
+            return None
+        node = await self._own_node()
+        self._adopt(node)
         node = await self._converge(node)
         return controller.Result(self._next(node))
+
+    def _adopt(self, node: ManagedNode) -> None:
+        """Learn, once, from the API which drifts it has been told of."""
+        if not self._adopted and not self.sources.contact.alone:
+            self._adopted = True
+            self.drifts.adopt(node.status.drift)
+
+    async def _own_node(self) -> ManagedNode:
+        """Return our ManagedNode; without the API as it was, with the labels that we give it anyway."""
+        known = self.node.known() or self.sources.memory.node
+        if known is None or not self.sources.contact.alone:
+            try:
+                return await self.node.ensure()
+            except errors.KubeError:
+                # Whatever became of our request, it told the contact.
+                if known is None or not self.sources.contact.alone:
+                    raise
+        return World(nodes=(known,)).node(self.body.identity)
 
     async def settled(self) -> None:
         """Return when a pass that begins from now on has found, or made, everything as declared."""
@@ -156,35 +197,101 @@ class HostReconciler:
         waiting = list(self._waiting)
         self._labels = node.metadata.labels
         sets = self.sources.world().matching(node)
-        await self.sources.references.follow(self.wishes.references(sets, node))
-        wish = self.wishes.make(sets, self.sources.world(), node)
+        await self.sources.follow(self.wishes.references(sets, node))
+        world = self.sources.world()
+        wish = self.wishes.make(sets, world, node)
+        await self._remember(sets, world, node)
         collection = await self.housekeeper.collect_if_due()
-        results = await self.body.converger.run(wish.desired, wish.contents) + _held(wish.desired)
-        stamp = self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
-        results = self.drift.judge(wish.declared, results, stamp)
-        results = [one for one in results if one.outcome is not Outcome.UNCHANGED]  # nobody tells those
+        alone = self.standing.begin(wish)
+        done = await self.body.converger.run(wish.desired, wish.contents, alone) + _held(wish.desired)
+        results = self.standing.passed(done)
+        await in_thread(self.standing.watch.save)
         bad = {name for one in results if one.outcome in _BAD for name in (*one.sources, "")}
         self._failures = self._failures + 1 if bad else 0
         for event in waiting if not bad else ():
             event.set()
         self.reporter.passed(node, sets, wish.desired, results)
-        done = status.Pass(
-            sets, wish.desired.conflicts, results, self.drift.drift, self.body.converger.replaced, collection
-        )
-        node = await self._report(node, done)
+        if self.follow is not None:
+            await self.follow()
+        self._last = status.Pass(sets, wish.desired.conflicts, (), None, collection=collection)
+        if self.sources.contact.alone:
+            self.sources.memory.owe(self._backups())  # all else is seen again once the API is back
+            return node
+        node = await self._report(node, await self.eyes.look(node))
         await self.notifier.applied(one for one in sets if one.metadata.name not in bad)
         return node
 
-    async def _report(self, node: ManagedNode, done: status.Pass) -> ManagedNode:
-        generation = node.metadata.generation
-        seen = status.of_host(node.status, await self.eyes.look(node), self.heartbeat_lease, generation)
-        wanted = status.of_pass(seen, done, self.now(), generation)
-        if self.upgrades is not None:
-            wanted = status.of_upgrades(wanted, self.upgrades())
+    def _backups(self) -> dict[str, str]:
+        """Return where the former content of files is that no status tells of yet."""
+        return {**self.body.converger.replaced, **self.sources.memory.owed}
+
+    async def _tell(self) -> None:
+        """Write the status from what is known; the pass before it, or after an outage, tells the rest."""
+        await in_thread(self.standing.watch.save)
+        if self._last is None or self.sources.contact.alone:
+            return
+        look, self._look = self._look, False
+        node = await self.node.ensure()
+        self._adopt(node)
+        await self._report(node, await self.eyes.look(node) if look else None)
+
+    async def _remember(self, sets: Sequence[ConfigSet], world: World, node: ManagedNode) -> None:
+        """Keep what this pass is made of for a start without the API."""
+        memory = self.sources.memory
+        if self.sources.live:
+            kept, own = self.wishes.basis(world, node)
+            await in_thread(lambda: memory.keep(sets, kept, own, peers=self.wishes.reads_peers))
+        if world.withheld and memory.forget_secrets():
+            log.warning("removed the Secrets that this host knew: %s", world.withheld)
+
+    async def _report(self, node: ManagedNode, sight: status.Sight | None) -> ManagedNode:
+        """Write how the host stands; `sight` None = it looks as it did."""
+        wanted = self._status(node, sight)
         try:
-            return await self.node.write_status(node, wanted)
+            node = await self.node.write_status(node, wanted)
         except errors.Conflict:
+            self._look = self._look or sight is not None
             raise controller.Retry(SETTLE_SECONDS, "somebody else wrote the ManagedNode meanwhile") from None
+        except errors.KubeError:
+            self.sources.memory.owe(self._backups())
+            if not self.sources.contact.alone:
+                raise
+            return node
+        self.sources.memory.settle()
+        self.standing.told()
+        return node
+
+    def local(self) -> ManagedNodeStatus:
+        """Return how the host stands as far as we know, whether or not the API could be told."""
+        if self._last is None:
+            return ManagedNodeStatus()
+        node = self.node.known() or self.sources.memory.node or ManagedNode()
+        return status.of_pass(node.status, self._done(self._last), self.now(), node.metadata.generation)
+
+    def _done(self, last: status.Pass) -> status.Pass:
+        """Return what the last pass was about, with what became of it until now."""
+        standing = self.standing
+        return replace(
+            last,
+            results=list(standing.results.values()),
+            drift=self.drifts.known(),
+            backups=self._backups(),
+            fights=standing.contest.fights(),
+            shortfalls=standing.shortfalls,
+        )
+
+    def _status(self, node: ManagedNode, sight: status.Sight | None) -> ManagedNodeStatus:
+        generation = node.metadata.generation
+        last = self._last or status.Pass((), {}, (), None)
+        self._last = replace(last, collection=None)
+        done = self._done(last)
+        seen = node.status
+        if sight is not None:
+            seen = status.of_host(seen, sight, self.heartbeat_lease, generation)
+        wanted = status.of_pass(seen, done, self.now(), generation)
+        wanted = status.of_duplication(wanted, self.duplicated, self.now(), generation)
+        wanted = status.of_token(wanted, self.token() if self.token else None, self.now(), generation)
+        return status.of_upgrades(wanted, self.upgrades()) if self.upgrades is not None else wanted
 
     def _next(self, node: ManagedNode) -> float | None:
         """Return when to look again although nothing happens: after a failure, or as the spec says."""

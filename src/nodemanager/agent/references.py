@@ -40,7 +40,7 @@ class ReferenceWatch:
             await asyncio.gather(*(task for _, task in self._watched.values()), return_exceptions=True)
             self._watched.clear()
 
-    async def follow(self, needed: References) -> None:
+    async def follow(self, needed: References, patience: float = FIRST_READ) -> None:
         """Watch exactly these; returns when new ones were read or refused, or after a while."""
         wanted = {("Secret", name): SECRETS for name in needed.secrets} | {
             ("ConfigMap", name): CONFIG_MAPS for name in needed.config_maps
@@ -49,11 +49,16 @@ class ReferenceWatch:
             _, task = self._watched.pop(key)
             task.cancel()
         new = [self._start(key, resource) for key, resource in wanted.items() if key not in self._watched]
-        if new:
+        if new and patience > 0:
             waits = [asyncio.create_task(cache.answered()) for cache in new]
-            _, late = await asyncio.wait(waits, timeout=FIRST_READ)
+            _, late = await asyncio.wait(waits, timeout=patience)
             for wait in late:
                 wait.cancel()
+
+    def hurry(self) -> None:
+        """Have what waits after a failure tried again now."""
+        for cache, _ in self._watched.values():
+            cache.hurry()
 
     def _start(self, key: tuple[str, str], resource: Resource[Any]) -> Cache[Any]:
         cache: Cache[Any] = Cache(
@@ -63,18 +68,22 @@ class ReferenceWatch:
         self._watched[key] = (cache, asyncio.create_task(cache.run(), name=f"watch {key[0]} {key[1]}"))
         return cache
 
-    def secrets(self) -> Mapping[str, Mapping[str, bytes]]:
-        """Return the Secrets that are there."""
-        return self._found("Secret")
+    def secrets(self, known: Mapping[str, Mapping[str, bytes]]) -> Mapping[str, Mapping[str, bytes]]:
+        """Return the Secrets that are there; as long as the API has not said, those that are `known`."""
+        return self._found("Secret", known)
 
-    def config_maps(self) -> Mapping[str, Mapping[str, str]]:
-        """Return the ConfigMaps that are there."""
-        return self._found("ConfigMap")
+    def config_maps(self, known: Mapping[str, Mapping[str, str]]) -> Mapping[str, Mapping[str, str]]:
+        """Return the ConfigMaps that are there; as long as the API has not said, those that are `known`."""
+        return self._found("ConfigMap", known)
 
-    def _found(self, kind: str) -> dict[str, Any]:
+    def _found(self, kind: str, known: Mapping[str, Any]) -> dict[str, Any]:
         found = {}
         for (which, name), (cache, _) in self._watched.items():
-            obj = cache.get(ObjectKey(self._namespace, name)) if which == kind else None
+            if which != kind:
+                continue
+            obj = cache.get(ObjectKey(self._namespace, name))
             if obj is not None:
                 found[name] = obj.data or {}
+            elif not cache.has_answered and name in known:
+                found[name] = known[name]
         return found

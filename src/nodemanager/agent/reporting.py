@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from nodemanager.agent.contest import Fight
 from nodemanager.api.configset import ConfigSet
 from nodemanager.api.managednode import MANAGED_NODES, ManagedNode
 from nodemanager.host.results import Outcome, Result
@@ -14,6 +15,9 @@ from nodemanager.runtime.events import EventRecorder
 from nodemanager.runtime.metrics import Registry
 
 log = logging.getLogger("nodemanager.agent")
+_BAD: Final = (Outcome.FAILED, Outcome.BLOCKED)
+_REPAIR_BUCKETS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 600.0)
+_LASTING: Final = (*_BAD, Outcome.OBSERVED)
 _PACKAGES: Final = {"InstallPackage": "install", "RemovePackage": "remove"}
 _DONE: Final = {
     "InstallPackage": "installed",
@@ -70,6 +74,10 @@ class Reporter:
         self._drift = registry.counter(
             "nodemanager_drift_repaired_total", "Foreign changes undone.", ("node",)
         )
+        self._repair_seconds = registry.histogram(
+            "nodemanager_drift_repair_seconds", "From noticing a foreign change to having undone it.",
+            ("node",), _REPAIR_BUCKETS,
+        )  # fmt: skip
 
     def passed(
         self, node: ManagedNode, sets: Sequence[ConfigSet], desired: Desired, results: Sequence[Result]
@@ -80,19 +88,37 @@ class Reporter:
         # Failures first: events are few per host, and a thousand changes must not use them up.
         for one in sorted(results, key=lambda each: each.outcome is Outcome.CHANGED):
             self._tell(node, one)
-        self._told = {
-            str(one.id): one.message for one in results if one.outcome in (Outcome.FAILED, Outcome.BLOCKED)
-        }
+        self._told = {str(one.id): one.message for one in results if one.outcome in _LASTING}
         for config_set in sets:
             self._of_set(config_set, desired, results)
         for gone in self._sets - {one.metadata.name for one in sets}:
             self._forget(gone)
         self._sets = {one.metadata.name for one in sets}
 
+    def repaired(self, results: Sequence[Result], seconds: float) -> None:
+        """Report what became of a few resources so many seconds after they were touched."""
+        for one in results:
+            self._count(one)
+            if one.drifted and one.outcome is Outcome.CHANGED:
+                self._repair_seconds.labels(self._node).observe(seconds)
+            self._tell(None, one)
+        bad = {str(one.id): one.message for one in results if one.outcome in _LASTING}
+        gone = {str(one.id) for one in results}
+        self._told = {name: said for name, said in self._told.items() if name not in gone} | bad
+
+    def contested(self, node: ManagedNode | None, fight: Fight) -> None:
+        """Warn that somebody else keeps changing something; `node` None = it is not known yet."""
+        said = (
+            f"{fight}: repairs of it slow down; take it out of one of the two, or let its drift be observed"
+        )
+        log.warning("%s", said)
+        if self._events and node is not None:
+            self._events.warning(MANAGED_NODES, node, "Contested", said)
+
     def _of_set(self, config_set: ConfigSet, desired: Desired, results: Sequence[Result]) -> None:
         name = config_set.metadata.name
         mine = [one for one in results if name in one.sources]
-        bad = any(one.outcome in (Outcome.FAILED, Outcome.BLOCKED) for one in mine)
+        bad = any(one.outcome in _BAD for one in mine)
         self._applies.labels(self._node, name, "error" if bad else "success").inc()
         self._seconds.labels(self._node, name).observe(sum(one.seconds for one in mine))
         if conflicts := desired.conflicts.get(name):
@@ -128,16 +154,18 @@ class Reporter:
         if one.drifted and one.outcome is Outcome.CHANGED:
             self._drift.labels(self._node).inc()
 
-    def _tell(self, node: ManagedNode, one: Result) -> None:
+    def _tell(self, node: ManagedNode | None, one: Result) -> None:
         """Log and send what is new; a failure that lasts is told once, until it changes."""
         if one.outcome is Outcome.CHANGED:
-            reason = "DriftRepaired" if one.drifted else "Changed"
             said = f"{one.id} {_DONE.get(one.deed, 'changed')} ({one.message})"
             log.info("%s%s (%.0f ms)", "drift: " if one.drifted else "", said, one.seconds * 1000)
-            if self._events:
-                self._events.normal(MANAGED_NODES, node, reason, said)
-        elif one.outcome in (Outcome.FAILED, Outcome.BLOCKED) and self._told.get(str(one.id)) != one.message:
+            if self._events and node is not None and not one.drifted:  # each drift is reported by itself
+                self._events.normal(MANAGED_NODES, node, "Changed", said)
+        elif one.outcome is Outcome.OBSERVED:
+            if self._told.get(str(one.id)) != one.message:
+                log.warning("drift: %s is left alone: %s", one.id, one.message.partition("\n")[0])
+        elif one.outcome in _BAD and self._told.get(str(one.id)) != one.message:
             reason = "Failed" if one.outcome is Outcome.FAILED else "Blocked"
             log.warning("%s %s: %s", one.id, reason.lower(), one.message)
-            if self._events:
+            if self._events and node is not None:
                 self._events.warning(MANAGED_NODES, node, reason, f"{one.id}: {one.message}")

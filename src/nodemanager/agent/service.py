@@ -5,26 +5,37 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from nodemanager import __version__
-from nodemanager.agent import heartbeat
+from nodemanager.agent import heartbeat, status_sources
 from nodemanager.agent.assembly import Body, BodyOptions, assemble
+from nodemanager.agent.contact import Contact, SecretLimits
+from nodemanager.agent.delivery import Delivery
+from nodemanager.agent.drift import DriftWatch
+from nodemanager.agent.drift_log import DriftLog
 from nodemanager.agent.housekeeping import Housekeeper
+from nodemanager.agent.local_status import Board
 from nodemanager.agent.locks import SharedLocks
+from nodemanager.agent.memory import Memory
 from nodemanager.agent.node_object import NodeObject
 from nodemanager.agent.notifies import Notifier
-from nodemanager.agent.reconcile import SETTLE_SECONDS, HostReconciler, Sources
+from nodemanager.agent.reconcile import SETTLE_SECONDS, HostReconciler
 from nodemanager.agent.references import ReferenceWatch
+from nodemanager.agent.repair import RepairLoop
 from nodemanager.agent.reporting import Reporter
 from nodemanager.agent.sight import Eyes
+from nodemanager.agent.sources import Patient, Sources
+from nodemanager.agent.standing import Standing
+from nodemanager.agent.status_sources import LastPass
 from nodemanager.agent.upgrade import UpgradeSettings
 from nodemanager.agent.upgrade_part import UpgradeVoice
 from nodemanager.agent.upgrading import upgrades
 from nodemanager.api import errors
 from nodemanager.api.configset import CONFIG_SETS
+from nodemanager.api.core import LEASES
 from nodemanager.api.managednode import MANAGED_NODES
 from nodemanager.api.objects import ObjectKey
 from nodemanager.client.calls import Selection
@@ -32,6 +43,8 @@ from nodemanager.client.http import Client
 from nodemanager.host.base import HostError
 from nodemanager.host.identity import Identity
 from nodemanager.host.runner import RunError
+from nodemanager.host.vault import Vault, VaultError, cipher_of
+from nodemanager.host.watches import host_watch
 from nodemanager.runtime import probes
 from nodemanager.runtime.cache import Cache
 from nodemanager.runtime.controller import Controller
@@ -60,6 +73,11 @@ class AgentOptions:
     upgrades: UpgradeSettings = field(default_factory=UpgradeSettings)
     pod_identity: bool = False
     """Exchange the token of the pod we are in for that of the host it runs on."""
+    secrets: SecretLimits = field(default_factory=SecretLimits)
+    key_file: str = ""
+    """What Secrets are encrypted with on disk; empty = with nothing."""
+    realtime: bool = True
+    """Whether to hear of changes on the host, and repair at once; if not, the period alone notices them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +87,32 @@ class Agent:
     manager: Manager
     reconciler: HostReconciler
     body: Body
+    board: Board
+    """What is known of this host, for `nodemanager status`."""
+    last_pass: LastPass
     warn: Callable[[str, str], None]
     """Records an Event, of a reason and with a message, about this host."""
+    contact: Contact
+    drifts: DriftLog
+    memory: Memory
+
+    def close(self) -> None:
+        """Give back what is held open."""
+        for one in (self.drifts, self.memory, self.contact, self.body):
+            one.close()
 
 
 def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
     """Wire an agent together; it does nothing before its manager runs."""
     namespace = options.namespace
     hostname = options.body.hostname or os.uname().nodename
+    root, state = options.body.root, options.body.state
+    contact = Contact(Vault(root, state), options.secrets)
+    own = (  # not what it writes of itself: a policy may refuse that, and keep the host
+        ("GET", MANAGED_NODES.path(namespace, hostname)),
+        ("PATCH", LEASES.path(namespace, heartbeat.lease_name(hostname))),
+    )
+    client = client.through(lambda transport: contact.watching(transport, own))
     # One for restarts and upgrades: a host holds a lock once, however many want it there.
     locks = SharedLocks(client, namespace, hostname)
     body = assemble(replace(options.body, hostname=hostname), locks)
@@ -85,32 +121,47 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
     queue: WorkQueue[ObjectKey] = WorkQueue("host", metrics=registry)
     node = NodeObject(client, nodes, namespace, body.identity)
     events = EventRecorder(client, "nodemanager", hostname)
+    memory = Memory(Vault(root, state), _secret_vault(options), node.key)
+    drifts = DriftLog(root, state)
     references = ReferenceWatch(client, namespace, lambda: queue.add_after(node.key, SETTLE_SECONDS))
+    standing = Standing(drifts, _now, time.monotonic, DriftWatch(memory))
     reconciler = HostReconciler(
         body=body,
         node=node,
-        sources=Sources(config_sets, nodes, references),
+        sources=Sources(config_sets, nodes, references, memory, contact),
         queue=queue,
         eyes=Eyes(body.tree, body.identity, body.converger.observer.run, client),
         reporter=Reporter(hostname, registry, events, time.time),
         now=_now,
         notifier=Notifier(client),
         housekeeper=Housekeeper(body.bucket, time.monotonic),
+        drifts=drifts,
+        standing=standing,
         heartbeat_lease=heartbeat.lease_name(hostname),
         period=options.period,
     )
+    board = Board(status_sources.of_process(hostname, namespace, body.tree.root))
+    last_pass = _told_to(board, reconciler)
     controller = Controller(
-        "host", reconciler.reconcile, queue=queue, metrics=registry, log=log,
+        "host", last_pass.timed(reconciler.reconcile), queue=queue, metrics=registry, log=log,
         expected=(errors.KubeError, HostError, RunError),
     )  # fmt: skip
     manager = Manager(log=log, start_timeout=None)
-    manager.add_cache(config_sets, nodes)
-    manager.add(references, events, heartbeat.Heartbeat(client, namespace, hostname, _now), controller)
+    manager.add_cache(Patient(config_sets, reconciler.sources), Patient(nodes, reconciler.sources))
+    beat = heartbeat.Heartbeat(client, namespace, hostname, _now)
+    beat.unanswered = contact.failed
+    manager.add(references, events, beat, controller)
+    if options.realtime:
+        _add_realtime(manager, reconciler)
+    manager.add(contact, drifts, Delivery(client, drifts, node, contact))
     if body.tree.running:  # an image is not upgraded, and cannot be rebooted
         voice = UpgradeVoice(hostname, registry, events)
         manager.add(upgrades(body, client, reconciler, nodes, locks, voice, options.upgrades))
-    _add_servers(manager, options, registry, controller)
+    readiness = {"manager": manager.not_ready, "api": contact.not_ready}
+    _add_servers(manager, options, registry, controller, readiness)
     _tell_build(registry, body.identity)
+    for one in (config_sets, nodes, references):
+        contact.subscribe(one.hurry)
     reconciler.start()
     reconciler.trigger()
 
@@ -118,15 +169,58 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
         if (own := nodes.get(node.key)) is not None:
             events.warning(MANAGED_NODES, own, reason, message)
 
-    return Agent(manager, reconciler, body, warn)
+    def twin(duplicated: bool) -> None:
+        reconciler.duplicated = duplicated
+        reconciler.soon()
+        if duplicated:
+            warn("DuplicateHost", f"another machine reports as {hostname}, too: give it another name")
+
+    beat.twin = twin
+    return Agent(manager, reconciler, body, board, last_pass, warn, contact, drifts, memory)
 
 
-def _add_servers(manager: Manager, options: AgentOptions, registry: Registry, controller: Controller) -> None:
+def _told_to(board: Board, reconciler: HostReconciler) -> LastPass:
+    """Have a board show all that is known of the host, and learn of every change."""
+    last_pass = LastPass(
+        reconciler.node.key, board.changed, reconciler.local, lambda: reconciler.wishes.desired
+    )
+    reconciler.changed = reconciler.sources.contact.on_change = board.changed
+    board.plug(last_pass.fill)
+    board.plug(status_sources.of_journal(reconciler.body.journal))
+    board.plug(status_sources.of_drifts(reconciler.drifts))
+    board.plug(status_sources.of_watch(reconciler.standing))
+    return last_pass
+
+
+def _add_realtime(manager: Manager, reconciler: HostReconciler) -> None:
+    """Hear of changes on the host, where it can tell of them, and repair them at once."""
+    converger = reconciler.body.converger
+    watch = host_watch.watch(reconciler.body.tree, converger.tools.packages, converger.tools.services)
+    loop = RepairLoop(watch, converger, reconciler.standing, reconciler)
+    reconciler.follow = loop.follow
+    manager.add(watch, loop)
+
+
+def _secret_vault(options: AgentOptions) -> Vault | None:
+    """Return where Secrets are kept; None if they should be encrypted and cannot be."""
+    try:
+        key = options.key_file
+        cipher = cipher_of(key, os.environ.get("CREDENTIALS_DIRECTORY", "")) if key else None
+    except VaultError as error:
+        log.warning("%s; Secrets are not kept, so a start without the API would lack them", error)
+        return None
+    return Vault(options.body.root, options.body.state, cipher)
+
+
+def _add_servers(
+    manager: Manager, options: AgentOptions, registry: Registry, controller: Controller,
+    readiness: Mapping[str, Callable[[], str | None]],
+) -> None:  # fmt: skip
     if address := probes.parse_address(options.metrics_address):
         manager.add_server(probes.ProbeServer("metrics", address, probes.Routes(metrics=registry)))
     if address := probes.parse_address(options.probe_address):
         checks = {"reconcile": lambda: controller.check(STUCK_SECONDS)}
-        routes = probes.Routes(health=checks, readiness={"manager": manager.not_ready})
+        routes = probes.Routes(health=checks, readiness=readiness)
         manager.add_server(probes.ProbeServer("health probes", address, routes))
 
 

@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from nodemanager.agent.contest import Fight
 from nodemanager.agent.upgrade_part import UpgradeStatus
 from nodemanager.api import conditions, managednode
 from nodemanager.api.conditions import Condition
@@ -61,11 +62,16 @@ class Pass:
     config_sets: Sequence[ConfigSet]
     conflicts: Mapping[str, Sequence[str]]
     results: Sequence[Result]
-    drift: Drift
+    drift: Drift | None
+    """What is known of drifts; None = there never was one."""
     backups: Mapping[str, str] = field(default_factory=dict)
     """SHA-256 of what managed files contained before we first replaced them, by path."""
     collection: Collection | None = None
     """How old backups were removed, if they were."""
+    fights: Sequence[Fight] = ()
+    """What somebody else keeps changing."""
+    shortfalls: Sequence[str] | None = None
+    """What is not watched, in words; None = nothing is."""
 
 
 def of_host(old: ManagedNodeStatus, sight: Sight, lease: str, generation: int) -> ManagedNodeStatus:
@@ -92,6 +98,39 @@ def of_upgrades(old: ManagedNodeStatus, upgrades: UpgradeStatus) -> ManagedNodeS
     )
 
 
+def of_duplication(
+    old: ManagedNodeStatus, duplicated: bool, now: datetime, generation: int
+) -> ManagedNodeStatus:
+    """Return the status with whether another machine has our name; nothing is said before one was seen."""
+    known = conditions.get(old.conditions, managednode.DUPLICATED) is not None
+    said = Condition(type=managednode.DUPLICATED, status=conditions.FALSE, reason=managednode.ONE_AGENT)
+    if duplicated:
+        said = Condition(
+            type=managednode.DUPLICATED, status=conditions.TRUE, reason=managednode.OTHER_AGENT,
+            message="another machine reports under this name, too; give one of them another name",
+        )  # fmt: skip
+    return of_condition(old, said, now, generation) if known or duplicated else old
+
+
+def of_token(
+    old: ManagedNodeStatus, token: Condition | None, now: datetime, generation: int
+) -> ManagedNodeStatus:
+    """Return the status with what became of the host's own token; None = it uses none."""
+    if token is None:
+        others = [one for one in old.conditions if one.type != managednode.CREDENTIAL_RENEWED]
+        return msgspec.structs.replace(old, conditions=others)
+    return of_condition(old, token, now, generation)
+
+
+def of_condition(
+    old: ManagedNodeStatus, condition: Condition, now: datetime, generation: int
+) -> ManagedNodeStatus:
+    """Return the status with a condition."""
+    dated = msgspec.structs.replace(condition, observed_generation=generation)
+    found = conditions.set_condition(old.conditions, dated, now.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    return msgspec.structs.replace(old, conditions=found)
+
+
 def of_pass(old: ManagedNodeStatus, done: Pass, now: datetime, generation: int) -> ManagedNodeStatus:
     """Return the status after a pass."""
     stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -102,14 +141,14 @@ def of_pass(old: ManagedNodeStatus, done: Pass, now: datetime, generation: int) 
         _entry(one, before.get(one.metadata.name), done, by_set[one.metadata.name], now) for one in sets
     ]
     found = old.conditions
-    for condition in (_ready(done), _drifted(done), _conflicted(done)):
+    for condition in (_ready(done), _drifted(done), _contested(done), _conflicted(done), _watching(done)):
         dated = msgspec.structs.replace(condition, observed_generation=generation)
         found = conditions.set_condition(found, dated, stamp)
     return msgspec.structs.replace(
         old,
         conditions=found,
         configsets=entries,
-        drift=done.drift if done.drift.repaired else old.drift,
+        drift=done.drift or old.drift,
         file_backups=_backups(old, done),
         last_file_bucket_gc=_collected(old, done, stamp),
     )
@@ -188,7 +227,40 @@ def _drifted(done: Pass) -> Condition:
             type=managednode.DRIFTED, status=conditions.TRUE, reason=managednode.NOT_REPAIRED,
             message=_joined(bad),
         )  # fmt: skip
+    if done.fights:
+        return Condition(
+            type=managednode.DRIFTED, status=conditions.TRUE, reason=managednode.CONTESTED,
+            message=_listed(list(map(str, done.fights))),
+        )  # fmt: skip
+    if observed := [one for one in done.results if one.outcome is Outcome.OBSERVED]:
+        return Condition(
+            type=managednode.DRIFTED, status=conditions.TRUE, reason=managednode.OBSERVED,
+            message=_joined(observed),
+        )  # fmt: skip
     return Condition(type=managednode.DRIFTED, status=conditions.FALSE, reason=managednode.NO_DRIFT)
+
+
+def _contested(done: Pass) -> Condition:
+    """Tell whether somebody else keeps changing something; how often is left out, or it would never rest."""
+    if not done.fights:
+        return Condition(
+            type=managednode.CONTESTED, status=conditions.FALSE, reason=managednode.NOT_CONTESTED
+        )
+    return Condition(
+        type=managednode.CONTESTED, status=conditions.TRUE, reason=managednode.CONTESTED,
+        message=_listed(list(map(str, done.fights))),
+    )  # fmt: skip
+
+
+def _watching(done: Pass) -> Condition:
+    if done.shortfalls is None:
+        return Condition(type=managednode.WATCHING, status=conditions.FALSE, reason=managednode.PERIODIC)
+    if done.shortfalls:
+        return Condition(
+            type=managednode.WATCHING, status=conditions.FALSE, reason=managednode.INCOMPLETE,
+            message=_listed(done.shortfalls),
+        )  # fmt: skip
+    return Condition(type=managednode.WATCHING, status=conditions.TRUE, reason=managednode.EVENT_DRIVEN)
 
 
 def _conflicted(done: Pass) -> Condition:
@@ -203,10 +275,13 @@ def _conflicted(done: Pass) -> Condition:
 
 def _joined(results: Iterable[Result]) -> str:
     """Return the messages of failures, the first few in full and the number of the others."""
-    found = list(results)
-    shown = [f"{one.id}: {one.message}" for one in found[:MAX_NAMED]]
-    if len(found) > MAX_NAMED:
-        shown.append(f"and {len(found) - MAX_NAMED} more")
+    return _listed([f"{one.id}: {one.message}" for one in results])
+
+
+def _listed(said: Sequence[str]) -> str:
+    shown = list(said[:MAX_NAMED])
+    if len(said) > MAX_NAMED:
+        shown.append(f"and {len(said) - MAX_NAMED} more")
     return _cut("; ".join(shown))
 
 

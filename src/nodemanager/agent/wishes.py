@@ -6,8 +6,10 @@ nearly every pass would do it for nothing. This is the one place that decides wh
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
@@ -18,11 +20,12 @@ from nodemanager.api.configset import ConfigSet
 from nodemanager.api.managednode import ManagedNode, ManagedNodeStatus
 from nodemanager.host.base import Wanted
 from nodemanager.plan import merge, templates
-from nodemanager.plan.desired import Contents, Desired
+from nodemanager.plan.desired import Contents, Desired, Item
+from nodemanager.plan.focus import Lens
 from nodemanager.plan.resources import ResourceId
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Wish:
     """Everything that one pass wants to know about what is wanted."""
 
@@ -30,6 +33,18 @@ class Wish:
     contents: Contents
     declared: Mapping[ResourceId, drift.Declared]
     """How each resource is declared, content included."""
+
+    @functools.cached_property
+    def observed(self) -> frozenset[ResourceId]:
+        """What is reported and left alone when somebody else changes it."""
+        wanted = self.desired
+        groups: Sequence[Sequence[Item[Any]]] = (wanted.packages, wanted.files, wanted.services)
+        return frozenset(item.id for group in groups for item in group if item.observe)
+
+    @functools.cached_property
+    def lens(self) -> Lens:
+        """What narrows it to a few resources; made with the first repair."""
+        return Lens(self.desired)
 
 
 @dataclass(slots=True)
@@ -48,6 +63,11 @@ class Wishes:
     _wish: Wish | None = None
     _node: ManagedNode | None = None
     _world: World = field(default_factory=World)
+
+    @property
+    def desired(self) -> Desired:
+        """Everything that the last sets declare."""
+        return self._desired
 
     @property
     def pins(self) -> list[Wanted]:
@@ -73,6 +93,16 @@ class Wishes:
             self._world, self._node = world, node
         return self._wish
 
+    def basis(self, world: World, node: ManagedNode) -> tuple[World, ManagedNode]:
+        """Return what the last wish was made of: who has this makes the same wish again, elsewhere or later.
+
+        Of the status of a node, that is what templates were rendered from; without templates, nothing.
+        """
+        status = self._node.status if self.templated and self._node is not None else ManagedNodeStatus()
+        peers = self._world.nodes if self.reads_peers else ()
+        kept = World(world.config_sets, peers, world.secrets, world.config_maps)
+        return kept, msgspec.structs.replace(node, status=status)
+
     def _take(self, sets: Sequence[ConfigSet]) -> None:
         """Merge again if these are other sets than last time."""
         if self._sets is not None and len(sets) == len(self._sets) and all(map(_same_set, sets, self._sets)):
@@ -93,6 +123,7 @@ class Wishes:
             and _same_node(self._node, node)
             and old.secrets == world.secrets
             and old.config_maps == world.config_maps
+            and old.withheld == world.withheld
             and (not self.reads_peers or _same_nodes(old.nodes, world.nodes))
         )
 

@@ -23,6 +23,8 @@ class World:
     secrets: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
     """By name of the Secret; one that is missing does not exist or may not be read."""
     config_maps: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    withheld: str = ""
+    """Why no Secret is here although some are known; empty = all are here."""
 
     def node(self, identity: Identity) -> ManagedNode:
         """Return the ManagedNode of a host with the labels that its agent gives it."""

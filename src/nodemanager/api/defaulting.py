@@ -2,7 +2,7 @@
 
 Runs after pruning. A null where null is not allowed counts as absent: it is dropped, and replaced
 by the default if there is one. Defaults are filled in from the outside to the inside, so that a
-default may itself be completed.
+default may itself be completed; what is null in one stays, and is refused where null is not allowed.
 """
 
 from __future__ import annotations
@@ -21,33 +21,39 @@ def apply_defaults(value: Any, node: Structural | None, *, keep_nulls: bool = Fa
     if node is None:
         return
     if type(value) is dict:
-        _complete(value, node, keep_nulls)
+        filled = _complete(value, node, keep_nulls)
         for name, item in value.items():
             if type(item) is dict or type(item) is list:
-                apply_defaults(item, node.properties.get(name, node.additional), keep_nulls=keep_nulls)
+                keep = keep_nulls or name in filled
+                apply_defaults(item, node.properties.get(name, node.additional), keep_nulls=keep)
     elif type(value) is list:
         _complete_items(value, node.items, keep_nulls)
 
 
-def _complete(value: dict[str, Any], node: Structural, keep_nulls: bool) -> None:
+def _complete(value: dict[str, Any], node: Structural, keep_nulls: bool) -> list[str]:
+    """Return the names of the fields that were filled in."""
+    filled = []
     for name in [name for name, item in value.items() if item is None]:
         known = node.properties.get(name, node.additional)
         if known is None or known.nullable:
             continue
-        if known.default is None:
-            if not keep_nulls:
-                del value[name]
-        else:
+        if known.default is not None:
             value[name] = copy_of(known.default)
+            filled.append(name)
+        elif not keep_nulls:
+            del value[name]
     for name, default in node.defaulted:
         if name not in value:
             value[name] = copy_of(default)
+            filled.append(name)
+    return filled
 
 
 def _complete_items(value: list[Any], node: Structural | None, keep_nulls: bool) -> None:
     if node is None:
         return
     for index, item in enumerate(value):
+        keep = keep_nulls
         if item is None and not node.nullable and node.default is not None:
-            value[index] = copy_of(node.default)
-        apply_defaults(value[index], node, keep_nulls=keep_nulls)
+            value[index], keep = copy_of(node.default), True
+        apply_defaults(value[index], node, keep_nulls=keep)

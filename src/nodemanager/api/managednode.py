@@ -57,6 +57,36 @@ NOT_CONTESTED: Final = "NotContested"
 OBSERVED: Final = "Observed"
 """Reason of Drifted=True: a resource differs and is left alone, as its drift policy says."""
 
+CREDENTIAL_RENEWED: Final = "TokenRenewed"
+"""Condition type: the host's own token is renewed in time. Absent where its agent uses another."""
+
+CREDENTIAL_GOOD: Final = "Good"
+"""Reason of TokenRenewed=True; the message says until when."""
+
+RENEWAL_FAILING: Final = "RenewalFailing"
+"""Reason of TokenRenewed=False: the token is due, and no new one could be had; the message says why."""
+
+WATCHING: Final = "Watching"
+"""Condition type: changes made behind our back are noticed when they happen, not by looking now and then."""
+
+EVENT_DRIVEN: Final = "EventDriven"
+"""Reason of Watching=True: everything declared is watched."""
+
+INCOMPLETE: Final = "Incomplete"
+"""Reason of Watching=False: some of it cannot be watched; the message says what, why, and what to do."""
+
+PERIODIC: Final = "Periodic"
+"""Reason of Watching=False: watching is turned off, or the host has no such means."""
+
+DUPLICATED: Final = "Duplicated"
+"""Condition type: another machine reports under the same name. Absent as long as none was seen."""
+
+OTHER_AGENT: Final = "OtherAgent"
+"""Reason of Duplicated=True: somebody else renews the heartbeat Lease between our own renewals."""
+
+ONE_AGENT: Final = "OneAgent"
+"""Reason of Duplicated=False: nobody else does any more."""
+
 LABEL_OS: Final = "nodemanager.io/os"
 """Label the agent sets: the ID of os-release, such as debian or arch."""
 
@@ -245,7 +275,11 @@ class ManagedNodeStatus(Struct):
     observed_generation: Annotated[int, meta("The metadata.generation this status is about.", minimum=0)] = 0
     conditions: Annotated[
         list[Condition],
-        meta("Ready, Drifted, Contested and Conflicted.", list_map_keys=("type",), max_items=64),
+        meta(
+            "Ready, Drifted, Contested, Conflicted, Watching, TokenRenewed and Duplicated.",
+            list_map_keys=("type",),
+            max_items=64,
+        ),
     ] = []
     agent_version: Annotated[str, meta("Version of the agent on the host.", max_length=256)] = ""
     release: Annotated[str, meta("Kernel release, as in uname -r.", max_length=256)] = ""

@@ -10,6 +10,7 @@ Go program is understood too.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -17,41 +18,32 @@ from typing import Any, Final
 import click
 
 from nodemanager.api import manifests
+from nodemanager.cli import expansion, go_options
 from nodemanager.cli.durations import Duration
 
 PREFIX: Final = "NODEMANAGER_"
 MAX_BYTES: Final = 1024 * 1024
-GO_LAYOUT: Final = {
-    "loglevel": "log-level",
-    "controllerconfig.metricsaddr": "metrics-bind-address",
-    "controllerconfig.probeaddr": "health-probe-bind-address",
-    "controllerconfig.namespace": "namespace",
-    "controllerconfig.configset.reconcileperiod": "configset.reconcile-period",
-    "controllerconfig.configset.filebucket.maxage": "configset.file-bucket.max-age",
-    "controllerconfig.configset.filebucket.maxfilesizebytes": "configset.file-bucket.max-file-size-bytes",
-    "controllerconfig.enableleaderelection": "leader-elect",
-    "controllerconfig.securemetrics": "metrics-secure",
-    "controllerconfig.enablehttp2": "enable-http2",
-    "controllerconfig.gomplatepath": "gomplate-path",
-    "controllerconfig.configset.filebucket.enabled": "configset.file-bucket.enabled",
-}
-"""Keys of the Go program's file, in lower case as it did not mind the case, and the flags that they set."""
-_OWN: Final = ("config.file", "config.verify", "help")
+_OWN: Final = ("config.file", "config.verify", "config.expand-env", "help")
 """Flags that a file cannot set: they are about it."""
 
 
 def options(command: click.Command) -> click.Command:
-    """Give a command --config.file and --config.verify, and every flag of it a variable."""
+    """Give a command --config.file and what belongs to it, and every flag of it a variable."""
     file = click.Option(
         ["--config.file", "config_file"], type=click.Path(exists=True, dir_okay=False), is_eager=True,
-        expose_value=False, callback=_load, metavar="FILE", envvar=f"{PREFIX}CONFIG_FILE",
+        expose_value=False, callback=_remember, metavar="FILE", envvar=f"{PREFIX}CONFIG_FILE",
         help="Read flags from this file (YAML); flags given here and variables beat it.",
+    )  # fmt: skip
+    expand = click.Option(
+        ["--config.expand-env", "expand_env"], type=bool, is_flag=False, flag_value="true", default="false",
+        is_eager=True, expose_value=False, callback=_remember, envvar=f"{PREFIX}CONFIG_EXPAND_ENV",
+        help="Put variables into that file: ${NAME}, ${NAME:-default}; $$ is a dollar.",
     )  # fmt: skip
     verify = click.Option(
         ["--config.verify", "verify"], type=bool, is_flag=False, flag_value="true", default="false",
         help="Check flags, variables and the file, and do nothing.",
     )  # fmt: skip
-    command.params += [file, verify]
+    command.params += [file, expand, verify]
     for param in command.params:
         if isinstance(param, click.Option) and param.expose_value and param is not verify:
             param.envvar = param.envvar or variable(_flag(param))
@@ -64,39 +56,43 @@ def variable(flag: str) -> str:
     return PREFIX + flag.upper().translate(str.maketrans(".-", "__"))
 
 
-def _load(ctx: click.Context, _param: click.Parameter, value: str | None) -> None:
-    if value:
-        ctx.default_map = {**(ctx.default_map or {}), **_defaults(ctx.command, Path(value))}
+def _remember(ctx: click.Context, param: click.Parameter, value: str | bool | None) -> None:
+    """Read the file as soon as both are known; which comes first is up to who types."""
+    given = ctx.meta.setdefault(__name__, {})
+    given[param.name] = value
+    if given.keys() >= {"config_file", "expand_env"} and given["config_file"]:
+        found = _defaults(ctx.command, Path(given["config_file"]), expand=given["expand_env"])
+        ctx.default_map = {**(ctx.default_map or {}), **found}
 
 
-def _defaults(command: click.Command, path: Path) -> dict[str, str]:
+def _defaults(command: click.Command, path: Path, *, expand: bool) -> dict[str, str]:
     """Return what a file says, by the name of the parameter."""
     flags = {_flag(one): one for one in command.params if isinstance(one, click.Option)}
     flags = {name: one for name, one in flags.items() if name not in _OWN}
     found: dict[str, str] = {}
-    for key, value in _flat(_read(path), ""):
-        name = key if key in flags else GO_LAYOUT.get(key.lower(), "")
+    for key, value in _flat(_read(path, expand=expand), ""):
+        name = key if key in flags else go_options.LAYOUT.get(key.lower(), "")
         if name not in flags:
             raise _unknown(path, key, flags)
         param = flags[name]
         if param.name in found:
             raise click.ClickException(f"cannot read {path}: {key} sets --{name}, which is set already")
         found[param.name or ""] = _text(path, key, value, nanoseconds=name != key and _is_duration(param))
-    for name in sorted(one.name or "" for one in flags.values() if not one.expose_value):
-        if name in found:
-            click.echo(f"{path}: {name} has no meaning here and is ignored", err=True)
-            del found[name]
+    for flag, param in sorted(flags.items()):
+        if not param.expose_value and param.name in found:
+            go_options.tell(f"{path}: {flag}", found.pop(param.name))
     return found
 
 
-def _read(path: Path) -> Mapping[str, Any]:
+def _read(path: Path, *, expand: bool) -> Mapping[str, Any]:
     try:
         with path.open(encoding="utf-8") as file:
             text = file.read(MAX_BYTES + 1)
         if len(text) > MAX_BYTES:
             raise click.ClickException(f"cannot read {path}: it is larger than {MAX_BYTES} bytes")
+        text = expansion.expand(text, os.environ) if expand else text
         documents = [value for _, value in manifests.documents(text, str(path)) if value is not None]
-    except (OSError, UnicodeDecodeError, manifests.ManifestError) as error:
+    except (OSError, UnicodeDecodeError, expansion.ExpansionError, manifests.ManifestError) as error:
         raise click.ClickException(f"cannot read {path}: {error}") from error
     if len(documents) > 1 or not all(isinstance(one, dict) for one in documents):
         raise click.ClickException(f"cannot read {path}: it should be one object, its keys names of flags")

@@ -6,54 +6,34 @@ import asyncio
 import gc
 import logging
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
 
 from nodemanager import __version__
-from nodemanager.agent import service
+from nodemanager.agent import self_care, service, status_sources
 from nodemanager.agent.assembly import BodyOptions
-from nodemanager.agent.token_renewal import TokenRenewal, publish_expiry
+from nodemanager.agent.contact import SecretLimits
+from nodemanager.agent.token_renewal import TokenRenewal, TokenVoice, publish_expiry
 from nodemanager.agent.upgrade import UpgradeSettings
 from nodemanager.api import host_access
-from nodemanager.cli import agent_config, connect, logs
+from nodemanager.cli import agent_config, connect, go_options, host_options, logs
 from nodemanager.cli.durations import Duration
-from nodemanager.cli.host_options import host_options
 from nodemanager.client.config import ClientConfig
 from nodemanager.client.credentials import BearerToken
 from nodemanager.client.exchanged_token import ExchangedToken
 from nodemanager.client.http import Client
 from nodemanager.client.renewed_token import RenewedToken
 from nodemanager.client.transport import HttpTransport
+from nodemanager.host import priority
 from nodemanager.host.bucket import MAX_AGE, MAX_SIZE, Limits
-from nodemanager.runtime import metrics, probes, process_metrics
+from nodemanager.runtime import metrics, probes, process_metrics, sd_notify
 from nodemanager.runtime.manager import StopTimedOut
 
 log = logging.getLogger("nodemanager.agent")
-
-
-GO_OPTIONS: Final = (
-    "leader-elect", "enable-http2", "metrics-secure", "gomplate-path", "configset.file-bucket.enabled",
-)  # fmt: skip
-"""Options of the Go program that have nothing to say here; unit files that give them go on working."""
-
-
-def _go_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    for name in GO_OPTIONS:
-        command = click.option(
-            f"--{name}", hidden=True, expose_value=False, is_flag=False, flag_value="true", default=None,
-            callback=_ignore,
-        )(command)  # fmt: skip
-    return command
-
-
-def _ignore(_ctx: click.Context, param: click.Parameter, value: str | None) -> None:
-    if value is not None:
-        click.echo(f"option {param.opts[0]} has no meaning here and is ignored", err=True)
 
 
 @agent_config.options
@@ -67,7 +47,7 @@ Examples:
 """,
 )
 @connect.options(namespaced=True)
-@host_options
+@host_options.host_options
 @click.option("--metrics-bind-address", default=":8080", show_default=True, metavar="ADDRESS",
               help="Where to serve /metrics; ':8080' is loopback only, '0' is nowhere.")  # fmt: skip
 @click.option("--health-probe-bind-address", default=":8081", show_default=True, metavar="ADDRESS",
@@ -79,6 +59,7 @@ Examples:
 @click.option("--configset.start-verify-delay", "start_delay", type=Duration(), default="3s",
               show_default=True, metavar="TIME", envvar="NODEMANAGER_CONFIGSET_START_VERIFY_DELAY",
               help="When to look again whether a service that was started still runs.")  # fmt: skip
+@host_options.BUCKET
 @click.option("--configset.file-bucket.max-age", "max_age", type=Duration(), default=MAX_AGE, metavar="TIME",
               envvar="NODEMANAGER_CONFIGSET_FILE_BUCKET_MAX_AGE",
               help="How long backups of files are kept; 0 = for ever. Default: 168h.")  # fmt: skip
@@ -92,11 +73,26 @@ Examples:
 @click.option("--managednode.drain-timeout", "drain", type=Duration(1), default="5m", show_default=True,
               metavar="TIME", envvar="NODEMANAGER_MANAGEDNODE_DRAIN_TIMEOUT",
               help="How long pods may take to leave before an upgrade is given up.")  # fmt: skip
+@click.option("--nice", type=click.IntRange(0, 19), default=5, show_default=True, metavar="NUMBER",
+              help="How far to step back behind the work of this host, as nice(1) does; 0 = not at all. What"
+              " the agent starts runs as usual.")  # fmt: skip
+@click.option("--realtime/--no-realtime", default=True, show_default=True, envvar="NODEMANAGER_REALTIME",
+              help="Whether to hear of changes on the host and undo them at once.")  # fmt: skip
+@click.option("--state.key-file", "key_file", default="", metavar="PATH",
+              help="Key that Secrets are encrypted with on this host, at least 32 bytes; a name without a"
+              " slash is a credential of systemd. Default: they are only unreadable for others.")  # fmt: skip
+@click.option("--state.secret-grace", "grace", type=Duration(), default="72h", show_default=True,
+              metavar="TIME",
+              help="How long known Secrets are used after the API has refused this host; 0 = for"
+              " ever.")  # fmt: skip
+@click.option("--state.secret-max-age", "secret_age", type=Duration(), default="0", show_default=True,
+              metavar="TIME",
+              help="How long known Secrets are used without an answer of the API; 0 = for ever.")  # fmt: skip
 @click.option("--pod-identity", is_flag=True,
               help="In a DaemonSet: exchange the pod's token for that of the host it runs on.")  # fmt: skip
-@_go_options
-@click.option("--log-level", type=click.Choice(logs.LEVELS, case_sensitive=False), default="INFO",
-              show_default=True, help="Least important lines to log.")  # fmt: skip
+@go_options.ignored
+@click.option("--log-level", type=logs.Level(), default="INFO", show_default=True,
+              help="Least important lines to log; INFO+2 is between INFO and WARN.")  # fmt: skip
 @click.option("--log-format", type=click.Choice(logs.FORMATS), default="text", show_default=True,
               help="Lines for people, or for a collector.")  # fmt: skip
 def command(settings: connect.Settings, root: str, hostname: str, **flags: Any) -> None:
@@ -109,9 +105,12 @@ def command(settings: connect.Settings, root: str, hostname: str, **flags: Any) 
     if flags["verify"]:
         click.echo("the configuration is valid")
         return
-    logs.configure(flags["log_level"].upper(), flags["log_format"])
+    logs.configure(flags["log_level"], flags["log_format"])
+    priority.step_back(flags["nice"])
     limits = Limits(flags["max_size"], flags["max_age"])
-    body = BodyOptions(root, hostname, backups=limits, start_delay=flags["start_delay"])
+    body = BodyOptions(
+        root, hostname, bucket=flags["bucket"], backups=limits, start_delay=flags["start_delay"]
+    )
     options = service.AgentOptions(
         settings.namespace,
         body,
@@ -119,7 +118,10 @@ def command(settings: connect.Settings, root: str, hostname: str, **flags: Any) 
         flags["health_probe_bind_address"],
         flags["period"],
         UpgradeSettings(timedelta(seconds=flags["forgiveness"]), flags["drain"]),
-        flags["pod_identity"],
+        pod_identity=flags["pod_identity"],
+        secrets=SecretLimits(flags["grace"], flags["secret_age"]),
+        key_file=flags["key_file"],
+        realtime=flags["realtime"],
     )
     asyncio.run(run(settings, options))
 
@@ -137,26 +139,35 @@ async def run(settings: connect.Settings, options: service.AgentOptions, *, sign
     client = Client(HttpTransport(config))
     agent = service.build(client, options, registry)
     hostname = agent.body.identity.hostname
+    agent.board.plug(status_sources.of_contact(agent.contact, config.server))
+    service_manager = self_care.look_after(agent, sd_notify.of_process(), alone=signals)
     if token is not None and is_own(token, hostname, options.namespace):
+        agent.board.plug(status_sources.of_token(token))
         path = Path(os.path.realpath(settings.kubeconfig))  # noqa: ASYNC240 - once; links are followed now
-        agent.manager.add(
-            TokenRenewal(client, config, token, path, hostname, options.namespace, registry, agent.warn)
-        )
+        voice = TokenVoice(registry, agent.warn, agent.reconciler.soon)
+        renewal = TokenRenewal(client, config, token, path, hostname, options.namespace, voice)
+        agent.reconciler.token = renewal.condition
+        agent.manager.add_server(renewal)  # first: it must not wait for caches, which need more than a token
     log.info(
         "nodemanager %s agent of %s, namespace %s, %s",
         __version__, hostname, options.namespace, config.source,
     )  # fmt: skip
     if not agent.body.tree.running:
         log.info("%s is an image, not the root of a running host: its services stay off", options.body.root)
+
+    def look_again() -> None:
+        agent.reconciler.trigger()
+        service_manager.reload()
+
     gc.freeze()
     try:
-        await agent.manager.run(install_signals=signals, on_hangup=agent.reconciler.trigger)
+        await agent.manager.run(install_signals=signals, on_hangup=look_again)
     except StopTimedOut as error:
         log.critical("%s", error)
         os._exit(1)  # the event loop would wait for the part that does not end
     finally:
         await client.close()
-        agent.body.close()
+        agent.close()
 
 
 def _with_own_token(

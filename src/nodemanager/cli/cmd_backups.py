@@ -7,7 +7,7 @@ import json
 import click
 
 from nodemanager.cli import output
-from nodemanager.cli.host_options import ROOT, whole_path
+from nodemanager.cli.host_options import BUCKET, ROOT, whole_path
 from nodemanager.host.bucket import Backup, Bucket
 from nodemanager.host.tree import Tree
 
@@ -23,12 +23,13 @@ Examples:
 @click.argument("path", default="", callback=whole_path)
 @click.option("-o", "--output", "form", type=click.Choice(["table", "json"]), default="table",
               show_default=True, help="For people, or for programs.")  # fmt: skip
+@BUCKET
 @ROOT
-def command(path: str, form: str, root: str) -> None:
+def command(path: str, form: str, bucket: str, root: str) -> None:
     """List what files contained before they were replaced or removed, newest first."""
     tree = Tree(root)
     try:
-        found = [one for one in Bucket(tree).backups() if not path or one.meta.path == path]
+        found = [one for one in Bucket(tree, bucket).backups() if not path or one.meta.path == path]
     finally:
         tree.close()
     found.sort(key=lambda one: (one.meta.backed_up_at, one.meta.path), reverse=True)

@@ -7,7 +7,7 @@ import hashlib
 
 import click
 
-from nodemanager.cli.host_options import ROOT, whole_path
+from nodemanager.cli.host_options import BUCKET, ROOT, whole_path
 from nodemanager.host import environment, file_facts
 from nodemanager.host.base import HostError
 from nodemanager.host.bucket import Backup, Bucket
@@ -29,17 +29,18 @@ Examples:
 )
 @click.argument("path", callback=whole_path)
 @click.option("--to", "digest", default="", metavar="HASH", help="Which version; see nodemanager backups.")
+@BUCKET
 @ROOT
-def command(path: str, digest: str, root: str) -> None:
+def command(path: str, digest: str, bucket: str, root: str) -> None:
     """Put back what PATH contained, with its owner and mode; what is there now is kept in turn.
 
     A file that a ConfigSet declares is brought back to the declaration by the next pass of the agent.
     """
     tree = Tree(root)
     try:
-        bucket = Bucket(tree)
-        backup = bucket.find(path, digest)
-        asyncio.run(_restore(tree, bucket, backup, path))
+        kept = Bucket(tree, bucket)
+        backup = kept.find(path, digest)
+        asyncio.run(_restore(tree, kept, backup, path))
     finally:
         tree.close()
     click.echo(f"restored {path} to {backup.digest[:16]}, as it was at {backup.meta.backed_up_at}")

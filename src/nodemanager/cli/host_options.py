@@ -7,6 +7,8 @@ from typing import Any, Final
 
 import click
 
+from nodemanager.host.bucket import FOLDER
+
 ROOT: Final = click.option(
     "--root", type=click.Path(exists=True, file_okay=False), default="/", show_default=True, metavar="DIR",
     help="Manage the tree below DIR as if it were /, with its own tools.",
@@ -24,6 +26,13 @@ def whole_path(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
             f"{value!r} is not the whole path; write it like /etc/motd, as ConfigSets do"
         )
     return value
+
+
+BUCKET: Final = click.option(
+    "--configset.file-bucket.path", "bucket", default=FOLDER, show_default=True, metavar="DIR",
+    callback=whole_path, envvar="NODEMANAGER_CONFIGSET_FILE_BUCKET_PATH",
+    help="Where backups of files are kept, readable by root only.",
+)  # fmt: skip
 
 
 def host_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -9,10 +9,28 @@ import sys
 from datetime import UTC, datetime
 from typing import Any, Final
 
+import click
+
 LEVELS: Final = ("DEBUG", "INFO", "WARN", "ERROR")
 FORMATS: Final = ("text", "json")
+_STEPS: Final = re.compile("([A-Za-z]+)([-+][0-9]{1,2})")
+_STEP: Final = 2.5
+"""Between two names there are four steps, as the Go program counts, and ten of ours."""
 _UNPRINTABLE: Final = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 """Control characters but the tab, ends of lines, and what turns the direction of a text."""
+
+
+class Level(click.Choice[str]):
+    """How important a line must be: a name, or a name and steps up or down from it, such as `INFO+2`."""
+
+    def __init__(self) -> None:
+        super().__init__(LEVELS, case_sensitive=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return it in capitals."""
+        found = _STEPS.fullmatch(str(value))
+        name = super().convert(found[1] if found else value, param, ctx)
+        return f"{name}{found[2]}" if found else str(name)
 
 
 class TextFormatter(logging.Formatter):
@@ -48,9 +66,14 @@ def configure(level: str, style: str) -> None:
     logging.raiseExceptions = False  # a full disk must not answer every line with a page of traceback
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(JsonFormatter() if style == "json" else TextFormatter())
-    logging.basicConfig(
-        level=logging.WARNING if level == "WARN" else getattr(logging, level), handlers=[handler], force=True
-    )
+    logging.basicConfig(level=_number(level), handlers=[handler], force=True)
+
+
+def _number(level: str) -> int:
+    found = _STEPS.fullmatch(level)
+    name, steps = (found[1], int(found[2])) if found else (level, 0)
+    base: int = logging.WARNING if name == "WARN" else getattr(logging, name)
+    return max(1, round(base + _STEP * steps))
 
 
 def _time(record: logging.LogRecord) -> str:

@@ -18,6 +18,12 @@ _COLOURS: Final = {
     ("READY", "True"): "green",
     ("READY", "False"): "red",
     ("READY", "Unknown"): "yellow",
+    ("RESULT", "holds"): "green",
+    ("RESULT", "fails"): "red",
+    ("RESULT", "conflict"): "red",
+    ("OUTCOME", "repaired"): "green",
+    ("OUTCOME", "observed"): "yellow",
+    ("OUTCOME", "failed"): "red",
 }
 
 

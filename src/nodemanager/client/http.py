@@ -53,6 +53,10 @@ class Client:
         """
         return Client(self._transport, guard=guard, observe=self._observe)
 
+    def through(self, wrap: Callable[[Transport], Transport]) -> Client:
+        """Return a client whose requests go through something else first, which sees what becomes of them."""
+        return Client(wrap(self._transport), guard=self._guard, observe=self._observe)
+
     async def close(self) -> None:
         """Close all connections."""
         await self._transport.close()

@@ -16,6 +16,9 @@ from nodemanager.client.credentials import bearer_headers
 
 SHARE = 0.8
 """The part of a token's life after which it is renewed."""
+MARGIN = 0.05
+"""The part of its life before its end in which it is not sent any more."""
+MAX_MARGIN = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,11 @@ class Lifetime:
     def due(self) -> float:
         """When to renew it."""
         return self.issued + SHARE * (self.expires - self.issued)
+
+    @property
+    def last(self) -> float:
+        """When it is sent for the last time: a request takes a moment to arrive."""
+        return self.expires - min(MAX_MARGIN, MARGIN * (self.expires - self.issued))
 
 
 class _Claims(msgspec.Struct):
@@ -72,7 +80,7 @@ class RenewedToken(Anonymous):
 
     async def headers(self) -> Headers:
         """Return the token, unless it has expired: the API would refuse it, and count us as an attacker."""
-        if self.life is not None and self._clock() >= self.life.expires:
+        if self.life is not None and self._clock() >= self.life.last:
             raise errors.ConfigError(
                 "cannot authenticate: the token of this host has expired, as it could not be renewed in time;"
                 " run nodemanager bootstrap again"

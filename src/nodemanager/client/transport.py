@@ -99,18 +99,18 @@ class HttpTransport:
         """Send a request; a read is repeated once if a kept connection turns out to be dead."""
         identity = await self._config.credentials.tls_identity()
         context = self._contexts.get(identity)
-        headers = [*request.headers.items(), *_lines(await self._config.credentials.headers())]
+        await self._config.credentials.headers()  # who has none need not connect
         connection = self._take_idle(context)
         if connection is not None:
             try:
-                return await self._exchange(connection, request, headers)
+                return await self._exchange(connection, request)
             except errors.Unreachable:
                 # The server closed the kept connection at the moment we used it. A read may simply be
                 # repeated; whether a write took effect is for the caller to find out.
                 if request.method != "GET":
                     raise
         connection = await self._dialer.dial(context)
-        return await self._exchange(connection, request, headers)
+        return await self._exchange(connection, request)
 
     async def reauthenticate(self) -> bool:
         """Have the credentials look for something newer."""
@@ -124,13 +124,13 @@ class HttpTransport:
         self._busy.clear()
         await asyncio.gather(*(connection.close() for connection in connections))
 
-    async def _exchange(
-        self, connection: Connection, request: Request, lines: list[tuple[str, str]]
-    ) -> PooledResponse:
+    async def _exchange(self, connection: Connection, request: Request) -> PooledResponse:
         self._busy.add(connection)
         try:
             if self._closed:
                 raise errors.Unreachable(f"cannot reach {self._config.server}: this client was closed")
+            # Only now, as a handshake takes time: a token may have been renewed meanwhile, or have expired.
+            lines = [*request.headers.items(), *_lines(await self._config.credentials.headers())]
             if request.guard is not None:
                 request.guard()  # here, after all that took time: credentials, a proxy, a handshake
             status, headers = await connection.exchange(request.method, request.target, lines, request.body)

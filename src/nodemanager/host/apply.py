@@ -6,7 +6,7 @@ import contextlib
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from nodemanager.host.base import (
@@ -26,6 +26,7 @@ from nodemanager.plan.steps import (
     Blocked,
     ChangeService,
     InstallPackage,
+    Observed,
     RemovePackage,
     RestartService,
     RunCommand,
@@ -55,11 +56,13 @@ class Tools:
 
 def idle(step: Step) -> Result:
     """Return the result of a step that does nothing."""
+    if isinstance(step, Observed):
+        return replace(result(step, Outcome.OBSERVED), mark=step.reason)
     return result(step, Outcome.BLOCKED if isinstance(step, Blocked) else Outcome.UNCHANGED)
 
 
 def _settled(step: Step, tools: Tools) -> Result:
-    if not isinstance(step, Blocked):
+    if not isinstance(step, Blocked | Observed):
         try:
             tools.journal.settle([step.id])
         except JournalError as error:

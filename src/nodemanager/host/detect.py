@@ -14,6 +14,8 @@ def package_manager(tree: Tree, identity: Identity, run: Runner) -> PackageManag
     return packages.package_manager(tree, identity, run)
 
 
-def service_manager(tree: Tree, identity: Identity, run: Runner, start_delay: float) -> ServiceManager | None:
+def service_manager(
+    tree: Tree, identity: Identity, run: Runner, start_delay: float | None
+) -> ServiceManager | None:
     """Return the service manager of a host; None where there is none that we know."""
     return services.choose(tree, identity, run, start_delay)

@@ -15,9 +15,9 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from nodemanager.host import commits, runner, staging
+from nodemanager.host import commits, differences, runner, staging
 from nodemanager.host.base import HostError, Runner
 from nodemanager.host.bucket import Bucket
 from nodemanager.host.durable import Unsynced
@@ -32,6 +32,7 @@ from nodemanager.plan.steps import (
     FileStep,
     MakeDirectory,
     MakeLink,
+    Observed,
     Step,
     WriteFile,
 )
@@ -87,6 +88,8 @@ class FileBatch:
     is enough to guess it. What is private is found with `nodemanager backups`.
     """
     _failed: set[ResourceId] = field(default_factory=set)
+    _left: set[ResourceId] = field(default_factory=set)
+    """What is not there, and is left so."""
     _jobs: list[_Job] = field(default_factory=list)
     _unsynced: Unsynced = field(default_factory=Unsynced)
     _needed: set[ResourceId] = field(default_factory=set)
@@ -110,6 +113,9 @@ class FileBatch:
         return self.results
 
     async def _prepare(self, step: Step) -> None:
+        if isinstance(step, Observed):
+            await self._observe(step)
+            return
         if not isinstance(step, FileStep):
             idle = Outcome.BLOCKED if isinstance(step, Blocked) else Outcome.UNCHANGED
             self._say(step, idle)
@@ -127,10 +133,31 @@ class FileBatch:
         else:
             self._jobs.append(job)
 
+    async def _observe(self, step: Observed) -> None:
+        """Say how it differs; what would be below of a directory that stays missing waits for it."""
+        would = step.would
+        if isinstance(would, MakeDirectory | MakeLink):
+            self._left.add(step.id)
+        if not isinstance(would, FileStep):
+            raise TypeError(f"cannot do {type(would).__name__} to files")
+        seen = await in_thread(lambda: differences.look(self.hands.tree, would))
+        said = f"{step.reason}\n{seen.diff}" if seen.diff else step.reason
+        self.results.append(
+            replace(
+                result(step, Outcome.OBSERVED, said),
+                found=seen.found,
+                wanted=seen.wanted,
+                mark=f"{step.reason} {seen.private}",
+            )
+        )
+
     def _obstacle(self, step: FileStep) -> str:
         missing = next((one for one in step.needs if one in self._failed), None)
         if missing is not None:
             return f"waits for {missing}, which failed"
+        left = next((one for one in step.needs if one in self._left), None)
+        if left is not None:
+            return f"waits for {left}, which is left alone as its drift policy says; put that back first"
         if step.sources and self.aborted.issuperset(step.sources):
             return f"ConfigSet {step.sources[0]} was aborted by a validation that failed before"
         return ""
@@ -282,7 +309,11 @@ class FileBatch:
         self._say(job.step, Outcome.FAILED, explain(job.step, error), self.hands.clock() - job.began)
 
     def _say(self, step: Step, outcome: Outcome, message: str = "", seconds: float = 0.0) -> None:
-        self.results.append(result(step, outcome, message, seconds))
+        said = result(step, outcome, message, seconds)
+        if isinstance(step, WriteFile) and differences.is_public(step):
+            found = self.kept.get(shown(step.path), "")
+            said = replace(said, found=found, wanted=step.content.digest)
+        self.results.append(said)
 
 
 def _without_output(error: runner.RunError) -> str:

@@ -144,9 +144,17 @@ def list_names(tree: Tree, path: str) -> tuple[str, ...] | None:
 
 
 def observe_all(
-    tree: Tree, sizes: Mapping[str, int | None], purged: Iterable[str], digests: Digests
+    tree: Tree,
+    sizes: Mapping[str, int | None],
+    purged: Iterable[str],
+    digests: Digests,
+    *,
+    whole: bool = True,
 ) -> tuple[dict[str, FileFact], dict[str, tuple[str, ...] | None]]:
-    """Return what is at each of these paths, and in the directories that are purged."""
+    """Return what is at each of these paths, and in the directories that are purged.
+
+    Unless these are the paths of the `whole` host, what is known of others is remembered, too.
+    """
     tree.forget()
     facts = {path: observe(tree, path, size, digests) for path, size in sizes.items()}
     listings: dict[str, tuple[str, ...] | None] = {}
@@ -159,5 +167,6 @@ def observe_all(
             if path not in facts:
                 facts[path] = observe(tree, path, None, digests)
     tree.forget()
-    digests.keep_only(facts.keys())
+    if whole:
+        digests.keep_only(facts.keys())
     return facts, listings

@@ -46,13 +46,13 @@ class Observer:
             return Facts(packages=PackageFacts(error=str(error)))
         return Facts(packages=PackageFacts(installed, candidates))
 
-    async def see_files(self, desired: Desired, contents: Contents) -> Facts:
-        """Return the facts for the stage of files."""
+    async def see_files(self, desired: Desired, contents: Contents, *, whole: bool = True) -> Facts:
+        """Return the facts for the stage of files; those of others are forgotten if these are the `whole`."""
         needed = needs.file_needs(desired, contents)
         if not needed.sizes:
             return Facts()
         files, listings = await in_thread(
-            lambda: file_facts.observe_all(self.tree, needed.sizes, needed.purged, self.digests)
+            lambda: file_facts.observe_all(self.tree, needed.sizes, needed.purged, self.digests, whole=whole)
         )
         return Facts(
             files=files,

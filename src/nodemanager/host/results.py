@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from nodemanager.plan.resources import ResourceId
-from nodemanager.plan.steps import ChangeService, RestartService, Step
+from nodemanager.plan.steps import ChangeService, Observed, RestartService, Step
 
 
 class Outcome(StrEnum):
@@ -17,6 +17,8 @@ class Outcome(StrEnum):
     FAILED = "failed"
     BLOCKED = "blocked"
     """Not tried: something else is in the way."""
+    OBSERVED = "observed"
+    """Not tried: somebody else changed it, and its drift policy says to leave it alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +37,17 @@ class Result:
     """What was done to a service: start, stop, restart, enable, disable."""
     drifted: bool = False
     """It held before, as it is declared now: somebody else changed it."""
+    found: str = ""
+    """SHA-256 of the content that was found, of files that everybody may read."""
+    wanted: str = ""
+    """SHA-256 of the declared content, of files that everybody may read."""
+    mark: str = field(default="", repr=False)
+    """Tells one observed difference from another; may be made of secrets, so it is never published."""
 
 
 def result(step: Step, outcome: Outcome, message: str = "", seconds: float = 0.0) -> Result:
     """Return what became of a step; a change is explained by the step's own reason."""
+    step = step.would if isinstance(step, Observed) else step
     said = message or (step.reason if outcome is not Outcome.UNCHANGED else "")
     said = said.encode(errors="surrogateescape").decode(errors="backslashreplace")  # names of files
     return Result(step.id, step.sources, outcome, said, seconds, type(step).__name__, _operations(step))

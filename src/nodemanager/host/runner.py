@@ -28,6 +28,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO
 
+from nodemanager.host import priority
 from nodemanager.host.pipes import Input, Output
 
 MAX_OUTPUT = 1024 * 1024
@@ -149,7 +150,7 @@ async def _start(
     env: Mapping[str, str] | None,
     cwd: str | None,
 ) -> asyncio.subprocess.Process:
-    with _starting(argv, cwd):
+    with _starting(argv, cwd), priority.usual():
         return await asyncio.create_subprocess_exec(
             *argv,
             stdin=stdin if stdin >= 0 else subprocess.DEVNULL,
@@ -204,7 +205,7 @@ async def _left_alone(
     timeout: float,
 ) -> int:
     """Start a program, wait until it ends or our patience does, and return its exit status."""
-    with _starting(argv, cwd):
+    with _starting(argv, cwd), priority.usual():
         process = subprocess.Popen(  # noqa: S603, ASYNC220 - an argv, and asyncio's own start blocks as long
             argv, stdin=files[0], stdout=files[1], stderr=files[2], env=env, cwd=cwd, start_new_session=True
         )

@@ -41,14 +41,15 @@ def prepare_folder(tree: Tree, path: str) -> None:
         tree.forget()
 
 
-def write(tree: Tree, path: str, data: bytes) -> None:
-    """Replace a file, 0600, and return when it is on disk."""
+def write(tree: Tree, path: str, data: bytes, mode: int = 0o600) -> None:
+    """Replace a file, and return when it is on disk; only its owner may read it unless a mode says more."""
     place = tree.place(path)
     name = temporary_name()
     descriptor = os.open(name, NEW, 0o600, dir_fd=place.folder)
     try:
         try:
             write_all(descriptor, data)
+            os.fchmod(descriptor, mode)
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
@@ -79,6 +80,19 @@ def read(tree: Tree, path: str, limit: int) -> bytes | None:
         return b"".join(chunks)
     finally:
         os.close(descriptor)
+
+
+def set_aside(tree: Tree, path: str) -> str:
+    """Give a damaged file another name, for people to look at; return it as seen from outside.
+
+    One is kept: a disk that damages every file must not be filled by what it damaged.
+    """
+    try:
+        place = tree.place(path)
+        os.rename(place.name, f"{place.name}.damaged", src_dir_fd=place.folder, dst_dir_fd=place.folder)
+    finally:
+        tree.forget()
+    return f"{tree.outside(path)}.damaged"
 
 
 def write_all(descriptor: int, data: bytes) -> None:

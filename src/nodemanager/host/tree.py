@@ -17,7 +17,7 @@ import errno
 import os
 import stat
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -41,6 +41,11 @@ class NoParent(TreeError, FileNotFoundError):
 
 class Obstructed(TreeError):
     """Something on the way is no directory, or a link that is not to be followed."""
+
+
+Passing = Callable[[int, str, bool], None]
+"""Is told of every name on the way before it is looked up, with the directory that it is in; and once
+more, with True, when it is no directory, so that whose link it is matters."""
 
 
 class Place(NamedTuple):
@@ -112,6 +117,10 @@ class Tree:
             os.close(self._open.popitem(last=False)[1])
         return found
 
+    def walk(self, path: str, passing: Passing | None = None) -> int:
+        """Walk to a directory and return it open, for the caller to close; others may walk meanwhile."""
+        return _Walk(self._top, self._trusted, path, passing=passing).run()
+
     @contextmanager
     def readable(self, folder: int) -> Iterator[int]:
         """Open a directory that was found by walking for what a walk cannot do: list and sync."""
@@ -125,10 +134,13 @@ class Tree:
 class _Walk:
     """The way to one directory; all descriptors but the last are closed at its end."""
 
-    def __init__(self, top: int, trusted: set[int], path: str, *, make: bool) -> None:
+    def __init__(
+        self, top: int, trusted: set[int], path: str, *, make: bool = False, passing: Passing | None = None
+    ) -> None:
         self._trusted = trusted
         self._path = path
         self._make = make
+        self._passing = passing
         self._ahead = _components(path)[::-1]
         self._behind = [os.dup(top)]
         self._links = 0
@@ -148,6 +160,8 @@ class _Walk:
                 os.close(self._behind.pop())
             return
         here = self._behind[-1]
+        if self._passing:
+            self._passing(here, name, False)
         try:
             self._behind.append(os.open(name, _WALK, dir_fd=here))
         except FileNotFoundError:
@@ -172,6 +186,8 @@ class _Walk:
     def _not_a_directory(self, name: str) -> None:
         """Follow a link of somebody we trust; everything else is in the way."""
         here = self._behind[-1]
+        if self._passing:
+            self._passing(here, name, True)
         try:
             found = os.stat(name, dir_fd=here, follow_symlinks=False)
             if not stat.S_ISLNK(found.st_mode):

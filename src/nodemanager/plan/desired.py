@@ -20,6 +20,8 @@ class Item(Generic[D]):
     declaration: D
     sources: tuple[str, ...]
     """Names of the ConfigSets that declare it so; its result is reported for each of them."""
+    observe: bool = False
+    """What somebody else changes after it held is reported and left alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,18 @@ _UNSEEN = FileFact(error="was not observed")
 
 
 @dataclass(frozen=True, slots=True)
+class Layout:
+    """What the plan for one file has to know of all others."""
+
+    notified: Mapping[str, tuple[ResourceId, ...]]
+    """Who is owed a restart or a run when a path changes."""
+    declared: frozenset[str]
+    """Paths that somebody declares, those in conflict included."""
+    leaves: Mapping[str, str]
+    """What nothing can be below of: paths that are declared to be absent, or files."""
+
+
+@dataclass(frozen=True, slots=True)
 class _Scene:
     """Everything that the plan for one file looks at."""
 
@@ -41,11 +53,10 @@ class _Scene:
     notified: Mapping[str, tuple[ResourceId, ...]]
     declared: frozenset[str]
     leaves: Mapping[str, str]
-    """What nothing can be below of: paths that are declared to be absent, or files."""
 
 
-def plan_files(desired: Desired, contents: Contents, facts: Facts) -> list[Step]:
-    """Return a step for each declared path, and one for each entry that is purged, in order."""
+def layout(desired: Desired) -> Layout:
+    """Return what each file has to know of the others."""
     declared = frozenset(item.declaration.path for item in desired.files) | frozenset(
         resource.name for resource in desired.held if resource.kind == resources.FILE
     )
@@ -54,7 +65,16 @@ def plan_files(desired: Desired, contents: Contents, facts: Facts) -> list[Step]
         for item in desired.files
         if item.declaration.ensure in ("absent", "file")
     }
-    scene = _Scene(desired, contents, facts, subscribers(desired), declared, leaves)
+    return Layout(subscribers(desired), declared, leaves)
+
+
+def plan_files(desired: Desired, contents: Contents, facts: Facts, whole: Layout | None = None) -> list[Step]:
+    """Return a step for each declared path, and one for each entry that is purged, in order.
+
+    Where `desired` is only a part of what is declared, `whole` is the layout of all of it.
+    """
+    whole = whole or layout(desired)
+    scene = _Scene(desired, contents, facts, whole.notified, whole.declared, whole.leaves)
     steps: list[Step] = []
     for item in desired.files:
         steps.append(_plan(item, scene))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Generic
+from dataclasses import dataclass, replace
+from typing import Final, Generic, TypeVar
 
 import msgspec
 
@@ -15,6 +15,10 @@ from nodemanager.plan import resources
 from nodemanager.plan.desired import D, Desired, Item
 from nodemanager.plan.resources import ResourceId
 
+P = TypeVar("P", Package, File, Service)
+OBSERVE: Final = "observe"
+"""The drift policy that leaves alone what somebody else changed."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Claim(Generic[D]):
@@ -23,6 +27,8 @@ class _Claim(Generic[D]):
     config_set: str
     priority: int
     declaration: D
+    """In one spelling, and without its drift policy: two sets that differ in that only do not conflict."""
+    observe: bool
 
 
 class _Conflicts:
@@ -55,20 +61,20 @@ def merge(config_sets: Iterable[ConfigSet]) -> Desired:
     services: dict[ResourceId, list[_Claim[Service]]] = defaultdict(list)
     subscriptions: dict[ResourceId, dict[str, None]] = defaultdict(dict)
     for one in ordered:
-        name, spec = one.metadata.name, one.spec
+        spec = one.spec
         for package in spec.packages:
-            packages[resources.package_id(package.name)].append(_Claim(name, spec.priority, package))
+            packages[resources.package_id(package.name)].append(_claim(one, package))
         for file in spec.files:
-            files[resources.file_id(file.path)].append(_Claim(name, spec.priority, _plain_file(file)))
+            files[resources.file_id(file.path)].append(_claim(one, _plain_file(file)))
         for service in spec.services:
             # Each set may have its own reasons to restart a service; that is no contradiction.
             subscriptions[resources.service_id(service)].update(dict.fromkeys(service.subscribe_files))
             plain_service = msgspec.structs.replace(service, subscribe_files=[])
-            services[resources.service_id(service)].append(_Claim(name, spec.priority, plain_service))
+            services[resources.service_id(service)].append(_claim(one, plain_service))
 
     def with_subscriptions(item: Item[Service]) -> Item[Service]:
         paths = [path.rstrip("/") or "/" for path in subscriptions[item.id]]
-        return Item(item.id, msgspec.structs.replace(item.declaration, subscribe_files=paths), item.sources)
+        return replace(item, declaration=msgspec.structs.replace(item.declaration, subscribe_files=paths))
 
     return Desired(
         packages=_decide(packages, conflicts),
@@ -85,7 +91,8 @@ def _decide(claims: dict[ResourceId, list[_Claim[D]]], conflicts: _Conflicts) ->
     decided = []
     for resource, said in claims.items():
         if len(said) == 1:
-            decided.append(Item(resource, said[0].declaration, (said[0].config_set,)))
+            only = said[0]
+            decided.append(Item(resource, only.declaration, (only.config_set,), only.observe))
             continue
         top = max(claim.priority for claim in said)
         tied = [claim for claim in said if claim.priority == top]
@@ -94,8 +101,16 @@ def _decide(claims: dict[ResourceId, list[_Claim[D]]], conflicts: _Conflicts) ->
             conflicts.add(resource, tied)
             continue
         sources = tuple(dict.fromkeys(claim.config_set for claim in said if claim.declaration == chosen))
-        decided.append(Item(resource, chosen, sources))
+        # Where sets agree on what a resource shall be, one that wants it put back is enough.
+        decided.append(Item(resource, chosen, sources, all(claim.observe for claim in tied)))
     return tuple(decided)
+
+
+def _claim(config_set: ConfigSet, declaration: P) -> _Claim[P]:
+    observe = (declaration.drift or config_set.spec.drift) == OBSERVE
+    if declaration.drift:
+        declaration = msgspec.structs.replace(declaration, drift="")
+    return _Claim(config_set.metadata.name, config_set.spec.priority, declaration, observe)
 
 
 def _executions(config_sets: Sequence[ConfigSet]) -> tuple[Item[Execution], ...]:

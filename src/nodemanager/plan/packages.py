@@ -31,8 +31,9 @@ def _plan(item: Item[Package], facts: PackageFacts) -> Step:
     reason = _lack(wanted, have, facts)
     if not reason:
         return Noop(id=item.id, sources=item.sources, reason=f"{have} is installed")
+    newer = have is not None and wanted.version in ("", have)
     return InstallPackage(
-        id=item.id, sources=item.sources, reason=reason, name=wanted.name, version=wanted.version
+        id=item.id, sources=item.sources, reason=reason, name=wanted.name, version=wanted.version, newer=newer
     )
 
 

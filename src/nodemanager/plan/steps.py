@@ -33,12 +33,22 @@ class Blocked(Step):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Observed(Step):
+    """Nothing, although somebody else changed it: its drift policy says to leave it alone."""
+
+    would: Step
+    """What would put it back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InstallPackage(Step):
     """Install, upgrade or downgrade a package."""
 
     name: str
     version: str = ""
     """The exact version; empty = the newest that is offered."""
+    newer: bool = False
+    """Only a newer version is offered: nobody changed anything here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +147,7 @@ class RunCommand(Step):
     causes: tuple[str, ...] = ()
 
 
-IDLE = (Noop, Blocked)
+IDLE = (Noop, Blocked, Observed)
 
 
 def changes(steps: Sequence[Step]) -> list[Step]:

@@ -12,6 +12,7 @@ once, including the deletions that nobody told us about.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -93,6 +94,9 @@ class Cache(Generic[T]):
         self._answered = asyncio.Event()
         self._version = ""
         self._streams = True
+        self._hurry = asyncio.Event()
+        self._complaint = ""
+        """What we last complained about."""
 
     # What others see
 
@@ -127,6 +131,11 @@ class Cache(Generic[T]):
         """Wait until the snapshot is complete."""
         await self._synced.wait()
 
+    @property
+    def has_answered(self) -> bool:
+        """Whether the snapshot has been complete, or the server has said that we shall not have it."""
+        return self._answered.is_set()
+
     async def answered(self) -> None:
         """Wait until the snapshot is complete, or the server has said that we shall not have it."""
         await self._answered.wait()
@@ -143,10 +152,20 @@ class Cache(Generic[T]):
                 started = loop.time()
                 error = await self._follow_once()
                 failures = 0 if loop.time() - started >= self._options.healthy_after else failures + 1
-                await asyncio.sleep(self._delay(failures, error))
+                await self._pause(self._delay(failures, error))
         finally:
             if resync is not None:
                 resync.cancel()
+
+    def hurry(self) -> None:
+        """Try again now, if we wait after a failure: somebody else has heard from the server."""
+        self._hurry.set()
+
+    async def _pause(self, seconds: float) -> None:
+        self._hurry.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._hurry.wait()
 
     async def _follow_once(self) -> errors.KubeError | None:
         """List if need be, then watch until the stream ends; return why it ended, None for no reason."""
@@ -162,7 +181,9 @@ class Cache(Generic[T]):
             return error
         except errors.KubeError as error:
             hint = NOT_SERVED if isinstance(error, errors.NotFound) else ""
-            log.warning("%s: %s%s", self.name, error, hint)
+            again = str(error) == self._complaint  # an outage is worth a line, not one per try
+            log.log(logging.DEBUG if again else logging.WARNING, "%s: %s%s", self.name, error, hint)
+            self._complaint = str(error)
             if isinstance(error, errors.Forbidden | errors.NotFound):
                 self._answered.set()
             return error
@@ -236,7 +257,7 @@ class Cache(Generic[T]):
 
     async def _open(self, version: str) -> Watch[T]:
         seconds = self._options.watch_seconds
-        return await self._client.watch(
+        watch = await self._client.watch(
             self._resource,
             self._selection,
             resource_version=version,
@@ -244,6 +265,8 @@ class Cache(Generic[T]):
             server_timeout=random.randint(seconds, 2 * seconds),  # noqa: S311 - spreads load, hides nothing
             idle_timeout=self._options.idle_timeout,
         )
+        self._complaint = ""
+        return watch
 
     # Changing the snapshot
 

@@ -57,6 +57,8 @@ class Manager:
     stop_timeout: float = 30.0
     """Seconds that all parts together get to end in good order."""
     exit_now: Callable[[int], object] = os._exit
+    on_stop: Callable[[], None] = lambda: None
+    """Called when stopping begins, whatever the reason."""
     _servers: list[parts.Part] = field(default_factory=list, init=False)
     _caches: list[parts.Part] = field(default_factory=list, init=False)
     _others: list[parts.Part] = field(default_factory=list, init=False)
@@ -118,6 +120,7 @@ class Manager:
                 await self._over.wait()
             finally:
                 self._over.set()
+                self.on_stop()
                 await self._end_all(starting)
         if self._failure is not None:
             raise self._failure

@@ -88,8 +88,10 @@ class Machinery:
 
     def as_stored(self, obj: Untyped) -> Untyped:
         """Return an object as it comes back from the store."""
-        whole = json_values.whole_numbers(obj)
-        stored: Untyped = whole if self._form is None else self._form.settled(whole, Stage.STORED)
+        stored: Untyped = json_values.whole_numbers(obj)
+        if self._form is not None:
+            stored = self._form.settled(stored, Stage.STORED)
+        self.fill_in(stored)  # an open field lets null pass that nobody allowed; it is never shown
         return stored
 
     def fill_in(self, obj: Untyped, *, keep_nulls: bool = False) -> None:

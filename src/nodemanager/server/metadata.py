@@ -10,6 +10,7 @@ from typing import Any
 from nodemanager.api import errors, json_values
 from nodemanager.api.errors import Cause
 from nodemanager.api.formats import STRING_FORMATS
+from nodemanager.api.gotext import quote
 from nodemanager.api.json_values import ABSENT
 from nodemanager.api.objects import Untyped
 from nodemanager.server import owner_references
@@ -180,9 +181,9 @@ def changes_refused(obj: Untyped, old: Untyped) -> list[Cause]:
         if meta.get(field) != was.get(field)
     ]
     if was.get("deletionTimestamp"):
-        new = [one for one in meta.get("finalizers") or [] if one not in (was.get("finalizers") or [])]
+        new = {*(meta.get("finalizers") or ())}.difference(was.get("finalizers") or ())
         if new:
-            quoted = ", ".join(f'"{one}"' for one in new)
+            quoted = ", ".join(quote(one) for one in sorted(new))
             why = "no new finalizers can be added if the object is being deleted, found new finalizers "
             found.append(value_forbidden("metadata.finalizers", f"{why}[]string{{{quoted}}}"))
     return found

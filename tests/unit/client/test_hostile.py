@@ -180,3 +180,33 @@ async def test_the_guard_has_the_last_word_after_everything_that_takes_time() ->
             await fenced.get(LEASES, "a", "test")  # who is deposed may still read
         finally:
             await client.close()
+
+
+async def test_a_token_that_is_replaced_or_runs_out_during_a_handshake_is_not_sent() -> None:
+    """Who we are is asked again when the connection is there, and what was said before is forgotten."""
+    said: list[str | None] = ["old", "new", "newer", "newer", None]
+
+    class Changing(Anonymous):
+        async def headers(self) -> Headers:
+            token = said.pop(0) if len(said) > 1 else said[0]
+            if token is None:
+                raise errors.ConfigError("cannot authenticate: it has expired")
+            return {"Authorization": f"Bearer {token}"}
+
+    seen: list[str] = []
+
+    async def handler(exchange: Exchange) -> None:
+        seen.append(exchange.headers["authorization"])
+        await exchange.answer(200, json.dumps(LEASE).encode(), connection="close")
+
+    async with serve(handler) as server:
+        client = Client(HttpTransport(ClientConfig(server.url, credentials=Changing())))
+        try:
+            await client.get(LEASES, "a", "test")
+            await client.get(LEASES, "a", "test")
+            said[:] = ["good until the handshake", None]
+            with pytest.raises(errors.ConfigError, match="it has expired"):
+                await client.get(LEASES, "a", "test")
+            assert seen == ["Bearer new", "Bearer newer"]
+        finally:
+            await client.close()

@@ -74,8 +74,38 @@ def test_where_nothing_can_be_written_the_reason_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda *_args, **_more: False)  # root may write anywhere
-    with pytest.raises(ConfigError, match=r"is not writable; run as root, or elsewhere"):
+    with pytest.raises(ConfigError, match=r"is not writable; (run as root|look at lsattr)"):
         credential_file.check_target(tmp_path / "kubeconfig")
+
+
+def test_a_link_of_ours_above_it_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "etc").symlink_to("real")
+    credential_file.write(tmp_path / "etc" / "sub" / "kubeconfig", b"x")
+    assert (tmp_path / "real" / "sub" / "kubeconfig").read_bytes() == b"x"
+    (tmp_path / "dangling").symlink_to("nowhere")
+    with pytest.raises(ConfigError, match="nowhere does not exist"):
+        credential_file.write(tmp_path / "dangling" / "kubeconfig", b"x")
+    assert not (tmp_path / "nowhere").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make links of others")
+@pytest.mark.parametrize("below", ["kubeconfig", "sub/kubeconfig"])
+def test_a_link_that_others_planted_above_it_is_not_followed_and_nothing_is_made(
+    tmp_path: Path, below: str
+) -> None:
+    victim, shared = tmp_path / "victim", tmp_path / "shared"
+    victim.mkdir()
+    (victim / "kubeconfig").write_bytes(b"old")
+    shared.mkdir()
+    shared.chmod(0o1777)
+    (shared / "planted").symlink_to(victim)
+    os.lchown(shared / "planted", 12345, 12345)
+    for act in (credential_file.check_target, lambda path: credential_file.write(path, b"secret")):
+        with pytest.raises(ConfigError, match="planted is a link made by user 12345, which is not followed"):
+            act(shared / "planted" / below)
+    assert [one.name for one in victim.iterdir()] == ["kubeconfig"]
+    assert (victim / "kubeconfig").read_bytes() == b"old"
 
 
 def test_a_folder_that_cannot_be_made_is_one_clear_error() -> None:

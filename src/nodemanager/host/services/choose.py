@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Final
+from typing import Final, Literal, NamedTuple
 
 from nodemanager.host.base import Runner, ServiceManager
 from nodemanager.host.identity import Identity
@@ -12,42 +12,66 @@ from nodemanager.host.tree import Tree, TreeError
 SYSTEMD_RUNS: Final = "/run/systemd/system"
 """Exists if and only if systemd is PID 1; what sd_booted(3) looks at."""
 OPENRC_RUNS: Final = "/run/openrc/softlevel"
+RCD_INSTALLED: Final = "/etc/rc.subr"
 _SYSTEMD: Final = ("/usr/lib/systemd/systemd", "/lib/systemd/systemd")
 _OPENRC: Final = ("/sbin/openrc-run", "/usr/sbin/openrc-run", "/usr/bin/openrc-run")
 
 
-def choose(tree: Tree, identity: Identity, run: Runner, start_delay: float) -> ServiceManager | None:
-    """Return the service manager of a host; None where there is none that we know.
+Name = Literal["systemd", "openrc", "rc.d"]
+
+
+class Found(NamedTuple):
+    """A service manager, and whether it is the one that runs here."""
+
+    name: Name
+    runs: bool
+
+
+def find(tree: Tree, system: str) -> Found | None:
+    """Return which service manager a host has; None where there is none that we know.
 
     What runs decides; where nothing does (an image, a chroot, a container without init), what is installed.
     """
     here = tree.running
     try:
-        if identity.system == "freebsd":
-            from nodemanager.host.services.rcd import RcD  # here and below: a host needs one of these
-
-            return RcD(run, start_delay, booted=here)
+        if system == "freebsd":
+            return Found("rc.d", here)
         if here and _exists(tree, SYSTEMD_RUNS):
-            from nodemanager.host.services.systemd import Systemd
-
-            return Systemd(tree, run, start_delay)
+            return Found("systemd", runs=True)
         if here and _exists(tree, OPENRC_RUNS):
-            return _openrc(run, start_delay, booted=True)
+            return Found("openrc", runs=True)
         if any(_exists(tree, path) for path in _SYSTEMD):
-            from nodemanager.host.services.systemctl import OfflineSystemd
-
-            return OfflineSystemd(run)
+            return Found("systemd", runs=False)
         if any(_exists(tree, path) for path in _OPENRC):
-            return _openrc(run, start_delay, booted=False)
-        return None
+            return Found("openrc", runs=False)
+        return Found("rc.d", runs=False) if _exists(tree, RCD_INSTALLED) else None
     finally:
         tree.forget()
 
 
-def _openrc(run: Runner, start_delay: float, *, booted: bool) -> ServiceManager:
-    from nodemanager.host.services.openrc import OpenRC
+def choose(tree: Tree, identity: Identity, run: Runner, start_delay: float | None) -> ServiceManager | None:
+    """Return the service manager of a host; None where there is none that we know and can run.
 
-    return OpenRC(run, start_delay, booted=booted)
+    With a `start_delay` of None it waits for nothing that is on its way.
+    """
+    match find(tree, identity.system):
+        case Found("systemd", runs=True):
+            from nodemanager.host.services.systemd import Systemd  # here and below: a host needs one of these
+
+            return Systemd(tree, run, start_delay)
+        case Found("systemd"):
+            from nodemanager.host.services.systemctl import OfflineSystemd
+
+            return OfflineSystemd(run)
+        case Found("openrc", runs=booted):
+            from nodemanager.host.services.openrc import OpenRC
+
+            return OpenRC(run, start_delay or 0.0, booted=booted)
+        case Found("rc.d", runs=booted) if identity.system == "freebsd":
+            from nodemanager.host.services.rcd import RcD
+
+            return RcD(run, start_delay or 0.0, booted=booted)
+    return None
 
 
 def _exists(tree: Tree, path: str) -> bool:

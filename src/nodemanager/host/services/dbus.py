@@ -119,8 +119,10 @@ class Connection:
             raise Unreachable(f"the connection broke: {_why(error)}") from error
         return [answers[first + index] for index in range(len(calls))]
 
-    async def signal(self, wanted: Callable[[Signal], bool], timeout: float) -> Signal | None:
+    async def signal(self, wanted: Callable[[Signal], bool], timeout: float | None) -> Signal | None:
         """Return the first signal that is wanted, also one that came before; None if none comes in time.
+
+        Without a timeout it is waited for as long as the connection holds.
 
         Signals before it that are not wanted are forgotten.
         """

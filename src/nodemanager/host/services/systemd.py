@@ -66,10 +66,12 @@ class Systemd:
 
     name = "systemd"
 
-    def __init__(self, tree: Tree, run: Runner, start_delay: float) -> None:
+    def __init__(self, tree: Tree, run: Runner, start_delay: float | None) -> None:
+        """`start_delay` None is for those who hear of changes: nothing that is on its way is waited for."""
         self._tree = tree
         self._run = run
-        self._start_delay = start_delay
+        self._start_delay = start_delay or 0.0
+        self._patience = 0.0 if start_delay is None else SETTLE_SECONDS
         self._unread: dict[str, frozenset[str]] = {}
         """Files, by user, that systemd had not read when we looked last."""
         self._ignored: dict[str, frozenset[str]] = {}
@@ -102,7 +104,7 @@ class Systemd:
                 facts[key] = await _look_at_template(manager, unit)
             else:
                 units.setdefault(unit, []).append(key)
-        found = await _settle_all(manager, list(units)) if units else {}
+        found = await _settle_all(manager, list(units), self._patience) if units else {}
         found = self._with_unread(found, user)
         for unit, asked in units.items():
             status = found.get(unit)
@@ -259,11 +261,11 @@ async def _look_at_template(manager: Visit, unit: str) -> ServiceFact:
         return ServiceFact()
 
 
-async def _settle_all(manager: Visit, names: list[str]) -> dict[str, Status]:
+async def _settle_all(manager: Visit, names: list[str], seconds: float = SETTLE_SECONDS) -> dict[str, Status]:
     """Look until nothing is on its way any more, but not for long."""
     found = await manager.statuses(names)
     with suppress(TimeoutError):
-        async with asyncio.timeout(SETTLE_SECONDS):
+        async with asyncio.timeout(seconds):
             while moving := [name for name, status in found.items() if not status.settled]:
                 await asyncio.sleep(systemd_bus.POLL_SECONDS)
                 found |= await manager.statuses(moving)

@@ -33,7 +33,7 @@ _MANAGER: Final = "org.freedesktop.systemd1.Manager"
 _UNIT: Final = "org.freedesktop.systemd1.Unit"
 _OF_FILES: Final = ("UnitFileState", "NeedDaemonReload", "FragmentPath", "DropInPaths")
 _BUS: Final = "org.freedesktop.DBus"
-_MATCH: Final = f"type='signal',sender='{_DESTINATION}',interface='{_MANAGER}',member='JobRemoved'"
+_MATCH: Final = f"sender='{_DESTINATION}',interface='{_MANAGER}',member='JobRemoved'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +88,17 @@ class Visit:
         answers = [_value(one) for one in await self.connection.ask(calls, CALL_SECONDS)]
         return {name: value for name, value in zip(names, answers, strict=True) if value is not None}
 
+    async def listen(self, *rules: str) -> None:
+        """Have signals sent to us: where there is a bus, those that a rule matches; without, all."""
+        if self.has_bus:
+            calls = [_to_bus("AddMatch", "s", f"type='signal',{rule}") for rule in rules]
+            for answer in await self.connection.ask(calls, CALL_SECONDS):
+                if isinstance(answer, Refused):
+                    raise answer
+
     async def submit(self, method: str, unit: str) -> str:
         """Have a job done on a unit, StartUnit or alike, and return the job; its end can be waited for."""
-        if self.has_bus:
-            await self.connection.call(_to_bus("AddMatch", "s", _MATCH), CALL_SECONDS)
+        await self.listen(_MATCH)
         await self.method("Subscribe")
         return str(await self.method(method, "ss", unit, "replace"))
 
@@ -113,6 +120,14 @@ async def visit(tree: Tree, user: str = "") -> AsyncIterator[Visit]:
         yield found
     finally:
         await found.connection.close()
+
+
+def whereabouts(tree: Tree, user: str = "") -> tuple[str, ...]:
+    """Return the paths, below the root, of which one changes when a manager that is not there comes up."""
+    if not user:
+        return SYSTEM_BUS, SYSTEM_PRIVATE
+    number = users.user_numbers(tree, [user]).get(user)
+    return ("/etc/passwd",) if number is None else (USER_PRIVATE.format(number),)
 
 
 async def _open_system(tree: Tree) -> Visit:

@@ -24,7 +24,7 @@ def unread(tree: Tree, status: Status, folders: tuple[str, ...]) -> frozenset[st
     """Return the files of a unit in these folders that systemd does not name among those it has read."""
     found: set[str] = set()
     for folder in folders:
-        for name in _names(status.id):
+        for name in names(status.id):
             above = f"{folder}/{name}.d"
             found.update(f"{above}/{entry}" for entry in _drop_ins(tree, above))
         if status.fragment.startswith(("/usr/", "/lib/")) and _is_file(tree, f"{folder}/{status.id}"):
@@ -32,7 +32,7 @@ def unread(tree: Tree, status: Status, folders: tuple[str, ...]) -> frozenset[st
     return frozenset(found - set(status.drop_ins))
 
 
-def _names(unit: str) -> list[str]:
+def names(unit: str) -> list[str]:
     """Return the names whose drop-ins a unit takes: its own, and that of its template."""
     prefix, dot, kind = unit.rpartition(".")
     template, at, _ = prefix.partition("@")

@@ -1,0 +1,127 @@
+"""Who else wants a resource to be otherwise, and how patient to be about it: pure, time is handed in.
+
+    calm --5 repairs within a minute--> contested --calm for long enough--> calm
+                                        each repair doubles the wait before the next: 1 s, 2 s ... 10 min
+
+A repair that fails waits in the same way from the first failure on: nothing is tried in a hot loop.
+Each resource has a state of its own, so that a fight over one does not slow down the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from nodemanager.plan.resources import ResourceId
+
+LIMIT: Final = 5
+"""So many repairs of one resource..."""
+WITHIN: Final = 60.0
+"""...within so many seconds are a fight."""
+FIRST_WAIT: Final = 1.0
+LONGEST_WAIT: Final = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Fight:
+    """A resource that somebody else keeps changing."""
+
+    resource: ResourceId
+    found: str = ""
+    """SHA-256 of what the other wants, where everybody may know it."""
+    wanted: str = ""
+    repairs: int = 0
+    """How often it was put back since the fight began."""
+
+    def __str__(self) -> str:
+        digests = f" (found {self.found[:12]}, wanted {self.wanted[:12]})" if self.found else ""
+        return f"somebody keeps changing {self.resource}{digests}"
+
+
+@dataclass(slots=True)
+class _State:
+    """What happened to one resource lately."""
+
+    stamps: list[float] = field(default_factory=list)
+    """When it was repaired, the newest last; no more than matter."""
+    level: int = 0
+    """How often the wait was doubled; 0 = not contested."""
+    failures: int = 0
+    not_before: float = 0.0
+    calm_at: float = 0.0
+    """When it is forgotten, if nothing happens until then."""
+    repairs: int = 0
+    found: str = ""
+    wanted: str = ""
+
+
+class Contest:
+    """Decides when a resource may be repaired again."""
+
+    def __init__(self) -> None:
+        self._states: dict[ResourceId, _State] = {}
+
+    def wait(self, resource: ResourceId, now: float) -> float:
+        """Return how many seconds a repair has to wait; 0 = it may be done now."""
+        state = self._states.get(resource)
+        return max(state.not_before - now, 0.0) if state else 0.0
+
+    def waiting(self, now: float) -> frozenset[ResourceId]:
+        """Return everything that has to wait."""
+        return frozenset(one for one, state in self._states.items() if state.not_before > now)
+
+    def repaired(self, resource: ResourceId, now: float, found: str = "", wanted: str = "") -> bool:
+        """Take note of a repair; tell whether this one made it a fight."""
+        state = self._states.setdefault(resource, _State())
+        state.failures = 0
+        state.found, state.wanted = found, wanted
+        state.repairs += 1
+        recent = [one for one in state.stamps if one > now - WITHIN]
+        state.stamps = [*recent[1 - LIMIT :], now]
+        began = not state.level and len(state.stamps) >= LIMIT
+        if began or state.level:
+            state.level += 1
+        wait = _wait(state.level)
+        state.not_before, state.calm_at = now + wait, now + wait + WITHIN
+        return began
+
+    def failed(self, resource: ResourceId, now: float) -> float:
+        """Take note of a repair that failed; return how many seconds until it is worth another try."""
+        state = self._states.setdefault(resource, _State())
+        state.failures += 1
+        wait = max(_wait(state.failures), _wait(state.level))
+        state.not_before, state.calm_at = now + wait, now + wait + WITHIN
+        return wait
+
+    def holds(self, resource: ResourceId) -> None:
+        """Take note that it is as declared, and needed nothing: a failure before is over."""
+        state = self._states.get(resource)
+        if state is not None and state.failures:
+            state.failures = 0
+            if not state.level:
+                state.not_before = 0.0
+
+    def keep_only(self, resources: Iterable[ResourceId]) -> None:
+        """Forget what is no longer declared."""
+        known = set(resources)
+        self._states = {one: state for one, state in self._states.items() if one in known}
+
+    def settle(self, now: float) -> float | None:
+        """Forget what has been calm for long enough; return when to do that again, None = never."""
+        self._states = {one: state for one, state in self._states.items() if state.calm_at > now}
+        return min((state.calm_at for state in self._states.values()), default=None)
+
+    def fights(self) -> tuple[Fight, ...]:
+        """Return what is contested, by name."""
+        found = (
+            Fight(one, state.found, state.wanted, state.repairs)
+            for one, state in self._states.items()
+            if state.level
+        )
+        return tuple(sorted(found, key=lambda fight: fight.resource))
+
+
+def _wait(level: int) -> float:
+    """Return the wait after so many doublings."""
+    return float(min(FIRST_WAIT * 2 ** min(level - 1, 30), LONGEST_WAIT)) if level else 0.0

@@ -1,0 +1,94 @@
+"""The agent looks after itself: it tells the service manager how it is, and is restarted when it hangs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from nodemanager.agent.local_status import Board
+from nodemanager.agent.service import Agent
+from nodemanager.agent.status_socket import StatusSocket
+from nodemanager.runtime import watchdog
+from nodemanager.runtime.sd_notify import Notifications
+
+log = logging.getLogger(__name__)
+READY_SECONDS: Final = 10.0
+"""How long the first pass holds back READY: an agent whose API is gone is up all the same."""
+PAUSE: Final = 1.0
+"""Seconds from news to a new line about it: a storm of drifts is not slowed down by telling of it."""
+
+
+@dataclass(eq=False)
+class ServiceVoice:
+    """A part that tells the service manager that we are up, and in one line how it goes."""
+
+    notifications: Notifications
+    board: Board
+    begun: Callable[[], bool]
+    """Whether the first pass is over."""
+    patience: float = READY_SECONDS
+    pause: float = PAUSE
+    name: str = "service manager"
+    _ready: bool = field(default=False, init=False)
+
+    async def run(self) -> None:
+        """Tell until cancelled; without a service manager there is nothing to do."""
+        if not self.notifications.address:
+            await asyncio.get_running_loop().create_future()
+        self._tell()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.patience):
+                await self._first_pass()
+        self._ready = True
+        self.notifications.ready()
+        said = self._tell()
+        while True:
+            await self.board.news(self.board.version)
+            await asyncio.sleep(self.pause)
+            said = self._tell(said)
+
+    def reload(self) -> None:
+        """Tell that we were asked to look again; that is done as soon as it is asked for."""
+        if self._ready:
+            self.notifications.reloading()
+            self.notifications.ready()
+
+    async def _first_pass(self) -> None:
+        while not self.begun():
+            await self.board.news(self.board.version)
+
+    def _tell(self, said: str = "") -> str:
+        line = self.board.snapshot().line()
+        if line != said:
+            self.notifications.status(line)
+        return line
+
+
+def look_after(agent: Agent, notifications: Notifications, *, alone: bool) -> ServiceVoice:
+    """Add the parts of self-care to an agent; `alone`: nobody else's program runs in this process.
+
+    Only such a process may be ended for the agent's sake.
+    """
+    manager = agent.manager
+    voice = ServiceVoice(notifications, agent.board, lambda: agent.last_pass.over)
+    manager.on_stop = notifications.stopping
+    manager.add_server(voice, StatusSocket(agent.board, agent.body.tree.root))
+    if alone:
+        stuck = agent.body.progress.stuck
+        watching = watchdog.of_service_manager(notifications, stuck)
+        if watching is None and not _in_terminal():
+            watching = watchdog.of_interpreter(stuck)
+        if watching is not None:
+            watchdog.dump_stacks_when_aborted()
+            manager.add_server(watching)
+    return voice
+
+
+def _in_terminal() -> bool:
+    """Tell whether somebody runs us by hand: nobody would start us again, and Ctrl-Z is no hang."""
+    return sys.stdin is not None and sys.stdin.isatty()

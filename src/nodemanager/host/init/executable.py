@@ -1,0 +1,85 @@
+"""Whether a program is fit to be started by init, as root, at every boot from now on."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import stat
+from typing import Final
+
+from nodemanager.host.base import HostError
+from nodemanager.host.tree import Tree, TreeError
+
+PASSING: Final = (
+    "/tmp", "/var/tmp", "/run", "/var/run", "/dev", "/proc", "/sys",  # noqa: S108 - to refuse them
+    "/mnt", "/media", "/home", "/root", "/usr/home",
+)  # fmt: skip
+"""Where things are that are gone one day: at the next boot, with a medium, or with a person."""
+MAX_LINKS: Final = 8
+
+
+def check(tree: Tree, path: str) -> None:
+    """Raise unless a path is a program that stays, and that nobody but root can exchange."""
+    try:
+        _check(tree, path)
+    except TreeError as error:
+        raise _unfit(path, str(error), install(path)) from error
+    finally:
+        tree.forget()
+
+
+def install(path: str) -> str:
+    """Return what to do with a program that is not in a place for programs."""
+    return f"run install -m 0755 {path} /usr/local/bin/nodemanager, and then that one"
+
+
+def _check(tree: Tree, path: str) -> None:
+    here = path
+    for _ in range(MAX_LINKS):
+        folder = _passing(here)
+        if folder:
+            raise _unfit(path, f"what is in {folder} does not stay there", install(path))
+        _check_folders(tree, path, posixpath.dirname(here))
+        place = tree.place(here)
+        try:
+            found = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
+        except OSError as error:
+            raise _unfit(path, error.strerror or "it is not there", "name the program with --exec") from error
+        if not stat.S_ISLNK(found.st_mode):
+            _check_file(path, found)
+            return
+        target = os.readlink(place.name, dir_fd=place.folder)
+        here = posixpath.normpath(posixpath.join(posixpath.dirname(here), target))
+    raise _unfit(path, "too many links lead to each other", "name the program with --exec")
+
+
+def _check_folders(tree: Tree, path: str, folder: str) -> None:
+    while True:
+        _check_owner(path, folder, os.fstat(tree.folder(folder)))
+        if folder == "/":
+            return
+        folder = posixpath.dirname(folder)
+
+
+def _check_file(path: str, found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise _unfit(path, "it is not a file", "name the program with --exec")
+    if not found.st_mode & 0o100:
+        raise _unfit(path, "it is not executable", f"run chmod 0755 {path}, or name another one with --exec")
+    _check_owner(path, path, found)
+
+
+def _check_owner(path: str, what: str, found: os.stat_result) -> None:
+    if found.st_uid not in (0, os.geteuid()):
+        owner = f"{what} belongs to user {found.st_uid}, who could have root run anything"
+        raise _unfit(path, owner, f"run chown root {what}")
+    if found.st_mode & stat.S_IWOTH or (found.st_mode & stat.S_IWGRP and found.st_gid != 0):
+        raise _unfit(path, f"others may write to {what}", f"run chmod go-w {what}")
+
+
+def _passing(path: str) -> str:
+    return next((folder for folder in PASSING if path.startswith(f"{folder}/")), "")
+
+
+def _unfit(path: str, why: str, advice: str) -> HostError:
+    return HostError(f"cannot start {path} as a service: {why}; {advice}")

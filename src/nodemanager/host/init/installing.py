@@ -1,0 +1,102 @@
+"""Brings a service about, and takes it away again; what is as it should be stays as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from nodemanager.host.base import ServiceKey, ServiceManager
+from nodemanager.host.init import executable, placing, systems
+from nodemanager.host.init.systems import System
+from nodemanager.host.tree import Tree
+
+KEY: Final = ServiceKey(systems.SERVICE)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the service shall be."""
+
+    executable: str
+    kubeconfig: str
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Flags of the agent that are to be set; those that are not named here stay as they are."""
+    start: bool = True
+    force: bool = False
+    """Also over somebody else's service file, and with a program in a bad place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Installer:
+    """The service of one host."""
+
+    tree: Tree
+    system: System
+    manager: ServiceManager | None
+    """None = the system that the files are for cannot be run here."""
+    runs: bool
+    """Whether it is this system that runs here, and no image of one."""
+    say: Callable[[str], None]
+
+    async def install(self, wish: Wish) -> None:
+        """Write the files, enable the service and start it."""
+        unit = self.system.unit(wish.executable, wish.kubeconfig)
+        if not wish.force:
+            executable.check(self.tree, wish.executable)
+            placing.check(self.tree, self.system)
+        has = placing.read(self.tree, self.system.environment)
+        variables = systems.with_variables(self.system.variables() if has is None else has, wish.variables)
+        changed = self._put(self.system.environment, variables, None)
+        changed = self._put(self.system.path, unit, self.system.mode) or changed
+        if self.manager is None:
+            self.say(f"not enabled: {self.system.name} of {self.tree.root} cannot be run here")
+            return
+        if changed:
+            await self.manager.refresh()
+        await self.manager.enable(KEY, enabled=True)
+        self.say(f"enabled: {KEY.name} starts at boot")
+        await self._start(self.manager, wish, changed=changed)
+
+    async def uninstall(self, *, force: bool = False) -> None:
+        """Stop the agent and remove its service; all that is not the service stays."""
+        if not force:
+            placing.check(self.tree, self.system)
+        path = self.tree.outside(self.system.path)
+        if placing.read(self.tree, self.system.path) is None:
+            self.say(f"nothing to remove: there is no {path}")
+            return
+        if self.manager is not None:
+            if self.runs and (await self.manager.observe([KEY]))[KEY].running:
+                await self.manager.stop(KEY)
+                self.say("stopped; what the agent was running goes on to its end")
+            await self.manager.enable(KEY, enabled=False)
+        placing.take_away(self.tree, self.system.path)
+        if self.manager is not None:
+            await self.manager.refresh()
+        self.say(f"removed {path}")
+        left = (self.system.environment, self.system.folder, "/var/lib/nodemanager", "/var/cache/nodemanager")
+        self.say(f"left as they are: {', '.join(left)}")
+
+    def _put(self, path: str, text: str, mode: int | None) -> bool:
+        written = placing.put(self.tree, path, text, mode)
+        self.say(f"{'wrote' if written else 'unchanged:'} {self.tree.outside(path)}")
+        return written
+
+    async def _start(self, manager: ServiceManager, wish: Wish, *, changed: bool) -> None:
+        """Start the agent, or say why not."""
+        start = self.system.start
+        if not self.runs:
+            self.say(f"not started: {self.tree.root} is not what runs here")
+        elif not wish.start:
+            self.say(f"not started; to start it now: {start}")
+        elif not placing.is_there(self.tree, wish.kubeconfig):
+            self.say(f"not started: there is no {wish.kubeconfig}; run nodemanager bootstrap, then {start}")
+        elif not (await manager.observe([KEY]))[KEY].running:
+            await manager.start(KEY)
+            self.say("started")
+        elif changed:
+            await manager.restart(KEY)
+            self.say("restarted")
+        else:
+            self.say("runs already, and nothing has changed")

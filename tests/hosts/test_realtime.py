@@ -1,0 +1,135 @@
+"""Drift on a real host with the agent as its service: put back in milliseconds, and told once."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from support.fleet import ROOT, Fleet, Host, until
+
+PROBE = ROOT / "tests/support/drift_probe.py"
+FOLDER = "/srv/drift"
+UNIT = "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n"
+COUNT = 20
+UNITS = 5
+
+
+@pytest.fixture(scope="module")
+def shared_fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """One host with some files, directories and units."""
+    with Fleet.up(tmp_path_factory.mktemp("realtime"), "alpha") as fleet:
+        host = fleet["alpha"]
+        for number in range(UNITS):
+            host.machine.write(f"/usr/lib/systemd/system/drift-{number}.service", UNIT)
+        host.machine.copy(PROBE, "/usr/local/lib/drift_probe.py")
+        host.join(labels={"role": "drift"})
+        fleet.api.apply(declared())
+        host.converge("drift")
+        until(lambda: host.condition("Watching") == "True", "the watch of the host")
+        yield fleet
+
+
+@pytest.fixture
+def host(shared_fleet: Fleet, request: pytest.FixtureRequest) -> Iterator[Host]:
+    """The host; what its agent wrote is printed when a test fails."""
+    with shared_fleet.watched(request) as fleet:
+        yield fleet["alpha"]
+
+
+def declared(**more: Any) -> dict[str, Any]:
+    """Files that belong to nobody else, and units that run."""
+    directories = [f"{FOLDER}/directories/{number}" for number in range(COUNT)]
+    files = [f"{FOLDER}/files/{number}" for number in range(COUNT)]
+    return {
+        "apiVersion": "common.nodemanager/v1",
+        "kind": "ConfigSet",
+        "metadata": {"name": "drift", "labels": {"role": "drift"}},
+        "spec": {
+            "files": [
+                *({"path": path, "ensure": "directory"} for path in directories),
+                *({"path": f"{path}/file", "content": "managed\n"} for path in directories),
+                *({"path": path, "content": "managed\n", "mode": "0644"} for path in files),
+                {"path": "/etc/watched", "content": "hello\n", "drift": "observe"},
+            ],
+            "services": [
+                {"name": f"drift-{number}", "ensure": "running", "enable": True} for number in range(UNITS)
+            ],
+            **more,
+        },
+    }
+
+
+def sequence(host: Host) -> int:
+    """Return the number of the newest drift that the status tells of."""
+    return int(host.status().get("drift", {}).get("sequence", 0))
+
+
+@pytest.mark.parametrize(
+    ("kind", "count", "limit"),
+    [
+        ("content", COUNT, 500.0),
+        ("mode", COUNT, 500.0),
+        ("delete", COUNT, 500.0),
+        ("symlink", COUNT, 500.0),
+        ("directory", COUNT, 500.0),
+        ("stop", UNITS, 3000.0),
+        ("disable", UNITS, 3000.0),
+    ],
+)
+def test_a_drift_is_undone_at_once_and_told_once(host: Host, kind: str, count: int, limit: float) -> None:
+    before = sequence(host)
+    done = host.machine.run("python3", "/usr/local/lib/drift_probe.py", kind, str(count), FOLDER)
+    took = sorted(json.loads(done.stdout))
+    sys.stdout.write(f"{kind}: median {statistics.median(took):.1f} ms, worst {took[-1]:.1f} ms\n")
+    assert statistics.median(took) < limit  # loose: what it really takes is the benchmark's to say
+    until(lambda: sequence(host) >= before + count, f"{count} drifts of {kind} in the status")
+    assert sequence(host) == before + count
+
+
+def test_a_masked_unit_is_said_and_left_to_people(host: Host) -> None:
+    host.machine.run("systemctl", "mask", "--now", "drift-0")
+    try:
+        until(lambda: host.condition("Drifted") == "True", "Drifted")
+        assert "it is masked; run systemctl unmask" in str(host.status()["conditions"])
+    finally:
+        host.machine.run("systemctl", "unmask", "drift-0")
+    until(lambda: host.is_active("drift-0") and host.condition("Drifted") == "False", "a unit that runs")
+
+
+def test_an_observed_file_is_shown_and_left_alone_also_by_the_next_process(host: Host) -> None:
+    host.machine.write("/etc/watched", "bye\n")
+    until(lambda: host.condition("Drifted") == "True", "Drifted")
+    shown = host.status()["drift"]
+    until(lambda: host.status()["drift"]["observed"] == 1, "a drift that was observed")
+    host.kill_agent()
+    host.look_again()
+    until(lambda: host.condition("Watching") == "True", "the agent")
+    assert host.text("/etc/watched") == "bye\n"
+    assert host.condition("Ready") == "True"
+    assert host.status()["drift"]["observed"] == 1, shown
+    host.machine.write("/etc/watched", "hello\n")
+    until(lambda: host.condition("Drifted") == "False", "no drift")
+
+
+def test_the_agent_sleeps_when_nothing_happens(host: Host) -> None:
+    """No polling: a minute of the agent costs next to nothing, and hardly wakes it up."""
+    pid = host.shows("nodemanager", "MainPID")
+
+    def switches() -> int:
+        tasks = host.machine.run("sh", "-c", f"cat /proc/{pid}/task/*/status").stdout
+        return sum(int(line.split()[1]) for line in tasks.splitlines() if line.startswith("voluntary_ctxt"))
+
+    def ticks() -> int:
+        fields = host.text(f"/proc/{pid}/stat").rpartition(")")[2].split()
+        return int(fields[11]) + int(fields[12])
+
+    before = switches(), ticks()
+    host.machine.run("sleep", "30")
+    woken, used = switches() - before[0], ticks() - before[1]
+    sys.stdout.write(f"idle: {woken / 30:.2f} wake-ups/s, {used} ticks of CPU in 30 s\n")
+    assert woken < 30 * 5

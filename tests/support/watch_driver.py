@@ -1,0 +1,40 @@
+"""Runs in a test machine: watches what it is told to, and says in lines of JSON what was touched.
+
+{"touched": ["service:x"], "everything": false, "sight": false, "shortfalls": [], "at": 1700000000.0}
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+
+import msgspec
+
+from nodemanager.api.configset import ConfigSet
+from nodemanager.host.tree import Tree
+from nodemanager.host.watches import host_watch
+from nodemanager.plan import merge
+
+
+async def main(services: str, spec: str) -> None:
+    """Watch the declarations of a ConfigSet, with a kind of service manager."""
+    watch = host_watch.HostWatch(Tree("/"), host_watch.Kinds("apt", services))
+    await watch.follow(merge.merge([msgspec.json.decode(spec, type=ConfigSet)]))
+    async with asyncio.TaskGroup() as group:
+        group.create_task(watch.run())
+        while True:
+            touched = await watch.touched()
+            line = {
+                "touched": sorted(map(str, touched.resources)),
+                "everything": touched.everything,
+                "sight": touched.sight,
+                "shortfalls": watch.shortfalls,
+                "at": time.time(),
+            }
+            sys.stdout.write(json.dumps(line) + "\n")
+            sys.stdout.flush()
+
+
+asyncio.run(main(*sys.argv[1:]))

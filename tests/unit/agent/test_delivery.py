@@ -1,0 +1,196 @@
+"""Drifts reach the API once and in order, whatever it answers and whenever the agent is killed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from nodemanager.agent.contact import Contact, SecretLimits
+from nodemanager.agent.delivery import Delivery
+from nodemanager.agent.drift_log import MAX_RECORDS, DriftLog
+from nodemanager.agent.node_object import NodeObject
+from nodemanager.api import errors, merge_patch
+from nodemanager.api.managednode import MANAGED_NODES, Drift, DriftRecord, ManagedNodeStatus
+from nodemanager.client.http import Client
+from nodemanager.client.transport import HttpTransport
+from nodemanager.host.identity import Identity
+from nodemanager.host.vault import Vault
+from nodemanager.runtime import tasks
+from nodemanager.runtime.cache import Cache
+from support import scripted_server
+from support.scripted_server import Exchange
+
+WHO = Identity("web1", "debian", (), "linux", "amd64", "6.1")
+
+
+class Api:
+    """An API that has one ManagedNode and takes Events, unless it is told to answer otherwise."""
+
+    def __init__(self) -> None:
+        self.node: dict[str, Any] = {
+            "metadata": {"name": "web1", "namespace": "n", "uid": "0123456789", "resourceVersion": "1"},
+        }
+        self.events: list[dict[str, Any]] = []
+        self.trouble: Callable[[Exchange], tuple[int, str] | None] = lambda _exchange: None
+        self.late: Callable[[Exchange], bool] = lambda _exchange: False
+        """Whether to do what is asked and then answer with nothing."""
+
+    async def answer(self, exchange: Exchange) -> None:
+        if trouble := self.trouble(exchange):
+            await exchange.refuse(*trouble)
+            return
+        code, answer = self._do(exchange)
+        if self.late(exchange):
+            exchange.reset()
+        elif code >= 400:
+            await exchange.refuse(code, "AlreadyExists")
+        else:
+            await exchange.json(answer, code)
+
+    def _do(self, exchange: Exchange) -> tuple[int, dict[str, Any]]:
+        body = json.loads(exchange.body or b"{}")
+        if exchange.method == "POST":
+            if body["metadata"]["name"] in [one["metadata"]["name"] for one in self.events]:
+                return 409, {}
+            self.events.append(body)
+            return 201, body
+        if exchange.method == "PATCH":
+            self.node["status"] = merge_patch.apply_merge_patch(self.node.get("status", {}), body["status"])
+            self.node["metadata"]["resourceVersion"] += "1"
+        return 200, self.node
+
+    @property
+    def drift(self) -> Drift:
+        return msgspec.convert(self.node.get("status", {}), ManagedNodeStatus).drift or Drift()
+
+
+class World:
+    """A host and its API; the host can be killed."""
+
+    def __init__(self, folder: Path, url: str, api: Api) -> None:
+        self.folder, self.api, self.url = folder, api, url
+        self.client: Client | None = None
+
+    def boot(self) -> DriftLog:
+        from nodemanager.client.config import ClientConfig
+
+        self.contact = Contact(Vault("/", str(self.folder)), SecretLimits())
+        self.client = Client(self.contact.watching(HttpTransport(ClientConfig(server=self.url)), ()))
+        self.log = DriftLog("/", str(self.folder))
+        node = NodeObject(self.client, Cache(self.client, MANAGED_NODES), "n", WHO)
+        self.delivery = Delivery(self.client, self.log, node, self.contact)
+        return self.log
+
+    async def kill(self) -> None:
+        assert self.client is not None
+        await self.client.close()
+
+    def drift(self, count: int) -> None:
+        for _ in range(count):
+            name = f"file:/{self.log.sequence + 1}"
+            self.log.add(DriftRecord(time="2026-01-01T00:00:00Z", resource=name, outcome="repaired"))
+        self.log.flush()
+
+    @property
+    def reported(self) -> list[str]:
+        return [one["message"].partition(":")[2].strip(": ") for one in self.api.events]
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> Any:
+    api = Api()
+    async with scripted_server.serve(api.answer) as server:
+        found = World(tmp_path, server.url, api)
+        yield found
+        await found.kill()
+
+
+async def test_each_is_an_event_and_an_entry_of_the_status(world: World) -> None:
+    log = world.boot()
+    log.adopt(None)
+    world.drift(100)
+    await world.delivery.deliver()
+    assert world.reported == [f"/{number}" for number in range(1, 101)]
+    one = world.api.events[10]
+    assert (one["reason"], one["type"], one["involvedObject"]["name"]) == ("DriftRepaired", "Normal", "web1")
+    assert one["metadata"]["name"] == "web1.01234567-0000000b"
+    assert (world.api.drift.repaired, world.api.drift.sequence) == (100, 100)
+    assert [one.sequence for one in world.api.drift.recent] == list(range(37, 101))
+    assert log.waiting() == []
+    before = world.api.node["metadata"]["resourceVersion"]
+    await world.delivery.deliver()
+    assert world.api.node["metadata"]["resourceVersion"] == before
+
+
+async def test_too_many_are_counted_and_told(world: World) -> None:
+    log = world.boot()
+    log.adopt(None)
+    world.drift(MAX_RECORDS + 5)
+    await world.delivery.deliver()
+    assert world.api.events[0]["reason"] == "DriftsNotReported"
+    assert world.api.events[0]["message"].startswith("5 drifts before this were too many")
+    assert len(world.api.events) == MAX_RECORDS + 1
+    assert world.api.drift.repaired == MAX_RECORDS + 5
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_once_and_in_order_whatever_happens(world: World, seed: int) -> None:
+    """Killed at random requests, answers lost, servers that cannot; numbers and names tell what was done."""
+    dice = random.Random(seed)
+    added = 0
+    for _ in range(8):
+        log = world.boot()
+        log.adopt(world.api.drift if world.api.drift.sequence else None)
+        log.flush()
+        count = dice.randrange(6)
+        world.drift(count)
+        added += count
+        world.api.late = lambda _exchange: dice.random() < 0.1
+        world.api.trouble = lambda _exchange: (503, "ServiceUnavailable") if dice.random() < 0.1 else None
+        for _ in range(dice.randrange(4)):
+            with contextlib.suppress(errors.KubeError):
+                await world.delivery.deliver()
+        if dice.random() < 0.5:
+            log.flush()
+        await world.kill()
+    world.api.late, world.api.trouble = lambda _exchange: False, lambda _exchange: None
+    log = world.boot()
+    log.adopt(world.api.drift)
+    log.flush()
+    await world.delivery.deliver()
+    assert world.reported == [f"/{number}" for number in range(1, added + 1)]
+    if added:
+        assert (world.api.drift.sequence, world.api.drift.repaired) == (added, added)
+
+
+async def test_what_can_never_be_an_event_does_not_hold_up_the_others(world: World) -> None:
+    world.boot().adopt(None)
+    world.api.trouble = lambda exchange: (
+        (422, "Invalid") if b'"file:/2' in exchange.body and exchange.method == "POST" else None
+    )
+    world.drift(3)
+    await world.delivery.deliver()
+    assert world.reported == ["/1", "/3"]
+    assert [one.resource for one in world.api.drift.recent] == ["file:/1", "file:/2", "file:/3"]
+
+
+async def test_the_part_waits_for_the_api_and_goes_on_by_itself(world: World) -> None:
+    log = world.boot()
+    world.api.trouble = lambda _exchange: (503, "ServiceUnavailable")
+    parts = [asyncio.create_task(log.run()), asyncio.create_task(world.delivery.run())]
+    log.adopt(None)
+    log.add(DriftRecord(time="2026-01-01T00:00:00Z", resource="file:/1", outcome="repaired"))
+    await scripted_server.until(lambda: world.contact.alone)
+    world.api.trouble = lambda _exchange: None
+    world.contact.reached()  # some other request did
+    await scripted_server.until(lambda: world.api.drift.sequence == 1)
+    assert world.reported == ["/1"]
+    await tasks.end(parts)

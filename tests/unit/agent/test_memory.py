@@ -1,0 +1,167 @@
+"""What a host remembers: the same world again, nothing written for nothing, Secrets behind a key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from nodemanager.agent.memory import Memory
+from nodemanager.agent.wishes import Wishes
+from nodemanager.agent.world import World
+from nodemanager.api.configset import ConfigSet, ConfigSetStatus
+from nodemanager.api.managednode import ManagedNode, ManagedNodeStatus
+from nodemanager.api.objects import ObjectKey, ObjectMeta
+from nodemanager.host.vault import Vault, cipher_of
+from nodemanager.plan.desired import Content
+from support.root_tree import config_set
+
+KEY = ObjectKey("n", "web1")
+
+
+def node(name: str = "web1", version: str = "1", release: str = "6.1") -> ManagedNode:
+    meta = ObjectMeta(name=name, namespace="n", resource_version=version, labels={"role": "web"})
+    return ManagedNode(metadata=meta, status=ManagedNodeStatus(release=release))
+
+
+def sets(content: str = "hello") -> list[ConfigSet]:
+    template = "{{ .Node.Name }} {{ index .Node.Secrets `password` }} {{ .Node.Status.Release }} " + content
+    files = [
+        {"path": "/etc/x", "template": template, "secretRefs": ["db"], "configMapRefs": ["texts"]},
+        {"path": "/etc/plain", "content": content},
+    ]
+    return [config_set("base", files=files)]
+
+
+def world(content: str = "hello") -> World:
+    return World(
+        tuple(sets(content)),
+        (node(), node("db1")),
+        {"db": {"password": b"\xff geheim"}},
+        {"texts": {"motd": "hi"}},
+    )
+
+
+def opened(folder: Path, key: Path | None = None) -> Memory:
+    cipher = cipher_of(str(key)) if key else None
+    return Memory(Vault("/", str(folder)), Vault("/", str(folder), cipher), KEY)
+
+
+def stamps(folder: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+
+
+def test_the_same_wish_is_made_from_memory(tmp_path: Path) -> None:
+    live, there = Wishes(), world()
+    wish = live.make(sets(), there, node())
+    assert isinstance(wish.contents["/etc/x"], Content)
+    kept, own = live.basis(there, node())
+    opened(tmp_path).keep(sets(), kept, own, peers=live.reads_peers)
+    memory = opened(tmp_path)
+    assert memory.node == own
+    again = memory.world()
+    assert Wishes().make(again.config_sets, again, own) == wish
+    assert [one.metadata.name for one in again.nodes] == ["web1"]  # no template reads others
+    assert opened(tmp_path / "nowhere").node is None
+
+
+def test_nothing_is_written_unless_something_is_new(tmp_path: Path) -> None:
+    memory = opened(tmp_path)
+    memory.keep(sets(), world(), node(), peers=True)
+    before = stamps(tmp_path)
+    counted = msgspec.structs.replace(sets()[0], status=ConfigSetStatus(observed_generation=7))
+    memory.keep([counted], world(), node(version="2"), peers=True)
+    opened(tmp_path).keep(sets(), world(), node(version="3"), peers=True)
+    assert stamps(tmp_path) == before
+    memory.keep(sets("new"), world("new"), node(), peers=True)
+    after = stamps(tmp_path)
+    assert after["desired"] != before["desired"]
+    assert after["secrets"] == before["secrets"]
+
+
+def test_a_host_for_which_nothing_is_declared_writes_nothing(tmp_path: Path) -> None:
+    memory = opened(tmp_path)
+    memory.keep([], World(), node(), peers=False)
+    assert list(tmp_path.iterdir()) == []
+    memory.keep(sets(), world(), node(), peers=False)
+    memory.keep([], World(), node(), peers=False)
+    assert opened(tmp_path).world().config_sets == ()
+    assert not (tmp_path / "secrets").exists()
+
+
+def test_secrets_are_encrypted_and_the_rest_needs_no_key(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    key, other = tmp_path / "key", tmp_path / "other"
+    key.write_bytes(b"k" * 32)
+    other.write_bytes(b"o" * 32)
+    for path in (key, other):
+        path.chmod(0o400)
+    state = tmp_path / "state"
+    opened(state, key).keep(sets(), world(), node(), peers=False)
+    assert all(b"geheim" not in path.read_bytes() for path in state.iterdir())
+    assert opened(state, key).world().secrets == {"db": {"password": b"\xff geheim"}}
+    assert caplog.records == []
+    for wrong in (other, None):
+        found = opened(state, wrong)
+        assert (found.world().secrets, len(found.world().config_sets)) == ({}, 1)
+    assert "does not open it" in caplog.text
+    assert "there is no key" in caplog.text
+    assert opened(state, key).world().secrets  # the right key came back
+
+
+def test_without_a_usable_key_no_secret_is_kept(tmp_path: Path) -> None:
+    memory = Memory(Vault("/", str(tmp_path)), None, KEY)
+    memory.keep(sets(), world(), node(), peers=False)
+    assert "secrets" not in stamps(tmp_path)
+
+
+def test_secrets_are_forgotten_for_good(tmp_path: Path) -> None:
+    memory = opened(tmp_path)
+    memory.keep(sets(), world(), node(), peers=False)
+    assert memory.forget_secrets()
+    assert not memory.forget_secrets()
+    assert memory.world().secrets == opened(tmp_path).world().secrets == {}
+    memory.keep(sets(), world(), node(), peers=False)  # the API is there again
+    assert opened(tmp_path).world().secrets
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"\x00" * 100])
+def test_a_damaged_memory_is_set_aside_and_said_once(
+    tmp_path: Path, damage: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    opened(tmp_path).keep(sets(), world(), node(), peers=False)
+    for name in ("desired", "held", "owed"):
+        (tmp_path / name).write_bytes(damage)
+    memory = opened(tmp_path)
+    assert (memory.node, memory.world().config_sets, memory.owed) == (None, (), {})
+    assert memory.load_held() == {}
+    said = len(caplog.records)
+    assert said == 3
+    assert opened(tmp_path).load_held() == {}
+    assert len(caplog.records) == said
+    memory.keep(sets(), world(), node(), peers=False)
+    assert opened(tmp_path).node == node()
+
+
+def test_a_memory_of_another_host_is_not_used(tmp_path: Path) -> None:
+    opened(tmp_path).keep(sets(), world(), node(), peers=False)
+    vault = Vault("/", str(tmp_path))
+    other = Memory(vault, vault, ObjectKey("n", "web2"))
+    assert (other.node, other.world().secrets) == (None, {})
+
+
+def test_the_first_backup_of_a_file_is_owed(tmp_path: Path) -> None:
+    memory = opened(tmp_path)
+    memory.owe({"/a": "1"})
+    memory.owe({"/a": "2", "/b": "3"})
+    assert opened(tmp_path).owed == {"/a": "1", "/b": "3"}
+    memory.settle()
+    assert opened(tmp_path).owed == {}
+
+
+def test_what_held_is_known_to_the_next_process(tmp_path: Path) -> None:
+    memory = opened(tmp_path)
+    memory.save_held({"file:/x": "aa"})
+    assert opened(tmp_path).load_held() == {"file:/x": "aa"}

@@ -1,0 +1,120 @@
+"""A pass that takes long is told from one that hangs."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodemanager.agent.progress import GRACE, Progress
+from nodemanager.host import runner
+from nodemanager.host.observe import Observer
+from nodemanager.host.threads import in_thread
+from nodemanager.plan.desired import Contents, Desired
+from support.memory_host import Host
+
+
+class Clock:
+    """A clock that a test moves."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def made() -> tuple[Progress, Clock]:
+    clock = Clock()
+    return Progress(limit=100.0, clock=clock), clock
+
+
+def test_nothing_is_stuck_while_nothing_is_done() -> None:
+    progress, clock = made()
+    clock.now = 1e9
+    assert progress.stuck() is None
+    with progress.working():
+        assert progress.stuck() is None
+    clock.now = 2e9
+    assert progress.stuck() is None
+
+
+def test_a_pass_in_which_nothing_happens_is_stuck() -> None:
+    progress, clock = made()
+    with progress.working():
+        clock.now = 100.0
+        assert progress.stuck() is None
+        clock.now = 101.0
+        assert progress.stuck() == "a pass over this host hangs: nothing has happened in it for 101 s"
+        progress.tick()
+        assert progress.stuck() is None
+
+
+async def test_a_program_may_take_the_time_that_it_was_given() -> None:
+    progress, clock = made()
+    seen: list[str | None] = []
+
+    async def run(
+        argv: Sequence[str], *, env: Mapping[str, str] | None = None, stdin: bytes = b"", timeout: float,
+        max_output: int = 0, cwd: str | None = None, finish: bool = False,
+    ) -> runner.Completed:  # fmt: skip
+        for moment in (3600.0, 3600.0 + GRACE + 1):
+            clock.now = moment
+            seen.append(progress.stuck())
+        return runner.Completed(tuple(argv), 0, b"", b"")
+
+    with progress.working():
+        await progress.timed(run)(["apt-get", "install", "x"], timeout=3600.0)
+        assert progress.stuck() is None  # its end was progress
+    assert seen[0] is None
+    assert seen[1] is not None
+
+
+@given(st.lists(st.tuples(st.sampled_from(["tick", "wait"]), st.floats(0, 250)), max_size=20))
+def test_stuck_is_exactly_what_was_quiet_for_longer_than_the_limit(steps: list[tuple[str, float]]) -> None:
+    progress, clock = made()
+    last = 0.0
+    with progress.working():
+        for kind, seconds in steps:
+            clock.now += seconds
+            if kind == "tick":
+                last = progress.tick()
+            assert (progress.stuck() is not None) == (clock.now - last > 100.0)
+
+
+async def test_a_thread_that_hangs_in_a_real_pass_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As on a dead NFS server: the event loop turns, and the pass does not."""
+    host = Host(tmp_path)
+    clock = Clock()
+    host.converger.progress = progress = Progress(limit=100.0, clock=clock)
+    release, reached = threading.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def hang() -> None:
+        loop.call_soon_threadsafe(reached.set)
+        release.wait(20)
+
+    see_files = host.converger.observer.see_files
+
+    async def see(_self: Observer, desired: Desired, contents: Contents, *, whole: bool = True) -> object:
+        await in_thread(hang)
+        return await see_files(desired, contents, whole=whole)
+
+    monkeypatch.setattr(Observer, "see_files", see)
+    passing = asyncio.create_task(host.converger.run(Desired(), {}))
+    try:
+        async with asyncio.timeout(10):
+            await reached.wait()
+        assert progress.stuck() is None
+        clock.now += 101.0
+        assert progress.stuck() is not None
+    finally:
+        release.set()
+        await passing
+    assert progress.stuck() is None

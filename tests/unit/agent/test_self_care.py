@@ -1,0 +1,181 @@
+"""What the service manager is told, and when."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from nodemanager.agent.contact import Clocks, Contact, SecretLimits
+from nodemanager.agent.drift_log import DriftLog
+from nodemanager.agent.local_status import Board
+from nodemanager.agent.self_care import ServiceVoice
+from nodemanager.agent.status import Pass, of_pass
+from nodemanager.agent.status_sources import LastPass, of_contact, of_drifts
+from nodemanager.api.managednode import Drift, DriftRecord, ManagedNodeStatus
+from nodemanager.api.objects import ObjectKey
+from nodemanager.host.results import Outcome, Result
+from nodemanager.host.vault import Vault
+from nodemanager.plan.desired import Desired
+from nodemanager.plan.resources import parse_id
+from nodemanager.runtime import controller
+from nodemanager.runtime.sd_notify import Notifications
+from nodemanager.runtime.tasks import end
+from support.root_tree import config_set
+
+KEY = ObjectKey("nodemanager", "web1")
+
+
+class Inbox:
+    """The socket of a service manager."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(str(path))
+        self.socket.setblocking(False)
+
+    async def next(self) -> str:
+        async with asyncio.timeout(10):
+            return (await asyncio.get_running_loop().sock_recv(self.socket, 4096)).decode()
+
+    async def until(self, word: str) -> list[str]:
+        """Return what comes up to a word."""
+        said = [await self.next()]
+        while said[-1] != word:
+            said.append(await self.next())
+        return said
+
+
+@pytest.fixture
+def inbox(tmp_path: Path) -> Iterator[Inbox]:
+    made = Inbox(tmp_path / "notify")
+    yield made
+    made.socket.close()
+
+
+class Standing:
+    """How a host stands, as a test says."""
+
+    def __init__(self, *results: Result) -> None:
+        self.sets = [config_set("a")]
+        self.results = results
+
+    def __call__(self) -> ManagedNodeStatus:
+        done = Pass(self.sets, {}, self.results, Drift())
+        return of_pass(ManagedNodeStatus(), done, datetime.now(UTC), 1)
+
+
+def made() -> tuple[Board, LastPass, Standing]:
+    board, standing = Board(), Standing()
+    last = LastPass(KEY, board.changed, standing, Desired)
+    board.plug(last.fill)
+    return board, last, standing
+
+
+async def test_ready_comes_with_the_end_of_the_first_pass(inbox: Inbox) -> None:
+    board, last, standing = made()
+    voice = ServiceVoice(Notifications(str(inbox.path)), board, lambda: last.over, patience=60, pause=0)
+    running = asyncio.create_task(voice.run())
+    assert (await inbox.next()).startswith("STATUS=")
+
+    async def reconcile(_: ObjectKey) -> None:
+        """Do a pass."""
+
+    await last.timed(reconcile)(ObjectKey(KEY.namespace, "web1/status"))  # which is none
+    assert not last.over
+    await last.timed(reconcile)(KEY)
+    assert await inbox.until("READY=1") == ["READY=1"]
+    assert await inbox.next() == "STATUS=1 ConfigSet, 0 resources: all as declared; API unknown"
+    await last.timed(reconcile)(KEY)  # nothing new: nothing is said
+    standing.results = (Result(parse_id("file:/x"), ("a",), Outcome.FAILED, "no space"),)
+    board.changed()
+    said = "STATUS=1 ConfigSet, 0 resources: does not hold: Ready: file:/x: no space; API unknown"
+    assert await inbox.next() == said
+    await end([running])
+
+
+async def test_an_api_that_is_gone_holds_nobody_back(inbox: Inbox) -> None:
+    board, last, _ = made()
+    voice = ServiceVoice(Notifications(str(inbox.path)), board, lambda: last.over, patience=0.05)
+    running = asyncio.create_task(voice.run())
+    voice.reload()  # before that, it would be taken for READY
+    assert [one.partition("=")[0] for one in await inbox.until("READY=1")] == ["STATUS", "READY"]
+    await inbox.next()
+    voice.reload()
+    assert (await inbox.next()).startswith("RELOADING=1\nMONOTONIC_USEC=")
+    assert await inbox.next() == "READY=1"
+    await end([running])
+
+
+async def test_a_pass_that_fails_is_told_with_its_reason_and_when_it_is_tried_again() -> None:
+    board, last, _ = made()
+
+    async def fails(_: ObjectKey) -> None:
+        raise OSError("the disk is full")
+
+    async def works(_: ObjectKey) -> controller.Result:
+        assert board.snapshot().passes.running_since
+        return controller.Result(600.0)
+
+    async def waits(_: ObjectKey) -> None:
+        raise controller.Retry(1.0, "somebody was faster")
+
+    with pytest.raises(OSError, match="full"):
+        await last.timed(fails)(KEY)
+    assert board.snapshot().passes.error == "the disk is full"
+    assert board.snapshot().passes.next is None
+    await last.timed(works)(KEY)
+    passes = board.snapshot().passes
+    assert (passes.error, passes.running_since) == ("", None)
+    assert passes.next is not None
+    assert passes.last is not None
+    assert passes.next > passes.last
+    with pytest.raises(controller.Retry):
+        await last.timed(waits)(KEY)
+    assert board.snapshot().passes.error == ""
+
+
+def test_how_we_stand_with_the_api_is_told_with_every_change(tmp_path: Path) -> None:
+    now = [1.7e9]
+    contact = Contact(Vault(str(tmp_path)), SecretLimits(), Clocks(lambda: now[0], lambda: now[0]))
+    board = Board(of_contact(contact, "https://api"))
+    contact.on_change = board.changed
+    seen = []
+    acts: list[Callable[[], None]] = [
+        lambda: None, contact.reached, contact.reached, lambda: contact.failed("no route"),
+        lambda: contact.failed("no route"), contact.reached, lambda: contact.was_refused("401"),
+        lambda: contact.was_refused("401"),
+    ]  # fmt: skip
+    for act in acts:
+        act()
+        now[0] += 10
+        seen.append((board.snapshot().api.state, board.version))
+    assert seen == [
+        ("unknown", 0), ("connected", 1), ("connected", 1), ("alone", 2), ("alone", 2), ("connected", 3),
+        ("connected", 3), ("refused", 4),
+    ]  # fmt: skip
+    api = board.snapshot().api
+    assert (api.why, api.server) == ("401", "https://api")
+    assert api.since is not None
+    assert api.last_contact is not None
+    assert api.since > api.last_contact
+    contact.close()
+
+
+def test_drifts_that_nobody_has_heard_of_are_told_too(tmp_path: Path) -> None:
+    log = DriftLog(str(tmp_path))
+    log.add(DriftRecord(time="2026-01-01T00:00:00Z", resource="file:/a", outcome="repaired"))
+    log.flush()
+    drift = Board(of_drifts(log)).snapshot().drift
+    assert (drift.repaired, drift.unreported, [one.resource for one in drift.recent]) == (1, 1, ["file:/a"])
+    log.adopt(None)
+    log.flush()
+    log.reported(1)
+    drift = Board(of_drifts(log)).snapshot().drift
+    assert (drift.repaired, drift.unreported, [one.resource for one in drift.recent]) == (1, 0, ["file:/a"])
+    log.close()

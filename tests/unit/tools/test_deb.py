@@ -1,0 +1,84 @@
+"""What is in the Debian package; that it works is shown on real hosts."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+pytestmark = pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="only Debian has dpkg-deb")
+
+
+@pytest.fixture(autouse=True)
+def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT))
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    """A program without anything in it but a licence."""
+    from tools import binary
+
+    site = tmp_path / "site"
+    (site / "thing-1.dist-info/licenses").mkdir(parents=True)
+    (site / "thing-1.dist-info/licenses/LICENSE.txt").write_text("do as you like\n")
+    binary.build(site, tmp_path / "manager")
+    return tmp_path / "manager"
+
+
+def ask(package: Path, *argv: str) -> str:
+    done = subprocess.run(
+        ["dpkg-deb", argv[0], str(package), *argv[1:]], capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""
+    return done.stdout
+
+
+def test_a_package_is_the_same_whenever_it_is_built(program: Path, tmp_path: Path) -> None:
+    from tools import deb
+
+    first = deb.build(program, tmp_path / "a", "1.2~rc1")
+    assert first.read_bytes() == deb.build(program, tmp_path / "b", "1.2~rc1").read_bytes()
+    assert ask(first, "--field", "Version").strip() == "1.2~rc1"
+    assert "2023-11-14" in ask(first, "--contents")
+
+
+def test_it_asks_for_the_python_that_it_was_built_for(program: Path, tmp_path: Path) -> None:
+    from tools import deb
+
+    package = deb.build(program, tmp_path)
+    text = program.read_bytes()
+    program.write_bytes(text.replace(b"needs Python 3.11;", b"needs Python 3.13;"))
+    other = deb.build(program, tmp_path, "2")
+    assert "python3 (>= 3.11), python3 (<< 3.12)" in ask(package, "--field", "Depends")
+    assert "python3 (>= 3.13), python3 (<< 3.14)" in ask(other, "--field", "Depends")
+    program.write_bytes(text.replace(b"needs Python", b"likes Python"))
+    with pytest.raises(deb.CannotBuild, match="is not made by make build"):
+        deb.build(program, tmp_path, "3")
+
+
+def test_files_have_owners_and_modes(program: Path, tmp_path: Path) -> None:
+    from tools import deb
+
+    package = deb.build(program, tmp_path)
+    lines = [line.split() for line in ask(package, "--contents").splitlines()]
+    assert {line[1] for line in lines} == {"root/root"}
+    modes = {line[5]: line[0] for line in lines if not line[0].startswith("d")}
+    assert modes.pop("./usr/bin/nodemanager") == "-rwxr-xr-x"
+    assert set(modes.values()) == {"-rw-r--r--"}
+    assert "./usr/share/doc/nodemanager/licenses/thing-1.LICENSE" in modes
+    ask(package, "--control", str(tmp_path / "control"))
+    assert (tmp_path / "control/conffiles").read_text() == "/etc/default/nodemanager\n"
+    for script in ("postinst", "prerm", "postrm"):
+        subprocess.run(["sh", "-n", str(tmp_path / "control" / script)], check=True, timeout=10)
+
+
+def test_a_version_that_is_none_is_refused(program: Path, tmp_path: Path) -> None:
+    from tools import deb
+
+    with pytest.raises(deb.CannotBuild, match="'v1' is no version"):
+        deb.build(program, tmp_path, "v1")
