@@ -7,6 +7,7 @@ import stat
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -232,3 +233,38 @@ async def test_an_agent_tells_when_its_token_ends_and_leaves_an_administrators_a
     assert float(found[1]) == life.expires
     assert other.stop() == 0
     assert admin.read_bytes() == before
+
+
+async def test_a_node_may_cordon_itself_and_change_nothing_else_of_its_node(
+    guarded: Place, api: Api, tmp_path: Path
+) -> None:
+    """With labels and taints a node that was broken into could draw the pods of others to itself."""
+    name = f"m{guarded.namespace[-8:]}"
+    mine = f"/api/v1/nodes/{name}"
+    labels = {"node-restriction.kubernetes.io/zone": "public"}
+    taint = {"key": "quarantine", "value": "yes", "effect": "NoSchedule"}
+    body = {"metadata": {"name": name, "labels": labels}, "spec": {"taints": [taint]}}
+    assert (await ask(api.client, "POST", "/api/v1/nodes", body)).code == 200
+    host = await join(guarded, tmp_path, name, "--kubernetes-node")
+    wrong: list[dict[str, Any]] = [
+        {"metadata": {"labels": {"node-restriction.kubernetes.io/zone": "vault"}}},
+        {"metadata": {"labels": {"role": "db"}}},
+        {"metadata": {"labels": None}},
+        {"metadata": {"finalizers": ["example.com/stay"]}},
+        {"spec": {"taints": None}},
+    ]
+    async with host.client() as me:
+        for change in wrong:
+            reply = await ask(me, "PATCH", mine, change)
+            assert (reply.code, "a host may only cordon its Node" in reply.message) == (FORBIDDEN, True), (
+                change
+            )
+        for unschedulable in (True, None):
+            cordon = {
+                "metadata": {
+                    "annotations": {"upgrade.nodemanager/cordoned-by": "yes" if unschedulable else None}
+                },
+                "spec": {"unschedulable": unschedulable},
+            }
+            assert (await ask(me, "PATCH", mine, cordon)).code == 200
+    assert (await ask(api.client, "DELETE", mine)).code == 200

@@ -27,7 +27,7 @@ def policies() -> list[Object]:
                     "resourceRules": [
                         _matched([configset.GROUP], ["managednodes", "managednodes/status"]),
                         _matched(["coordination.k8s.io"], ["leases"]),
-                        _matched([""], ["secrets", "events", "serviceaccounts/token"]),
+                        _matched([""], ["secrets", "events", "serviceaccounts/token", "nodes"]),
                     ]
                 },
                 "matchConditions": [{"name": "is-a-host", "expression": _IS_HOST}],
@@ -96,6 +96,11 @@ _OWN_EVENT = "{0}.involvedObject.kind == 'ManagedNode' && {0}.involvedObject.nam
 _FINALIZERS = (
     "!has(object.metadata.finalizers) || object.metadata.finalizers.all(one, oldObject != null &&"
     " has(oldObject.metadata.finalizers) && one in oldObject.metadata.finalizers)"
+)
+_SAME = "has({0}) == has({1}) && (!has({0}) || {0} == {1})"
+_ONLY_CORDONED = "variables.old == variables.new && " + " && ".join(
+    f"({_SAME.format(f'object.{field}', f'oldObject.{field}')})"
+    for field in ("metadata.finalizers", "metadata.ownerReferences", "spec.taints")
 )
 _NAME = "(request.name != '' ? request.name : object.metadata.name)"
 
@@ -170,6 +175,11 @@ _CHECKS = (
         "a host may only get its own token, a pod of the DaemonSet that of the node which its token names",
     ),
     _Check("secrets", _CREATE, "a host may not change Secrets"),
+    _Check(
+        "nodes",  # with labels and taints it could draw pods to itself that are meant for others
+        f"request.operation == 'UPDATE' && {_ONLY_CORDONED}",
+        "a host may only cordon its Node, and not change its labels, taints, finalizers and owners",
+    ),
     _Check(
         "secrets",
         f"!({_CREATE}) || ({_OWN_KEY})",
