@@ -65,6 +65,9 @@ class StatusSocket:
     async def _listening(self, tree: Tree) -> socket.socket | None:
         """Return the socket, as soon as it can be had; None = never, as there is no place for it."""
         told = ""
+        if not _has_place(tree, self.path):  # a folder that stands for a host; that is no fault of it
+            log.info("nodemanager status is not answered: %s has no place for sockets", tree.root)
+            return None
         while True:
             try:
                 return listen(tree, self.path)
@@ -179,6 +182,19 @@ def address(tree: Tree, path: str) -> str:
     if LINUX:
         return f"/proc/self/fd/{place.folder}/{place.name}"
     return tree.outside(path)
+
+
+def _has_place(tree: Tree, path: str) -> bool:
+    """Tell whether there is a /run."""
+    try:
+        tree.place(path.rpartition("/")[0])
+    except NoParent:
+        return False
+    except OSError:
+        return True  # something is: who tries to use it finds out what
+    finally:
+        tree.forget()
+    return True
 
 
 def _make_folder(tree: Tree, folder: str) -> None:
