@@ -82,6 +82,9 @@ def _render(text: str, helpers: str, data: Object) -> str:
     def include(name: str, context: Any) -> str:
         return make(f'{{{{ template "{name}" . }}}}').render(context)
 
+    def fail(why: str) -> str:
+        raise ValueError(why)
+
     functions: dict[str, Callable[..., object]] = {
         "include": include,
         "nindent": lambda width, block: "".join(f"\n{' ' * width}{line}" for line in block.splitlines()),
@@ -89,6 +92,7 @@ def _render(text: str, helpers: str, data: Object) -> str:
         "quote": lambda value: json.dumps(str(value)),
         "default": lambda fallback, value: value or fallback,
         "int": int,
+        "fail": fail,
     }
 
     def make(source: str) -> gotpl.Template:

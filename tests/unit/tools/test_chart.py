@@ -106,12 +106,25 @@ def test_parts_can_be_left_out() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    ["operator.replicas=0", "operatr.enabled=true", "agent.namespace=Agents", "operator.logLevel=LOUD"],
+    [
+        "operator.replicas=0",
+        "operatr.enabled=true",
+        "agent.namespace=Agents",
+        "operator.logLevel=LOUD",
+        "operator.listenAddress=x #",
+    ],  # fmt: skip
 )
 def test_values_that_mean_nothing_are_refused(wrong: str) -> None:
     done = chart.helm("template", "release", str(CHART), "--set", wrong)
     assert done.returncode != 0
     assert "values don't meet the specifications of the schema" in done.stderr
+
+
+def test_agents_get_no_place_beside_the_operator_and_the_secrets() -> None:
+    """There, whoever may create a pod would be root on every node, and the operator not be `restricted`."""
+    with pytest.raises(Exception, match="agent.namespace must not be namespace"):
+        rendered(namespace="hosts", agent={"enabled": True, "namespace": "hosts"})
+    rendered(namespace="hosts", agent={"enabled": False, "namespace": "hosts"})
 
 
 def test_helm_finds_nothing_to_complain_about() -> None:
