@@ -263,3 +263,14 @@ async def test_a_node_may_cordon_itself_and_change_nothing_else_of_its_node(
             cordon = {"metadata": meta, "spec": {"unschedulable": unschedulable}}
             assert (await ask(me, "PATCH", mine, cordon)).code == 200
     assert (await ask(api.client, "DELETE", mine)).code == 200
+
+
+async def test_a_credential_that_comes_through_a_pipe_is_never_on_disk(web1: Joined) -> None:
+    place, before = web1.place, web1.kubeconfig.read_bytes()
+    short = ran(place, "token", "--hostname", "web1", "-n", place.namespace).stdout
+    done = run(
+        place, "bootstrap", "--bootstrap-kubeconfig", "/dev/stdin", "--hostname", "web1",
+        "--kubeconfig", str(web1.kubeconfig), "-n", place.namespace, stdin=short,
+    )  # fmt: skip
+    assert (done.returncode, "readable" in done.stderr) == (0, False), done.stderr
+    assert web1.kubeconfig.read_bytes() != before

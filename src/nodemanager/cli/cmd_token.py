@@ -17,8 +17,7 @@ from nodemanager.host import credential_file
     epilog="""\b
 Examples:
   nodemanager token --hostname web1 --out web1.kubeconfig
-  nodemanager token --hostname web1 | ssh web1 \\
-    "cat > /tmp/b.kubeconfig && nodemanager bootstrap --bootstrap-kubeconfig /tmp/b.kubeconfig"
+  nodemanager token --hostname web1 | ssh web1 nodemanager bootstrap --bootstrap-kubeconfig /dev/stdin
 """,
 )
 @HOSTNAME
