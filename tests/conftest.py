@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from support import apiserver
+
+# How long an example takes says something about the machine, and about who else uses it.
+hypothesis.settings.register_profile("nodemanager", deadline=None)
+hypothesis.settings.load_profile("nodemanager")
 
 # Programs that tests start find `support`, too; after what somebody else has put there.
 _FOUND = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
@@ -35,6 +41,17 @@ def _tell_group(item: pytest.Item) -> None:
     group = item.get_closest_marker("xdist_group")
     if group is not None and hasattr(item, "_id"):
         item._id = type(item._id).parse(f"{item.nodeid}@{group.args[0]}")
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    """A command that is run in the process of a test sets up logging; the next test must not notice."""
+    root = logging.getLogger()
+    level, handlers, raising = root.level, root.handlers[:], logging.raiseExceptions
+    yield
+    root.setLevel(level)
+    root.handlers[:] = handlers
+    logging.raiseExceptions = raising
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,9 @@ from support.fleet_api import NAMESPACE, resource_of
 
 DRIFTS = 50
 SERVICE = "[Service]\nExecStart=/bin/sleep inf\n[Install]\nWantedBy=multi-user.target\n"
-FILES = ("/etc/alone/a", "/etc/alone/b", "/etc/alone/secret")
+FILES = (*(f"/etc/alone/{number:02}" for number in range(23)), "/etc/alone/secret")
+ROUND = len(FILES) + 1
+"""As many things to change: more than a few changes of one thing within a minute would be a fight."""
 
 
 @pytest.fixture(scope="module")
@@ -39,33 +41,30 @@ def host(shared_fleet: Fleet, request: pytest.FixtureRequest) -> Iterator[Host]:
 def declared() -> dict[str, Any]:
     """Return what the host shall be."""
     template = "{{ index .Node.Secrets `password` | base64.Decode }}\n"
-    return {
-        "files": [
-            {"path": FILES[0], "content": "right\n"},
-            {"path": FILES[1], "content": "right\n", "mode": "0640"},
-            {"path": FILES[2], "template": template, "secretRefs": ["alone"]},
-        ],
-        "services": [{"name": "alone", "ensure": "running", "enable": True}],
-    }
+    plain: list[dict[str, Any]] = [{"path": path, "content": f"right {path}\n"} for path in FILES[:-1]]
+    secret = {"path": FILES[-1], "template": template, "secretRefs": ["alone"]}
+    service = {"name": "alone", "ensure": "running", "enable": True}
+    return {"files": [*plain, secret], "services": [service]}
 
 
 def is_right(host: Host) -> bool:
     """Tell whether the host is as declared."""
-    found = [host.text(path) for path in FILES]
-    return found == ["right\n", "right\n", "geheim\n"] and host.is_active("alone")
+    wanted = "".join(f"right {path}\n" for path in FILES[:-1]) + "geheim\n"
+    return host.machine.run("cat", *FILES, check=False).stdout == wanted and host.is_active("alone")
 
 
 def spoil(host: Host, number: int) -> str:
     """Change one thing by hand, each time another; return what it was."""
-    kind = number % 4
-    if kind == 3:
+    which = number % ROUND
+    if which == len(FILES):
         host.machine.run("systemctl", "stop", "alone")
         return "service:alone"
-    path = FILES[kind]
-    if kind == 1:
+    path = FILES[which]
+    if number % 3 == 0:
         host.machine.run("rm", path)
     else:
-        host.machine.run("dd", "status=none", f"of={path}", stdin=f"by hand {number}\n")
+        host.machine.run("dd", "status=none", "of=/etc/new", stdin=f"by hand {number}\n")
+        host.machine.run("mv", "/etc/new", path)
     return f"file:{path}"
 
 

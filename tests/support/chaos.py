@@ -58,6 +58,7 @@ Environment=LD_PRELOAD=/usr/local/lib/libfaketime.so.1 FAKETIME_TIMESTAMP_FILE={
 Environment=FAKETIME_DONT_FAKE_MONOTONIC=1
 ExecStartPre=/bin/sh -c 'test -e {CLOCK} || echo +0 > {CLOCK}'
 RestartSec=1s
+[Unit]
 StartLimitIntervalSec=0
 """
 
@@ -227,7 +228,8 @@ class Chaos:
         began = time.monotonic()
         while faults := self.faults(victim):
             if time.monotonic() > began + SETTLE_SECONDS:
-                pytest.fail(f"{victim.host.name} does not get to version-{self.version}: {faults}")
+                said = victim.host.machine.run("nodemanager", "status", check=False, timeout=20).stdout
+                pytest.fail(f"{victim.host.name} does not get to version-{self.version}: {faults}\n{said}")
             time.sleep(0.2)
 
     def faults(self, victim: Victim) -> list[str]:

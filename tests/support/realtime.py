@@ -12,6 +12,7 @@ from typing import Self
 
 import msgspec
 
+from nodemanager.agent.contest import Fight
 from nodemanager.agent.drift import DriftWatch, declarations
 from nodemanager.agent.repair import HostWatch, RepairLoop
 from nodemanager.agent.standing import Standing
@@ -76,6 +77,7 @@ class Kept:
         self.drifts = Drifts()
         self.told: list[Result] = []
         self.reports: list[bool] = []
+        self.fights: list[str] = []
         self._watch = None if hints else host_watch.HostWatch(self.host.tree, host_watch.Kinds())
         self._seen: HostWatch = hints or self._watch  # type: ignore[assignment]
         self.standing = Standing(self.drifts, lambda: datetime.now(UTC), clock, DriftWatch())
@@ -86,6 +88,9 @@ class Kept:
         assert seconds >= 0
         self.told += results
         self._news.set()
+
+    def contested(self, fight: Fight) -> None:
+        self.fights.append(str(fight.resource))
 
     def report(self, *, sight: bool = False) -> None:
         self.reports.append(sight)

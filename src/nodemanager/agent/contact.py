@@ -186,7 +186,9 @@ class Contact:
         """Take note that the API does not want us any more, if it goes on saying so."""
         self._answered.set()
         now = self._clocks.steady()
-        self._doubt = now if self._doubt is None else self._doubt
+        if self._doubt is None:
+            self._doubt = now
+            self._changed.set()
         if self.refused or now < self._doubt + SURE_SECONDS:
             return
         self.why, self._alone_since = why, None
@@ -230,12 +232,17 @@ class Contact:
                 log.error("Secrets are not used any more: %s", self.withheld())
                 self._tell()
             counting = self._record != _Record() and not self._expired
+            doubting = self._doubt is not None and not self.refused
+            pause = SURE_SECONDS if doubting else self._next() if counting else None
             try:
-                async with asyncio.timeout(self._next() if counting else None):
+                async with asyncio.timeout(pause):
                     await self._changed.wait()
             except TimeoutError:
-                self._spend()
-                self._save()
+                if doubting:
+                    self._tell()  # whoever waits for the API asks again, and then we know
+                if counting:
+                    self._spend()
+                    self._save()
 
     # Counting
 

@@ -29,6 +29,7 @@ COMPONENT: Final = "nodemanager"
 RETRY: Final = Backoff(base=0.5, maximum=60.0)
 SETTLE_SECONDS: Final = 0.3
 """The pass that found a drift writes its status first; else one of us would have to write again."""
+CONFLICTS: Final = 3
 _REASONS: Final = {
     "repaired": ("Normal", "DriftRepaired"),
     "observed": ("Warning", "DriftObserved"),
@@ -84,8 +85,14 @@ class Delivery:
         """Write what the status says of drifts, unless it does already; a pass that ends now may, too."""
         drift = self._drifts.known()
         if drift is not None and drift != self._written:
-            node = await self._own()
-            await self._node.write_status(node, msgspec.structs.replace(node.status, drift=drift))
+            for more in range(CONFLICTS, -1, -1):
+                node = await self._own()
+                try:
+                    await self._node.write_status(node, msgspec.structs.replace(node.status, drift=drift))
+                    break
+                except errors.Conflict:  # a pass was faster
+                    if not more:
+                        raise
             self._written = drift
 
     async def _own(self) -> ManagedNode:

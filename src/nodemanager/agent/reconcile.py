@@ -16,6 +16,7 @@ from datetime import datetime
 
 from nodemanager.agent import status
 from nodemanager.agent.assembly import Body
+from nodemanager.agent.contest import Fight
 from nodemanager.agent.drift_log import DriftLog
 from nodemanager.agent.housekeeping import Housekeeper
 from nodemanager.agent.node_object import NodeObject
@@ -49,6 +50,8 @@ MIN_PERIOD = 1.0
 OWN_STATUS_SECONDS = 2.0
 """News in our own status, which templates read: usually written by us. Where two hosts have one name, they
 would otherwise answer each other as fast as the network allows."""
+TWIN_SECONDS = 60.0
+"""The same, once we know that there are two."""
 SETTLE_SECONDS = 0.05
 """Changes that come together are answered together."""
 REPORT_SECONDS = 0.5
@@ -88,6 +91,8 @@ class HostReconciler:
     """What the last pass was about; what became of it is in `standing`."""
     _look: bool = False
     """The host itself looks different, so that the status is to be written after another look."""
+    duplicated: bool = False
+    """Another machine reports under our name."""
     _failures: int = 0
     _adopted: bool = False
     _waiting: list[asyncio.Event] = field(default_factory=list)
@@ -116,6 +121,10 @@ class HostReconciler:
         """Count and log what was put back so many seconds after it was touched."""
         self.reporter.repaired(results, seconds)
 
+    def contested(self, fight: Fight) -> None:
+        """Warn that somebody else keeps changing something."""
+        self.reporter.contested(self.node.known(), fight)
+
     @property
     def _status_key(self) -> ObjectKey:
         return ObjectKey(self.node.key.namespace, f"{self.node.key.name}/status")
@@ -140,7 +149,7 @@ class HostReconciler:
                 or old.metadata.annotations != new.metadata.annotations
             )
             if not concerned and self.wishes.templated and visible(old) != visible(new):
-                self.queue.add_after(self.node.key, OWN_STATUS_SECONDS)
+                self.queue.add_after(self.node.key, TWIN_SECONDS if self.duplicated else OWN_STATUS_SECONDS)
         else:
             concerned = self.wishes.reads_peers and visible(old) != visible(new)
         if concerned:
@@ -280,6 +289,7 @@ class HostReconciler:
         if sight is not None:
             seen = status.of_host(seen, sight, self.heartbeat_lease, generation)
         wanted = status.of_pass(seen, done, self.now(), generation)
+        wanted = status.of_duplication(wanted, self.duplicated, self.now(), generation)
         wanted = status.of_token(wanted, self.token() if self.token else None, self.now(), generation)
         return status.of_upgrades(wanted, self.upgrades()) if self.upgrades is not None else wanted
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
+from nodemanager.agent.contest import Fight
 from nodemanager.agent.converge import Converger
 from nodemanager.agent.drift import keeper
 from nodemanager.agent.standing import Standing
@@ -76,6 +77,10 @@ class Voice(Protocol):
         """Count and log what was put back so many seconds after it was touched, or could not be."""
         ...
 
+    def contested(self, fight: Fight) -> None:
+        """Warn, once, that somebody else keeps changing something."""
+        ...
+
     def report(self, *, sight: bool = False) -> None:
         """Have the status written in a moment; after another look at the host, if its `sight` changed."""
         ...
@@ -104,6 +109,8 @@ class RepairLoop:
         self._later: dict[ResourceId, float] = {}
         """The same, of what has to wait for its turn."""
         self._everything_at = 0.0
+        self._fights: frozenset[ResourceId] = frozenset()
+        """What was contested when somebody was told last."""
         self._wake = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -136,6 +143,7 @@ class RepairLoop:
             if text not in (self._standing.shortfalls or ()):
                 log.warning("%s", text)
         self._standing.shortfalls = found
+        self._arm()
 
     async def _listen(self) -> None:
         while True:
@@ -209,23 +217,32 @@ class RepairLoop:
             self._timer.cancel()
             self._timer = None
         now, contest = self._clock(), self._standing.contest
+        calm = self._settle(now)
         due = [now + contest.wait(one, now) for one in self._later if one != _EVERYTHING]
         if _EVERYTHING in self._later:
             due.append(self._everything_at)
-        if (calm := contest.settle(now)) is not None and contest.fights():
+        if calm is not None:
             due.append(calm)
         if due:
             delay = max(min(due) - now, 0.0)
             self._timer = asyncio.get_running_loop().call_later(delay, self._ring)
 
+    def _settle(self, now: float) -> float | None:
+        """Tell of fights that began or are over; return when to look for that again, None = never."""
+        contest = self._standing.contest
+        calm = contest.settle(now)
+        fights = {one.resource: one for one in contest.fights()}
+        for resource in fights.keys() - self._fights:
+            self._voice.contested(fights[resource])
+        if fights.keys() != self._fights:
+            self._fights = frozenset(fights)
+            self._voice.report()
+        return calm if fights else None
+
     def _ring(self) -> None:
         """Look again at what has waited long enough."""
         self._timer = None
         now, contest = self._clock(), self._standing.contest
-        fights = contest.fights()
-        contest.settle(now)
-        if contest.fights() != fights:
-            self._voice.report()
         due = [one for one in self._later if one != _EVERYTHING and not contest.wait(one, now)]
         for one in due:
             self._take([one], self._later.pop(one))

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from nodemanager.agent.contest import Fight
 from nodemanager.api.configset import ConfigSet
 from nodemanager.api.managednode import MANAGED_NODES, ManagedNode
 from nodemanager.host.results import Outcome, Result
@@ -104,6 +105,15 @@ class Reporter:
         bad = {str(one.id): one.message for one in results if one.outcome in _LASTING}
         gone = {str(one.id) for one in results}
         self._told = {name: said for name, said in self._told.items() if name not in gone} | bad
+
+    def contested(self, node: ManagedNode | None, fight: Fight) -> None:
+        """Warn that somebody else keeps changing something; `node` None = it is not known yet."""
+        said = (
+            f"{fight}: repairs of it slow down; take it out of one of the two, or let its drift be observed"
+        )
+        log.warning("%s", said)
+        if self._events and node is not None:
+            self._events.warning(MANAGED_NODES, node, "Contested", said)
 
     def _of_set(self, config_set: ConfigSet, desired: Desired, results: Sequence[Result]) -> None:
         name = config_set.metadata.name

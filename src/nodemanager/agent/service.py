@@ -148,7 +148,8 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
     )  # fmt: skip
     manager = Manager(log=log, start_timeout=None)
     manager.add_cache(Patient(config_sets, reconciler.sources), Patient(nodes, reconciler.sources))
-    beat = heartbeat.Heartbeat(client, namespace, hostname, _now, contact.failed)
+    beat = heartbeat.Heartbeat(client, namespace, hostname, _now)
+    beat.unanswered = contact.failed
     manager.add(references, events, beat, controller)
     if options.realtime:
         _add_realtime(manager, reconciler)
@@ -168,6 +169,13 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
         if (own := nodes.get(node.key)) is not None:
             events.warning(MANAGED_NODES, own, reason, message)
 
+    def twin(duplicated: bool) -> None:
+        reconciler.duplicated = duplicated
+        reconciler.soon()
+        if duplicated:
+            warn("DuplicateHost", f"another machine reports as {hostname}, too: give it another name")
+
+    beat.twin = twin
     return Agent(manager, reconciler, body, board, last_pass, warn, contact, drifts, memory)
 
 

@@ -6,7 +6,6 @@ at any time from what is known, and nobody has to look at a whole host to report
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -20,7 +19,6 @@ from nodemanager.api.managednode import DriftRecord
 from nodemanager.host.results import Outcome, Result
 from nodemanager.plan.resources import ResourceId
 
-log = logging.getLogger("nodemanager.agent")
 _BAD = (Outcome.FAILED, Outcome.BLOCKED)
 
 
@@ -114,8 +112,7 @@ class Standing:
             if one.drifted and one.outcome is Outcome.CHANGED
         }
         for resource, one in put_back.items():
-            if self.contest.repaired(resource, clock, one.found, one.wanted):
-                log.warning("somebody keeps changing %s: repairs of it slow down from now on", resource)
+            self.contest.repaired(resource, clock, one.found, one.wanted)
         for one in judged:
             resource = drift.keeper(one.id, declared)
             if one.outcome in _BAD and trying:

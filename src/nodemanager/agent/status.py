@@ -98,6 +98,20 @@ def of_upgrades(old: ManagedNodeStatus, upgrades: UpgradeStatus) -> ManagedNodeS
     )
 
 
+def of_duplication(
+    old: ManagedNodeStatus, duplicated: bool, now: datetime, generation: int
+) -> ManagedNodeStatus:
+    """Return the status with whether another machine has our name; nothing is said before one was seen."""
+    known = conditions.get(old.conditions, managednode.DUPLICATED) is not None
+    said = Condition(type=managednode.DUPLICATED, status=conditions.FALSE, reason=managednode.ONE_AGENT)
+    if duplicated:
+        said = Condition(
+            type=managednode.DUPLICATED, status=conditions.TRUE, reason=managednode.OTHER_AGENT,
+            message="another machine reports under this name, too; give one of them another name",
+        )  # fmt: skip
+    return of_condition(old, said, now, generation) if known or duplicated else old
+
+
 def of_token(
     old: ManagedNodeStatus, token: Condition | None, now: datetime, generation: int
 ) -> ManagedNodeStatus:
@@ -105,7 +119,14 @@ def of_token(
     if token is None:
         others = [one for one in old.conditions if one.type != managednode.CREDENTIAL_RENEWED]
         return msgspec.structs.replace(old, conditions=others)
-    dated = msgspec.structs.replace(token, observed_generation=generation)
+    return of_condition(old, token, now, generation)
+
+
+def of_condition(
+    old: ManagedNodeStatus, condition: Condition, now: datetime, generation: int
+) -> ManagedNodeStatus:
+    """Return the status with a condition."""
+    dated = msgspec.structs.replace(condition, observed_generation=generation)
     found = conditions.set_condition(old.conditions, dated, now.strftime("%Y-%m-%dT%H:%M:%SZ"))
     return msgspec.structs.replace(old, conditions=found)
 

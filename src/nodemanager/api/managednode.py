@@ -78,6 +78,15 @@ INCOMPLETE: Final = "Incomplete"
 PERIODIC: Final = "Periodic"
 """Reason of Watching=False: watching is turned off, or the host has no such means."""
 
+DUPLICATED: Final = "Duplicated"
+"""Condition type: another machine reports under the same name. Absent as long as none was seen."""
+
+OTHER_AGENT: Final = "OtherAgent"
+"""Reason of Duplicated=True: somebody else renews the heartbeat Lease between our own renewals."""
+
+ONE_AGENT: Final = "OneAgent"
+"""Reason of Duplicated=False: nobody else does any more."""
+
 LABEL_OS: Final = "nodemanager.io/os"
 """Label the agent sets: the ID of os-release, such as debian or arch."""
 
@@ -267,7 +276,7 @@ class ManagedNodeStatus(Struct):
     conditions: Annotated[
         list[Condition],
         meta(
-            "Ready, Drifted, Contested, Conflicted, Watching and TokenRenewed.",
+            "Ready, Drifted, Contested, Conflicted, Watching, TokenRenewed and Duplicated.",
             list_map_keys=("type",),
             max_items=64,
         ),

@@ -153,9 +153,7 @@ async def run(settings: connect.Settings, options: service.AgentOptions, *, sign
         __version__, hostname, options.namespace, config.source,
     )  # fmt: skip
     if not agent.body.tree.running:
-        log.info(
-            "%s is not the root of a running host: nothing is started there, or upgraded", options.body.root
-        )
+        log.info("%s is an image, not the root of a running host: its services stay off", options.body.root)
 
     def look_again() -> None:
         agent.reconciler.trigger()

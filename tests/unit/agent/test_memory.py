@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import msgspec
@@ -131,6 +132,7 @@ def test_secrets_are_forgotten_for_good(tmp_path: Path) -> None:
 def test_a_damaged_memory_is_set_aside_and_said_once(
     tmp_path: Path, damage: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.WARNING, "nodemanager")
     opened(tmp_path).keep(sets(), world(), node(), peers=False)
     for name in ("desired", "held", "owed"):
         (tmp_path / name).write_bytes(damage)

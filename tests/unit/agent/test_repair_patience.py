@@ -78,6 +78,7 @@ async def test_a_fight_slows_down_and_the_rest_does_not(tmp_path: Path) -> None:
         await kept.until(lambda: len(kept.reports) > reports and not kept.standing.contest.fights())
         assert conditions(kept)["Contested"][:2] == ("False", "NotContested")
         assert len(kept.outcomes()) == LIMIT + 5
+        assert kept.fights == [f"file:{tmp_path}/motd"]  # warned of once
 
 
 @virtual_time.test

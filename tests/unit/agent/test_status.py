@@ -125,3 +125,14 @@ def test_backups_that_were_removed_are_no_longer_promised() -> None:
     later = NOW + timedelta(hours=1)
     idle = status.of_pass(found, Pass([], {}, [], Drift(), {}, Collection(0, {"2", "4"})), later, 1)
     assert idle.last_file_bucket_gc == found.last_file_bucket_gc  # a look alone is not worth a write
+
+
+def test_a_duplicate_is_told_once_seen_and_then_that_it_is_gone() -> None:
+    none = status.of_duplication(ManagedNodeStatus(), False, NOW, 1)
+    assert none.conditions == []
+    found = status.of_duplication(none, True, NOW, 1)
+    assert [(one.type, one.status, one.reason) for one in found.conditions] == [
+        ("Duplicated", "True", "OtherAgent")
+    ]
+    gone = status.of_duplication(found, False, NOW, 1)
+    assert [(one.status, one.reason, one.message) for one in gone.conditions] == [("False", "OneAgent", "")]
