@@ -264,8 +264,9 @@ class Shelf:
     def load_held(self) -> dict[str, str]:
         return dict(self.held)
 
-    def save_held(self, held: Mapping[str, str]) -> None:
+    def save_held(self, held: Mapping[str, str]) -> bool:
         self.held = dict(held)
+        return True
 
 
 async def test_observed_drift_stays_alone_and_is_not_told_again_after_a_restart(tmp_path: Path) -> None:
