@@ -105,16 +105,16 @@ class DriftWatch:
     def save(self) -> None:
         """Put on disk what the next process has to know, if that is new; blocking."""
         document = self._document()
-        if self._store is not None and document != self._saved:
-            self._store.save_held(document)
-            self._saved = document
+        if self._store is not None and document != self._saved and self._store.save_held(document):
+            self._saved = document  # else the next one tries again
 
     def _same(self, one: ResourceId, declared: Mapping[ResourceId, Declared]) -> bool:
         return one in declared and self._held.get(one) == declared[one]
 
     def _document(self) -> dict[str, str]:
-        held = {str(one): digest for one, digest in self._held.items()}
-        return held | {f"{_SEEN}{one}": mark for one, mark in self._seen.items()}
+        held, seen = self._held.copy(), self._seen.copy()  # a thread does this, and repairs go on
+        found = {str(one): digest for one, digest in held.items()}
+        return found | {f"{_SEEN}{one}": mark for one, mark in seen.items()}
 
     def _load(self) -> None:
         for text, digest in (self._store.load_held() if self._store else {}).items():
@@ -127,7 +127,7 @@ def _drifted(
     one: Result, declared: Mapping[ResourceId, Declared], held: Mapping[ResourceId, Declared]
 ) -> bool:
     """Tell whether what a result is about held before, as it is declared now."""
-    if one.id.kind == EXEC or one.outcome is Outcome.UNCHANGED or one.deed not in _REPAIRS:
+    if one.id.kind == EXEC or one.outcome is Outcome.UNCHANGED or one.deed not in _REPAIRS or one.news:
         return False
     resource = keeper(one.id, declared)
     return resource in declared and held.get(resource) == declared[resource]
