@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import logging
 from dataclasses import dataclass
 
@@ -11,7 +10,7 @@ from nodemanager import __version__
 from nodemanager.agent.status import Sight
 from nodemanager.api import errors
 from nodemanager.api.core import SECRETS
-from nodemanager.api.managednode import ManagedNode, SSHHostKey, WireGuardStatus
+from nodemanager.api.managednode import ManagedNode, WireGuardStatus
 from nodemanager.client.http import Client
 from nodemanager.host import network, ssh_keys, wireguard, x25519
 from nodemanager.host.base import Runner
@@ -44,14 +43,9 @@ class Eyes:
             agent_version=__version__,
             release=self.identity.kernel,
             interfaces=await network.interfaces(self.run) if alive else {},
-            ssh_host_keys=self._ssh_keys(),
+            ssh_host_keys=ssh_keys.host_keys(self.tree),
             wire_guard=await self._with_own_key(node, live),
         )
-
-    def _ssh_keys(self) -> list[SSHHostKey]:
-        """Return the keys; by a tree of our own, as a pass may be in the other one, in a thread."""
-        with contextlib.closing(Tree(self.tree.root)) as tree:
-            return ssh_keys.host_keys(tree)
 
     async def _with_own_key(self, node: ManagedNode, live: list[WireGuardStatus]) -> list[WireGuardStatus]:
         """Add the key that is kept for an interface that is not up yet, so that peers can learn it."""
