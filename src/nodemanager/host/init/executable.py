@@ -23,14 +23,26 @@ def check(tree: Tree, path: str) -> None:
     try:
         _check(tree, path)
     except TreeError as error:
-        raise _unfit(path, str(error), install(path)) from error
+        raise _unfit(path, str(error), install(tree, path)) from error
     finally:
         tree.forget()
 
 
-def install(path: str) -> str:
+def install(tree: Tree, path: str) -> str:
     """Return what to do with a program that is not in a place for programs."""
+    if _is_in_environment(tree, path):  # a script of three lines, which would not work elsewhere
+        return "run make build, install -m 0755 bin/manager /usr/local/bin/nodemanager, and then that one"
     return f"run install -m 0755 {path} /usr/local/bin/nodemanager, and then that one"
+
+
+def _is_in_environment(tree: Tree, path: str) -> bool:
+    """Tell whether a program is a script of a virtual environment."""
+    try:
+        above = tree.folder(posixpath.dirname(posixpath.dirname(path)) or "/")
+        os.stat("pyvenv.cfg", dir_fd=above, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
 
 
 def _check(tree: Tree, path: str) -> None:
@@ -38,7 +50,7 @@ def _check(tree: Tree, path: str) -> None:
     for _ in range(MAX_LINKS):
         folder = _passing(here)
         if folder:
-            raise _unfit(path, f"what is in {folder} does not stay there", install(path))
+            raise _unfit(path, f"what is in {folder} does not stay there", install(tree, path))
         _check_folders(tree, path, posixpath.dirname(here))
         place = tree.place(here)
         try:

@@ -226,15 +226,24 @@ def test_what_no_line_can_hold_is_refused() -> None:
         pytest.param(
             "/tmp/nodemanager", "what is in /tmp does not stay there; run install -m 0755", id="tmp"
         ),
-        pytest.param("/home/ann/.venv/bin/nodemanager", "what is in /home does not stay", id="home"),
+        pytest.param("/home/ann/nodemanager", "what is in /home does not stay there; run install", id="home"),
+        pytest.param(
+            "/home/ann/.venv/bin/nodemanager", "run make build, install -m 0755 bin/manager", id="venv"
+        ),
         pytest.param("/usr/bin/missing", "No such file", id="missing"),
         pytest.param("/usr/bin/none/at/all", "none does not exist", id="no folder"),
         pytest.param("/usr/local/bin", "it is not a file", id="folder"),
     ],
 )
 async def test_a_program_that_does_not_stay_is_refused(host: Host, where: str, why: str) -> None:
-    for path in ("/tmp/nodemanager", "/home/ann/.venv/bin/nodemanager", "/usr/bin/x"):
+    for path in (
+        "/tmp/nodemanager",
+        "/home/ann/nodemanager",
+        "/home/ann/.venv/bin/nodemanager",
+        "/usr/bin/x",
+    ):
         host.write(path, "", 0o755)
+    host.write("/home/ann/.venv/pyvenv.cfg", "")
     with pytest.raises(HostError, match=why) as caught:
         await host.install(executable=where)
     assert str(caught.value).startswith(f"cannot start {where} as a service: ")
