@@ -77,12 +77,13 @@ class DriftWatch:
         for one in about:
             if one not in bad:
                 self._held[one] = declared[one]
-                self._told.pop(one, None)
             elif bad[one] is Outcome.FAILED and not self._same(one, declared):
                 self._held.pop(one, None)  # half of it may be done
-        gone = [one for one in self._seen if one not in seen and keeper(one, declared) in about]
-        for one in gone:
-            del self._seen[one]
+        for known, still in ((self._seen, seen), (self._told, bad.keys())):
+            for one in [one for one in known if one not in still]:
+                resource = keeper(one, declared)
+                if resource in about or (whole and resource not in declared):
+                    del known[one]
         return judged
 
     def fresh(self, results: Iterable[Result]) -> list[Result]:

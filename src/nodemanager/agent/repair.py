@@ -210,7 +210,7 @@ class RepairLoop:
             return await self._converger.repair(focus, wish.contents, alone)
         except Exception as error:
             expected = isinstance(error, OSError)
-            said = str(error) if expected else repr(error)
+            said = str(error) if expected else f"{type(error).__name__}: {error}"
             log.warning("cannot repair what was touched: %s", said, exc_info=None if expected else error)
         return [
             Result(one, (), Outcome.FAILED, f"cannot repair it: {said}", deed="Blocked") for one in focus.ids

@@ -117,6 +117,7 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
     # One for restarts and upgrades: a host holds a lock once, however many want it there.
     locks = SharedLocks(client, namespace, hostname)
     body = assemble(replace(options.body, hostname=hostname), locks)
+    body.converger.swift_locks = locks.at_once()
     here = Selection(namespace)
     config_sets, nodes = Cache(client, CONFIG_SETS, here), Cache(client, MANAGED_NODES, here)
     queue: WorkQueue[ObjectKey] = WorkQueue("host", metrics=registry)

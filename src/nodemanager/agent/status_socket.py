@@ -71,7 +71,9 @@ class StatusSocket:
             except OSError as error:
                 why = f"cannot answer nodemanager status on {tree.outside(self.path)}: {error}"
                 if why != told:
-                    log.warning("%s", told := why)
+                    log.log(
+                        logging.DEBUG if _is_bare(tree, self.path) else logging.WARNING, "%s", told := why
+                    )
                 if isinstance(error, NoParent):
                     return None
             await asyncio.sleep(RETRY)
@@ -192,6 +194,19 @@ def _check_folder(folder: int, shown: str) -> None:
     found = os.stat(".", dir_fd=folder)
     if found.st_uid not in (0, os.geteuid()) or stat.S_IMODE(found.st_mode) & 0o022:
         raise OSError(errno.EPERM, f"{shown} belongs to somebody else, or others may write there; remove it")
+
+
+def _is_bare(tree: Tree, path: str) -> bool:
+    """Tell whether this is an image without /run, for which nobody expects an answer."""
+    try:
+        tree.folder(path.rsplit("/", 2)[0])
+    except NoParent:
+        return not tree.running
+    except OSError:
+        return False
+    finally:
+        tree.forget()
+    return False
 
 
 def _answers(where: str) -> bool:

@@ -75,3 +75,28 @@ async def test_a_newer_version_of_a_package_is_no_drift_and_its_removal_is(tmp_p
         kept.host.packages.have.clear()
         await kept.converge(declared)
         assert kept.outcomes() == [("package:jq", "repaired")]
+
+
+def test_what_is_gone_is_forgotten() -> None:
+    """Whoever may write into a purged directory may make up names for ever."""
+    shelf, folder = Shelf(), file_id("/etc/purged.d")
+    watch = DriftWatch(shelf)
+    watch.judge({folder: "1", ONE: "1"}, [])
+    for number in range(3):
+        strays = [
+            Result(file_id(f"/etc/purged.d/{number}{outcome}"), (), outcome, "no", deed="RemovePath")
+            for outcome in (Outcome.FAILED, Outcome.OBSERVED)
+        ]
+        told = watch.fresh(watch.judge({folder: "1", ONE: "1"}, strays))
+        assert [one.id for one in told] == [one.id for one in strays]
+        assert not watch.fresh(watch.judge({folder: "1", ONE: "1"}, strays))  # told once
+    held = Result(folder, (), Outcome.UNCHANGED)
+    assert len(watch._told) == len(watch._seen) == 1
+    watch.judge({folder: "1", ONE: "1"}, [held], whole=False)
+    assert not watch._told
+    assert not watch._seen
+    watch.fresh(watch.judge({ONE: "1"}, [Result(ONE, (), Outcome.OBSERVED, deed="WriteFile")]))
+    assert watch._seen
+    watch.judge({}, [])  # nothing is declared any more
+    watch.save()
+    assert shelf.held == {}

@@ -23,6 +23,7 @@ from nodemanager.host.base import ServiceKey
 from nodemanager.host.results import Result
 from nodemanager.plan.resources import ResourceId, file_id
 from support import virtual_time
+from support.fake_tools import MemoryLocks
 from support.memory_host import DOWN
 from support.realtime import Hints, Kept
 from support.root_tree import config_set, needs_root
@@ -127,6 +128,30 @@ async def test_a_repair_that_breaks_is_tried_again_and_the_loop_goes_on(
         await kept.until(lambda: (tmp_path / "motd").read_text() == "hello\n")
         assert asyncio.get_running_loop().time() - began == pytest.approx(1 + 2, abs=0.5)
         assert kept.outcomes() == [("/motd", "failed"), ("/motd", "repaired")]
+
+
+@virtual_time.test
+async def test_a_repair_does_not_wait_for_a_lock_that_another_host_holds(tmp_path: Path) -> None:
+    hints, quick = Hints(), MemoryLocks()
+    quick.busy = {"web"}
+    unit = {
+        "name": "nginx",
+        "ensure": "running",
+        "lock_group": "web",
+        "subscribe_files": [f"{tmp_path}/motd"],
+    }
+    async with held(hints, tmp_path) as kept:
+        await kept.converge(motd(tmp_path), config_set("s", services=[unit]))
+        kept.host.converger.swift_locks = quick
+        kept.host.locks.held.clear()
+        (tmp_path / "motd").write_text("bye\n")
+        hints.tell(file_id(f"{tmp_path}/motd"))
+        await kept.until(lambda: "service:nginx" in {str(one.id) for one in kept.told})
+        assert kept.host.locks.held == []  # those are for passes, which wait
+        assert list(kept.host.journal.pending()) == [ResourceId("service", "nginx")]  # owed still
+        quick.busy = set()
+        await kept.until(lambda: quick.held == ["web"])
+        assert not kept.host.journal.pending()
 
 
 @virtual_time.test
