@@ -105,6 +105,11 @@ class Victim:
     """The same, as of the last checkpoint."""
 
     @property
+    def set_name(self) -> str:
+        """The name of its ConfigSet."""
+        return f"chaos-{self.host.name}"
+
+    @property
     def managed(self) -> Path:
         return self.host.machine.root / MANAGED
 
@@ -153,7 +158,7 @@ class Chaos:
         self.version += 1
         word = f"version-{self.version}"
         for victim in self.victims.values():
-            victim.host.api.config_set("chaos", victim.host.name, **wanted(word))
+            victim.host.api.config_set(victim.set_name, victim.host.name, **wanted(word))
 
     def _kill(self, victim: Victim, _what: str) -> None:
         victim.host.machine.run(
@@ -250,7 +255,7 @@ class Chaos:
 
     def _status_faults(self, victim: Victim) -> list[str]:
         host, found = victim.host, []
-        entry, status = host.entry("chaos"), host.status()
+        entry, status = host.entry(victim.set_name), host.status()
         if not entry or entry.get("error") or entry.get("conflicts"):
             found.append(f"the status says {entry}")
         if host.condition("Ready") != "True":

@@ -118,7 +118,8 @@ class Kept:
     async def converge(self, *sets: ConfigSet) -> list[Result]:
         """Do a pass, as the agent does."""
         wish = self.wish(*sets)
-        alone = self.standing.begin(wish)
+        async with self.host.converger.turn:
+            alone = self.standing.begin(wish)
         results = self.standing.passed(await self.host.converger.run(wish.desired, wish.contents, alone))
         await self.loop.follow()
         return results

@@ -82,7 +82,7 @@ def assemble(options: BodyOptions, locks: Locks) -> Body:
     return Body(
         tree,
         who,
-        Converger(Observer(tree, packages, services, run), tools, bucket, lock, swift, progress),
+        Converger(Observer(tree, packages, services, run), tools, bucket, lock, swift, progress=progress),
         journal,
         bucket,
         options.state,

@@ -70,6 +70,13 @@ class Clocks:
     wall: Callable[[], float] = time.time
     steady: Callable[[], float] = time.monotonic
 
+    def on_the_wall(self, moment: float) -> float:
+        """Return when a moment of the steady clock was, or will be, by the clock on the wall as it is now.
+
+        So what happened ten seconds ago did so whatever the clock on the wall was set to since.
+        """
+        return self.wall() + moment - self.steady()
+
 
 class Contact:
     """How we stand with the API; a part of the agent that looks when Secrets are not to be used any more."""
@@ -84,13 +91,14 @@ class Contact:
         self._listeners: list[Callable[[], None]] = []
         self.on_change: Callable[[], None] = lambda: None
         """Called when we stand otherwise with the API than before."""
-        self.heard: float = 0.0
-        """When the API last answered and knew us, by the clock on the wall; 0 = not since we were started."""
+        self._heard: float | None = None
+        """When the API last answered and knew us, by the steady clock; None = not since we were started."""
         self._changed = asyncio.Event()
         self._answered = asyncio.Event()
         self.why = ""
         """Why we are alone or refused, in words."""
         self._alone_since: float | None = None
+        """By the steady clock."""
         self._began = self._clocks.steady()
         self._expired = False
         self._doubt: float | None = None
@@ -111,7 +119,13 @@ class Contact:
 
     def since(self) -> float | None:
         """Return since when we are alone or refused, by the clock on the wall."""
-        return self._record.refused.since if self._record.refused else self._alone_since
+        if self._record.refused:
+            return self._record.refused.since
+        return None if self._alone_since is None else self._clocks.on_the_wall(self._alone_since)
+
+    def heard(self) -> float | None:
+        """Return when the API last answered and knew us, by the clock on the wall; None = never yet."""
+        return None if self._heard is None else self._clocks.on_the_wall(self._heard)
 
     def not_ready(self) -> str | None:
         """Return what there is to say about the API: a check for /readyz."""
@@ -152,7 +166,7 @@ class Contact:
         """Take note that the API answers, and knows us."""
         self._answered.set()
         doubted, self._doubt = self._doubt is not None, None
-        first, self.heard = not self.heard, self._clocks.wall()
+        first, self._heard = self._heard is None, self._clocks.steady()
         if first:
             self.on_change()
         if self._alone_since is None and self._record == _Record():
@@ -172,11 +186,10 @@ class Contact:
         self._answered.set()
         if self._alone_since is not None or self.refused:
             return
-        now = self._clocks.wall()
-        self._alone_since, self.why = now, why
+        self._alone_since, self.why = self._clocks.steady(), why
         log.warning("alone: %s; this host goes on with what it knows", why)
         if self._limits.max_age > 0 and self._record.away is None:
-            self._began = self._clocks.steady()
+            self._began, now = self._alone_since, self._clocks.wall()
             self._record = msgspec.structs.replace(self._record, away=_Spent(since=now, seen=now))
             self._save()
         self._changed.set()

@@ -23,7 +23,7 @@ from typing import Final
 from nodemanager.agent.progress import Progress
 from nodemanager.api import durations
 from nodemanager.host import apply, staging
-from nodemanager.host.apply import Tools
+from nodemanager.host.apply import Locks, Tools
 from nodemanager.host.base import ServiceManager
 from nodemanager.host.bucket import Bucket
 from nodemanager.host.file_batch import FileBatch, Hands
@@ -51,6 +51,8 @@ class Converger:
     """Taken with the first pass that may change something, and kept."""
     swift: ServiceManager | None = None
     """The service manager for repairs: it does not wait to see whether what it started stays up."""
+    swift_locks: Locks | None = None
+    """The locks for repairs: while another host holds one, nothing else on this host waits for it."""
     progress: Progress = field(default_factory=Progress)
     """Notices a pass that hangs."""
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -130,9 +132,11 @@ class Converger:
         newly = {one for one, entry in journal.pending().items() if entry != before.get(one)}
         owed = focus.lens.owed(focus.ids | newly)
         if owed.services:
-            swift = self.swift or tools.services
-            observer = replace(self.observer, services=swift)
-            results += await self._apply_services(owed, replace(tools, services=swift), observer, alone)
+            swift = replace(
+                tools, services=self.swift or tools.services, locks=self.swift_locks or tools.locks
+            )
+            observer = replace(self.observer, services=swift.services)
+            results += await self._apply_services(owed, swift, observer, alone)
         if owed.executions:
             unknown = dict.fromkeys(journal.started(), "how its last run ended is found out by the next pass")
             seen = await self.observer.see_executions(owed, journal.pending())

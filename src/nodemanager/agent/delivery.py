@@ -68,7 +68,9 @@ class Delivery:
             except errors.KubeError as error:
                 failures += 1
                 if not self._contact.alone:
-                    log.warning("cannot report drifts, which go on waiting: %s", error)
+                    usual = isinstance(error, errors.Conflict)  # others were faster, as happens every day
+                    level = logging.DEBUG if usual else logging.WARNING
+                    log.log(level, "cannot report drifts, which go on waiting: %s", error)
                 await self._pause(failures, error)
 
     async def deliver(self) -> None:

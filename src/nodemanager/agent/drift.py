@@ -77,12 +77,13 @@ class DriftWatch:
         for one in about:
             if one not in bad:
                 self._held[one] = declared[one]
-                self._told.pop(one, None)
             elif bad[one] is Outcome.FAILED and not self._same(one, declared):
                 self._held.pop(one, None)  # half of it may be done
-        gone = [one for one in self._seen if one not in seen and keeper(one, declared) in about]
-        for one in gone:
-            del self._seen[one]
+        for known, still in ((self._seen, seen), (self._told, bad.keys())):
+            for one in [one for one in known if one not in still]:
+                resource = keeper(one, declared)
+                if resource in about or (whole and resource not in declared):
+                    del known[one]
         return judged
 
     def fresh(self, results: Iterable[Result]) -> list[Result]:
@@ -105,16 +106,16 @@ class DriftWatch:
     def save(self) -> None:
         """Put on disk what the next process has to know, if that is new; blocking."""
         document = self._document()
-        if self._store is not None and document != self._saved:
-            self._store.save_held(document)
-            self._saved = document
+        if self._store is not None and document != self._saved and self._store.save_held(document):
+            self._saved = document  # else the next one tries again
 
     def _same(self, one: ResourceId, declared: Mapping[ResourceId, Declared]) -> bool:
         return one in declared and self._held.get(one) == declared[one]
 
     def _document(self) -> dict[str, str]:
-        held = {str(one): digest for one, digest in self._held.items()}
-        return held | {f"{_SEEN}{one}": mark for one, mark in self._seen.items()}
+        held, seen = self._held.copy(), self._seen.copy()  # a thread does this, and repairs go on
+        found = {str(one): digest for one, digest in held.items()}
+        return found | {f"{_SEEN}{one}": mark for one, mark in seen.items()}
 
     def _load(self) -> None:
         for text, digest in (self._store.load_held() if self._store else {}).items():
@@ -127,7 +128,7 @@ def _drifted(
     one: Result, declared: Mapping[ResourceId, Declared], held: Mapping[ResourceId, Declared]
 ) -> bool:
     """Tell whether what a result is about held before, as it is declared now."""
-    if one.id.kind == EXEC or one.outcome is Outcome.UNCHANGED or one.deed not in _REPAIRS:
+    if one.id.kind == EXEC or one.outcome is Outcome.UNCHANGED or one.deed not in _REPAIRS or one.news:
         return False
     resource = keeper(one.id, declared)
     return resource in declared and held.get(resource) == declared[resource]

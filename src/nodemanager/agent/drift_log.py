@@ -22,7 +22,7 @@ import msgspec
 from nodemanager.api.managednode import Drift, DriftRecord
 from nodemanager.host.journal import STATE
 from nodemanager.host.line_file import LineFile
-from nodemanager.host.threads import to_the_end
+from nodemanager.host.threads import in_thread, to_the_end
 from nodemanager.host.tree import Tree
 
 log = logging.getLogger(__name__)
@@ -199,7 +199,7 @@ class DriftLog:
 
     async def _store(self) -> None:
         batch = self._batch()
-        self._settle(batch, await asyncio.to_thread(self._write, batch))
+        self._settle(batch, await in_thread(lambda: self._write(batch)))
 
     def flush(self) -> None:
         """Write down everything now; for the end, and where nobody waits for the disk."""

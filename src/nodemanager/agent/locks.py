@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import logging
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from nodemanager.agent.leases import HostLease, LeaseLost
@@ -84,6 +85,12 @@ class SharedLocks:
         self._timings = timings or LockTimings()
         self._clocks = clocks or Clocks()
         self._locks: dict[str, _Held] = {}
+
+    def at_once(self) -> SharedLocks:
+        """Return the same locks for those who do not wait: while it is not their turn, they are `Busy`."""
+        found = copy.copy(self)
+        found._timings = replace(self._timings, wait=0.0)  # noqa: SLF001 - our own copy
+        return found
 
     @contextlib.asynccontextmanager
     async def hold(self, name: str) -> AsyncIterator[None]:

@@ -58,8 +58,8 @@ class HeldStore(Protocol):
         """Return what the last process saved; nothing where that cannot be read."""
         ...
 
-    def save_held(self, held: Mapping[str, str]) -> None:
-        """Save it, if it is new; a disk that fails costs a log line."""
+    def save_held(self, held: Mapping[str, str]) -> bool:
+        """Save it, if it is new, and tell whether it is on disk; a disk that fails costs a log line."""
         ...
 
 
@@ -127,7 +127,7 @@ class Memory:
     def owe(self, backups: Mapping[str, str]) -> None:
         """Remember backups that the status shall tell when the API is there; the first of a file counts."""
         owed = {**backups, **self.owed}
-        if owed != self.owed:
+        if owed != self.owed or OWED in self._failing:
             self.owed = owed
             self._save(self._plain, OWED, _Owed(backups=owed))
 
@@ -145,9 +145,9 @@ class Memory:
         found = self._load(self._plain, HELD, _Held)
         return found.held if found else {}
 
-    def save_held(self, held: Mapping[str, str]) -> None:
+    def save_held(self, held: Mapping[str, str]) -> bool:
         """Remember which declarations hold, as digests by the text of a resource's id."""
-        self._save(self._plain, HELD, _Held(held=dict(held)))
+        return self._save(self._plain, HELD, _Held(held=dict(held)))
 
     def close(self) -> None:
         """Give back what is held open."""
@@ -166,14 +166,17 @@ class Memory:
                 vault.set_aside(name)
             return None
 
-    def _save(self, vault: Vault, name: str, what: object) -> None:
+    def _save(self, vault: Vault, name: str, what: object) -> bool:
+        """Tell whether it is on disk."""
         try:
             vault.save(name, msgspec.json.encode(what))
-            self._failing.discard(name)
         except VaultError as error:
             if name not in self._failing:
                 log.warning("%s; without the API, this host would go on with what is there", error)
             self._failing.add(name)
+        else:
+            self._failing.discard(name)
+        return name not in self._failing
 
 
 def _unversioned(desired: _Desired) -> _Desired:

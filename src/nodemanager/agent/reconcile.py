@@ -201,8 +201,9 @@ class HostReconciler:
         world = self.sources.world()
         wish = self.wishes.make(sets, world, node)
         await self._remember(sets, world, node)
-        collection = await self.housekeeper.collect_if_due()
-        alone = self.standing.begin(wish)
+        async with self.body.converger.turn:  # what a repair under way finds is about what was wanted before
+            collection = await self.housekeeper.collect_if_due()
+            alone = self.standing.begin(wish)
         done = await self.body.converger.run(wish.desired, wish.contents, alone) + _held(wish.desired)
         results = self.standing.passed(done)
         await in_thread(self.standing.watch.save)
@@ -231,9 +232,13 @@ class HostReconciler:
         if self._last is None or self.sources.contact.alone:
             return
         look, self._look = self._look, False
-        node = await self.node.ensure()
-        self._adopt(node)
-        await self._report(node, await self.eyes.look(node) if look else None)
+        try:
+            node = await self.node.ensure()
+            self._adopt(node)
+            await self._report(node, await self.eyes.look(node) if look else None)
+        except BaseException:
+            self._look = self._look or look  # what was seen was not told
+            raise
 
     async def _remember(self, sets: Sequence[ConfigSet], world: World, node: ManagedNode) -> None:
         """Keep what this pass is made of for a start without the API."""
@@ -250,7 +255,6 @@ class HostReconciler:
         try:
             node = await self.node.write_status(node, wanted)
         except errors.Conflict:
-            self._look = self._look or sight is not None
             raise controller.Retry(SETTLE_SECONDS, "somebody else wrote the ManagedNode meanwhile") from None
         except errors.KubeError:
             self.sources.memory.owe(self._backups())

@@ -17,10 +17,10 @@ from nodemanager.agent.contest import Fight
 from nodemanager.agent.converge import Converger
 from nodemanager.agent.drift import keeper
 from nodemanager.agent.standing import Standing
-from nodemanager.host.base import HostError
+from nodemanager.agent.wishes import Wish
 from nodemanager.host.results import Outcome, Result
-from nodemanager.host.runner import RunError
 from nodemanager.plan.desired import Desired
+from nodemanager.plan.focus import Focus
 from nodemanager.plan.resources import EXEC, ResourceId
 
 log = logging.getLogger("nodemanager.agent")
@@ -191,15 +191,7 @@ class RepairLoop:
         focus = wish.lens.narrow((one for one in touched if one not in waiting), waiting)
         if not focus.ids:
             return
-        alone = standing.watch.alone(wish.declared, wish.observed & focus.ids)
-        try:
-            results = await self._converger.repair(focus, wish.contents, alone)
-        except (HostError, RunError) as error:
-            log.warning("cannot repair what was touched: %s", error)
-            results = [
-                Result(one, (), Outcome.FAILED, f"cannot repair it: {error}", deed="Blocked")
-                for one in focus.ids
-            ]
+        results = await self._try(focus, wish)
         before = dict(standing.results)
         told = standing.repaired(results, touched)
         for one in results:
@@ -210,6 +202,19 @@ class RepairLoop:
             self._voice.repaired(told, self._clock() - min(touched.values()))
         if standing.results != before:
             self._voice.report()
+
+    async def _try(self, focus: Focus, wish: Wish) -> list[Result]:
+        """Repair, and return what became of it; whatever goes wrong is tried again, and stops nobody else."""
+        alone = self._standing.watch.alone(wish.declared, wish.observed)  # all: subscribers are in it, too
+        try:
+            return await self._converger.repair(focus, wish.contents, alone)
+        except Exception as error:
+            expected = isinstance(error, OSError)
+            said = str(error) if expected else f"{type(error).__name__}: {error}"
+            log.warning("cannot repair what was touched: %s", said, exc_info=None if expected else error)
+        return [
+            Result(one, (), Outcome.FAILED, f"cannot repair it: {said}", deed="Blocked") for one in focus.ids
+        ]
 
     def _arm(self) -> None:
         """Set the one timer: for what has to wait, and for fights that are over."""

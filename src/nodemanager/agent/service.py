@@ -43,6 +43,7 @@ from nodemanager.client.http import Client
 from nodemanager.host.base import HostError
 from nodemanager.host.identity import Identity
 from nodemanager.host.runner import RunError
+from nodemanager.host.tree import Tree
 from nodemanager.host.vault import Vault, VaultError, cipher_of
 from nodemanager.host.watches import host_watch
 from nodemanager.runtime import probes
@@ -98,7 +99,7 @@ class Agent:
 
     def close(self) -> None:
         """Give back what is held open."""
-        for one in (self.drifts, self.memory, self.contact, self.body):
+        for one in (self.drifts, self.memory, self.contact, self.reconciler.eyes, self.body):
             one.close()
 
 
@@ -116,6 +117,7 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
     # One for restarts and upgrades: a host holds a lock once, however many want it there.
     locks = SharedLocks(client, namespace, hostname)
     body = assemble(replace(options.body, hostname=hostname), locks)
+    body.converger.swift_locks = locks.at_once()
     here = Selection(namespace)
     config_sets, nodes = Cache(client, CONFIG_SETS, here), Cache(client, MANAGED_NODES, here)
     queue: WorkQueue[ObjectKey] = WorkQueue("host", metrics=registry)
@@ -130,7 +132,7 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
         node=node,
         sources=Sources(config_sets, nodes, references, memory, contact),
         queue=queue,
-        eyes=Eyes(body.tree, body.identity, body.converger.observer.run, client),
+        eyes=Eyes(Tree(body.tree.root), body.identity, body.converger.observer.run, client),
         reporter=Reporter(hostname, registry, events, time.time),
         now=_now,
         notifier=Notifier(client),

@@ -26,9 +26,14 @@ class Eyes:
     """Looks at the host itself; of a root that is not running, only at its files."""
 
     tree: Tree
+    """Of its own: others work in theirs meanwhile, also in threads."""
     identity: Identity
     run: Runner
     client: Client
+
+    def close(self) -> None:
+        """Give back what is held open."""
+        self.tree.close()
 
     async def look(self, node: ManagedNode) -> Sight:
         """Return what is there now."""

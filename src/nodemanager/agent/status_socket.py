@@ -65,16 +65,15 @@ class StatusSocket:
     async def _listening(self, tree: Tree) -> socket.socket | None:
         """Return the socket, as soon as it can be had; None = never, as there is no place for it."""
         told = ""
-        if not _has_place(tree, self.path):  # a folder that stands for a host; that is no fault of it
-            log.info("nodemanager status is not answered: %s has no place for sockets", tree.root)
-            return None
         while True:
             try:
                 return listen(tree, self.path)
             except OSError as error:
                 why = f"cannot answer nodemanager status on {tree.outside(self.path)}: {error}"
                 if why != told:
-                    log.warning("%s", told := why)
+                    log.log(
+                        logging.DEBUG if _is_bare(tree, self.path) else logging.WARNING, "%s", told := why
+                    )
                 if isinstance(error, NoParent):
                     return None
             await asyncio.sleep(RETRY)
@@ -184,19 +183,6 @@ def address(tree: Tree, path: str) -> str:
     return tree.outside(path)
 
 
-def _has_place(tree: Tree, path: str) -> bool:
-    """Tell whether there is a /run."""
-    try:
-        tree.place(path.rpartition("/")[0])
-    except NoParent:
-        return False
-    except OSError:
-        return True  # something is: who tries to use it finds out what
-    finally:
-        tree.forget()
-    return True
-
-
 def _make_folder(tree: Tree, folder: str) -> None:
     """Make the folder of the socket, and none above it: who has no /run has not asked for one."""
     above = tree.place(folder)
@@ -208,6 +194,19 @@ def _check_folder(folder: int, shown: str) -> None:
     found = os.stat(".", dir_fd=folder)
     if found.st_uid not in (0, os.geteuid()) or stat.S_IMODE(found.st_mode) & 0o022:
         raise OSError(errno.EPERM, f"{shown} belongs to somebody else, or others may write there; remove it")
+
+
+def _is_bare(tree: Tree, path: str) -> bool:
+    """Tell whether this is an image without /run, for which nobody expects an answer."""
+    try:
+        tree.folder(path.rsplit("/", 2)[0])
+    except NoParent:
+        return not tree.running
+    except OSError:
+        return False
+    finally:
+        tree.forget()
+    return False
 
 
 def _answers(where: str) -> bool:

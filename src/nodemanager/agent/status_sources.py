@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Final
 
 from nodemanager import __version__
 from nodemanager.agent import local_status
-from nodemanager.agent.contact import Contact
+from nodemanager.agent.contact import Clocks, Contact
 from nodemanager.agent.drift_log import DriftLog
 from nodemanager.agent.local_status import (
     MAX_SHOWN,
@@ -32,15 +32,17 @@ from nodemanager.plan.desired import Desired
 from nodemanager.plan.resources import EXEC, FILE, PACKAGE, SERVICE
 from nodemanager.runtime import controller, process_metrics
 
+CLOCKS: Final = Clocks()
 
-def stamp(moment: float) -> str | None:
-    """Return a moment of Unix time as everybody writes it; None for 0, which is never."""
+
+def stamp(moment: float | None) -> str | None:
+    """Return a moment of Unix time as everybody writes it; None for None and 0, which are never."""
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if moment else None
 
 
-def of_process(host: str, namespace: str, root: str) -> local_status.Source:
+def of_process(host: str, namespace: str, root: str, clocks: Clocks = CLOCKS) -> local_status.Source:
     """Return who we are and what we cost."""
-    started = stamp(time.time())
+    started = clocks.steady()
 
     def fill(snapshot: Snapshot) -> Snapshot:
         try:
@@ -49,7 +51,7 @@ def of_process(host: str, namespace: str, root: str) -> local_status.Source:
             memory = 0
         return with_(
             snapshot, host=host, namespace=namespace, version=__version__, root=root, pid=os.getpid(),
-            started=started, time=stamp(time.time()), memory=memory,
+            started=stamp(clocks.on_the_wall(started)), time=stamp(clocks.wall()), memory=memory,
         )  # fmt: skip
 
     return fill
@@ -60,11 +62,11 @@ def of_contact(contact: Contact, server: str) -> local_status.Source:
 
     def fill(snapshot: Snapshot) -> Snapshot:
         state = "refused" if contact.refused else "alone" if contact.since() is not None else "connected"
-        if state == "connected" and not contact.heard:
+        if state == "connected" and contact.heard() is None:
             state = "unknown"
         api = Api(
-            state=state, server=server, since=stamp(contact.since() or 0.0), why=contact.why,
-            last_contact=stamp(contact.heard),
+            state=state, server=server, since=stamp(contact.since()), why=contact.why,
+            last_contact=stamp(contact.heard()),
         )  # fmt: skip
         return with_(snapshot, api=api)
 
@@ -113,11 +115,12 @@ class LastPass:
     """Returns how the host stands."""
     desired: Callable[[], Desired]
     """Returns everything that is declared."""
-    clock: Callable[[], float] = time.time
-    _began: float = 0.0
-    _ended: float = 0.0
+    clocks: Clocks = CLOCKS
+    _began: float | None = None
+    """This and the next two by the steady clock: passes do not move when somebody sets the other."""
+    _ended: float | None = None
+    _next: float | None = None
     _seconds: float = 0.0
-    _next: float = 0.0
     _error: str = ""
 
     def timed(self, reconcile: controller.Reconcile) -> controller.Reconcile:
@@ -129,7 +132,7 @@ class LastPass:
         return run
 
     async def _time(self, work: Awaitable[controller.Result | None]) -> controller.Result | None:
-        began, self._began = time.monotonic(), self.clock()
+        began = self._began = self.clocks.steady()
         delay: float | None = None
         self._error = "it was stopped"
         try:
@@ -143,16 +146,16 @@ class LastPass:
             self._error = str(error) or type(error).__name__
             raise
         finally:
-            self._began, self._ended = 0.0, self.clock()
-            self._seconds = time.monotonic() - began
-            self._next = self._ended + delay if delay is not None else 0.0
+            self._began, self._ended = None, self.clocks.steady()
+            self._seconds = self._ended - began
+            self._next = self._ended + delay if delay is not None else None
             self.changed()
         return done
 
     @property
     def over(self) -> bool:
         """Whether there was a pass at all."""
-        return self._ended > 0
+        return self._ended is not None
 
     def fill(self, snapshot: Snapshot) -> Snapshot:
         """Return what is declared, and how it went."""
@@ -160,13 +163,16 @@ class LastPass:
         return with_(
             snapshot,
             passes=Passes(
-                running_since=stamp(self._began), last=stamp(self._ended), seconds=round(self._seconds, 6),
-                next=stamp(self._next), error=self._error,
+                running_since=self._stamp(self._began), last=self._stamp(self._ended),
+                seconds=round(self._seconds, 6), next=self._stamp(self._next), error=self._error,
             ),
             conditions=list(found.conditions),
             config_sets=[_set(one) for one in found.configsets],
             managed=_counts(self.desired()),
         )  # fmt: skip
+
+    def _stamp(self, moment: float | None) -> str | None:
+        return None if moment is None else stamp(self.clocks.on_the_wall(moment))
 
 
 def of_drifts(log: DriftLog) -> local_status.Source:

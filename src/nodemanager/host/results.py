@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from nodemanager.plan.resources import ResourceId
-from nodemanager.plan.steps import ChangeService, Observed, RestartService, Step
+from nodemanager.plan.steps import ChangeService, InstallPackage, Observed, RestartService, Step
 
 
 class Outcome(StrEnum):
@@ -35,6 +35,8 @@ class Result:
     """The kind of step, such as WriteFile; for events and metrics."""
     operations: tuple[str, ...] = ()
     """What was done to a service: start, stop, restart, enable, disable."""
+    news: bool = False
+    """Nobody changed anything here: something newer is offered than what is there."""
     drifted: bool = False
     """It held before, as it is declared now: somebody else changed it."""
     found: str = ""
@@ -50,7 +52,8 @@ def result(step: Step, outcome: Outcome, message: str = "", seconds: float = 0.0
     step = step.would if isinstance(step, Observed) else step
     said = message or (step.reason if outcome is not Outcome.UNCHANGED else "")
     said = said.encode(errors="surrogateescape").decode(errors="backslashreplace")  # names of files
-    return Result(step.id, step.sources, outcome, said, seconds, type(step).__name__, _operations(step))
+    news = isinstance(step, InstallPackage) and step.newer
+    return Result(step.id, step.sources, outcome, said, seconds, type(step).__name__, _operations(step), news)
 
 
 def _operations(step: Step) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import logging
 import os
 
 from nodemanager.host import state_files
-from nodemanager.host.base import Busy
+from nodemanager.host.base import Busy, HostError
 from nodemanager.host.tree import Tree
 
 log = logging.getLogger(__name__)
@@ -41,18 +41,28 @@ class StateLock:
             log.debug("no lock for %s: %s", self._folder, error)
             return False
         try:
+            self._lock(descriptor)
+        except BaseException:
+            os.close(descriptor)  # else our own lock would be in our way for as long as we run
+            raise
+        self._descriptor = descriptor
+        return True
+
+    def _lock(self, descriptor: int) -> None:
+        try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
-            os.close(descriptor)
             raise Busy(
                 f"cannot change this host: another nodemanager (process {holder}) is at work on it; stop it"
                 " first, or let it do the work"
             ) from None
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-        self._descriptor = descriptor
-        return True
+        except OSError as error:
+            where = self._tree.outside(f"{self._folder}/{NAME}")
+            raise HostError(f"cannot lock {where}: {error.strerror or error}") from error
+        with contextlib.suppress(OSError):  # a full disk: only people want to know who has it
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
         """Give it back."""

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, TypeVar
 
 T = TypeVar("T")
+_THREADS: Final = ThreadPoolExecutor(4, "host")
+"""Not those of the event loop, which look up host names: without a network, all of them wait for that."""
 
 
 async def in_thread(work: Callable[[], T]) -> T:
@@ -15,7 +19,8 @@ async def in_thread(work: Callable[[], T]) -> T:
     When the caller is cancelled, the work is still waited for: it holds files open and has
     half-done things to finish, and nobody may clean up under its hands.
     """
-    return await to_the_end(asyncio.to_thread(work))
+    loop = asyncio.get_running_loop()
+    return await to_the_end(loop.run_in_executor(_THREADS, contextvars.copy_context().run, work))
 
 
 async def to_the_end(work: Awaitable[T]) -> T:

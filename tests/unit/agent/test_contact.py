@@ -87,6 +87,17 @@ def test_an_outage_is_said_once_and_writes_nothing(host: Host, caplog: pytest.Lo
     assert list(host.folder.iterdir()) == []
 
 
+@pytest.mark.parametrize("jump", [2 * HOUR, -2 * HOUR])
+def test_a_clock_that_is_set_makes_an_outage_neither_longer_nor_shorter(host: Host, jump: float) -> None:
+    host.hears(200)
+    host.time.pass_by(10)
+    host.contact.failed("no route to host")
+    host.time.pass_by(10)
+    host.time.wall += jump
+    assert host.contact.since() == host.time.wall - 10
+    assert host.contact.heard() == host.time.wall - 20
+
+
 @pytest.mark.parametrize(("status", "target"), [(401, "/api/v1/x"), (403, OWN), (403, OWN + "?x=y")])
 def test_a_refusal_that_lasts_is_one(host: Host, status: int, target: str) -> None:
     host.hears(status, target)

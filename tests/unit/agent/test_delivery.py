@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,7 @@ import msgspec
 import pytest
 
 from nodemanager.agent.contact import Contact, SecretLimits
-from nodemanager.agent.delivery import Delivery
+from nodemanager.agent.delivery import CONFLICTS, Delivery
 from nodemanager.agent.drift_log import MAX_RECORDS, DriftLog
 from nodemanager.agent.node_object import NodeObject
 from nodemanager.api import errors, merge_patch
@@ -193,4 +194,28 @@ async def test_the_part_waits_for_the_api_and_goes_on_by_itself(world: World) ->
     world.contact.reached()  # some other request did
     await scripted_server.until(lambda: world.api.drift.sequence == 1)
     assert world.reported == ["/1"]
+    await tasks.end(parts)
+
+
+@pytest.mark.parametrize(("answer", "warned"), [((409, "Conflict"), False), ((403, "Forbidden"), True)])
+async def test_that_others_write_the_status_as_well_is_no_news(
+    world: World, caplog: pytest.LogCaptureFixture, answer: tuple[int, str], warned: bool
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    log = world.boot()
+    refused: list[Exchange] = []
+
+    def trouble(exchange: Exchange) -> tuple[int, str] | None:
+        if exchange.method != "PATCH" or len(refused) > CONFLICTS:
+            return None
+        refused.append(exchange)
+        return answer
+
+    world.api.trouble = trouble
+    parts = [asyncio.create_task(log.run()), asyncio.create_task(world.delivery.run())]
+    log.adopt(None)
+    log.add(DriftRecord(time="2026-01-01T00:00:00Z", resource="file:/1", outcome="repaired"))
+    await scripted_server.until(lambda: "cannot report drifts" in caplog.text)
+    said = [one.levelno for one in caplog.records if "cannot report drifts" in one.getMessage()]
+    assert (max(said) > logging.DEBUG) is warned
     await tasks.end(parts)

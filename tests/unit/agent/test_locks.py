@@ -86,6 +86,22 @@ async def test_who_waits_too_long_is_told_who_is_in_the_way() -> None:
 
 
 @virtual_time.test
+async def test_who_does_not_wait_is_told_at_once() -> None:
+    api = LeaseApi()
+    (one, _), (two, _) = host(api, "one"), host(api, "two")
+    quick = two.at_once()
+    async with one.hold("web"):
+        began = now()
+        with pytest.raises(Busy, match="cannot take lock web: one holds it"):
+            async with quick.hold("web"):
+                pytest.fail("both hold it")
+        assert now() - began < 1
+    async with quick.hold("web"), two.hold("web"):  # they are the same
+        assert holder(api) == "two"
+    assert holder(api) is None
+
+
+@virtual_time.test
 async def test_a_lock_may_be_held_twice_on_one_host() -> None:
     """A service restarts under the group under which its host upgrades."""
     api = LeaseApi()

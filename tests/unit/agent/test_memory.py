@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 from pathlib import Path
 
 import msgspec
@@ -14,6 +16,7 @@ from nodemanager.agent.world import World
 from nodemanager.api.configset import ConfigSet, ConfigSetStatus
 from nodemanager.api.managednode import ManagedNode, ManagedNodeStatus
 from nodemanager.api.objects import ObjectKey, ObjectMeta
+from nodemanager.host import state_files
 from nodemanager.host.vault import Vault, cipher_of
 from nodemanager.plan.desired import Content
 from support.root_tree import config_set
@@ -167,3 +170,20 @@ def test_what_held_is_known_to_the_next_process(tmp_path: Path) -> None:
     memory = opened(tmp_path)
     memory.save_held({"file:/x": "aa"})
     assert opened(tmp_path).load_held() == {"file:/x": "aa"}
+
+
+def test_what_a_full_disk_did_not_take_is_saved_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = opened(tmp_path)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as broken:
+        broken.setattr(state_files, "write", full)
+        memory.owe({"/a": "1"})
+        assert not memory.save_held({"file:/x": "aa"})
+    memory.owe({})
+    assert memory.save_held({"file:/x": "aa"})
+    assert (opened(tmp_path).owed, opened(tmp_path).load_held()) == ({"/a": "1"}, {"file:/x": "aa"})

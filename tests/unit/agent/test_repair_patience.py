@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import itertools
 import os
 from collections.abc import Mapping
@@ -13,13 +14,16 @@ import pytest
 
 from nodemanager.agent import status
 from nodemanager.agent.contest import LIMIT
+from nodemanager.agent.converge import Converger
 from nodemanager.agent.drift import DriftWatch
 from nodemanager.agent.status import Pass
 from nodemanager.api.configset import ConfigSet
 from nodemanager.api.managednode import ManagedNodeStatus
 from nodemanager.host.base import ServiceKey
+from nodemanager.host.results import Result
 from nodemanager.plan.resources import ResourceId, file_id
 from support import virtual_time
+from support.fake_tools import MemoryLocks
 from support.memory_host import DOWN
 from support.realtime import Hints, Kept
 from support.root_tree import config_set, needs_root
@@ -104,6 +108,53 @@ async def test_what_cannot_be_put_back_is_tried_more_and_more_rarely_until_it_ca
 
 
 @virtual_time.test
+@pytest.mark.parametrize("error", [OSError(errno.EMFILE, "Too many open files"), RuntimeError("no thread")])
+async def test_a_repair_that_breaks_is_tried_again_and_the_loop_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    hints, repair, broken = Hints(), Converger.repair, [error, error]
+
+    async def breaking(*args: Any) -> list[Result]:
+        if broken:
+            raise broken.pop()
+        return await repair(*args)
+
+    monkeypatch.setattr(Converger, "repair", breaking)
+    async with held(hints, tmp_path) as kept:
+        await kept.converge(motd(tmp_path))
+        (tmp_path / "motd").write_text("bye\n")
+        began = asyncio.get_running_loop().time()
+        hints.tell(file_id(f"{tmp_path}/motd"))
+        await kept.until(lambda: (tmp_path / "motd").read_text() == "hello\n")
+        assert asyncio.get_running_loop().time() - began == pytest.approx(1 + 2, abs=0.5)
+        assert kept.outcomes() == [("/motd", "failed"), ("/motd", "repaired")]
+
+
+@virtual_time.test
+async def test_a_repair_does_not_wait_for_a_lock_that_another_host_holds(tmp_path: Path) -> None:
+    hints, quick = Hints(), MemoryLocks()
+    quick.busy = {"web"}
+    unit = {
+        "name": "nginx",
+        "ensure": "running",
+        "lock_group": "web",
+        "subscribe_files": [f"{tmp_path}/motd"],
+    }
+    async with held(hints, tmp_path) as kept:
+        await kept.converge(motd(tmp_path), config_set("s", services=[unit]))
+        kept.host.converger.swift_locks = quick
+        kept.host.locks.held.clear()
+        (tmp_path / "motd").write_text("bye\n")
+        hints.tell(file_id(f"{tmp_path}/motd"))
+        await kept.until(lambda: "service:nginx" in {str(one.id) for one in kept.told})
+        assert kept.host.locks.held == []  # those are for passes, which wait
+        assert list(kept.host.journal.pending()) == [ResourceId("service", "nginx")]  # owed still
+        quick.busy = set()
+        await kept.until(lambda: quick.held == ["web"])
+        assert not kept.host.journal.pending()
+
+
+@virtual_time.test
 async def test_where_nobody_can_tell_what_changed_everything_is_looked_at_but_not_all_the_time(
     tmp_path: Path,
 ) -> None:
@@ -183,6 +234,26 @@ async def test_observed_drift_is_shown_once_and_left_alone_until_the_declaration
         assert [one for _, one in kept.outcomes()] == ["observed"] * 3
 
 
+@virtual_time.test
+async def test_a_service_that_is_left_alone_is_not_started_because_a_file_of_its_was_put_back(
+    tmp_path: Path,
+) -> None:
+    hints = Hints()
+    app = {"name": "app", "ensure": "running", "drift": "observe", "subscribe_files": [f"{tmp_path}/motd"]}
+    async with held(hints, tmp_path) as kept:
+        await kept.converge(motd(tmp_path), config_set("app", services=[app]))
+        services = kept.host.services
+        services.facts[ServiceKey("app")] = DOWN
+        hints.tell(APP)
+        await kept.until(lambda: kept.outcomes() == [("service:app", "observed")])
+        services.calls.clear()
+        (tmp_path / "motd").write_text("bye\n")
+        hints.tell(file_id(f"{tmp_path}/motd"))
+        await kept.until(lambda: ("/motd", "repaired") in kept.outcomes())
+        assert not services.facts[ServiceKey("app")].running
+        assert services.calls == []
+
+
 async def test_a_policy_that_changes_to_repair_repairs(tmp_path: Path) -> None:
     async with Kept(tmp_path) as kept:
         await kept.converge(motd(tmp_path, drift="observe"))
@@ -218,8 +289,9 @@ class Shelf:
     def load_held(self) -> dict[str, str]:
         return dict(self.held)
 
-    def save_held(self, held: Mapping[str, str]) -> None:
+    def save_held(self, held: Mapping[str, str]) -> bool:
         self.held = dict(held)
+        return True
 
 
 async def test_observed_drift_stays_alone_and_is_not_told_again_after_a_restart(tmp_path: Path) -> None:

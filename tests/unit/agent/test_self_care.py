@@ -15,7 +15,7 @@ from nodemanager.agent.drift_log import DriftLog
 from nodemanager.agent.local_status import Board
 from nodemanager.agent.self_care import ServiceVoice
 from nodemanager.agent.status import Pass, of_pass
-from nodemanager.agent.status_sources import LastPass, of_contact, of_drifts
+from nodemanager.agent.status_sources import LastPass, of_contact, of_drifts, of_process, stamp
 from nodemanager.api.managednode import Drift, DriftRecord, ManagedNodeStatus
 from nodemanager.api.objects import ObjectKey
 from nodemanager.host.results import Outcome, Result
@@ -97,6 +97,29 @@ async def test_ready_comes_with_the_end_of_the_first_pass(inbox: Inbox) -> None:
     said = "STATUS=1 ConfigSet, 0 resources: does not hold: Ready: file:/x: no space; API unknown"
     assert await inbox.next() == said
     await end([running])
+
+
+@pytest.mark.parametrize("jump", [7200, -7200])
+async def test_a_clock_that_is_set_moves_no_pass(jump: int) -> None:
+    board, wall, steady = Board(), [1_800_000_000.0], [1000.0]
+    clocks = Clocks(lambda: wall[0], lambda: steady[0])
+    last = LastPass(KEY, board.changed, Standing(), Desired, clocks)
+    board.plug(of_process("web1", "n", "/", clocks))
+    board.plug(last.fill)
+
+    async def reconcile(_: ObjectKey) -> controller.Result:
+        steady[0] += 5
+        wall[0] += 5 + jump  # in the middle of a pass
+        assert board.snapshot().passes.running_since == stamp(wall[0] - 5)
+        return controller.Result(600.0)
+
+    await last.timed(reconcile)(KEY)
+    steady[0] += 1
+    wall[0] += 1 - jump  # and back
+    found = board.snapshot()
+    assert (found.started, found.time) == (stamp(wall[0] - 6), stamp(wall[0]))
+    assert (found.passes.last, found.passes.next) == (stamp(wall[0] - 1), stamp(wall[0] + 599))
+    assert found.passes.seconds == 5
 
 
 async def test_an_api_that_is_gone_holds_nobody_back(inbox: Inbox) -> None:

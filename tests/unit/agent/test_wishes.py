@@ -208,9 +208,10 @@ class Shelf:
     def load_held(self) -> dict[str, str]:
         return dict(self.held)
 
-    def save_held(self, held: Mapping[str, str]) -> None:
+    def save_held(self, held: Mapping[str, str]) -> bool:
         self.held = dict(held)
         self.saved += 1
+        return True
 
 
 def test_a_new_process_without_a_memory_knows_nothing_of_what_held_before() -> None:

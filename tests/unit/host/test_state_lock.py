@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 from pathlib import Path
 
 import pytest
 
-from nodemanager.host.base import Busy
+from nodemanager.host.base import Busy, HostError
 from nodemanager.host.state_lock import StateLock
 from nodemanager.host.tree import Tree
 
@@ -31,4 +33,43 @@ def test_where_nothing_can_be_recorded_there_is_no_lock(tmp_path: Path) -> None:
     assert not StateLock(tree, "/state").take(make=True)
     assert not StateLock(tree, "/other").take(make=False)
     assert not (tmp_path / "other").exists()
+    tree.close()
+
+
+def test_a_full_disk_keeps_only_the_number_of_the_process_from_the_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = Tree(str(tmp_path))
+    first, second = StateLock(tree, "/state"), StateLock(tree, "/state")
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "pwrite", full)
+        assert first.take(make=True)
+    assert not first.take(make=True)  # ours already, and not in our own way
+    with pytest.raises(Busy, match="process unknown"):
+        second.take(make=False)
+    first.release()
+    assert second.take(make=False)
+    second.release()
+    tree.close()
+
+
+def test_a_lock_that_cannot_be_had_leaves_nothing_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = Tree(str(tmp_path))
+    lock = StateLock(tree, "/state")
+
+    def broken(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fcntl, "flock", broken)
+        with pytest.raises(HostError, match="No locks available"):
+            lock.take(make=True)
+    assert lock.take(make=True)
+    lock.release()
     tree.close()

@@ -47,7 +47,12 @@ class Inotify:
     """One instance, with any number of watches."""
 
     def __init__(self) -> None:
-        self._add, self._remove, make = _functions()
+        try:
+            self._add, self._remove, make = _functions()
+        except HostError:
+            raise
+        except (OSError, ImportError) as error:  # of ctypes, when no file can be opened
+            raise _refused(errno.EMFILE) from error
         self.descriptor: int = make(os.O_NONBLOCK | os.O_CLOEXEC)
         if self.descriptor < 0:
             raise _refused(_errno())

@@ -25,11 +25,14 @@ class LinkWatch:
         if not hasattr(socket, "AF_NETLINK"):
             raise NotSupported("cannot watch network interfaces: this system has no netlink")
         self._inbox = inbox
-        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_NONBLOCK, _ROUTE)
         try:
-            self._socket.bind((0, _GROUPS))
+            self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_NONBLOCK, _ROUTE)
+            try:
+                self._socket.bind((0, _GROUPS))
+            except OSError:
+                self._socket.close()
+                raise
         except OSError as error:
-            self._socket.close()
             raise HostError(f"cannot watch network interfaces: {error.strerror}") from error
         self._pump = Pump(self._socket.fileno(), self._drain)
 

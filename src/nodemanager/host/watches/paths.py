@@ -18,12 +18,12 @@ import asyncio
 import errno
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from nodemanager.host.state_files import PREFIX
-from nodemanager.host.tree import Tree
+from nodemanager.host.tree import Tree, TreeError
 from nodemanager.host.watches import inotify
 from nodemanager.host.watches.inbox import NOW, Concern, Inbox, Settle
 from nodemanager.host.watches.inotify import Event, Inotify
@@ -38,6 +38,7 @@ _GONE: Final = inotify.DELETE_SELF | inotify.MOVE_SELF
 _FOLDER: Final = _ENTRIES | _GONE
 _FILE: Final = inotify.MODIFY | inotify.ATTRIB | inotify.CLOSE_WRITE | _GONE
 _LOST: Final = _GONE | inotify.IGNORED | inotify.UNMOUNT
+_LIMITS: Final = (errno.ENOSPC, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EIO)
 _OURS: Final = PREFIX.encode()
 T = TypeVar("T")
 
@@ -73,6 +74,16 @@ class _Folder:
     guards: set[int] = field(default_factory=set)
     here: int = 0
     short: bool = False
+
+    @property
+    def lacks(self) -> bool:
+        """Whether something here, or on the way, is not watched that could be."""
+        return self.short or any(leaf.short for leaf in self.leaves.values())
+
+    @property
+    def concerns(self) -> Iterator[Concern]:
+        """What everything here is about."""
+        return (interest.concern for leaf in self.leaves.values() for _, interest in leaf.interests)
 
 
 @dataclass(slots=True, eq=False)
@@ -138,10 +149,10 @@ class PathWatch:
         short = sum(leaf.short or leaf.folder.short for leaf in leaves)
         if not short:
             return ()
-        how_many = f"{short} of {len(leaves)} paths are not watched"
-        return (
-            f"{how_many}: no more inotify watches are to be had; raise sysctl fs.inotify.max_user_watches",
+        said = (
+            f"{short} of {len(leaves)} paths are not watched: no more inotify watches, or open files, are to"
         )
+        return (f"{said} be had; raise sysctl fs.inotify.max_user_watches",)
 
     async def follow(self, group: str, interests: Iterable[Interest]) -> None:
         """Watch exactly these for a group; what is new is told of once, as it may have changed meanwhile."""
@@ -151,7 +162,7 @@ class PathWatch:
         for interest in known - wanted:
             self._drop(group, interest)
         for folder in self._folders.values():
-            if folder.short or any(leaf.short for leaf in folder.leaves.values()):
+            if folder.lacks:
                 self._unarmed.setdefault(folder, set())
         for interest in wanted - known:
             self._unarmed.setdefault(self._leaf(interest, group).folder, set()).add(interest.concern)
@@ -163,7 +174,10 @@ class PathWatch:
         while self._unarmed:
             folder, concerns = self._unarmed.popitem()
             if self._folders.get(folder.path) is folder:
+                lacked = folder.lacks
                 self._arm(folder)
+                if lacked and not folder.lacks:  # until now, it may have changed unheard
+                    concerns.update(folder.concerns)
             for concern in concerns:
                 self._inbox.add(concern)
             done += len(folder.leaves)
@@ -251,7 +265,8 @@ class PathWatch:
         """Watch what is new in a directory; the way to it is watched, and if it is another, we will hear."""
         try:
             opened = self._tree.walk(folder.path)
-        except OSError:
+        except OSError as error:
+            folder.short = folder.short or _is_limit(error)
             return
         try:
             for leaf in leaves:
@@ -372,4 +387,6 @@ def _split(path: str) -> tuple[str, str]:
 
 
 def _is_limit(error: OSError) -> bool:
-    return error.errno in (errno.ENOSPC, errno.ENOMEM, errno.EMFILE)
+    """Tell whether something may be there, and cannot be watched now; what is missing is watched for."""
+    cause = error.__cause__ if isinstance(error, TreeError) else error
+    return isinstance(cause, OSError) and cause.errno in _LIMITS

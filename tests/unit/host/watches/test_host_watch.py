@@ -67,6 +67,22 @@ async def test_without_an_instance_it_says_what_to_raise(tmp_path: Path) -> None
         assert "fs.inotify.max_user_instances" in said
 
 
+async def test_without_files_to_open_everything_says_so_and_is_watched_later() -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with watching("/") as watch:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (1, limits[1]))
+        try:
+            await watch.follow(FILES)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        assert [one.partition(":")[0] for one in watch.shortfalls] == [
+            "cannot watch files",
+            "cannot watch network interfaces",
+        ]
+        await watch.follow(FILES)
+        assert watch.shortfalls == ()
+
+
 @pytest.mark.parametrize(
     ("kind", "desired", "said"),
     [

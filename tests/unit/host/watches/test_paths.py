@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import resource
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -169,3 +171,37 @@ def watches() -> int:
         except OSError:
             continue
     return found
+
+
+@contextlib.contextmanager
+def no_more_files() -> Iterator[None]:
+    """Nothing can be opened in here."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+@pytest.mark.parametrize("moved", ["file", "folder"])
+async def test_what_changes_while_nothing_can_be_opened_is_watched_again_after_it(
+    tmp_path: Path, moved: str
+) -> None:
+    file = plant(tmp_path)
+    shutil.copytree(tmp_path / "etc", tmp_path / "new")
+    async with Watched(tmp_path, FILE) as watched:
+        with no_more_files():
+            if moved == "file":
+                (tmp_path / "new/app/conf").rename(file)
+            else:
+                (tmp_path / "etc").rename(tmp_path / "old")
+                (tmp_path / "new").rename(tmp_path / "etc")
+            assert await watched.paths() == {FILE}
+        [said] = watched.watch.shortfalls
+        assert "paths are not watched" in said
+        assert FILE in {one.name for one in (await watched.follow(FILE)).resources}
+        assert watched.watch.shortfalls == ()
+        file.write_text("two")
+        assert await watched.paths() == {FILE}
+        assert not (await watched.follow(FILE)).resources

@@ -1,0 +1,102 @@
+"""What is drift and what is news; and what the next process knows of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from nodemanager.agent.drift import DriftWatch
+from nodemanager.host.results import Outcome, Result
+from nodemanager.plan.resources import ResourceId, file_id
+from support.realtime import Kept
+from support.root_tree import config_set
+
+ONE, TWO, THREE = (file_id(f"/etc/{name}") for name in ("one", "two", "three"))
+
+
+class Shelf:
+    """Where a process leaves what it knows to the next, on a disk that may be full."""
+
+    def __init__(self) -> None:
+        self.full = False
+        self.held: dict[str, str] = {}
+        self.writes = 0
+
+    def load_held(self) -> dict[str, str]:
+        return dict(self.held)
+
+    def save_held(self, held: Mapping[str, str]) -> bool:
+        self.writes += 1
+        if not self.full:
+            self.held = dict(held)
+        return not self.full
+
+
+def test_what_could_not_be_saved_is_saved_as_soon_as_it_can_be() -> None:
+    shelf = Shelf()
+    watch = DriftWatch(shelf)
+    watch.judge({ONE: "1"}, [])
+    shelf.full = True
+    watch.save()
+    shelf.full = False
+    watch.save()
+    assert shelf.held == {"file:/etc/one": "1"}
+    watch.save()
+    assert shelf.writes == 2  # and not again
+
+
+def test_a_repair_that_ends_while_a_thread_saves_is_in_nobodys_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    shelf = Shelf()
+    watch = DriftWatch(shelf)
+    watch.judge({ONE: "1", TWO: "2"}, [])
+    text = ResourceId.__str__
+
+    def meanwhile(resource: ResourceId) -> str:
+        watch.judge({THREE: "3"}, [Result(THREE, (), Outcome.UNCHANGED)], whole=False)
+        return text(resource)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ResourceId, "__str__", meanwhile)
+        watch.save()
+    assert shelf.held == {"file:/etc/one": "1", "file:/etc/two": "2"}
+    watch.save()
+    assert shelf.held["file:/etc/three"] == "3"
+
+
+async def test_a_newer_version_of_a_package_is_no_drift_and_its_removal_is(tmp_path: Path) -> None:
+    declared = config_set("p", packages=[{"name": "jq", "ensure": "latest"}])
+    async with Kept(tmp_path) as kept:
+        await kept.converge(declared)
+        kept.host.packages.offered["jq"] = "1.7"
+        (done,) = await kept.converge(declared)
+        assert (done.outcome, done.drifted, kept.outcomes()) == (Outcome.CHANGED, False, [])
+        kept.host.packages.have.clear()
+        await kept.converge(declared)
+        assert kept.outcomes() == [("package:jq", "repaired")]
+
+
+def test_what_is_gone_is_forgotten() -> None:
+    """Whoever may write into a purged directory may make up names for ever."""
+    shelf, folder = Shelf(), file_id("/etc/purged.d")
+    watch = DriftWatch(shelf)
+    watch.judge({folder: "1", ONE: "1"}, [])
+    for number in range(3):
+        strays = [
+            Result(file_id(f"/etc/purged.d/{number}{outcome}"), (), outcome, "no", deed="RemovePath")
+            for outcome in (Outcome.FAILED, Outcome.OBSERVED)
+        ]
+        told = watch.fresh(watch.judge({folder: "1", ONE: "1"}, strays))
+        assert [one.id for one in told] == [one.id for one in strays]
+        assert not watch.fresh(watch.judge({folder: "1", ONE: "1"}, strays))  # told once
+    held = Result(folder, (), Outcome.UNCHANGED)
+    assert len(watch._told) == len(watch._seen) == 1
+    watch.judge({folder: "1", ONE: "1"}, [held], whole=False)
+    assert not watch._told
+    assert not watch._seen
+    watch.fresh(watch.judge({ONE: "1"}, [Result(ONE, (), Outcome.OBSERVED, deed="WriteFile")]))
+    assert watch._seen
+    watch.judge({}, [])  # nothing is declared any more
+    watch.save()
+    assert shelf.held == {}
