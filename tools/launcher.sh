@@ -12,6 +12,9 @@ fi
 export NODEMANAGER_PROGRAM="$0" NODEMANAGER_UNPACKED="$cache/@DIGEST@"
 program=$NODEMANAGER_UNPACKED/__main__.py
 [ -f "$program" ] || program=$0
+if [ -n "${NODEMANAGER_CACHE-}" ]; then  # anybody may have put something there; what is not ours is looked at closely
+    [ -O "$cache" ] && [ -O "$NODEMANAGER_UNPACKED" ] && [ ! -L "$NODEMANAGER_UNPACKED" ] || program=$0
+fi
 if command -v python@PYTHON@ >/dev/null; then
     exec python@PYTHON@ -IS "$program" "$@"
 fi

@@ -32,18 +32,17 @@ def run() -> None:
 
 def unpack(archive: str, target: str) -> None:
     """Unpack the archive; whole and on disk before it has its name."""
+    import shutil
     import tarfile
     import tempfile
     import zipfile
 
     above = os.path.dirname(target)  # noqa: PTH120
-    os.makedirs(above, 0o755, exist_ok=True)  # noqa: PTH103
-    new = tempfile.mkdtemp(prefix="new-", dir=above)
+    new = tempfile.mkdtemp(prefix=f"{os.path.basename(target)}.new-", dir=above)  # noqa: PTH119
     lock = os.open(new, os.O_RDONLY | os.O_DIRECTORY)
     try:
         with contextlib.suppress(OSError):
             fcntl.flock(lock, fcntl.LOCK_SH)
-        os.umask(0o022)
         with (
             zipfile.ZipFile(archive) as zipped,
             zipped.open("site.tar.xz") as packed,
@@ -53,6 +52,9 @@ def unpack(archive: str, target: str) -> None:
         os.chmod(new, 0o755)  # noqa: PTH101, S103 - others may run it, too
         os.sync()
         _rename(new, target)
+    except BaseException:
+        shutil.rmtree(new, ignore_errors=True)  # whoever tries again needs the room
+        raise
     finally:
         os.close(lock)
     _sweep(above, target)
@@ -60,35 +62,65 @@ def unpack(archive: str, target: str) -> None:
 
 def _rename(new: str, target: str) -> None:
     """Give it its name, unless another process was faster."""
+    if os.path.isdir(target) and not _is_whole(target):  # noqa: PTH112 - somebody cleaned up half of it
+        os.rename(target, f"{target}.new-{os.getpid()}")  # noqa: PTH104
     try:
         os.rename(new, target)  # noqa: PTH104
     except OSError:
-        if not os.path.isdir(target):  # noqa: PTH112
+        if not _is_whole(target):
             raise
+
+
+def _is_whole(target: str) -> bool:
+    return os.path.isfile(os.path.join(target, "__main__.py"))  # noqa: PTH113, PTH118
 
 
 def _sweep(above: str, kept: str) -> None:
     """Remove other versions that nobody runs, and what unpackings left that were killed."""
+    import re
     import shutil
 
     for entry in os.scandir(above):
-        ours = entry.name.startswith("new-") or len(entry.name) == len(os.path.basename(kept))  # noqa: PTH119
+        ours = re.fullmatch(r"[0-9a-f]{24}(\.new-\w+)?", entry.name)
         if entry.path == kept or not ours or not entry.is_dir(follow_symlinks=False):
             continue
         with contextlib.suppress(OSError):
             folder = os.open(entry.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:
                 fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(entry.path)
+                gone = entry.path if ours[1] else f"{entry.path}.new-{os.getpid()}"
+                os.rename(entry.path, gone)  # noqa: PTH104 - half a version must not have the name of a whole one
+                shutil.rmtree(gone)
             finally:
                 os.close(folder)
+
+
+def check(path: str) -> None:
+    """Raise if a folder is somebody else's: we would run what they put there. What is root's serves all."""
+    owner = os.lstat(path).st_uid
+    if owner not in (0, os.geteuid()):
+        raise PermissionError(1, f"{path} belongs to user {owner}, who could have you run anything")
+
+
+def _prepare(target: str) -> None:
+    """Have the program unpacked, by us or by others whom we trust."""
+    above = os.path.dirname(target)  # noqa: PTH120
+    mask = os.umask(0o022)
+    try:
+        os.makedirs(above, 0o755, exist_ok=True)  # noqa: PTH103
+        check(above)
+        if not _is_whole(target):
+            unpack(sys.argv[0], target)
+        check(target)
+    finally:
+        os.umask(mask)
 
 
 def start() -> None:
     """Unpack, and start again from there."""
     target = os.environ["NODEMANAGER_UNPACKED"]
     try:
-        unpack(sys.argv[0], target)
+        _prepare(target)
     except (OSError, ImportError) as error:
         why = getattr(error, "strerror", None) or error
         sys.exit(

@@ -102,7 +102,7 @@ def shape(text: str) -> list[str]:
     """Return what a capture says, to compare it with another: without numbers, and like rows once."""
     found = []
     for line in text.splitlines():
-        words = re.sub(r"cannot reach .*", "cannot reach", re.sub(r"\s+", " ", line))
+        words = re.sub(r"(cannot reach|the API did not answer) .*", "no API", re.sub(r"\s+", " ", line))
         found.append(re.sub(r"[-0-9][-0-9.:TZ]*[dhms0-9]*", "N", words))
     return list(dict.fromkeys(found))
 

@@ -13,6 +13,7 @@ import click
 from nodemanager.cli.host_options import ROOT
 from nodemanager.host import detect, environment, identity
 from nodemanager.host.base import HostError, ServiceManager
+from nodemanager.host.init.executable import plain
 from nodemanager.host.init.installing import Installer, Wish
 from nodemanager.host.init.systems import SYSTEMS, System
 from nodemanager.host.services import choose
@@ -79,7 +80,7 @@ def command(flags: Sequence[str], init: str | None, root: str, program: str, **o
 
 def own_path() -> str:
     """Return where the program that runs now is."""
-    return str(Path(sys.argv[0]).absolute())
+    return plain(str(Path(sys.argv[0]).absolute()))
 
 
 def agent_variables(flags: Sequence[str]) -> dict[str, str]:

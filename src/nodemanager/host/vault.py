@@ -12,6 +12,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import site
+import sys
 import threading
 from typing import Final, Protocol
 
@@ -183,14 +185,27 @@ def cipher_of(path: str, credentials: str = "") -> Cipher:
             f"cannot use the key {path}: it has less than {MIN_KEY} bytes; make one with:"
             " head -c 32 /dev/urandom | base64"
         )
+    return _aes_gcm(hashlib.sha256(b"nodemanager state key\n" + key.strip()).digest())
+
+
+def _aes_gcm(key: bytes) -> Cipher:
+    """Return the cipher of a package that is large, and only needed with a key.
+
+    It is not in bin/manager, which sees no packages of the host otherwise; for this one it looks there, too.
+    Ours come first, so nothing else of the host's is used.
+    """
+    theirs = [path for path in site.getsitepackages() if path not in sys.path]
+    sys.path += theirs
     try:
-        from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # large, and only with a key
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
     except ImportError as error:
         raise VaultError(
-            "cannot encrypt: the Python package cryptography is not installed; install it beside"
-            " nodemanager, or remove --state.key-file"
+            "cannot encrypt: the Python package cryptography is not installed; install it (on Debian:"
+            " python3-cryptography), or remove --state.key-file"
         ) from error
-    return AESGCM(hashlib.sha256(b"nodemanager state key\n" + key.strip()).digest())
+    finally:
+        sys.path[:] = [path for path in sys.path if path not in theirs]
+    return AESGCM(key)
 
 
 def _line(name: str, kind: bytes) -> bytes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import logging
-import os
 from pathlib import Path
 
 import pytest
@@ -50,16 +49,6 @@ async def keys(server: ScriptedServer, root: Path, asked: ManagedNode) -> list[s
 def secret(**texts: str) -> dict[str, object]:
     data = {key.replace("_", "-"): base64.b64encode(text.encode()).decode() for key, text in texts.items()}
     return {"metadata": {"name": "wg-wg0-web1", "namespace": "n"}, "data": data}
-
-
-async def test_looking_takes_nothing_away_from_a_pass_that_goes_on(tmp_path: Path) -> None:
-    (tmp_path / "etc/ssh").mkdir(parents=True)
-    tree = Tree(str(tmp_path))
-    in_use = tree.folder("/etc")  # as of a thread that observes files while the event loop looks
-    async with connected(ClientConfig("http://127.0.0.1:1")) as client:
-        await Eyes(tree, WHO, runner.run, client).look(ManagedNode(metadata=ObjectMeta(name="web1")))
-    assert os.fstat(in_use).st_ino == (tmp_path / "etc").stat().st_ino
-    tree.close()
 
 
 async def test_a_key_that_cannot_be_asked_for_is_not_lost(tmp_path: Path) -> None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import builtins
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+import nodemanager
 from nodemanager.host.vault import Vault, VaultError, cipher_of
 
 SECRET = b"the secret of this host"
@@ -127,3 +131,32 @@ def test_what_could_not_be_written_is_tried_again(tmp_path: Path, monkeypatch: p
     monkeypatch.undo()
     assert vault.load("thing") == b"one"
     assert vault.save("thing", b"two")
+
+
+ISOLATED = """
+import site, sys
+source, ours, hosts, key = sys.argv[1:]
+sys.path[:0] = [source, ours]
+site.getsitepackages = lambda: [hosts]
+from nodemanager.host import vault
+try:
+    sealed = vault.cipher_of(key).encrypt(b"n" * 12, b"data", None)
+    print(len(sealed), hosts in sys.path)
+except vault.VaultError as error:
+    print(error)
+"""
+
+
+def test_a_program_without_site_packages_encrypts_with_those_of_the_host(tmp_path: Path) -> None:
+    packages, source = Path(msgspec.__file__).parents[1], Path(nodemanager.__file__).parents[1]
+    (tmp_path / "ours").mkdir()
+    (tmp_path / "ours/msgspec").symlink_to(packages / "msgspec")
+
+    def run(hosts: Path) -> str:
+        argv = ["-IS", "-c", ISOLATED, str(source), f"{tmp_path}/ours", str(hosts), key_file(tmp_path)]
+        return subprocess.run(
+            [sys.executable, *argv], capture_output=True, text=True, check=True, timeout=30
+        ).stdout
+
+    assert run(packages) == "20 False\n"
+    assert "cannot encrypt: the Python package cryptography is not installed" in run(tmp_path)

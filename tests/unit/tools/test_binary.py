@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -35,6 +36,8 @@ class Program:
         self.folder = folder
         self.file = folder / "bin/manager"
         self.cache = folder / "cache"
+        self.before = ":"
+        """What the shell that starts it does before."""
 
     def build(self, word: str) -> None:
         from tools import binary
@@ -51,9 +54,9 @@ class Program:
     def start(self, *args: str, **variables: str) -> subprocess.Popen[str]:
         env = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "HOME": str(self.folder)}
         env |= {"NODEMANAGER_CACHE": str(self.cache), **variables}
-        return subprocess.Popen(
-            [str(self.file), *args], env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
+        argv = ["sh", "-c", f'{self.before}; exec "$@"', "sh", str(self.file), *args]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(argv, env=env, text=True, stdin=pipe, stdout=pipe, stderr=pipe)
 
     def run(self, *args: str, **variables: str) -> list[str]:
         with self.start(*args, **variables) as process:
@@ -105,3 +108,64 @@ def test_people_unpack_to_their_own_cache(program: Program) -> None:
     said = program.run(NODEMANAGER_CACHE="", XDG_CACHE_HOME=str(program.folder / "mine"), PATH=path)
     assert said[1].startswith("first ")
     assert len(list((program.folder / "mine/nodemanager").iterdir())) == 1
+
+
+def test_folders_of_others_in_the_cache_stay(program: Program) -> None:
+    theirs = [program.cache / name / "thing" for name in ("new-project", "a-name-of-24-characters!", "x")]
+    for path in theirs:
+        path.mkdir(parents=True)
+    program.run()
+    program.build("second")
+    program.run()
+    assert [path.is_dir() for path in theirs] == [True] * 3
+    assert len(program.versions()) == 4
+
+
+def test_a_disk_that_is_full_is_not_filled_further(program: Program) -> None:
+    program.before = "ulimit -f 0"
+    for _ in range(2):
+        with program.start() as process:
+            said = process.communicate(timeout=30)[1]
+        assert process.returncode == 1
+        assert f"error: cannot unpack nodemanager to {program.cache}" in said
+        assert "File too large; make room there" in said
+    assert program.versions() == []
+    program.before = ":"
+    assert program.run()[1].startswith("first ")
+
+
+def test_what_was_removed_half_way_is_unpacked_anew(program: Program) -> None:
+    program.run()
+    (unpacked,) = program.cache.iterdir()
+    (unpacked / "__main__.py").unlink()
+    assert program.run()[1].startswith("first ")
+    assert program.versions() == [unpacked.name]
+
+
+def test_the_mask_for_new_files_is_that_of_who_starts_it(program: Program) -> None:
+    program.before = "umask 077"
+    with program.start() as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        process.communicate("\n", timeout=30)
+    assert "Umask:\t0077\n" in status
+    (unpacked,) = program.cache.iterdir()
+    assert (unpacked / "__main__.py").stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize("whose", ["cache", "unpacked", "link"])
+def test_what_somebody_else_put_there_is_not_run(program: Program, whose: str) -> None:
+    program.run()
+    (unpacked,) = program.cache.iterdir()
+    (unpacked / "__main__.py").write_text("print('theirs')\n")
+    if whose == "link":
+        unpacked.rename(program.folder / "elsewhere")
+        unpacked.symlink_to(program.folder / "elsewhere")
+    os.chown(program.cache if whose == "cache" else unpacked, 1234, 1234, follow_symlinks=False)
+    with program.start() as process:
+        out, said = process.communicate("\n", timeout=30)
+    assert out == ""
+    assert process.returncode == 1
+    assert "belongs to user 1234, who could have you run anything" in said

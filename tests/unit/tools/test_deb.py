@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from support import scripts
+
 ROOT = Path(__file__).resolve().parents[3]
 pytestmark = pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="only Debian has dpkg-deb")
 
@@ -82,3 +84,77 @@ def test_a_version_that_is_none_is_refused(program: Path, tmp_path: Path) -> Non
 
     with pytest.raises(deb.CannotBuild, match="'v1' is no version"):
         deb.build(program, tmp_path, "v1")
+
+
+class Host:
+    """A folder that stands for a host, for scripts of the package that name its paths."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        for path in ("run/systemd/system", "bin"):
+            (root / path).mkdir(parents=True)
+        for name in ("systemctl", "deb-systemd-helper", "deb-systemd-invoke"):
+            scripts.write(root / "bin" / name, f'echo {name} "$@" >> {root}/called\n')
+        self.mine = [self.write(path) for path in ("var/cache/nodemanager/x", "etc/nodemanager/kubeconfig")]
+        self.mine += [
+            self.write(f"var/lib/nodemanager/{name}") for name in ("secrets", ".hidden", "filebucket/x")
+        ]
+
+    def write(self, path: str, text: str = "") -> Path:
+        target = self.root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+        return target
+
+    def run(self, script: str, *args: str) -> None:
+        text = (ROOT / "tools/debian" / script).read_text()
+        for folder in ("/var/", "/etc/", "/run/"):
+            text = text.replace(folder, f"{self.root}{folder}")
+        path = f"{self.root}/bin:/usr/bin:/bin"
+        subprocess.run(["sh", "-s", *args], input=text, text=True, check=True, env={"PATH": path}, timeout=10)
+
+    def called(self) -> str:
+        path = self.root / "called"
+        return path.read_text() if path.exists() else ""
+
+
+def test_purging_the_agent_leaves_what_an_embedded_api_keeps(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    database = host.write("var/lib/nodemanager/server/state.db", "everything")
+    for script, how in (("prerm", "remove"), ("postrm", "remove"), ("postrm", "purge")):
+        host.run(script, how)
+    assert database.read_text() == "everything"
+    assert [path.exists() for path in host.mine] == [False] * len(host.mine)
+    assert [path.name for path in (tmp_path / "var/lib/nodemanager").iterdir()] == ["server"]
+    assert "deb-systemd-invoke stop nodemanager.service" in host.called()
+
+
+def test_purging_leaves_nothing_where_there_is_no_embedded_api(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    outside = host.write("srv/kept/x")
+    (tmp_path / "var/lib/nodemanager/link").symlink_to(outside.parent)
+    host.run("postrm", "purge")
+    host.run("postrm", "purge")
+    assert not (tmp_path / "var/lib/nodemanager").exists()
+    assert outside.exists()
+
+
+def test_a_state_folder_that_is_a_link_is_not_emptied(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    (tmp_path / "var/lib/nodemanager").rename(tmp_path / "elsewhere")
+    (tmp_path / "var/lib/nodemanager").symlink_to(tmp_path / "elsewhere")
+    host.run("postrm", "purge")
+    assert not (tmp_path / "var/lib/nodemanager").is_symlink()
+    assert (tmp_path / "elsewhere/secrets").exists()
+
+
+def test_the_agent_of_install_service_outlives_the_package(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    unit = "etc/systemd/system/nodemanager.service"
+    host.write(
+        unit, "[Service]\nExecStart=/usr/local/bin/nodemanager --kubeconfig /etc/nodemanager/kubeconfig\n"
+    )
+    for script, how in (("prerm", "remove"), ("postrm", "remove"), ("postrm", "purge")):
+        host.run(script, how)
+    assert [path.exists() for path in host.mine] == [True] * len(host.mine)
+    assert "stop" not in host.called()

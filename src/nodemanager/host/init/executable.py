@@ -18,6 +18,11 @@ PASSING: Final = (
 MAX_LINKS: Final = 8
 
 
+def plain(path: str) -> str:
+    """Return a whole path without detours; two slashes in front are one, which normpath leaves alone."""
+    return "/" + posixpath.normpath(path).lstrip("/")
+
+
 def check(tree: Tree, path: str) -> None:
     """Raise unless a path is a program that stays, and that nobody but root can exchange."""
     try:
@@ -46,7 +51,7 @@ def _is_in_environment(tree: Tree, path: str) -> bool:
 
 
 def _check(tree: Tree, path: str) -> None:
-    here = path
+    here = plain(path)
     for _ in range(MAX_LINKS):
         folder = _passing(here)
         if folder:
@@ -61,7 +66,7 @@ def _check(tree: Tree, path: str) -> None:
             _check_file(path, found)
             return
         target = os.readlink(place.name, dir_fd=place.folder)
-        here = posixpath.normpath(posixpath.join(posixpath.dirname(here), target))
+        here = plain(posixpath.join(posixpath.dirname(here), target))
     raise _unfit(path, "too many links lead to each other", "name the program with --exec")
 
 

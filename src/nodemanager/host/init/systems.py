@@ -9,6 +9,7 @@ from importlib import resources
 from typing import Final
 
 from nodemanager.host.base import HostError
+from nodemanager.host.init.executable import plain
 from nodemanager.host.services.choose import Name
 
 SERVICE: Final = "nodemanager"
@@ -46,9 +47,9 @@ class System:
         """Return the file that starts the agent."""
         kubeconfig = kubeconfig or self.kubeconfig
         for what, path in (("executable", executable), ("kubeconfig", kubeconfig)):
-            if not path.startswith("/") or not _WORD.fullmatch(path):
+            if not _WORD.fullmatch(path) or path != plain(path):
                 raise HostError(
-                    f"cannot use {what} {path!r}: a service needs the whole path, without blanks and quotes"
+                    f"cannot use {what} {path!r}: a service needs the whole path, no blanks, quotes or .."
                 )
         return self._fill(self.template, EXEC=executable, KUBECONFIG=kubeconfig, WRITTEN=written)
 
@@ -90,14 +91,14 @@ def with_variables(text: str, variables: Mapping[str, str]) -> str:
     """
     left = dict(variables)
     lines = []
-    for line in text.splitlines():
+    for line in text.removesuffix("\n").split("\n"):  # splitlines knows ends of lines that no shell does
         found = _ASSIGNMENT.match(line)
         if found is None or found[1] not in variables:
             lines.append(line)
         elif found[1] in left:  # a second line for the same variable would win
             lines.append(_assignment(found[1], left.pop(found[1])))
     lines += [_assignment(name, value) for name, value in left.items()]
-    return "".join(f"{line}\n" for line in lines)
+    return "".join(f"{line}\n" for line in lines if line or text)
 
 
 def _assignment(name: str, value: str) -> str:

@@ -215,6 +215,11 @@ def test_a_shell_reads_back_what_was_set(value: str) -> None:
     assert read.stdout == value
 
 
+def test_a_comment_stays_one_comment() -> None:
+    text = "# page\x0cNODEMANAGER_LOG_LEVEL=DEBUG\u2028NODEMANAGER_ROOT=/\n"
+    assert systems.with_variables(text, {"NODEMANAGER_X": "y"}) == f'{text}NODEMANAGER_X="y"\n'
+
+
 def test_what_no_line_can_hold_is_refused() -> None:
     with pytest.raises(HostError, match="cannot set NODEMANAGER_X"):
         systems.with_variables("", {"NODEMANAGER_X": "a\nNODEMANAGER_Y=b"})
@@ -269,6 +274,23 @@ async def test_a_program_that_others_can_exchange_is_refused(host: Host) -> None
 async def test_a_program_of_somebody_else_is_refused(host: Host) -> None:
     os.chown(host.path(PROGRAM), 1234, 0)
     with pytest.raises(HostError, match=f"{PROGRAM} belongs to user 1234"):
+        await host.install()
+
+
+@pytest.mark.parametrize("path", ["//usr/local/bin/nodemanager", "/usr/local/bin/../../../root/nodemanager"])
+async def test_a_path_that_hides_where_it_leads_is_refused(host: Host, path: str) -> None:
+    host.write("/root/nodemanager", "", 0o755)
+    with pytest.raises(HostError, match="a service needs the whole path"):
+        await host.install(executable=path)
+
+
+@pytest.mark.timeout(10)
+async def test_a_link_that_hides_where_it_leads_is_seen_through(host: Host) -> None:
+    program = host.path(PROGRAM)
+    program.unlink()
+    host.write("/root/nodemanager", "", 0o755)
+    program.symlink_to("//root/nodemanager")
+    with pytest.raises(HostError, match="what is in /root does not stay there"):
         await host.install()
 
 
