@@ -6,19 +6,24 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from nodemanager.agent import service
 from nodemanager.agent.assembly import BodyOptions
+from nodemanager.agent.converge import Converger
+from nodemanager.agent.node_object import NodeObject
 from nodemanager.agent.service import Agent
 from nodemanager.agent.standing import Standing
 from nodemanager.agent.wishes import Wish
 from nodemanager.agent.world import World
-from nodemanager.api import errors
-from nodemanager.api.managednode import ManagedNode
+from nodemanager.api import conditions, errors
+from nodemanager.api.managednode import ManagedNode, ManagedNodeStatus
 from nodemanager.api.objects import ObjectMeta
 from nodemanager.client.config import ClientConfig
+from nodemanager.host.base import Busy
 from nodemanager.host.bucket import Bucket
+from nodemanager.host.results import Result
 from nodemanager.plan.resources import ResourceId
 from nodemanager.runtime.metrics import Registry
 from support.clients import connected
@@ -78,3 +83,53 @@ async def test_a_status_that_could_not_be_written_is_written_after_another_look(
             await reconciler.reconcile(key)
         agent.contact.reached()
         assert reconciler._look
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (Busy("another nodemanager is at work"), "another nodemanager is at work"),
+        (KeyError("secret"), "KeyError"),
+    ],
+)
+async def test_a_host_whose_passes_break_off_does_not_call_itself_ready(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
+) -> None:
+    written: list[ManagedNodeStatus] = []
+    broken = [error]
+
+    async def ensure(_: NodeObject) -> ManagedNode:
+        found = agent.memory.node or ManagedNode()
+        return msgspec.structs.replace(found, status=written[-1] if written else ManagedNodeStatus())
+
+    async def write_status(_: NodeObject, node: ManagedNode, status: ManagedNodeStatus) -> ManagedNode:
+        written.append(status)
+        return msgspec.structs.replace(node, status=status)
+
+    async def run(*_: object) -> list[Result]:
+        if broken:
+            raise broken[0]
+        return []
+
+    monkeypatch.setattr(NodeObject, "ensure", ensure)
+    monkeypatch.setattr(NodeObject, "write_status", write_status)
+    monkeypatch.setattr(Converger, "run", run)
+    agent.contact.reached()
+    reconciler: Any = agent.reconciler
+    with pytest.raises(type(error)):
+        await reconciler.reconcile(reconciler.node.key)
+    ready = conditions.get(written[-1].conditions, conditions.READY)
+    assert ready is not None
+    assert (ready.status, ready.reason) == ("False", "ApplyFailed")
+    assert ready.message.startswith(f"the last pass was broken off: {said}")
+    assert "secret" not in ready.message
+    assert not conditions.is_true(agent.reconciler.local().conditions, conditions.READY)
+    broken.clear()
+    await reconciler.reconcile(reconciler.node.key)
+    assert conditions.is_true(written[-1].conditions, conditions.READY)
+    broken.append(error)
+    with pytest.raises(type(error)):
+        await reconciler.reconcile(reconciler.node.key)
+    await reconciler.reconcile(reconciler._status_key)  # a repair is reported, and changes nothing about that
+    assert not conditions.is_true(written[-1].conditions, conditions.READY)
+    assert not conditions.is_true(agent.reconciler.local().conditions, conditions.READY)
