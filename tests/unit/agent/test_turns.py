@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -27,7 +29,9 @@ from nodemanager.host.results import Result
 from nodemanager.plan.resources import ResourceId
 from nodemanager.runtime.metrics import Registry
 from support.clients import connected
-from support.root_tree import config_set
+from support.fake_tools import MemoryLocks
+from support.memory_host import Host
+from support.root_tree import config_set, needs_root, outcomes
 
 
 @pytest.fixture(name="agent")
@@ -133,3 +137,46 @@ async def test_a_host_whose_passes_break_off_does_not_call_itself_ready(
     await reconciler.reconcile(reconciler._status_key)  # a repair is reported, and changes nothing about that
     assert not conditions.is_true(written[-1].conditions, conditions.READY)
     assert not conditions.is_true(agent.reconciler.local().conditions, conditions.READY)
+
+
+class Queue(MemoryLocks):
+    """Locks for which one has to wait; whoever waits looks whether others may work meanwhile."""
+
+    def __init__(self, quick: MemoryLocks, turn: asyncio.Lock) -> None:
+        super().__init__()
+        self.quick = quick
+        self.turn = turn
+        self.waited: list[bool] = []
+
+    @contextlib.asynccontextmanager
+    async def hold(self, name: str) -> AsyncIterator[None]:
+        self.waited.append(self.turn.locked())
+        if name not in self.busy:
+            self.quick.busy.discard(name)  # it is ours now, whoever asks
+        async with super().hold(name):
+            yield
+
+
+@needs_root
+@pytest.mark.parametrize("comes", [True, False])
+async def test_a_pass_that_waits_for_another_host_keeps_no_repair_from_work(
+    tmp_path: Path, comes: bool
+) -> None:
+    host, quick = Host(tmp_path), MemoryLocks()
+    path = str(tmp_path / "f")
+    units = [
+        {"name": "nginx", "ensure": "running", "subscribe_files": [path], "lock_group": "web"},
+        {"name": "app", "ensure": "running", "subscribe_files": [path]},
+    ]
+    declared = config_set("a", files=[{"path": path, "content": "x"}], services=units)
+    locks = Queue(quick, host.converger.turn)
+    host.converger.tools.locks, host.converger.swift_locks = locks, quick
+    quick.busy = {"web"}
+    locks.busy = set() if comes else {"web"}
+    results = outcomes(await host.converge(declared))
+    assert results["service:nginx"] == ("changed" if comes else "blocked")
+    assert results["service:app"] == "changed"
+    assert locks.waited == [False]
+    assert host.services.calls == ["start app", *(["restart nginx"] if comes else [])]
+    assert [str(one) for one in host.journal.pending()] == ([] if comes else ["service:nginx"])
+    host.tree.close()
