@@ -86,6 +86,23 @@ async def test_a_fight_slows_down_and_the_rest_does_not(tmp_path: Path) -> None:
 
 
 @virtual_time.test
+async def test_what_is_below_of_a_touched_directory_and_has_to_wait_is_looked_at_later(
+    tmp_path: Path,
+) -> None:
+    hints, folder = Hints(), tmp_path / "d"
+    files = [{"path": str(folder), "ensure": "directory"}, {"path": f"{folder}/a", "content": "a"}]
+    async with held(hints, tmp_path) as kept:
+        await kept.converge(config_set("d", files=files))
+        for _ in range(LIMIT):
+            (folder / "a").write_text("mine")
+            hints.tell(file_id(f"{folder}/a"))
+            await kept.until(lambda: (folder / "a").read_text() == "a")
+        (folder / "a").unlink()
+        hints.tell(file_id(str(folder)))
+        await kept.until((folder / "a").exists)
+
+
+@virtual_time.test
 async def test_what_cannot_be_put_back_is_tried_more_and_more_rarely_until_it_can(tmp_path: Path) -> None:
     hints = Hints()
     async with held(hints, tmp_path) as kept:
