@@ -58,6 +58,9 @@ class Converger:
     """Notices a pass that hangs."""
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held by a stage of a pass; whoever repairs holds it."""
+    upgrading: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while everything is upgraded: what packages stop and write in between is no drift. Repairs wait
+    for that; passes do not, they have to report how it goes."""
     replaced: dict[str, str] = field(default_factory=dict)
     """SHA-256 of what files contained before a pass, or repairs since the last, replaced or removed them."""
     _aborted: set[str] = field(default_factory=set)

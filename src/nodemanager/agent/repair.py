@@ -176,7 +176,8 @@ class RepairLoop:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            async with self._converger.turn:  # what is wanted may be news by the time that it is our turn
+            # What is wanted may be news by the time that it is our turn.
+            async with self._converger.upgrading, self._converger.turn:
                 touched, self._touched = self._touched, {}
                 await self._repair(touched)
             self._arm()

@@ -189,6 +189,23 @@ async def test_where_nobody_can_tell_what_changed_everything_is_looked_at_but_no
 
 
 @virtual_time.test
+async def test_what_is_touched_during_an_upgrade_is_repaired_after_it(tmp_path: Path) -> None:
+    hints = Hints()
+    async with held(hints, tmp_path) as kept:
+        await kept.converge(motd(tmp_path))
+        async with kept.host.converger.upgrading:
+            (tmp_path / "motd").write_text("bye\n")
+            hints.tell(file_id(f"{tmp_path}/motd"))
+            await asyncio.sleep(600)
+            assert (tmp_path / "motd").read_text() == "bye\n"
+            (tmp_path / "other").write_text("x")
+            await kept.converge(motd(tmp_path), config_set("o", files=[{"path": f"{tmp_path}/other"}]))
+            assert (tmp_path / "other").read_text() == ""  # passes go on
+            (tmp_path / "motd").write_text("bye\n")
+        await kept.until(lambda: (tmp_path / "motd").read_text() == "hello\n")
+
+
+@virtual_time.test
 async def test_a_new_address_is_reported_and_repairs_nothing(tmp_path: Path) -> None:
     hints = Hints()
     async with held(hints, tmp_path) as kept:
