@@ -24,7 +24,7 @@ from nodemanager.agent.progress import Progress
 from nodemanager.api import durations
 from nodemanager.host import apply, staging
 from nodemanager.host.apply import Locks, Tools
-from nodemanager.host.base import ServiceManager
+from nodemanager.host.base import HostError, ServiceManager
 from nodemanager.host.bucket import Bucket
 from nodemanager.host.file_batch import FileBatch, Hands
 from nodemanager.host.observe import Observer
@@ -34,10 +34,11 @@ from nodemanager.plan import executions, files, packages, policies, services, su
 from nodemanager.plan.desired import Contents, Desired
 from nodemanager.plan.focus import Focus
 from nodemanager.plan.resources import ResourceId
-from nodemanager.plan.steps import Blocked, MakeLink, Step
+from nodemanager.plan.steps import Blocked, MakeLink, RestartService, Step
 
 log = logging.getLogger(__name__)
 _NOTHING: Final = frozenset[ResourceId]()
+_RESTART: Final = RestartService.__name__
 
 
 @dataclass(slots=True)
@@ -52,11 +53,14 @@ class Converger:
     swift: ServiceManager | None = None
     """The service manager for repairs: it does not wait to see whether what it started stays up."""
     swift_locks: Locks | None = None
-    """The locks for repairs: while another host holds one, nothing else on this host waits for it."""
+    """Locks that are not waited for: while another host holds one, nothing else on this host waits for it."""
     progress: Progress = field(default_factory=Progress)
     """Notices a pass that hangs."""
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held by a stage of a pass; whoever repairs holds it."""
+    upgrading: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while everything is upgraded: what packages stop and write in between is no drift. Repairs wait
+    for that; passes do not, they have to report how it goes."""
     replaced: dict[str, str] = field(default_factory=dict)
     """SHA-256 of what files contained before a pass, or repairs since the last, replaced or removed them."""
     _aborted: set[str] = field(default_factory=set)
@@ -103,7 +107,10 @@ class Converger:
             self.replaced, self._aborted = {}, set()
             results += await self._apply_files(desired, contents, alone)
         async with self.turn:
-            results += await self._apply_services(desired, tools, self.observer, alone)
+            quick = replace(tools, locks=self.swift_locks or tools.locks)
+            results += await self._apply_services(desired, quick, self.observer, alone)
+        if quick.locks is not tools.locks:
+            results = await self._apply_locked(desired, quick, results, alone)
         async with self.turn:
             seen = await self.observer.see_executions(desired, journal.pending())
             steps = _without_aborted(executions.plan_executions(desired, seen), self._aborted)
@@ -155,6 +162,26 @@ class Converger:
             )
         steps = policies.leave_alone(services.plan_services(desired, seen), alone)
         return await apply.apply_services(_without_aborted(steps, self._aborted), tools)
+
+    async def _apply_locked(
+        self, desired: Desired, quick: Tools, results: list[Result], alone: AbstractSet[ResourceId]
+    ) -> list[Result]:
+        """Restart what waits for a lock of another host; nobody on this one has to wait with it meanwhile."""
+        late = {one.id: one for one in results if one.outcome is Outcome.BLOCKED and one.deed == _RESTART}
+        waiting = [item for item in desired.services if item.id in late]
+        for group in dict.fromkeys(item.declaration.lock_group for item in waiting):
+            part = tuple(item for item in waiting if item.declaration.lock_group == group)
+            again: list[Result] = []
+            try:
+                async with self.tools.locks.hold(group), self.turn:
+                    again = await self._apply_services(
+                        replace(desired, services=part), quick, self.observer, alone
+                    )
+            except HostError as error:  # it is not our turn; or it was, and what was done is done
+                again = again or [replace(late[item.id], message=str(error)) for item in part]
+            done = [late[item.id] for item in part]
+            results = [one for one in results if one not in done] + again
+        return results
 
     async def _apply_files(
         self,

@@ -9,6 +9,7 @@ status, which is written from what is known already, after a repair or when an a
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -93,6 +94,8 @@ class HostReconciler:
     """The host itself looks different, so that the status is to be written after another look."""
     duplicated: bool = False
     """Another machine reports under our name."""
+    _broken: str = ""
+    """Why the last pass was broken off; empty = it was not."""
     _failures: int = 0
     _adopted: bool = False
     _waiting: list[asyncio.Event] = field(default_factory=list)
@@ -162,8 +165,31 @@ class HostReconciler:
             return None
         node = await self._own_node()
         self._adopt(node)
-        node = await self._converge(node)
+        try:
+            node = await self._converge(node)
+        except (controller.Retry, errors.KubeError):
+            raise  # about the API, and not about the host
+        except Exception as error:
+            # What our own mistakes say may quote anything, so it is in the log only.
+            self._broken = (
+                str(error) if isinstance(error, OSError) else f"{type(error).__name__}, see the log"
+            )
+            await self._tell_broken(node)
+            raise
         return controller.Result(self._next(node))
+
+    async def _tell_broken(self, node: ManagedNode) -> None:
+        """Say that a pass was broken off: what the status says of the host may not be so any more."""
+        self.changed()
+        if not self.sources.contact.alone:
+            with contextlib.suppress(errors.KubeError):  # the next pass has something to say, too
+                await self.node.write_status(node, self._if_broken(node.status, node.metadata.generation))
+
+    def _if_broken(self, found: ManagedNodeStatus, generation: int) -> ManagedNodeStatus:
+        if not self._broken:
+            return found
+        said = f"the last pass was broken off: {self._broken}"
+        return status.of_condition(found, status.not_ready(said), self.now(), generation)
 
     def _adopt(self, node: ManagedNode) -> None:
         """Learn, once, from the API which drifts it has been told of."""
@@ -205,6 +231,7 @@ class HostReconciler:
             collection = await self.housekeeper.collect_if_due()
             alone = self.standing.begin(wish)
         done = await self.body.converger.run(wish.desired, wish.contents, alone) + _held(wish.desired)
+        self._broken = ""
         results = self.standing.passed(done)
         await in_thread(self.standing.watch.save)
         bad = {name for one in results if one.outcome in _BAD for name in (*one.sources, "")}
@@ -270,7 +297,9 @@ class HostReconciler:
         if self._last is None:
             return ManagedNodeStatus()
         node = self.node.known() or self.sources.memory.node or ManagedNode()
-        return status.of_pass(node.status, self._done(self._last), self.now(), node.metadata.generation)
+        generation = node.metadata.generation
+        found = status.of_pass(node.status, self._done(self._last), self.now(), generation)
+        return self._if_broken(found, generation)
 
     def _done(self, last: status.Pass) -> status.Pass:
         """Return what the last pass was about, with what became of it until now."""
@@ -292,7 +321,7 @@ class HostReconciler:
         seen = node.status
         if sight is not None:
             seen = status.of_host(seen, sight, self.heartbeat_lease, generation)
-        wanted = status.of_pass(seen, done, self.now(), generation)
+        wanted = self._if_broken(status.of_pass(seen, done, self.now(), generation), generation)
         wanted = status.of_duplication(wanted, self.duplicated, self.now(), generation)
         wanted = status.of_token(wanted, self.token() if self.token else None, self.now(), generation)
         return status.of_upgrades(wanted, self.upgrades()) if self.upgrades is not None else wanted

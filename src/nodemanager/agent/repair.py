@@ -176,7 +176,8 @@ class RepairLoop:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            async with self._converger.turn:  # what is wanted may be news by the time that it is our turn
+            # What is wanted may be news by the time that it is our turn.
+            async with self._converger.upgrading, self._converger.turn:
                 touched, self._touched = self._touched, {}
                 await self._repair(touched)
             self._arm()
@@ -187,7 +188,9 @@ class RepairLoop:
             return  # the first pass has yet to begin, and looks at everything
         now = self._clock()
         waiting = standing.contest.waiting(now)
-        self._later.update({one: since for one, since in touched.items() if one in waiting})
+        if waiting:  # also what hangs on the touched, and would have been looked at with it
+            put_off = wish.lens.narrow(touched).ids & waiting
+            self._later.update({one: touched.get(one, now) for one in put_off})
         focus = wish.lens.narrow((one for one in touched if one not in waiting), waiting)
         if not focus.ids:
             return

@@ -219,6 +219,13 @@ def _ready(done: Pass) -> Condition:
     )
 
 
+def not_ready(why: str) -> Condition:
+    """Return that the host is not as declared, or that nobody can tell."""
+    return Condition(
+        type=conditions.READY, status=conditions.FALSE, reason=managednode.APPLY_FAILED, message=_cut(why)
+    )
+
+
 def _drifted(done: Pass) -> Condition:
     """Tell whether something that held before does not hold now, and could not be put back."""
     bad = [one for one in done.results if one.outcome in _BAD and one.drifted]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from nodemanager.host.base import NotSupported, PackageManager, Wanted
@@ -32,15 +33,18 @@ class ToolsHost:
     """The packages that ConfigSets want at a certain version: they stay there."""
     upgrade_base: Callable[[], Awaitable[bool]] | None = None
     """Upgrades what is no package, such as FreeBSD's base system, and tells whether there was anything."""
+    upgrading: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held meanwhile: what packages stop and write in between is no drift to be put back."""
 
     async def upgrade(self) -> str:
         """Upgrade all packages but those that are pinned, then the base system."""
         if self.packages is None and self.upgrade_base is None:
             raise NotSupported("cannot upgrade: this host has no package manager that we know")
-        if self.packages is not None:
-            await self.packages.upgrade_all(self.pins())
-        if self.upgrade_base is not None and await self.upgrade_base():
-            return "the base system was upgraded"
+        async with self.upgrading:
+            if self.packages is not None:
+                await self.packages.upgrade_all(self.pins())
+            if self.upgrade_base is not None and await self.upgrade_base():
+                return "the base system was upgraded"
         return ""
 
     async def reboot_needed(self) -> str:

@@ -42,6 +42,7 @@ def upgrades(
         HostBoot(run, root=body.tree.root),
         pins=lambda: reconciler.wishes.pins,
         upgrade_base=base if body.identity.system == "freebsd" else None,
+        upgrading=body.converger.upgrading,
     )
     means = Means(
         host=host,

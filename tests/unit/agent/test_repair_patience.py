@@ -86,6 +86,23 @@ async def test_a_fight_slows_down_and_the_rest_does_not(tmp_path: Path) -> None:
 
 
 @virtual_time.test
+async def test_what_is_below_of_a_touched_directory_and_has_to_wait_is_looked_at_later(
+    tmp_path: Path,
+) -> None:
+    hints, folder = Hints(), tmp_path / "d"
+    files = [{"path": str(folder), "ensure": "directory"}, {"path": f"{folder}/a", "content": "a"}]
+    async with held(hints, tmp_path) as kept:
+        await kept.converge(config_set("d", files=files))
+        for _ in range(LIMIT):
+            (folder / "a").write_text("mine")
+            hints.tell(file_id(f"{folder}/a"))
+            await kept.until(lambda: (folder / "a").read_text() == "a")
+        (folder / "a").unlink()
+        hints.tell(file_id(str(folder)))
+        await kept.until((folder / "a").exists)
+
+
+@virtual_time.test
 async def test_what_cannot_be_put_back_is_tried_more_and_more_rarely_until_it_can(tmp_path: Path) -> None:
     hints = Hints()
     async with held(hints, tmp_path) as kept:
@@ -169,6 +186,23 @@ async def test_where_nobody_can_tell_what_changed_everything_is_looked_at_but_no
             await kept.until(lambda: (tmp_path / "motd").read_text() == "hello\n")
             times.append(clock())
         assert [round(one - times[0]) for one in times] == [0, 5, 10]
+
+
+@virtual_time.test
+async def test_what_is_touched_during_an_upgrade_is_repaired_after_it(tmp_path: Path) -> None:
+    hints = Hints()
+    async with held(hints, tmp_path) as kept:
+        await kept.converge(motd(tmp_path))
+        async with kept.host.converger.upgrading:
+            (tmp_path / "motd").write_text("bye\n")
+            hints.tell(file_id(f"{tmp_path}/motd"))
+            await asyncio.sleep(600)
+            assert (tmp_path / "motd").read_text() == "bye\n"
+            (tmp_path / "other").write_text("x")
+            await kept.converge(motd(tmp_path), config_set("o", files=[{"path": f"{tmp_path}/other"}]))
+            assert (tmp_path / "other").read_text() == ""  # passes go on
+            (tmp_path / "motd").write_text("bye\n")
+        await kept.until(lambda: (tmp_path / "motd").read_text() == "hello\n")
 
 
 @virtual_time.test

@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from nodemanager.agent import service
 from nodemanager.agent.assembly import BodyOptions
+from nodemanager.agent.converge import Converger
+from nodemanager.agent.node_object import NodeObject
 from nodemanager.agent.service import Agent
 from nodemanager.agent.standing import Standing
 from nodemanager.agent.wishes import Wish
 from nodemanager.agent.world import World
-from nodemanager.api import errors
-from nodemanager.api.managednode import ManagedNode
+from nodemanager.api import conditions, errors
+from nodemanager.api.managednode import ManagedNode, ManagedNodeStatus
 from nodemanager.api.objects import ObjectMeta
 from nodemanager.client.config import ClientConfig
+from nodemanager.host.base import Busy
 from nodemanager.host.bucket import Bucket
+from nodemanager.host.results import Result
 from nodemanager.plan.resources import ResourceId
 from nodemanager.runtime.metrics import Registry
 from support.clients import connected
-from support.root_tree import config_set
+from support.fake_tools import MemoryLocks
+from support.memory_host import Host
+from support.root_tree import config_set, needs_root, outcomes
 
 
 @pytest.fixture(name="agent")
@@ -78,3 +87,96 @@ async def test_a_status_that_could_not_be_written_is_written_after_another_look(
             await reconciler.reconcile(key)
         agent.contact.reached()
         assert reconciler._look
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (Busy("another nodemanager is at work"), "another nodemanager is at work"),
+        (KeyError("secret"), "KeyError"),
+    ],
+)
+async def test_a_host_whose_passes_break_off_does_not_call_itself_ready(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
+) -> None:
+    written: list[ManagedNodeStatus] = []
+    broken = [error]
+
+    async def ensure(_: NodeObject) -> ManagedNode:
+        found = agent.memory.node or ManagedNode()
+        return msgspec.structs.replace(found, status=written[-1] if written else ManagedNodeStatus())
+
+    async def write_status(_: NodeObject, node: ManagedNode, status: ManagedNodeStatus) -> ManagedNode:
+        written.append(status)
+        return msgspec.structs.replace(node, status=status)
+
+    async def run(*_: object) -> list[Result]:
+        if broken:
+            raise broken[0]
+        return []
+
+    monkeypatch.setattr(NodeObject, "ensure", ensure)
+    monkeypatch.setattr(NodeObject, "write_status", write_status)
+    monkeypatch.setattr(Converger, "run", run)
+    agent.contact.reached()
+    reconciler: Any = agent.reconciler
+    with pytest.raises(type(error)):
+        await reconciler.reconcile(reconciler.node.key)
+    ready = conditions.get(written[-1].conditions, conditions.READY)
+    assert ready is not None
+    assert (ready.status, ready.reason) == ("False", "ApplyFailed")
+    assert ready.message.startswith(f"the last pass was broken off: {said}")
+    assert "secret" not in ready.message
+    assert not conditions.is_true(agent.reconciler.local().conditions, conditions.READY)
+    broken.clear()
+    await reconciler.reconcile(reconciler.node.key)
+    assert conditions.is_true(written[-1].conditions, conditions.READY)
+    broken.append(error)
+    with pytest.raises(type(error)):
+        await reconciler.reconcile(reconciler.node.key)
+    await reconciler.reconcile(reconciler._status_key)  # a repair is reported, and changes nothing about that
+    assert not conditions.is_true(written[-1].conditions, conditions.READY)
+    assert not conditions.is_true(agent.reconciler.local().conditions, conditions.READY)
+
+
+class Queue(MemoryLocks):
+    """Locks for which one has to wait; whoever waits looks whether others may work meanwhile."""
+
+    def __init__(self, quick: MemoryLocks, turn: asyncio.Lock) -> None:
+        super().__init__()
+        self.quick = quick
+        self.turn = turn
+        self.waited: list[bool] = []
+
+    @contextlib.asynccontextmanager
+    async def hold(self, name: str) -> AsyncIterator[None]:
+        self.waited.append(self.turn.locked())
+        if name not in self.busy:
+            self.quick.busy.discard(name)  # it is ours now, whoever asks
+        async with super().hold(name):
+            yield
+
+
+@needs_root
+@pytest.mark.parametrize("comes", [True, False])
+async def test_a_pass_that_waits_for_another_host_keeps_no_repair_from_work(
+    tmp_path: Path, comes: bool
+) -> None:
+    host, quick = Host(tmp_path), MemoryLocks()
+    path = str(tmp_path / "f")
+    units = [
+        {"name": "nginx", "ensure": "running", "subscribe_files": [path], "lock_group": "web"},
+        {"name": "app", "ensure": "running", "subscribe_files": [path]},
+    ]
+    declared = config_set("a", files=[{"path": path, "content": "x"}], services=units)
+    locks = Queue(quick, host.converger.turn)
+    host.converger.tools.locks, host.converger.swift_locks = locks, quick
+    quick.busy = {"web"}
+    locks.busy = set() if comes else {"web"}
+    results = outcomes(await host.converge(declared))
+    assert results["service:nginx"] == ("changed" if comes else "blocked")
+    assert results["service:app"] == "changed"
+    assert locks.waited == [False]
+    assert host.services.calls == ["start app", *(["restart nginx"] if comes else [])]
+    assert [str(one) for one in host.journal.pending()] == ([] if comes else ["service:nginx"])
+    host.tree.close()

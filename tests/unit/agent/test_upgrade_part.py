@@ -192,3 +192,19 @@ async def test_pins_stay_and_the_base_system_asks_for_a_reboot() -> None:
     assert await ToolsHost(Packages({}), _Boot()).upgrade() == ""
     with pytest.raises(NotSupported, match="no package manager"):
         await ToolsHost(None, _Boot()).upgrade()
+
+
+async def test_what_an_upgrade_stops_for_a_moment_is_not_repaired_meanwhile() -> None:
+    upgrading, found = asyncio.Lock(), []
+
+    class Packages(MemoryPackages):
+        async def upgrade_all(self, hold: Sequence[Wanted] = ()) -> None:
+            del hold
+            found.append(upgrading.locked())
+
+    async def base() -> bool:
+        found.append(upgrading.locked())
+        return False
+
+    await ToolsHost(Packages({}), _Boot(), upgrade_base=base, upgrading=upgrading).upgrade()
+    assert (found, upgrading.locked()) == ([True, True], False)
