@@ -237,5 +237,5 @@ async def test_fields_of_a_newer_version_survive_our_writes(
         await client.patch(ours, "a", namespace, seen, subresource="status")
         plain = await client.get(ours.untyped(), "a", namespace)
     kube.kubectl("delete", "crd", newer["metadata"]["name"], "--wait=false")  # others count our kinds
-    assert plain["spec"] == {"future": "bright", "priority": 7}
+    assert plain["spec"] == {"drift": "repair", "future": "bright", "priority": 7}
     assert plain["status"] == {"forecast": "rain", "observedGeneration": 2}

@@ -124,6 +124,7 @@ def test_defaults_appear(cluster: apiserver.ApiServer) -> None:
     apply(cluster, config_set("defaults", spec))
     assert get(cluster, "cset", "defaults")["spec"] == {
         "priority": 0,
+        "drift": "repair",
         "packages": [{"name": "p", "ensure": "installed"}],
         "files": [
             {
