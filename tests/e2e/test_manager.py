@@ -51,7 +51,7 @@ def test_it_is_unpacked_once_and_versions_that_nobody_runs_go(
     environ: dict[str, str], tmp_path: Path
 ) -> None:
     cache = tmp_path / "cache"
-    for name in ("1" * 24, "2" * 24, "new-left-by-a-crash", "of somebody else"):
+    for name in ("1" * 24, "2" * 24, f"{'3' * 24}.new-left", "of somebody else"):
         (cache / name).mkdir(parents=True)
     in_use = os.open(cache / ("1" * 24), os.O_RDONLY)
     fcntl.flock(in_use, fcntl.LOCK_SH)

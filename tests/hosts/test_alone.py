@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
 import time
@@ -24,18 +25,12 @@ ROUND = len(FILES) + 1
 
 @pytest.fixture(scope="module")
 def shared_fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """One host with a service of its own."""
-    with Fleet.up(tmp_path_factory.mktemp("fleet"), "edge") as fleet:
-        fleet["edge"].machine.write("/etc/systemd/system/alone.service", SERVICE)
-        fleet["edge"].join()
+    """Two hosts with a service of their own; one for each test: it counts what happened to it."""
+    with Fleet.up(tmp_path_factory.mktemp("fleet"), "edge", "start") as fleet:
+        for host in fleet.hosts.values():
+            host.machine.write("/etc/systemd/system/alone.service", SERVICE)
+            host.join()
         yield fleet
-
-
-@pytest.fixture
-def host(shared_fleet: Fleet, request: pytest.FixtureRequest) -> Iterator[Host]:
-    """The host; what its agent wrote is printed when a test fails."""
-    with shared_fleet.watched(request) as fleet:
-        yield fleet["edge"]
 
 
 def declared() -> dict[str, Any]:
@@ -79,11 +74,25 @@ def drift(host: Host, numbers: range) -> list[str]:
 
 
 @pytest.fixture
-def edge(host: Host) -> Iterator[Host]:
-    """The host as it shall be, its cable cut; it is mended in the end."""
+def edge(shared_fleet: Fleet, request: pytest.FixtureRequest) -> Iterator[Host]:
+    """A host as it shall be, its cable cut; nobody else has made it drift."""
+    with shared_fleet.watched(request), without_api(shared_fleet["edge"]) as host:
+        yield host
+
+
+@pytest.fixture
+def restarted(shared_fleet: Fleet, request: pytest.FixtureRequest) -> Iterator[Host]:
+    """Another one."""
+    with shared_fleet.watched(request), without_api(shared_fleet["start"]) as host:
+        yield host
+
+
+@contextlib.contextmanager
+def without_api(host: Host) -> Iterator[Host]:
+    """Make a host what it shall be, and cut its cable; it is mended in the end."""
     host.api.secret("alone", password="geheim")
-    host.api.config_set("alone", host.name, **declared())
-    host.converge("alone")
+    host.api.config_set(f"alone-{host.name}", host.name, **declared())
+    host.converge(f"alone-{host.name}")
     cut(host, down=True)
     yield host
     cut(host, down=False)
@@ -108,15 +117,15 @@ def test_fifty_drifts_and_a_reboot_without_the_api(edge: Host) -> None:
     until(lambda: edge.condition("Ready") == "True", "a host that is ready")
 
 
-def test_started_without_the_api_the_host_is_right_in_a_moment(edge: Host) -> None:
-    run = edge.machine.run
+def test_started_without_the_api_the_host_is_right_in_a_moment(restarted: Host) -> None:
+    run = restarted.machine.run
     for _ in range(3):
         run("systemctl", "stop", "nodemanager")
         run("systemctl", "stop", "alone")
         run("rm", *FILES)
         run("systemctl", "start", "nodemanager")
-        until(lambda: is_right(edge), "what the host knows, to hold again")
-        started = float(edge.shows("nodemanager", "ExecMainStartTimestampMonotonic")) / 1e6
+        until(lambda: is_right(restarted), "what the host knows, to hold again")
+        started = float(restarted.shows("nodemanager", "ExecMainStartTimestampMonotonic")) / 1e6
         written = max(float(run("stat", "--format=%.9Z", path).stdout) for path in FILES)
         took = written - (time.time() - time.monotonic()) - started
         sys.stdout.write(f"files right {took:.2f} s after exec of the agent, without an API\n")
@@ -147,7 +156,11 @@ def reported(host: Host, count: int) -> dict[str, Any]:
 def events(host: Host) -> list[dict[str, Any]]:
     """Return the Events of drifts, in the order of their numbers."""
     found = host.api.call(lambda client: client.list(resource_of("Event"), Selection(NAMESPACE))).items
-    mine = [one for one in found if one["reason"] == "DriftRepaired"]
+    mine = [
+        one
+        for one in found
+        if one["reason"] == "DriftRepaired" and one["involvedObject"]["name"] == host.name
+    ]
     return sorted(mine, key=lambda one: str(one["metadata"]["name"]))
 
 
