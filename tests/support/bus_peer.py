@@ -47,6 +47,8 @@ class SystemdPeer:
         """Name of a method at which the connection is closed instead of answered."""
         self.raw: bytes | None = None
         """Bytes to send instead of any answer."""
+        self.most = 0
+        """The most calls that arrived at once, before any of them was answered."""
         self._jobs = count(1)
         self._paths: dict[str, str] = {}
         self._writers: set[asyncio.StreamWriter] = set()
@@ -106,7 +108,9 @@ class SystemdPeer:
         writer.write(b"OK 0123456789abcdef0123456789abcdef\r\n")
         parser, serials = Parser(), count(1)
         while data := await reader.read(65536):
-            for message in parser.feed(data):
+            messages = parser.feed(data)
+            self.most = max(self.most, len(messages))
+            for message in messages:
                 name = message.header.fields[HeaderFields.member]
                 if name == self.hang_up_on:
                     self.hang_up_on = ""

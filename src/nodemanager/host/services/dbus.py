@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 CONNECT_SECONDS: Final = 5.0
 MAX_SIGNALS: Final = 4096
 """Signals kept at most; the oldest go first."""
-MAX_IN_FLIGHT: Final = 256
-"""Calls without an answer at a time, so that neither side's buffers fill up."""
+MAX_IN_FLIGHT: Final = 64
+"""Calls without an answer at a time: a system bus refuses what goes beyond 128 of a connection."""
 _PEER: Final = struct.Struct("iII")
 
 

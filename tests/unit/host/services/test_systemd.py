@@ -232,3 +232,12 @@ async def test_the_manager_of_a_user_must_be_theirs(world: World) -> None:
 async def test_arguments_are_refused_with_the_way_out(world: World) -> None:
     with pytest.raises(NotSupported, match=r"declare a file /etc/systemd/system/x.service.d/arguments.conf"):
         await world.manager.set_arguments(KEY, "-v")
+
+
+async def test_no_more_is_asked_at_once_than_a_system_bus_allows(live: World) -> None:
+    """dbus-daemon refuses what goes beyond 128 calls of a connection that wait for their answers."""
+    keys = [ServiceKey(f"x{number}") for number in range(400)]
+    live.peer.units.update({f"{key.name}.service": Unit() for key in keys})
+    found = await live.manager.observe(keys)
+    assert all(found[key].known for key in keys)
+    assert 1 < live.peer.most <= 128
