@@ -44,11 +44,13 @@ def _tell_group(item: pytest.Item) -> None:
 
 
 @pytest.fixture(autouse=True)
-def logging_as_before() -> Iterator[None]:
-    """A command that is run in the process of a test sets up logging; the next test must not notice."""
-    root = logging.getLogger()
+def process_as_before() -> Iterator[None]:
+    """A command run in the process of a test sets up logging and steps back; the next must not notice."""
+    root, nice = logging.getLogger(), os.getpriority(os.PRIO_PROCESS, 0)
     level, handlers, raising = root.level, root.handlers[:], logging.raiseExceptions
     yield
+    if os.getpriority(os.PRIO_PROCESS, 0) != nice:
+        os.setpriority(os.PRIO_PROCESS, 0, nice)  # only root's agent steps back, and root may step forward
     root.setLevel(level)
     root.handlers[:] = handlers
     logging.raiseExceptions = raising
