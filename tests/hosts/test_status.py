@@ -126,9 +126,10 @@ def test_the_captures_of_the_docs_are_what_a_real_host_says(host: SourceHost) ->
 
 def test_systemd_shows_the_same_in_one_line(host: SourceHost) -> None:
     well(host)
-    line = host.machine.run("systemctl", "status", "nodemanager").stdout
-    assert re.search(
-        r'Status: "2 ConfigSets, 4 resources: all as declared; last drift .* API connected"', line
+    line = r'Status: "2 ConfigSets, 4 resources: all as declared; last drift .* API connected"'
+    until(  # it is told at most once a second
+        lambda: re.search(line, host.machine.run("systemctl", "status", "nodemanager").stdout),
+        "the line of systemctl status",
     )
 
 
