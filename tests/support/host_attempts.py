@@ -67,12 +67,21 @@ def event(name: str, namespace: str, about: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
+UNPRIVILEGED = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+"""What Pod security `restricted` demands, which `nodemanager rbac` labels our namespace with."""
+HARMLESS = {
+    "name": "a",
+    "image": "a",
+    "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+}
+
+
 def belongings(host: str, here: str, thief: str) -> dict[str, tuple[str, str, Any]]:
     """Return what an administrator puts there for the attempts: its folder, its name, and itself."""
     core = f"/api/v1/namespaces/{here}"
     mine = f"nodemanager-{host}"
     name = f"of-{host}"
-    pod = {**meta(name), "spec": {"containers": [{"name": "a", "image": "a"}]}}
+    pod = {**meta(name), "spec": {"securityContext": UNPRIVILEGED, "containers": [HARMLESS]}}
     return {
         "ManagedNode": (f"{OURS}/{here}/managednodes", host, node(host, here)),
         "Lease": (f"{LEASES}/{here}/leases", mine, lease(mine, here, thief)),
