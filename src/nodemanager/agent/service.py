@@ -109,11 +109,7 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
     hostname = options.body.hostname or os.uname().nodename
     root, state = options.body.root, options.body.state
     contact = Contact(Vault(root, state), options.secrets)
-    own = (  # not what it writes of itself: a policy may refuse that, and keep the host
-        ("GET", MANAGED_NODES.path(namespace, hostname)),
-        ("PATCH", LEASES.path(namespace, heartbeat.lease_name(hostname))),
-    )
-    client = client.through(lambda transport: contact.watching(transport, own))
+    client = _watched(client, contact, namespace, hostname)
     # One for restarts and upgrades: a host holds a lock once, however many want it there.
     locks = SharedLocks(client, namespace, hostname)
     body = assemble(replace(options.body, hostname=hostname), locks)
@@ -171,14 +167,31 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
         if (own := nodes.get(node.key)) is not None:
             events.warning(MANAGED_NODES, own, reason, message)
 
+    beat.twin = _twin_of(reconciler, hostname, warn)
+    return Agent(manager, reconciler, body, board, last_pass, warn, contact, drifts, memory)
+
+
+def _watched(client: Client, contact: Contact, namespace: str, hostname: str) -> Client:
+    """Return a client whose requests tell how we stand with the API."""
+    own = (  # not what it writes of itself: a policy may refuse that, and keep the host
+        ("GET", MANAGED_NODES.path(namespace, hostname)),
+        ("PATCH", LEASES.path(namespace, heartbeat.lease_name(hostname))),
+    )
+    return client.through(lambda transport: contact.watching(transport, own))
+
+
+def _twin_of(
+    reconciler: HostReconciler, hostname: str, warn: Callable[[str, str], None]
+) -> Callable[[bool], None]:
+    """Return what takes note that another machine begins, or ceases, to report under our name."""
+
     def twin(duplicated: bool) -> None:
         reconciler.duplicated = duplicated
         reconciler.soon()
         if duplicated:
             warn("DuplicateHost", f"another machine reports as {hostname}, too: give it another name")
 
-    beat.twin = twin
-    return Agent(manager, reconciler, body, board, last_pass, warn, contact, drifts, memory)
+    return twin
 
 
 def _told_to(board: Board, reconciler: HostReconciler) -> LastPass:
