@@ -207,7 +207,7 @@ class RepairLoop:
         if not focus.ids:
             return
         results = await self._try(focus, wish)
-        before = dict(standing.results)
+        before = standing.changes
         told = standing.repaired(results, touched)
         for one in results:
             if one.outcome in _BAD:
@@ -215,7 +215,7 @@ class RepairLoop:
                 self._later[resource] = touched.get(resource, now)
         if told:
             self._voice.repaired(told, self._clock() - min(touched.values()))
-        if standing.results != before:
+        if standing.changes != before:
             self._voice.report()
 
     async def _try(self, focus: Focus, wish: Wish) -> list[Result]:
