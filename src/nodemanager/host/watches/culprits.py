@@ -57,7 +57,7 @@ class Culprits:
         self._group.close()
 
     def follow(self, paths: Iterable[str], purged: Iterable[str]) -> None:
-        """Follow exactly these paths, and all entries of the directories that are purged."""
+        """Follow exactly these paths, and all entries of the directories that are purged; may be slow."""
         wanted: dict[str, set[str] | None] = {}
         for path in paths:
             folder, _, name = path.rpartition("/")
@@ -67,10 +67,11 @@ class Culprits:
         wanted.update(dict.fromkeys(purged))
         for folder in self._marked.keys() - wanted.keys():
             self._unmark(folder)
-        self._names = {}
+        found: dict[bytes, tuple[str, frozenset[str] | None]] = {}
         for folder, names in wanted.items():
             if key := self._mark(folder):
-                self._names[key] = folder, None if names is None else frozenset(names)
+                found[key] = folder, None if names is None else frozenset(names)
+        self._names = found  # at once: events are read meanwhile
 
     def who(self, path: str) -> str:
         """Return who changed a path last, and forget it; empty if nobody knows."""

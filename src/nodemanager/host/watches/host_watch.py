@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from nodemanager.host.base import HostError, PackageManager, ServiceManager
 from nodemanager.host.file_facts import list_names
+from nodemanager.host.threads import in_thread
 from nodemanager.host.tree import Tree
 from nodemanager.host.watches import culprits, declared
 from nodemanager.host.watches.culprits import Culprits
@@ -69,10 +70,10 @@ class HostWatch:
         self._open()
         if self._paths is not None:
             await self._paths.follow("declared", self._interests(desired))
-        if self._culprits is not None:
+        if (memory := self._culprits) is not None:
             declarations = [item.declaration for item in desired.files]
-            purged = (one.path for one in declarations if one.purge and one.ensure == "directory")
-            self._culprits.follow((one.path for one in declarations), purged)
+            purged = [one.path for one in declarations if one.purge and one.ensure == "directory"]
+            await in_thread(lambda: memory.follow((one.path for one in declarations), purged))
         await self._follow_services(desired)
 
     async def touched(self) -> Touched:
