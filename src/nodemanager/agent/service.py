@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -55,8 +55,6 @@ from nodemanager.runtime.metrics import Registry
 from nodemanager.runtime.queue import WorkQueue
 
 log = logging.getLogger("nodemanager.agent")
-STUCK_SECONDS = 3600.0
-"""A pass may install packages for a while; one that takes longer than this hangs."""
 PERIOD = 600.0
 """Often enough for a foreign change not to last, and for alerts on `last applied` to stay quiet."""
 
@@ -156,7 +154,8 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
         voice = UpgradeVoice(hostname, registry, events)
         manager.add(upgrades(body, client, reconciler, nodes, locks, voice, options.upgrades))
     readiness = {"manager": manager.not_ready, "api": contact.not_ready}
-    _add_servers(manager, options, registry, controller, readiness)
+    health = {"reconcile": body.progress.stuck}  # as the watchdog judges: a long package run is no hang
+    _add_servers(manager, options, registry, probes.Routes(health=health, readiness=readiness))
     _tell_build(registry, body.identity)
     for one in (config_sets, nodes, references):
         contact.subscribe(one.hurry)
@@ -227,15 +226,10 @@ def _secret_vault(options: AgentOptions) -> Vault | None:
     return Vault(options.body.root, options.body.state, cipher)
 
 
-def _add_servers(
-    manager: Manager, options: AgentOptions, registry: Registry, controller: Controller,
-    readiness: Mapping[str, Callable[[], str | None]],
-) -> None:  # fmt: skip
+def _add_servers(manager: Manager, options: AgentOptions, registry: Registry, routes: probes.Routes) -> None:
     if address := probes.parse_address(options.metrics_address):
         manager.add_server(probes.ProbeServer("metrics", address, probes.Routes(metrics=registry)))
     if address := probes.parse_address(options.probe_address):
-        checks = {"reconcile": lambda: controller.check(STUCK_SECONDS)}
-        routes = probes.Routes(health=checks, readiness=readiness)
         manager.add_server(probes.ProbeServer("health probes", address, routes))
 
 
