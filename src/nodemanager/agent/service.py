@@ -16,6 +16,7 @@ from nodemanager.agent.contact import Contact, SecretLimits
 from nodemanager.agent.delivery import Delivery
 from nodemanager.agent.drift import DriftWatch
 from nodemanager.agent.drift_log import DriftLog
+from nodemanager.agent.following import Following
 from nodemanager.agent.housekeeping import Housekeeper
 from nodemanager.agent.local_status import Board
 from nodemanager.agent.locks import SharedLocks
@@ -211,8 +212,9 @@ def _add_realtime(manager: Manager, reconciler: HostReconciler) -> None:
     converger = reconciler.body.converger
     watch = host_watch.watch(reconciler.body.tree, converger.tools.packages, converger.tools.services)
     loop = RepairLoop(watch, converger, reconciler.standing, reconciler)
-    reconciler.follow = loop.follow
-    manager.add(watch, loop)
+    following = Following(loop.follow, reconciler.standing, reconciler.report)
+    reconciler.follow = following.follow
+    manager.add(watch, loop, following)
 
 
 def _secret_vault(options: AgentOptions) -> Vault | None:
