@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from nodemanager.api import errors
-from nodemanager.api.identity import ANONYMOUS, User
+from nodemanager.api.access.identity import ANONYMOUS, User
 
 SHARE: Final = 3
 NETWORK: Final = 64

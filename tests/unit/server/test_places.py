@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodemanager.api import errors
-from nodemanager.api.identity import ANONYMOUS, User
+from nodemanager.api.access.identity import ANONYMOUS, User
 from nodemanager.server.places import Places, claimant
 
 
