@@ -58,7 +58,7 @@ class Settings:
     max_in_flight: int = 400
     """How many reads, watches aside, are worked on at a time; more are told to come back.
 
-    Of these and the next, one user gets a share only: see `places`.
+    Of these, of writes and of watches, one user gets a share only: see `places`.
     """
     max_mutating: int = 200
     """How many other requests are; counted apart, so that slow bodies do not keep readers out."""
