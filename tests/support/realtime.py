@@ -47,6 +47,7 @@ class Hints:
     """A watch that tells what it is told."""
 
     shortfalls: tuple[str, ...] = ()
+    lacking = False
 
     def __init__(self) -> None:
         self._queue: asyncio.Queue[Touched] = asyncio.Queue()
