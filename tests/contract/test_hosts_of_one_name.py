@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.api import host_access, manifests
-from nodemanager.api.host_access import HostAccess
+from nodemanager.api import manifests
+from nodemanager.api.access import host_rights
+from nodemanager.api.access.host_rights import HostAccess
 from support.agent_process import Api
 from support.either import Place
 from support.joined_host import Joined, ask, join, succeeds
@@ -77,7 +78,7 @@ def of_older_version(host: str, *namespaces: str) -> list[dict[str, Any]]:
             "metadata": {"name": binding}, "roleRef": reference, "subjects": subjects,
         }  # fmt: skip
 
-    role, _ = host_access.drain_manifests(HostAccess(host, "any"))
+    role, _ = host_rights.drain_manifests(HostAccess(host, "any"))
     return [
         bound(name, "nodemanager-node"),
         {**role, "metadata": {"name": drain}},
@@ -120,7 +121,7 @@ async def test_names_of_older_versions_go_and_nobody_loses_or_keeps_more(
 
 
 def names(access: HostAccess) -> Iterator[str]:
-    for one in host_access.manifests(access):
+    for one in host_rights.manifests(access):
         if "namespace" not in one["metadata"] and one["kind"] == "ClusterRoleBinding":
             yield one["metadata"]["name"]
 
@@ -136,7 +137,7 @@ def test_no_two_hosts_share_a_name_and_none_is_too_long(hosts: list[tuple[str, s
 
 def test_what_is_shared_is_never_listed_for_deletion() -> None:
     for host in ("web1", "node", "hosts"):
-        listed = host_access.own_manifests(HostAccess(host, "nodemanager"))
+        listed = host_rights.own_manifests(HostAccess(host, "nodemanager"))
         assert listed[0]["kind"] == "ServiceAccount"
         found = {(one["kind"], one["metadata"]["name"]) for one in listed}
         assert not found & {("Namespace", "nodemanager"), ("ClusterRole", "nodemanager-node")}

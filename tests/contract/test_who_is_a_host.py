@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from nodemanager.api import core, host_access, manifests
+from nodemanager.api import core, manifests
+from nodemanager.api.access import host_rights
 from nodemanager.client.http import Client
 from support.accounts import account, acting, rule
 from support.agent_process import Api
@@ -75,7 +76,7 @@ async def test_who_declares_for_hosts_is_not_held_like_one(place: Place, api: Ap
 @asynccontextmanager
 async def let_in_by_hand(place: Place, api: Api, hostname: str) -> AsyncIterator[Client]:
     """Be a host of a name that our commands refuse, which somebody let in with manifests of their own."""
-    found = host_access.manifests(host_access.HostAccess(hostname, place.namespace))
+    found = host_rights.manifests(host_rights.HostAccess(hostname, place.namespace))
     place.kubectl("apply", "-f", "-", stdin=manifests.dump(found))
     async with acting(place, api, f"nodemanager-{hostname}") as client:
         yield client

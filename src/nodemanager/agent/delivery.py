@@ -19,7 +19,7 @@ from nodemanager.agent.contact import Contact
 from nodemanager.agent.drift_log import DriftLog
 from nodemanager.agent.node_object import NodeObject
 from nodemanager.api import core, errors
-from nodemanager.api.host_access import MAX_EVENT_HOST
+from nodemanager.api.access.host_rights import MAX_EVENT_HOST
 from nodemanager.api.managednode import MANAGED_NODES, Drift, DriftRecord, ManagedNode
 from nodemanager.api.objects import ObjectMeta
 from nodemanager.client.http import Client

@@ -13,8 +13,9 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any, Final, NamedTuple
 
-from nodemanager.api import core, errors, host_access
-from nodemanager.api.host_access import NODE_ROLE, PREFIX, HostAccess
+from nodemanager.api import core, errors
+from nodemanager.api.access import host_rights
+from nodemanager.api.access.host_rights import NODE_ROLE, PREFIX, HostAccess
 from nodemanager.api.objects import Resource, Untyped
 from nodemanager.client.calls import DeleteOptions, WriteOptions
 from nodemanager.client.http import Client
@@ -76,9 +77,9 @@ class Renaming:
             if not await self._exists(access):
                 continue
             if not found.drains:
-                await self._create(host_access.node_binding(access))
+                await self._create(host_rights.node_binding(access))
             elif rules:
-                role, binding = host_access.drain_manifests(access)
+                role, binding = host_rights.drain_manifests(access)
                 await self._create({**role, "rules": rules})
                 await self._create(binding)
         version = found.binding["metadata"].get("resourceVersion", "")  # nobody who was added meanwhile loses
@@ -95,7 +96,7 @@ class Renaming:
 
     async def _exists(self, access: HostAccess) -> bool:
         try:
-            name = host_access.account_name(access.hostname)
+            name = host_rights.account_name(access.hostname)
             await self._client.get(core.SERVICE_ACCOUNTS, name, access.namespace)
         except errors.NotFound:
             return False
