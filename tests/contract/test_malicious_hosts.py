@@ -29,6 +29,14 @@ async def _me(place: Place, tmp_path: Path) -> AsyncIterator[Client]:
         yield client
 
 
+async def test_it_acts_as_nobody_else(place: Place, me: Client, tmp_path: Path) -> None:
+    del me  # its credential is what is used
+    somebody = f"system:serviceaccount:{place.namespace}:nodemanager-operator"
+    for flags in (("--as", somebody), ("--as", "b", "--as-group", "system:masters"), ("--as", "admin")):
+        told = place.refused("--kubeconfig", str(tmp_path / "b" / "kubeconfig"), *flags, "get", "configsets")
+        assert "cannot impersonate" in told or "is not allowed to impersonate" in told, told
+
+
 @pytest.mark.parametrize(
     "trick",
     [

@@ -48,8 +48,8 @@ def policies() -> list[Object]:
                 ],
                 "variables": [{"name": name, "expression": text} for name, text in _VARIABLES.items()],
                 "validations": [
-                    {"expression": check.expression, "message": check.message, "reason": "Forbidden"}
-                    for check in _CHECKS
+                    {"expression": expression, "message": message, "reason": "Forbidden"}
+                    for expression, message in (_AT_HOME, *((one.expression, one.message) for one in _CHECKS))
                 ],
             },
         },
@@ -154,6 +154,12 @@ _PLAIN_SECRET = "(!has(object.type) || object.type == 'Opaque') && " + " && ".jo
     f"!has(object.{field})" for field in ("metadata.labels", "metadata.annotations", *_LIFE)
 )
 _NAME = "(request.name != '' ? request.name : object.metadata.name)"
+
+
+_AT_HOME = (
+    f"variables.kind == 'nodes' || variables.host == '{DAEMONSET}' || request.namespace == variables.home",
+    "a host may write in its own namespace only",
+)
 
 
 class _Check(NamedTuple):
@@ -261,13 +267,5 @@ _CHECKS = (
         "secrets",  # by their types and annotations controllers fill Secrets with what is not the host's
         f"!({_CREATE}) || ({_PLAIN_SECRET})",
         "a host may only create a Secret of type Opaque, without labels, annotations, finalizers and owners",
-    ),
-    *(
-        _Check(
-            kind,
-            f"variables.host == '{DAEMONSET}' || request.namespace == variables.home",
-            "a host may write in its own namespace only",
-        )
-        for kind in ("managednodes", "leases", "events", "secrets", "serviceaccounts")
     ),
 )
