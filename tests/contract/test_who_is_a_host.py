@@ -137,3 +137,24 @@ async def test_a_host_writes_nothing_in_another_namespace_whatever_its_rights_th
                 target,
                 reply,
             )
+
+
+async def test_the_operator_makes_no_token_of_a_host_by_way_of_a_secret(place: Place, api: Api) -> None:
+    """It may create Secrets, as nobody can give what they have not got; of one type they become tokens."""
+    rights = manifests.dump(host_rights.operator_manifests(place.namespace))
+    place.kubectl("apply", "-f", "-", stdin=rights)
+    secrets = f"/api/v1/namespaces/{place.namespace}/secrets"
+    token = meta(
+        "x", place.namespace, annotations={"kubernetes.io/service-account.name": "nodemanager-probe"}
+    )
+    async with acting(place, api, "nodemanager-operator") as client:
+        for body in (
+            {**token, "type": "kubernetes.io/service-account-token"},
+            {**token, **meta("wg-wg0-operator", place.namespace), "type": "example.com/any"},
+            meta("password", place.namespace),
+        ):
+            reply = await ask(client, "POST", secrets, body)
+            assert (reply.code, POLICY in reply.message) == (FORBIDDEN, True), (body, reply)
+        leases = f"{LEASES}/{place.namespace}/leases"  # where it takes its turn under a name of its own
+        held = lease("nodemanager-operator", place.namespace, "pod-1_abc")
+        assert (await ask(client, "POST", leases, held)).code == 200

@@ -14,6 +14,7 @@ from nodemanager.api.access.host_rights import (
     DAEMONSET,
     HOSTNAME_LABEL,
     MAX_EVENT_HOST,
+    OPERATOR,
     OWN_LABELS,
     POLICY,
     PREFIX,
@@ -88,8 +89,11 @@ _IS_HOST = (
     f"{_NAME_OF_ACCOUNT} == '{PREFIX}{DAEMONSET}' && request.resource.resource == 'serviceaccounts' && "
     f"request.name.startsWith('{PREFIX}') || "
     f"{_OURS_HERE.format('managednodes')}.name({_HOST}).check('update').allowed() || "
-    f"{_TOKENS_HERE}.name({_NAME_OF_ACCOUNT}).check('create').allowed())"
+    f"({_NAME_OF_ACCOUNT} == '{PREFIX}{OPERATOR}' && request.resource.resource == 'secrets' ? "
+    f"{_OURS_HERE.format('configsets')}.subresource('status').check('patch').allowed() : "
+    f"{_TOKENS_HERE}.name({_NAME_OF_ACCOUNT}).check('create').allowed()))"
 )
+"""The operator may create Secrets only so that it can let hosts, and is held like one there."""
 # Whoever may declare for all hosts of the namespace, or become any of them, gains nothing from what a host
 # must not do. Two questions to the authorizer are what one expression may cost: hence two conditions.
 _IS_NOT_ABOVE = (
