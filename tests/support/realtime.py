@@ -81,6 +81,8 @@ class Kept:
         self._watch = None if hints else host_watch.HostWatch(self.host.tree, host_watch.Kinds())
         self._seen: HostWatch = hints or self._watch  # type: ignore[assignment]
         self.standing = Standing(self.drifts, lambda: datetime.now(UTC), clock, DriftWatch())
+        if self._watch is not None:
+            self.standing.who = self._watch.who
         self.loop = RepairLoop(self._seen, self.host.converger, self.standing, self, clock)
         self._news = asyncio.Event()
 

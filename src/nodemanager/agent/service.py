@@ -213,7 +213,7 @@ def _add_realtime(manager: Manager, reconciler: HostReconciler) -> None:
     converger = reconciler.body.converger
     watch = host_watch.watch(reconciler.body.tree, converger.tools.packages, converger.tools.services)
     loop = RepairLoop(watch, converger, reconciler.standing, reconciler)
-    reconciler.follow = loop.follow
+    reconciler.follow, reconciler.standing.who = loop.follow, watch.who
     manager.add(watch, loop)
 
 

@@ -156,6 +156,7 @@ def _owed(owed: Sequence[Owed], now: datetime, style: output.Style) -> list[str]
 
 def _recent(snapshot: Snapshot, now: datetime, style: output.Style) -> list[str]:
     newest = snapshot.drift.recent[::-1][:MAX_DRIFTS]
+    named = any(one.by for one in newest)  # not every host can tell
     rows = [
         [
             output.age(one.time, now),
@@ -163,10 +164,12 @@ def _recent(snapshot: Snapshot, now: datetime, style: output.Style) -> list[str]
             one.took,
             one.resource,
             output.one_line(one.message, MAX_MESSAGE),
+            *([one.by] if named else ()),
         ]
         for one in newest
     ]
-    return _table(["DRIFT", "OUTCOME", "TOOK", "RESOURCE", "MESSAGE"], rows, style)
+    headers = ["DRIFT", "OUTCOME", "TOOK", "RESOURCE", "MESSAGE", *(["BY"] if named else ())]
+    return _table(headers, rows, style)
 
 
 def _table(headers: Sequence[str], rows: Sequence[Sequence[str]], style: output.Style) -> list[str]:

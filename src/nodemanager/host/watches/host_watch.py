@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Final
 
 from nodemanager.host.base import HostError, PackageManager, ServiceManager
 from nodemanager.host.file_facts import list_names
+from nodemanager.host.threads import in_thread
 from nodemanager.host.tree import Tree
-from nodemanager.host.watches import declared
+from nodemanager.host.watches import culprits, declared
+from nodemanager.host.watches.culprits import Culprits
 from nodemanager.host.watches.inbox import Inbox, Touched
 from nodemanager.host.watches.links import LinkWatch
 from nodemanager.host.watches.paths import Interest, PathWatch
 from nodemanager.plan.desired import Desired
-from nodemanager.plan.resources import ResourceId
+from nodemanager.plan.resources import FILE, ResourceId
 
 if TYPE_CHECKING:
     from nodemanager.host.watches.units import UnitWatch
@@ -49,9 +51,12 @@ class HostWatch:
         self._inbox = Inbox()
         self._paths: PathWatch | None = None
         self._links: LinkWatch | None = None
+        self._culprits: Culprits | None = None
         self._units: dict[str, UnitWatch] = {}
         self._failures: dict[str, str] = {}
         self._broken = asyncio.Event()
+        self._asked = False
+        """Whether the kernel was asked to tell who changes files; if it does not, it never will."""
 
     @property
     def shortfalls(self) -> tuple[str, ...]:
@@ -65,11 +70,21 @@ class HostWatch:
         self._open()
         if self._paths is not None:
             await self._paths.follow("declared", self._interests(desired))
+        if (memory := self._culprits) is not None:
+            declarations = [item.declaration for item in desired.files]
+            purged = [one.path for one in declarations if one.purge and one.ensure == "directory"]
+            await in_thread(lambda: memory.follow((one.path for one in declarations), purged))
         await self._follow_services(desired)
 
     async def touched(self) -> Touched:
         """Wait until something is touched, and return all that was since the last time."""
         return await self._inbox.take()
+
+    def who(self, resource: ResourceId) -> str:
+        """Return who changed something last; empty where the host does not tell."""
+        if self._culprits is None or resource.kind != FILE:
+            return ""
+        return self._culprits.who(resource.name)
 
     async def run(self) -> None:
         """Be there until cancelled; the events come by themselves."""
@@ -95,6 +110,9 @@ class HostWatch:
         if self._links is not None:
             self._links.close()
             self._links = None
+        if self._culprits is not None:
+            self._culprits.close()
+            self._culprits = None
         self._tree.close()
 
     async def _follow_services(self, desired: Desired) -> None:
@@ -134,6 +152,8 @@ class HostWatch:
                 self._failures.pop("files", None)
             except HostError as error:
                 self._failures["files"] = str(error)
+        if self._here and not self._asked:
+            self._asked, self._culprits = True, culprits.watch(self._tree)
         if self._here and self._links is None:
             try:
                 self._links = LinkWatch(self._inbox)
