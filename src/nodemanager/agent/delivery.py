@@ -19,6 +19,7 @@ from nodemanager.agent.contact import Contact
 from nodemanager.agent.drift_log import DriftLog
 from nodemanager.agent.node_object import NodeObject
 from nodemanager.api import core, errors
+from nodemanager.api.access.host_rights import MAX_EVENT_HOST
 from nodemanager.api.managednode import MANAGED_NODES, Drift, DriftRecord, ManagedNode
 from nodemanager.api.objects import ObjectMeta
 from nodemanager.client.http import Client
@@ -37,8 +38,6 @@ _REASONS: Final = {
 }
 _HOPELESS: Final = (errors.Invalid, errors.BadRequest, errors.TooLarge)
 MAX_MESSAGE: Final = 1024
-MAX_HOST: Final = 220
-"""Names of objects have at most 253 characters."""
 
 
 class Delivery:
@@ -135,10 +134,9 @@ class Delivery:
         said += f" ({record.took})" if record.took else ""
         said += f", by {record.by}" if record.by else ""
         host, uid = self._node.key.name, node.metadata.uid
+        name = f"{host[:MAX_EVENT_HOST]}.{uid[:8]}-{record.sequence:08x}"
         event = core.Event(
-            metadata=ObjectMeta(
-                name=f"{host[:MAX_HOST]}.{uid[:8]}-{record.sequence:08x}", namespace=self._node.key.namespace
-            ),
+            metadata=ObjectMeta(name=name, namespace=self._node.key.namespace),
             involved_object=core.ObjectReference(
                 api_version=MANAGED_NODES.api_version, kind=MANAGED_NODES.kind, uid=uid, name=host,
                 namespace=self._node.key.namespace,

@@ -44,8 +44,9 @@ from nodemanager.client.http import Client
 from nodemanager.host.base import HostError
 from nodemanager.host.identity import Identity
 from nodemanager.host.runner import RunError
+from nodemanager.host.state_key import KeyRefused, cipher_of
 from nodemanager.host.tree import Tree
-from nodemanager.host.vault import Vault, VaultError, cipher_of
+from nodemanager.host.vault import Vault
 from nodemanager.host.watches import host_watch
 from nodemanager.runtime import probes
 from nodemanager.runtime.cache import Cache
@@ -222,7 +223,7 @@ def _secret_vault(options: AgentOptions) -> Vault | None:
     try:
         key = options.key_file
         cipher = cipher_of(key, os.environ.get("CREDENTIALS_DIRECTORY", "")) if key else None
-    except VaultError as error:
+    except KeyRefused as error:
         log.warning("%s; Secrets are not kept, so a start without the API would lack them", error)
         return None
     return Vault(options.body.root, options.body.state, cipher)

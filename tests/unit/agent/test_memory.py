@@ -18,7 +18,8 @@ from nodemanager.api.configset import ConfigSet, ConfigSetStatus
 from nodemanager.api.managednode import ManagedNode, ManagedNodeStatus
 from nodemanager.api.objects import ObjectKey, ObjectMeta
 from nodemanager.host import state_files
-from nodemanager.host.vault import Vault, cipher_of
+from nodemanager.host.state_key import cipher_of
+from nodemanager.host.vault import Vault
 from nodemanager.plan.desired import Content
 from support.root_tree import config_set
 
