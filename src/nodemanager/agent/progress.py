@@ -33,6 +33,8 @@ class Progress:
     _passes: int = 0
     _allowed: dict[object, float] = field(default_factory=dict)
     """Until when those that run now may take."""
+    _programs: dict[object, str] = field(default_factory=dict)
+    """Which programs run now, the one that began first in front."""
 
     @contextlib.contextmanager
     def working(self) -> Iterator[None]:
@@ -69,12 +71,25 @@ class Progress:
             cwd: str | None = None,
             finish: bool = False,
         ) -> runner.Completed:
-            with self.allowing(timeout):
+            with self.allowing(timeout), self._named(argv[0]):
                 return await run(
                     argv, env=env, stdin=stdin, timeout=timeout, max_output=max_output, cwd=cwd, finish=finish
                 )
 
         return timed
+
+    def program(self) -> str:
+        """Return the name of the program that has been running for longest; empty = none is."""
+        return next(iter(self._programs.values()), "")
+
+    @contextlib.contextmanager
+    def _named(self, path: str) -> Iterator[None]:
+        token = object()
+        self._programs[token] = path.rpartition("/")[2]
+        try:
+            yield
+        finally:
+            del self._programs[token]
 
     def tick(self) -> float:
         """Return the time; for whoever takes it when a step begins or ends, which is progress."""

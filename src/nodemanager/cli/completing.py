@@ -42,6 +42,6 @@ def _names(ctx: click.Context, text: str) -> list[str]:
 
 
 async def _read_names(settings: connect.Settings, kind: kinds.Kind) -> list[str]:
-    async with asyncio.timeout(TIMEOUT), connect.connect(settings) as client:
+    async with asyncio.timeout(TIMEOUT), connect.connect(settings, aloud=False) as client:
         page = await client.page(kind.resource.untyped(), Selection(settings.namespace))
         return [obj["metadata"]["name"] for obj in page.items]

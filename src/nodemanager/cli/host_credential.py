@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nodemanager.cli import connect
+from nodemanager.cli import connect, waiting
 from nodemanager.client import host_kubeconfig, host_tokens
 from nodemanager.client.http import Client
 from nodemanager.client.subresources import IssuedToken
@@ -14,7 +14,7 @@ async def issue(
 ) -> tuple[bytes, IssuedToken]:
     """Return a kubeconfig with a new token of a host; `tried`: only after the API has taken that token."""
     config = connect.client_config(settings)
-    client = Client(HttpTransport(config))
+    client = Client(waiting.TellingTransport(HttpTransport(config), config.server))
     try:
         issued = await host_tokens.issue(client, hostname, settings.namespace, ttl)
     finally:
