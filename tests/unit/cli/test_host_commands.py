@@ -101,7 +101,51 @@ def test_the_json_of_a_plan(place: Place) -> None:
     assert "+new" in by_name["file:/etc/motd"]["details"]
 
 
-@pytest.mark.parametrize("form", ["diff", "json"])
+def test_what_apply_did_for_programs(place: Place) -> None:
+    (place.root / "etc/file").write_text("x")
+    place.write(manifest(files=[owned("/etc/file/below", content="x"), owned("/etc/good", content="x")]))
+    ran = place.apply("-o", "json")
+    assert ran.code == 1
+    found = {one["resource"]: one for one in json.loads(ran.stdout)}
+    assert [set(one) for one in found.values()] == [{"resource", "outcome", "configSets", "message"}] * 2
+    assert found["file:/etc/good"]["outcome"] == "changed"
+    assert found["file:/etc/good"]["configSets"] == ["a"]
+    assert found["file:/etc/file/below"]["outcome"] != "changed"
+    assert "/etc/file" in found["file:/etc/file/below"]["message"]
+
+
+@pytest.mark.parametrize("option", ["-f", "--filename", "--manifest-dir"])
+@pytest.mark.parametrize("command", ["plan", "apply"])
+def test_both_find_manifests_alike(place: Place, command: str, option: str, tmp_path: Path) -> None:
+    """As kubectl calls the option, and as the Go program does; several times, files or folders."""
+    place.write(manifest(files=[owned("/etc/one", content="1")]))
+    other = manifest(files=[owned("/etc/two", content="2")])
+    (tmp_path / "two.yaml").write_text(yaml.safe_dump({**other, "metadata": {"name": "b"}}))
+    rest = ["--root", str(place.root), "--hostname", "web1", "-o", "json"]
+    given = [option, str(place.manifests), option, str(tmp_path / "two.yaml")]
+    ran = cli.run(command, *given, *rest)
+    assert {one["resource"] for one in json.loads(ran.stdout)} == {"file:/etc/one", "file:/etc/two"}
+    ran = cli.run(command, option, str(tmp_path / "none"), *rest)
+    assert (ran.code, ran.stderr) == (1, f"error: cannot find manifests: there is no {tmp_path}/none\n")
+
+
+def test_yaml_says_what_json_says(place: Place) -> None:
+    place.write(manifest(files=[owned("/etc/motd", content="new\n")]))
+    (place.root / "etc/motd").write_text("old\n")
+    root = ["--root", str(place.root)]
+    manifests = ["-f", str(place.manifests), "--hostname", "web1", *root]
+    for argv in (["plan", *manifests], ["version"]):
+        assert yaml.safe_load(cli.run(*argv, "-o", "yaml").stdout) == json.loads(
+            cli.run(*argv, "-o", "json").stdout
+        )
+    (did,) = yaml.safe_load(cli.run("apply", *manifests, "-o", "yaml").stdout)
+    assert (did["resource"], did["outcome"]) == ("file:/etc/motd", "changed")
+    kept = yaml.safe_load(cli.run("backups", "-o", "yaml", *root).stdout)
+    assert kept == json.loads(cli.run("backups", "-o", "json", *root).stdout)
+    assert [one["path"] for one in kept] == ["/etc/motd"]
+
+
+@pytest.mark.parametrize("form", ["diff", "json", "yaml"])
 def test_secrets_are_masked(place: Place, form: str) -> None:
     template = '{{ index (ds "data").Node.Secrets "k" | base64.Decode }}'
     secret = {**SECRET_OBJECT, "stringData": {"k": SECRET}}
@@ -116,11 +160,10 @@ def test_secrets_are_masked(place: Place, form: str) -> None:
     assert SECRET not in ran.stdout + ran.stderr
 
 
-def test_colours_are_for_terminals(place: Place) -> None:
-    place.write(manifest(files=[owned("/etc/motd", content="new\n")]))
-    argv = [*cli.ARGV, "plan", "-f", str(place.manifests), "--root", str(place.root), "--hostname", "web1"]
+def on_a_terminal(*argv: str, **environ: str) -> tuple[int, bytes]:
+    """Return the exit code of a command whose output is a terminal, and what was seen there."""
     near, far = os.openpty()
-    with subprocess.Popen(argv, stdout=far, env=cli.environment(TERM="xterm")) as process:
+    with subprocess.Popen([*cli.ARGV, *argv], stdout=far, env=cli.environment(**environ)) as process:
         os.close(far)
         seen = b""
         try:
@@ -128,9 +171,19 @@ def test_colours_are_for_terminals(place: Place) -> None:
                 seen += chunk
         except OSError:  # the other side is gone
             pass
-        assert process.wait(30) == 2
+        code = process.wait(30)
     os.close(near)
-    assert b"\x1b[" in seen
+    return code, seen
+
+
+@pytest.mark.parametrize(("command", "code"), [("plan", 2), ("apply", 0)])
+def test_colours_are_for_terminals_that_want_them(place: Place, command: str, code: int) -> None:
+    place.write(manifest(files=[owned("/etc/motd", content="new\n")]))
+    argv = [command, "-f", str(place.manifests), "--root", str(place.root), "--hostname", "web1"]
+    for environ, coloured in [({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False), ({}, True)]:
+        (place.root / "etc/motd").unlink(missing_ok=True)
+        ended, seen = on_a_terminal(*argv, **{"TERM": "xterm", **environ})
+        assert (ended, b"\x1b[" in seen) == (code, coloured), (environ, seen)
 
 
 def test_apply_backups_restore(place: Place) -> None:
