@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -64,10 +65,20 @@ def command(ctx: click.Context, form: str, watch: bool, root: str) -> None:
             ctx.exit(EXIT_DOES_NOT_HOLD if found.faults() else 0)
     except status_client.NotRunning as error:
         _tell_from_disk(root, form)
-        raise click.ClickException(
-            f"the agent of this host does not run: {error}; start it, with systemctl start nodemanager or as "
-            "your system does. Of other hosts: nodemanager get mn"
-        ) from error
+        raise click.ClickException(_silence(root, error)) from error
+
+
+def _silence(root: str, error: status_client.NotRunning) -> str:
+    """Return why nobody answers, and what to do."""
+    if not Path(root, "run").is_dir():
+        return (
+            f"cannot ask the agent: below {root} there is no folder in which it could answer; if it runs, "
+            f"mkdir {Path(root, 'run')} and start it again, or ask the API: nodemanager get mn"
+        )
+    return (
+        f"the agent of this host does not run: {error}; start it, with systemctl start nodemanager or as "
+        "your system does. Of other hosts: nodemanager get mn"
+    )
 
 
 def _watch(root: str, show: Callable[[Snapshot], None]) -> None:
