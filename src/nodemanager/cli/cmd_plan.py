@@ -12,7 +12,8 @@ import click
 from nodemanager.agent import fetching
 from nodemanager.agent.assembly import Body, BodyOptions, NoLocks, assemble
 from nodemanager.agent.world import World
-from nodemanager.cli import cmd_apply, connect, forms, host_options, manifest_folder, output, plan_view
+from nodemanager.api.configset import CONFIG_SETS
+from nodemanager.cli import cmd_apply, connect, forms, host_options, kinds, manifest_folder, output, plan_view
 from nodemanager.plan.steps import Blocked, Step, changes
 
 EXIT_CHANGES = 2
@@ -62,7 +63,8 @@ def command(
 
 async def _fetch(settings: connect.Settings, body: Body) -> World:
     async with connect.connect(settings) as client:
-        return await fetching.fetch(client, settings.namespace, body.identity)
+        with kinds.installed(CONFIG_SETS):
+            return await fetching.fetch(client, settings.namespace, body.identity)
 
 
 async def _plan(world: World, body: Body) -> list[Step]:

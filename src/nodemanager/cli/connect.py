@@ -84,6 +84,11 @@ async def connect(
     client = Client(transport if wrap is None else wrap(transport))
     try:
         yield client
+    except errors.Unauthorized as error:
+        raise errors.ConfigError(
+            f"{error}: {config.server} does not accept the credential of {config.source}; it may have"
+            " expired, or be another cluster's"
+        ) from error
     finally:
         await client.close()
 
