@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from nodemanager.api import errors, host_access
+from nodemanager.api import errors
+from nodemanager.api.access import host_rights
 from nodemanager.cli import connect, waiting
 from nodemanager.client import host_kubeconfig, host_tokens, renewed_token
 from nodemanager.client.config import ClientConfig
@@ -33,8 +34,8 @@ def _check_whose(config: ClientConfig, hostname: str) -> None:
     if not isinstance(config.credentials, BearerToken):
         return
     life = renewed_token.lifetime(config.credentials.token)
-    _, prefix, other = life.subject.partition(f":{host_access.PREFIX}") if life else ("", "", "")
-    if prefix and other not in (hostname, host_access.OPERATOR):
+    _, prefix, other = life.subject.partition(f":{host_rights.PREFIX}") if life else ("", "", "")
+    if prefix and other not in (hostname, host_rights.OPERATOR):
         raise errors.ConfigError(
             f"cannot get a token for {hostname}: the credential that was given may not do that: it is that of"
             f" {other}; if this host is {other}, add --hostname {other}, otherwise use the administrator's,"
