@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from nodemanager.cli import forms, output
+from nodemanager.cli import completing, forms, output
 from nodemanager.cli.host_options import BUCKET, ROOT, whole_path
 from nodemanager.host.bucket import Backup, Bucket
 from nodemanager.host.tree import Tree
@@ -18,7 +18,7 @@ Examples:
   nodemanager restore /etc/motd            bring the last one back
 """,
 )
-@click.argument("path", default="", callback=whole_path)
+@click.argument("path", default="", callback=whole_path, shell_complete=completing.backed_up)
 @forms.option("table")
 @BUCKET
 @ROOT

@@ -11,6 +11,8 @@ import click
 from nodemanager.api import errors
 from nodemanager.cli import connect, kinds
 from nodemanager.client.calls import Selection
+from nodemanager.host.bucket import FOLDER, Bucket
+from nodemanager.host.tree import Tree
 
 TIMEOUT: Final = 2.0
 """How long a person who pressed TAB is kept waiting."""
@@ -27,6 +29,21 @@ def kinds_and_names(ctx: click.Context, param: click.Parameter, incomplete: str)
     before, comma, last = incomplete.rpartition(",")
     words = [name for each in kinds.all_kinds() for name in each.names[:-2]]
     return [f"{before}{comma}{word}" for word in words if word.startswith(last)]
+
+
+def backed_up(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the paths of files of which there are backups on this host, for those who may read them."""
+    try:
+        tree = Tree(str(ctx.params.get("root") or "/"))
+    except OSError:
+        return []
+    try:
+        kept = Bucket(tree, str(ctx.params.get("bucket") or FOLDER)).backups()
+        return sorted({one.meta.path for one in kept if one.meta.path.startswith(incomplete)})
+    except OSError:
+        return []
+    finally:
+        tree.close()
 
 
 def _names(ctx: click.Context, text: str) -> list[str]:
