@@ -71,7 +71,9 @@ def wanted(world: World, body: Body) -> tuple[Desired, Contents]:
     """Return what this host shall be, templates rendered."""
     node = world.node(body.identity)
     matching = world.matching(node)
-    if not matching:
+    if not world.config_sets:
+        click.echo("there is no ConfigSet at all", err=True)
+    elif not matching:
         labels = ", ".join(f"{key}={value}" for key, value in sorted(node.metadata.labels.items()))
         click.echo(f"no ConfigSet matches this host, whose labels are {labels}", err=True)
     desired = merge.merge(matching)

@@ -218,6 +218,20 @@ def test_apply_goes_on_after_a_failure_and_says_so(place: Place) -> None:
     assert "file:/etc/file/below" in ran.stdout
 
 
+def test_a_tab_is_told(place: Place) -> None:
+    (place.manifests / "a.yaml").write_text("spec:\n\tfiles: []\n")
+    ran = place.plan()
+    assert ran.code == 1
+    assert "line 2" in ran.stderr
+    assert ran.stderr.endswith("; indent by spaces, not tabs, and quote texts that begin with @ or `\n")
+
+
+def test_that_there_is_no_set_at_all_is_told(place: Place) -> None:
+    place.write({**SECRET_OBJECT})
+    for ran in (place.plan(), place.apply()):
+        assert (ran.code, ran.stderr) == (0, "there is no ConfigSet at all\n")
+
+
 def test_no_set_for_this_host_is_told(place: Place) -> None:
     place.write({**manifest(files=[]), "spec": {}})
     ran = place.apply()
@@ -228,7 +242,14 @@ def test_no_set_for_this_host_is_told(place: Place) -> None:
 @pytest.mark.parametrize(
     ("objects", "said"),
     [
-        ([manifest(files=[{"path": "/x", "contents": "x"}])], "unknown field spec.files[0].contents"),
+        (
+            [manifest(files=[{"path": "/x", "contents": "x"}])],
+            "unknown field spec.files[0].contents; did you mean content?",
+        ),
+        ([manifest(file=[])], "unknown field spec.file; did you mean files?"),
+        ([manifest(zzz=[])], "unknown field spec.zzz; see kubectl explain, or docs/reference"),
+        ([manifest(files=[{"path": "/x", "mode": 644}])], "spec.files[0].mode: Invalid value"),
+        ([manifest(files=[{"path": "/x", "mode": 644}])], "; what is to be a text needs quotes in YAML"),
         ([manifest(files=[{"path": "x", "content": "x"}])], "spec.files[0].path"),
         ([{**manifest(), "kind": "Configset"}], "write common.nodemanager/v1 ConfigSet"),
         ([{**manifest(), "apiVersion": "common.nodemanager/v2"}], "write common.nodemanager/v1 ConfigSet"),
