@@ -7,6 +7,9 @@ import json
 import os
 import re
 import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ from nodemanager.cli import main
 from nodemanager.store.sqlite import SqliteStore
 from support import cli
 from support.agent_process import owned
+from support.root_tree import needs_root
 
 SECRET = "correct-horse"
 SECRET_OBJECT = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}
@@ -206,6 +210,37 @@ def test_apply_backups_restore(place: Place) -> None:
         1,
         "error: cannot restore /etc/motd: no backup of it has the hash ffff; see nodemanager backups\n",
     )
+
+
+@pytest.fixture(name="open_folder")
+def _open_folder() -> Iterator[Path]:
+    """A folder that everybody may look into, which those of pytest are not."""
+    with tempfile.TemporaryDirectory(prefix="nodemanager-open-", dir="/tmp") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+AS_NOBODY = """\
+import os, sys
+from nodemanager.cli import cmd_backups, cmd_restore, main
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+sys.exit(main.run([*{argv!r}, "--root", {root!r}]))
+"""
+
+
+@needs_root
+@pytest.mark.parametrize("argv", [["backups"], ["restore", "/etc/motd"]])
+def test_what_somebody_may_not_read_is_not_told_to_be_missing(argv: list[str], open_folder: Path) -> None:
+    place = Place(open_folder)
+    (place.root / "etc/motd").write_text("precious\n")
+    place.write(manifest(files=[owned("/etc/motd", content="new\n")]))
+    assert place.apply().code == 0
+    script = AS_NOBODY.format(root=str(place.root), argv=argv)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "error: cannot read the backups of this host: only root may; run it with sudo\n"
 
 
 def test_apply_goes_on_after_a_failure_and_says_so(place: Place) -> None:
