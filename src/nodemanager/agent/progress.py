@@ -33,6 +33,8 @@ class Progress:
     _passes: int = 0
     _allowed: dict[object, float] = field(default_factory=dict)
     """Until when those that run now may take."""
+    _programs: dict[object, str] = field(default_factory=dict)
+    """Which programs run now, the one that began first in front."""
 
     @contextlib.contextmanager
     def working(self) -> Iterator[None]:
@@ -60,10 +62,23 @@ class Progress:
         """Return what runs programs, each of which may take as long as its caller says."""
 
         async def timed(argv: Sequence[str], **how: Unpack[How]) -> Completed:
-            with self.allowing(how["timeout"]):
+            with self.allowing(how["timeout"]), self._named(argv[0]):
                 return await run(argv, **how)
 
         return timed
+
+    def program(self) -> str:
+        """Return the name of the program that has been running for longest; empty = none is."""
+        return next(iter(self._programs.values()), "")
+
+    @contextlib.contextmanager
+    def _named(self, path: str) -> Iterator[None]:
+        token = object()
+        self._programs[token] = path.rpartition("/")[2]
+        try:
+            yield
+        finally:
+            del self._programs[token]
 
     def tick(self) -> float:
         """Return the time; for whoever takes it when a step begins or ends, which is progress."""

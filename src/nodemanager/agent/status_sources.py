@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -138,13 +139,15 @@ class LastPass:
     async def _time(self, work: Awaitable[controller.Result | None]) -> controller.Result | None:
         began = self._began = self.clocks.steady()
         delay: float | None = None
-        self._error = "it was stopped"
         try:
             done = await work
             delay = done.requeue_after if done else None
             self._error = ""
         except controller.Retry as again:
             delay, self._error = again.delay, ""
+            raise
+        except asyncio.CancelledError:
+            self._error = "it was stopped"
             raise
         except Exception as error:
             self._error = str(error) or type(error).__name__

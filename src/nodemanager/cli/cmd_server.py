@@ -30,7 +30,8 @@ def default_data_dir() -> Path:
 
 
 _DATA_DIR = click.option(
-    "--data-dir", type=click.Path(path_type=Path, file_okay=False), default=None, metavar="DIR",
+    "--data-dir", type=click.Path(path_type=Path, file_okay=False, resolve_path=True), default=None,
+    metavar="DIR",
     help="Folder with everything the server keeps. Default: /var/lib/nodemanager/server for root,"
     " otherwise ~/.local/share/nodemanager/server.",
 )  # fmt: skip

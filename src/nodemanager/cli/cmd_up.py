@@ -44,7 +44,8 @@ Examples:
 )
 @connect.options(namespaced=True)
 @host_options
-@click.option("--data-dir", type=click.Path(path_type=Path, file_okay=False), default=None, metavar="DIR",
+@click.option("--data-dir", type=click.Path(path_type=Path, file_okay=False, resolve_path=True), default=None,
+              metavar="DIR",
               help="Where the embedded server keeps its data. Default: as `nodemanager server`.")  # fmt: skip
 @click.option("--bind-address", type=BindAddress(), default="127.0.0.1:6443", show_default=True,
               metavar="HOST:PORT", help="Where the embedded server listens; port 0: a free one.")  # fmt: skip

@@ -135,6 +135,22 @@ async def test_an_api_that_is_gone_holds_nobody_back(inbox: Inbox) -> None:
     await end([running])
 
 
+async def test_a_pass_under_way_was_not_broken_off_and_one_that_is_stopped_was() -> None:
+    board, last, _ = made()
+    begun = asyncio.Event()
+
+    async def takes_long(_: ObjectKey) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    running = asyncio.ensure_future(last.timed(takes_long)(KEY))
+    await begun.wait()
+    assert board.snapshot().passes.running_since
+    assert board.snapshot().passes.error == ""
+    await end([running])
+    assert board.snapshot().passes.error == "it was stopped"
+
+
 async def test_a_pass_that_fails_is_told_with_its_reason_and_when_it_is_tried_again() -> None:
     board, last, _ = made()
 

@@ -209,6 +209,7 @@ def test_without_an_agent_it_says_so_and_what_the_disk_knows(tmp_path: Path) -> 
     tree = Tree(str(tmp_path))
     Journal(tree).owe({parse_id("service:nginx"): ["/etc/nginx.conf"]})
     tree.close()
+    (tmp_path / "run").mkdir()
     ran = cli.run("status", "--root", str(tmp_path))
     assert ran.code == 1
     assert "the agent of this host does not run" in ran.stderr
@@ -218,6 +219,15 @@ def test_without_an_agent_it_says_so_and_what_the_disk_knows(tmp_path: Path) -> 
     told = json.loads(cli.run("status", "--root", str(tmp_path), "-o", "json").stdout)
     assert told["running"] is False
     assert [one["resource"] for one in told["owed"]] == ["service:nginx"]
+
+
+def test_a_folder_where_no_agent_could_answer(tmp_path: Path) -> None:
+    """The agent of a sandbox may run, and has nowhere to put its socket."""
+    ran = cli.run("status", "--root", str(tmp_path))
+    assert ran.code == 1
+    assert f"mkdir {tmp_path}/run" in ran.stderr
+    (tmp_path / "run").mkdir()
+    assert "mkdir" not in cli.run("status", "--root", str(tmp_path)).stderr
 
 
 @needs_root

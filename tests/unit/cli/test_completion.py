@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 import sys
 import time
@@ -12,6 +13,7 @@ import pytest
 
 from nodemanager.cli import completing
 from support import cli, kubeconfigs, scripts
+from support.agent_process import owned
 from support.scripted_server import Exchange, serve
 
 BASH = shutil.which("bash")
@@ -86,6 +88,27 @@ async def test_bash_offers_names_of_the_cluster(tmp_path: Path) -> None:
         in_env = {**where, "NODEMANAGER_NAMESPACE": "lab"}
         assert await offered(tmp_path, "get", "mn", "d", **in_env) == ["db1"]
         assert await offered(tmp_path, "get", "mn", "d", **where) == []
+
+
+@pytest.mark.skipif(BASH is None, reason="bash is not installed")
+async def test_paths_with_backups_are_offered(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    (root / "etc").mkdir(parents=True)
+    for name in ("motd", "hosts"):
+        (root / "etc" / name).write_text("before")
+    declared = {
+        "apiVersion": "common.nodemanager/v1",
+        "kind": "ConfigSet",
+        "metadata": {"name": "a"},
+        "spec": {"nodeSelector": {}, "files": [owned("/etc/motd"), owned("/etc/hosts")]},
+    }
+    (tmp_path / "a.json").write_text(json.dumps(declared))
+    assert (await asyncio.to_thread(cli.run, "apply", "-f", str(tmp_path), "--root", str(root))).code == 0
+    for command in ("restore", "backups"):
+        assert await offered(tmp_path, command, "--root", str(root), "/etc/m") == ["/etc/motd"]
+        found = await offered(tmp_path, command, "--root", str(root), "/")
+        assert found == ["/etc/hosts", "/etc/motd"]
+        assert await offered(tmp_path, command, "--root", str(tmp_path / "none"), "/") == []
 
 
 @pytest.mark.skipif(BASH is None, reason="bash is not installed")

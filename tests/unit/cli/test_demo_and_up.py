@@ -135,13 +135,14 @@ def test_up_runs_everything_and_ends_without_a_trace(tmp_path: Path, sandbox: Pa
     port = free_port()
     log = tmp_path / "log"
     argv = [
-        *cli.ARGV, "up", "--root", str(sandbox), "--hostname", "web1", "--data-dir", str(tmp_path / "data"),
+        *cli.ARGV, "up", "--root", str(sandbox), "--hostname", "web1", "--data-dir", "data",
         "--bind-address", f"127.0.0.1:{port}",
     ]  # fmt: skip
     with log.open("wb") as file:
         process = subprocess.Popen(
-            argv, stdout=file, stderr=file, env=cli.environment(HOME=str(tmp_path)), start_new_session=True
-        )
+            argv, stdout=file, stderr=file, env=cli.environment(HOME=str(tmp_path)), start_new_session=True,
+            cwd=tmp_path,
+        )  # fmt: skip
     try:
         kubeconfig = tmp_path / "data/admin.kubeconfig"
         until = time.monotonic() + 40
@@ -164,6 +165,7 @@ def test_up_runs_everything_and_ends_without_a_trace(tmp_path: Path, sandbox: Pa
     with socket.socket() as again:
         assert again.connect_ex(("127.0.0.1", port)) != 0
     assert "Traceback" not in log.read_text()
+    assert f"  export KUBECONFIG={kubeconfig}\n" in log.read_text()  # whole: the other shell may be elsewhere
     shutil.rmtree(tmp_path / "data")
 
 
