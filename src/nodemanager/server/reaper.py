@@ -13,6 +13,7 @@ log = logging.getLogger(__name__)
 IDLE_SECONDS = 90.0
 """Longer than the keep-alive of aiohttp (75 s): who is idle longer is not between two requests."""
 LOOK_EVERY = 1.0
+HANG_UP_LOOK = 0.01
 SHARE = 0.8
 """Share of the file descriptors that connections may take; the store and the log need some, too."""
 
@@ -61,3 +62,24 @@ class Reaper:
             await asyncio.sleep(LOOK_EVERY)
             if ended := self.reap(connections(), loop.time()):
                 log.info("ended %d connections that asked for nothing", ended)
+
+
+async def hang_up(transports: Iterable[asyncio.BaseTransport | None], seconds: float) -> None:
+    """Return when these, which are being closed, are closed; after so long, cut off whoever is not.
+
+    TLS ends with a goodbye that both sides say. A client that does not return ours would keep its
+    connection for half a minute, and the loop that has to close it may be gone by then.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    left = [one for one in transports if isinstance(one, asyncio.Transport)]
+    while (left := [one for one in left if _is_open(one)]) and loop.time() < deadline:  # noqa: ASYNC110
+        await asyncio.sleep(HANG_UP_LOOK)  # a transport tells nobody but its protocol
+    for one in left:
+        one.abort()
+    await asyncio.sleep(0)  # the loop closes sockets on its next turn
+
+
+def _is_open(transport: asyncio.Transport) -> bool:
+    sock = transport.get_extra_info("socket")
+    return sock is not None and sock.fileno() >= 0
