@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from nodemanager.api import crds, host_access, host_policy, manifests
+from nodemanager.api import crds, manifests
+from nodemanager.api.access import host_policy, host_rights
 
 FOLDER: Final = "charts/nodemanager"
-_NAMESPACE: Final = re.compile(rf"^(  |- )*(name|namespace): {host_access.OWN_NAMESPACE}$", re.MULTILINE)
+_NAMESPACE: Final = re.compile(rf"^(  |- )*(name|namespace): {host_rights.OWN_NAMESPACE}$", re.MULTILINE)
 _KEEP: Final = {"helm.sh/resource-policy": "keep"}
 """Uninstalling the chart leaves what people declared, and what keeps the hosts apart that are still there."""
 
@@ -21,7 +22,7 @@ def files(header: str) -> dict[str, str]:
     }
     policy = header + _literal(manifests.dump([_kept(one) for one in host_policy.policies()]))
     found[f"{FOLDER}/templates/policy.yaml"] = _when("policy.install", policy)
-    namespace, *rights = host_access.operator_manifests(host_access.OWN_NAMESPACE)
+    namespace, *rights = host_rights.operator_manifests(host_rights.OWN_NAMESPACE)
     found[f"{FOLDER}/templates/namespace.yaml"] = _when(
         "createNamespaces", header + _namespaced(_kept(namespace))
     )

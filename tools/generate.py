@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from nodemanager.api import crds, host_access, host_policy, manifests
+from nodemanager.api import crds, manifests
+from nodemanager.api.access import host_policy, host_rights
 from tools import chart, reference
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -35,8 +36,8 @@ def render() -> dict[str, str]:
         files[f"config/crd/{crd['metadata']['name']}.yaml"] = _YAML_HEADER + manifests.dump(crd)
         files[f"docs/reference/{names['singular']}.md"] = reference.page(crd)
     files["config/policy/hosts.yaml"] = _YAML_HEADER + manifests.dump(host_policy.policies())
-    files["config/rbac/node-role.yaml"] = _YAML_HEADER + manifests.dump(host_access.node_role())
-    operator = host_access.operator_manifests("nodemanager")
+    files["config/rbac/node-role.yaml"] = _YAML_HEADER + manifests.dump(host_rights.node_role())
+    operator = host_rights.operator_manifests("nodemanager")
     files["config/rbac/operator.yaml"] = _YAML_HEADER + _OPERATOR_RIGHTS + manifests.dump(operator)
     return files | chart.files(_YAML_HEADER)
 

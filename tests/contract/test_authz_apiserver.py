@@ -12,17 +12,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from nodemanager.api import rbac_defaults
-from nodemanager.api.errors import StatusError
-from nodemanager.api.identity import (
+from nodemanager.api.access import default_roles
+from nodemanager.api.access.escalation import atoms
+from nodemanager.api.access.identity import (
     AUTHENTICATED,
     Attributes,
     User,
     service_account_groups,
     split_service_account,
 )
-from nodemanager.api.rbac import Rule, parse_rules
-from nodemanager.api.rbac_escalation import atoms
+from nodemanager.api.access.rbac import Rule, parse_rules
+from nodemanager.api.errors import StatusError
 from nodemanager.server import access_reviews, role_writes, token_api, token_keys
 from nodemanager.server.authz import Authorizer
 from nodemanager.server.impersonation import impersonate, wanted_user
@@ -329,7 +329,7 @@ def test_our_default_roles_say_what_the_real_ones_say_about_our_kinds(admin: Raw
     def about_ours(role: Mapping[str, Any]) -> set[Rule]:
         return {atom for atom in atoms(parse_rules(role)) if atom.paths or atom.resources[0] in served}
 
-    for ours in rbac_defaults.cluster_roles():
+    for ours in default_roles.cluster_roles():
         theirs = admin.ask("GET", f"{BASE}/clusterroles/{ours['metadata']['name']}").body
         assert about_ours(ours) == set(atoms(parse_rules(ours))) == about_ours(theirs), ours["metadata"][
             "name"
@@ -337,7 +337,7 @@ def test_our_default_roles_say_what_the_real_ones_say_about_our_kinds(admin: Raw
         for key in ("labels", "annotations"):
             assert ours["metadata"][key] == theirs["metadata"][key]
         assert ours.get("aggregationRule") == theirs.get("aggregationRule")
-    for binding in rbac_defaults.cluster_role_bindings():
+    for binding in default_roles.cluster_role_bindings():
         real = admin.ask("GET", f"{BASE}/clusterrolebindings/{binding['metadata']['name']}").body
         assert (binding["roleRef"], binding["subjects"]) == (real["roleRef"], real["subjects"])
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from nodemanager.api import host_access
+from nodemanager.api.access import host_rights
 from nodemanager.api.errors import ConfigError
 from nodemanager.cli.cmd_bootstrap import default_kubeconfig
 from nodemanager.client.config import ClientConfig
@@ -51,7 +51,7 @@ def test_names_that_no_host_can_have(name: str, why: str) -> None:
 def test_no_two_hosts_share_an_object() -> None:
     seen: set[tuple[str, str]] = set()
     for name in ("a", "a-b", "node", "a.b", "token-refresh", "x-node"):
-        for one in host_access.manifests(host_access.HostAccess(name, "ns", kubernetes_node=True)):
+        for one in host_rights.manifests(host_rights.HostAccess(name, "ns", kubernetes_node=True)):
             key = (one["kind"], one["metadata"]["name"])
             shared = key in {("Namespace", "ns"), ("ClusterRole", "nodemanager-node")}
             assert shared or key not in seen, key

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from nodemanager.api import host_access, manifests
+from nodemanager.api import manifests
+from nodemanager.api.access import host_rights
 from support import apiserver
 from support.scripted_server import until
 
@@ -41,7 +42,7 @@ class Operator:
         kubeconfig = log.with_suffix(".kubeconfig")
         account = f"system:serviceaccount:{namespace}:nodemanager-operator"
         kubeconfig.write_text(apiserver.kubeconfig_of(api, account))
-        rights = manifests.dump(host_access.operator_manifests(namespace))
+        rights = manifests.dump(host_rights.operator_manifests(namespace))
         api.kubectl("apply", "-f", "-", stdin=rights)
         argv = [
             sys.executable, "-m", "nodemanager", "operator", "--kubeconfig", str(kubeconfig),

@@ -9,16 +9,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from nodemanager.api import errors, managed_fields
+from nodemanager.api import errors
 from nodemanager.api.core import LEASES, PODS, SERVICE_ACCOUNTS
-from nodemanager.api.field_sets import FieldSet
-from nodemanager.api.json_patch import apply_json_patch
-from nodemanager.api.merge_patch import apply_merge_patch
-from nodemanager.api.merge_types import MergeType, object_type
 from nodemanager.api.objects import Resource, Untyped
-from nodemanager.api.patch_strategies import strategy_of
-from nodemanager.api.server_side_apply import Writer, apply, update_managers
-from nodemanager.api.strategic_merge import apply_strategic_merge
+from nodemanager.api.patching import managed_fields
+from nodemanager.api.patching.field_sets import FieldSet
+from nodemanager.api.patching.json_patch import apply_json_patch
+from nodemanager.api.patching.merge_patch import apply_merge_patch
+from nodemanager.api.patching.merge_types import MergeType, object_type
+from nodemanager.api.patching.server_side_apply import Writer, apply, update_managers
+from nodemanager.api.patching.strategic_merge import apply_strategic_merge
+from nodemanager.api.patching.strategies import strategy_of
 from nodemanager.client.calls import Call, WriteOptions
 from nodemanager.client.http import Client
 from nodemanager.client.patches import ApplyPatch, MergePatch

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.api import core, errors, host_access, manifests
+from nodemanager.api import core, errors, manifests
+from nodemanager.api.access import host_rights
 from nodemanager.client import host_kubeconfig, kubeconfig
 from nodemanager.client.http import Client
 from nodemanager.host import runner
@@ -34,7 +35,7 @@ async def _guarded(place: Place, tmp_path: Path, api: Api) -> Place:
         rights = succeeds("rbac", "--hostname", node, "-n", place.namespace, f"--daemonset={place.namespace}")
         place.kubectl("apply", "-f", "-", stdin=rights.stdout)
     await join(place, tmp_path, "web1")
-    operator = manifests.dump(host_access.operator_manifests(place.namespace))
+    operator = manifests.dump(host_rights.operator_manifests(place.namespace))
     place.kubectl("apply", "-f", "-", stdin=operator)
     return place
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from nodemanager.api import errors, host_access, manifests
+from nodemanager.api import errors, manifests
+from nodemanager.api.access import host_rights
 from nodemanager.api.configset import CONFIG_SETS
 from nodemanager.api.core import CONFIG_MAPS, ROLE_BINDINGS, ROLES
 from nodemanager.api.managednode import MANAGED_NODES
@@ -34,7 +35,7 @@ ROLE = "nodemanager-web1-references"
 @pytest.fixture(name="operator", autouse=True)
 async def _operator(place: Place, api: Api, tmp_path: Path) -> AsyncIterator[Path]:
     """`nodemanager operator` as its own ServiceAccount, and its log."""
-    rights = manifests.dump(host_access.operator_manifests(place.namespace))
+    rights = manifests.dump(host_rights.operator_manifests(place.namespace))
     place.kubectl("apply", "-f", "-", stdin=rights)
     issued = await request_token(api.client, "nodemanager-operator", place.namespace, seconds=600)
     config = kubeconfig.load(path=str(place.kubeconfig), environ={}, run=runner.run)

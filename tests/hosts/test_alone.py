@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import sys
 import time
@@ -17,6 +18,8 @@ from support.fleet import Fleet, Host, until
 from support.fleet_api import NAMESPACE, resource_of
 
 DRIFTS = 50
+OUTAGE_SECONDS = float(os.environ.get("NODEMANAGER_OUTAGE_SECONDS", "0"))
+"""At least how long the API is gone; the drifts are spread over it. As long as they take, if not given."""
 SERVICE = "[Service]\nExecStart=/bin/sleep inf\n[Install]\nWantedBy=multi-user.target\n"
 FILES = (*(f"/etc/alone/{number:02}" for number in range(23)), "/etc/alone/secret")
 ROUND = len(FILES) + 1
@@ -67,6 +70,7 @@ def drift(host: Host, numbers: range) -> list[str]:
     """Change things by hand, one after the other, each put back before the next."""
     made = []
     for number in numbers:
+        time.sleep(OUTAGE_SECONDS / DRIFTS)  # 0, but for those who want to see a long outage
         made.append(spoil(host, number))
         host.look_again()
         until(lambda: is_right(host), f"the repair of {made[-1]}")

@@ -12,7 +12,7 @@ from support.fleet import ROOT
 
 KINDS = (
     "content of a file", "mode of a file", "file deleted", "link swapped", "directory replaced",
-    "unit stopped, its stop included", "unit disabled, its systemctl included",
+    "unit stopped, its stop included", "unit disabled",
 )  # fmt: skip
 
 

@@ -85,6 +85,7 @@ def told(host: Host, since: int, part: str) -> list[str]:
         ("directory", "/file"),
         ("stop", "service:drift-"),
         ("disable", "service:drift-"),
+        ("unlink", "service:drift-"),
     ],
 )
 def test_a_drift_is_undone_at_once_and_told_once(host: Host, kind: str, resource: str) -> None:

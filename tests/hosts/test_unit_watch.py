@@ -38,6 +38,7 @@ def listening(machine: Machine, name: str, **more: Any) -> Iterator[Listener]:
         pytest.param(("systemctl", "stop", "{}"), id="stop"),
         pytest.param(("systemctl", "kill", "--signal=KILL", "{}"), id="kill"),
         pytest.param(("systemctl", "disable", "{}"), id="disable"),
+        pytest.param(("rm", "/etc/systemd/system/multi-user.target.wants/{}.service"), id="unlink"),
         pytest.param(("ln", "-sf", "/dev/null", "/etc/systemd/system/{}.service"), id="mask"),
         pytest.param(("systemctl", "mask", "--runtime", "{}"), id="mask-runtime"),
         pytest.param(("sed", "-i", "s/infinity/99999/", "/etc/systemd/system/{}.service"), id="edit"),

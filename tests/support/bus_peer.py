@@ -29,6 +29,8 @@ class Unit:
     active: str = "inactive"
     sub: str = "dead"
     file: str = "disabled"
+    file_on_disk: str = ""
+    """The state of its file, if systemd remembers another one."""
     stale: bool = False
     id: str = ""
     properties: dict[str, tuple[str, Any]] = field(default_factory=dict)
@@ -136,6 +138,9 @@ class SystemdPeer:
                 return [new_method_return(message, "a(ssssssouso)", ([self._row(one) for one in body[0]],))]
             case "Get":
                 return [self._get(message, *body)]
+            case "GetUnitFileState":
+                unit = self.units.get(body[0], Unit())
+                return [new_method_return(message, "s", (unit.file_on_disk or unit.file,))]
             case "EnableUnitFiles":
                 return [new_method_return(message, "ba(sss)", (True, self._enable(body[0][0], "enabled")))]
             case "DisableUnitFiles":

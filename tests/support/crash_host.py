@@ -145,7 +145,7 @@ class DiskTools:
     async def refresh(self, user: str = "") -> None:
         raise NotImplementedError
 
-    async def enable(self, key: ServiceKey, *, enabled: bool) -> None:
+    async def enable(self, key: ServiceKey, *, enabled: bool) -> bool:
         raise NotImplementedError
 
     async def set_arguments(self, key: ServiceKey, arguments: str) -> None:

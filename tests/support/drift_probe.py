@@ -73,9 +73,15 @@ def disable(unit: Path, _number: int) -> Callable[[], bool]:
     return lambda: os.path.lexists(WANTS / unit.name)
 
 
+def unlink(unit: Path, _number: int) -> Callable[[], bool]:
+    """Remove the link that has a unit start at boot, without asking systemd."""
+    (WANTS / unit.name).unlink()
+    return lambda: os.path.lexists(WANTS / unit.name)
+
+
 FILES = {"content": content, "mode": mode, "delete": delete, "symlink": symlink}
 DIRECTORIES = {"directory": directory}
-SERVICES = {"stop": stop, "disable": disable}
+SERVICES = {"stop": stop, "disable": disable, "unlink": unlink}
 
 
 def measure(kind: str, count: int, folder: Path) -> list[float]:

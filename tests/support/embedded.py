@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from nodemanager.api.identity import Attributes, User
+from nodemanager.api.access.identity import Attributes, User
 from nodemanager.client.config import ClientConfig
 from nodemanager.client.http import Client
 from nodemanager.server.app import Api, Settings

@@ -68,8 +68,9 @@ class MemoryServices:
         self.calls.append("refresh")
         self.facts = {key: replace(fact, stale=False) for key, fact in self.facts.items()}
 
-    async def enable(self, key: ServiceKey, *, enabled: bool) -> None:
+    async def enable(self, key: ServiceKey, *, enabled: bool) -> bool:
         self._do("enable" if enabled else "disable", key, enabled=enabled)
+        return True
 
     async def set_arguments(self, key: ServiceKey, arguments: str) -> None:
         self._do("arguments", key, arguments=arguments)

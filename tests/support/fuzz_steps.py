@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from nodemanager.api import json_values, pruning, structural
+from nodemanager.api import json_values
 from nodemanager.api.objects import Untyped
+from nodemanager.api.schemas import pruning, structural
 from support.duel import JSON, Ask
 from support.fuzz_objects import Kind, Objects
 

@@ -7,15 +7,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from nodemanager.api import errors, managed_fields
-from nodemanager.api.field_sets import EMPTY, FieldSet
-from nodemanager.api.json_patch import apply_json_patch
-from nodemanager.api.merge_patch import apply_merge_patch
-from nodemanager.api.merge_types import MergeType
+from nodemanager.api import errors
 from nodemanager.api.objects import Resource, Untyped
-from nodemanager.api.patch_strategies import Strategy
-from nodemanager.api.server_side_apply import Writer, apply, update_managers
-from nodemanager.api.strategic_merge import apply_strategic_merge
+from nodemanager.api.patching import managed_fields
+from nodemanager.api.patching.field_sets import EMPTY, FieldSet
+from nodemanager.api.patching.json_patch import apply_json_patch
+from nodemanager.api.patching.merge_patch import apply_merge_patch
+from nodemanager.api.patching.merge_types import MergeType
+from nodemanager.api.patching.server_side_apply import Writer, apply, update_managers
+from nodemanager.api.patching.strategic_merge import apply_strategic_merge
+from nodemanager.api.patching.strategies import Strategy
 from nodemanager.client.calls import WriteOptions
 from nodemanager.client.http import Client
 from nodemanager.client.patches import ApplyPatch, JsonPatch, MergePatch, Patch, StrategicPatch

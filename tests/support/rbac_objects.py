@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nodemanager.api.rbac import GROUP
+from nodemanager.api.access.rbac import GROUP
 from nodemanager.server.authz import Authorizer
 from support.rbac_world import Lister
 

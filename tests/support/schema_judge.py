@@ -11,15 +11,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from nodemanager.api import (
-    defaulting,
-    embedded,
-    json_values,
-    pruning,
-    schema_checks,
-    schema_validation,
-    structural,
-)
+from nodemanager.api import json_values
+from nodemanager.api.schemas import checks, defaulting, embedded, pruning, structural
+from nodemanager.api.schemas import validation as schema_validation
 from nodemanager.client.calls import Call
 from nodemanager.client.transport import HttpTransport, read_all
 from support.apiserver import ApiServer
@@ -141,7 +135,7 @@ def definition(kind: str, schema: dict[str, Any]) -> dict[str, Any]:
 
 def our_schema_causes(schema: dict[str, Any]) -> list[tuple[str, str, str]]:
     """Return our refusal of a schema, in the form of `Verdict.causes`."""
-    return sorted((c.field, c.reason, c.message) for c in schema_checks.check_schema(schema))
+    return sorted((c.field, c.reason, c.message) for c in checks.check_schema(schema))
 
 
 def our_verdict(

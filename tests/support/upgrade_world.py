@@ -22,8 +22,8 @@ from nodemanager.agent.upgrade import Means, UpgradeSettings
 from nodemanager.agent.upgrade_part import UpgradePart, UpgradeStatus, UpgradeVoice
 from nodemanager.agent.upgrade_record import Phase, Record
 from nodemanager.api.managednode import ManagedNode, ManagedNodeSpec, Upgrade
-from nodemanager.api.merge_patch import apply_merge_patch
 from nodemanager.api.objects import ObjectMeta
+from nodemanager.api.patching.merge_patch import apply_merge_patch
 from nodemanager.client.http import Client
 from nodemanager.client.transport import Request
 from nodemanager.runtime.lease import Clocks

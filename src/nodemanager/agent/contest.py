@@ -9,6 +9,7 @@ Each resource has a state of its own, so that a fight over one does not slow dow
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
@@ -61,6 +62,10 @@ class Contest:
 
     def __init__(self) -> None:
         self._states: dict[ResourceId, _State] = {}
+        self._slow: dict[ResourceId, _State] = {}
+        """Those of them that are contested, or failed: a few, where very many may have been repaired."""
+        self._calm_at = math.inf
+        """No state is forgotten before."""
 
     def wait(self, resource: ResourceId, now: float) -> float:
         """Return how many seconds a repair has to wait; 0 = it may be done now."""
@@ -69,7 +74,7 @@ class Contest:
 
     def waiting(self, now: float) -> frozenset[ResourceId]:
         """Return everything that has to wait."""
-        return frozenset(one for one, state in self._states.items() if state.not_before > now)
+        return frozenset(one for one, state in self._slow.items() if state.not_before > now)
 
     def repaired(self, resource: ResourceId, now: float, found: str = "", wanted: str = "") -> bool:
         """Take note of a repair; tell whether this one made it a fight."""
@@ -82,17 +87,24 @@ class Contest:
         began = not state.level and len(state.stamps) >= LIMIT
         if began or state.level:
             state.level += 1
-        wait = _wait(state.level)
-        state.not_before, state.calm_at = now + wait, now + wait + WITHIN
+            self._slow[resource] = state
+        else:
+            self._slow.pop(resource, None)
+        self._rest(state, now, _wait(state.level))
         return began
 
     def failed(self, resource: ResourceId, now: float) -> float:
         """Take note of a repair that failed; return how many seconds until it is worth another try."""
         state = self._states.setdefault(resource, _State())
         state.failures += 1
+        self._slow[resource] = state
         wait = max(_wait(state.failures), _wait(state.level))
-        state.not_before, state.calm_at = now + wait, now + wait + WITHIN
+        self._rest(state, now, wait)
         return wait
+
+    def _rest(self, state: _State, now: float, wait: float) -> None:
+        state.not_before, state.calm_at = now + wait, now + wait + WITHIN
+        self._calm_at = min(self._calm_at, state.calm_at)
 
     def holds(self, resource: ResourceId) -> None:
         """Take note that it is as declared, and needed nothing: a failure before is over."""
@@ -101,22 +113,29 @@ class Contest:
             state.failures = 0
             if not state.level:
                 state.not_before = 0.0
+                del self._slow[resource]
 
     def keep_only(self, resources: Iterable[ResourceId]) -> None:
         """Forget what is no longer declared."""
         known = set(resources)
-        self._states = {one: state for one, state in self._states.items() if one in known}
+        self._keep({one: state for one, state in self._states.items() if one in known})
 
     def settle(self, now: float) -> float | None:
         """Forget what has been calm for long enough; return when to do that again, None = never."""
-        self._states = {one: state for one, state in self._states.items() if state.calm_at > now}
-        return min((state.calm_at for state in self._states.values()), default=None)
+        if now >= self._calm_at:
+            self._keep({one: state for one, state in self._states.items() if state.calm_at > now})
+        return self._calm_at if self._states else None
+
+    def _keep(self, states: dict[ResourceId, _State]) -> None:
+        self._states = states
+        self._slow = {one: state for one, state in self._slow.items() if one in states}
+        self._calm_at = min((state.calm_at for state in states.values()), default=math.inf)
 
     def fights(self) -> tuple[Fight, ...]:
         """Return what is contested, by name."""
         found = (
             Fight(one, state.found, state.wanted, state.repairs)
-            for one, state in self._states.items()
+            for one, state in self._slow.items()
             if state.level
         )
         return tuple(sorted(found, key=lambda fight: fight.resource))

@@ -61,6 +61,8 @@ class Converger:
     upgrading: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while everything is upgraded: what packages stop and write in between is no drift. Repairs wait
     for that; passes do not, they have to report how it goes."""
+    unread: set[str] = field(default_factory=set)
+    """Users whose service manager has yet to notice what repairs enabled; empty is the host's own."""
     replaced: dict[str, str] = field(default_factory=dict)
     """SHA-256 of what files contained before a pass, or repairs since the last, replaced or removed them."""
     _aborted: set[str] = field(default_factory=set)
@@ -160,8 +162,19 @@ class Converger:
             desired = replace(
                 desired, services=tuple(item for item in desired.services if item.id not in moving)
             )
-        steps = policies.leave_alone(services.plan_services(desired, seen), alone)
-        return await apply.apply_services(_without_aborted(steps, self._aborted), tools)
+        steps = _without_aborted(
+            policies.leave_alone(services.plan_services(desired, seen), alone), self._aborted
+        )
+        return await apply.apply_services(steps, tools, None if observer is self.observer else self.unread)
+
+    async def refresh(self) -> None:
+        """Have service managers notice what repairs enabled; it takes long, and nothing waits for it."""
+        manager = self.swift or self.tools.services
+        while manager is not None and self.unread:
+            try:
+                await manager.refresh(self.unread.pop())
+            except HostError as error:
+                log.warning("%s", error)
 
     async def _apply_locked(
         self, desired: Desired, quick: Tools, results: list[Result], alone: AbstractSet[ResourceId]

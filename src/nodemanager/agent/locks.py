@@ -27,6 +27,8 @@ WAIT_SECONDS: Final = 30.0
 HOLD_SECONDS: Final = 60.0
 """How long a lock outlives an agent that died with it, and does not come back."""
 POLL_SECONDS: Final = 2.0
+ANSWER_SECONDS: Final = 2.0
+"""How long those who do not wait for a lock wait for the API to say whose it is."""
 MAX_RETRY: Final = 15.0
 _RENEWALS: Final = 4
 """Renewals per duration: three may fail in a row."""
@@ -43,6 +45,8 @@ class LockTimings:
     wait: float = WAIT_SECONDS
     """How long to wait for one's turn, before the work is put off to the next pass."""
     duration: float = HOLD_SECONDS
+    answer: float | None = None
+    """How long to wait for the API's answer; None = as long as the client does."""
 
 
 @dataclass(slots=True)
@@ -89,7 +93,7 @@ class SharedLocks:
     def at_once(self) -> SharedLocks:
         """Return the same locks for those who do not wait: while it is not their turn, they are `Busy`."""
         found = copy.copy(self)
-        found._timings = replace(self._timings, wait=0.0)  # noqa: SLF001 - our own copy
+        found._timings = replace(self._timings, wait=0.0, answer=ANSWER_SECONDS)  # noqa: SLF001 - our own copy
         return found
 
     @contextlib.asynccontextmanager
@@ -177,16 +181,18 @@ class SharedLocks:
         held = self._held(name)
         while True:
             try:
-                if await self._take_or_undo(held):
+                async with asyncio.timeout(self._timings.answer):
+                    taken = await self._take_or_undo(held)
+                if taken:
                     held.holds += 1
                     return
                 why = f"{self.holder(name)} holds it"
             except (errors.Forbidden, errors.Invalid, errors.NotFound, errors.BadRequest) as error:
                 raise HostError(f"cannot take lock {name}: {error}") from error
-            except errors.TransportError as error:
+            except (errors.TransportError, TimeoutError) as error:
                 raise Busy(
-                    f"cannot take lock {name}: {error}; only the API can tell whose turn it is, the next pass"
-                    " tries again"
+                    f"cannot take lock {name}: {str(error) or 'the API does not answer'}; only it can tell"
+                    " whose turn it is, the next pass tries again"
                 ) from error
             except errors.KubeError as error:
                 why = str(error)

@@ -112,22 +112,22 @@ class RepairLoop:
         self._fights: frozenset[ResourceId] = frozenset()
         """What was contested when somebody was told last."""
         self._wake = asyncio.Event()
+        self._enabled = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
 
     async def run(self) -> None:
         """Repair until cancelled."""
-        listening = asyncio.create_task(self._listen())
-        working = asyncio.create_task(self._work())
+        tasks = [asyncio.create_task(one) for one in (self._listen(), self._work(), self._refresh())]
         try:
-            done, _ = await asyncio.wait((listening, working), return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for one in done:
                 one.result()
         finally:
             if self._timer is not None:
                 self._timer.cancel()
-            for one in (listening, working):
+            for one in tasks:
                 one.cancel()
-            await asyncio.gather(listening, working, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def follow(self) -> None:
         """Watch what the last pass was about, and say what cannot be watched."""
@@ -180,7 +180,19 @@ class RepairLoop:
             async with self._converger.upgrading, self._converger.turn:
                 touched, self._touched = self._touched, {}
                 await self._repair(touched)
+            if self._converger.unread:
+                self._enabled.set()
             self._arm()
+
+    async def _refresh(self) -> None:
+        """Have service managers notice what was enabled, while other repairs go on.
+
+        Should we be killed before, the unit starts at boot all the same; only until then nobody knows.
+        """
+        while True:
+            await self._enabled.wait()
+            self._enabled.clear()
+            await self._converger.refresh()
 
     async def _repair(self, touched: Mapping[ResourceId, float]) -> None:
         standing, wish = self._standing, self._standing.wish
@@ -195,7 +207,7 @@ class RepairLoop:
         if not focus.ids:
             return
         results = await self._try(focus, wish)
-        before = dict(standing.results)
+        before = standing.changes
         told = standing.repaired(results, touched)
         for one in results:
             if one.outcome in _BAD:
@@ -203,7 +215,7 @@ class RepairLoop:
                 self._later[resource] = touched.get(resource, now)
         if told:
             self._voice.repaired(told, self._clock() - min(touched.values()))
-        if standing.results != before:
+        if standing.changes != before:
             self._voice.report()
 
     async def _try(self, focus: Focus, wish: Wish) -> list[Result]:

@@ -44,8 +44,12 @@ class Standing:
     """What is wanted; None before the first pass."""
     results: dict[ResourceId, Result] = field(default_factory=dict)
     """What became of everything, except for what needed nothing."""
+    changes: int = 0
+    """How often `results` has changed."""
     shortfalls: tuple[str, ...] | None = None
     """What is not watched, in words; None = nothing is."""
+    _strays: set[ResourceId] = field(default_factory=set)
+    """What there are results of although nobody declares it: entries of purged directories."""
     _repaired: dict[ResourceId, Result] = field(default_factory=dict)
     """Results of repairs since a pass began: they are newer than what it saw."""
 
@@ -63,6 +67,7 @@ class Standing:
         judged = self._judge(results, None)
         told = [one for one in judged if one.outcome is not Outcome.UNCHANGED]
         self.results = {one.id: one for one in told}
+        self._strays = {one for one in self.results if not self.wish or one not in self.wish.declared}
         self._replace(self._repaired.values())
         return told
 
@@ -81,15 +86,27 @@ class Standing:
         """Put newer results in the place of older ones."""
         new = {one.id: one for one in results}
         declared = self.wish.declared if self.wish else {}
-        for one in list(self.results):
-            purged = one not in new and one not in declared and drift.keeper(one, declared) in new
-            if purged and self.results[one].outcome is not Outcome.CHANGED:
-                del self.results[one]  # the directory was looked at, and the entry is gone
+        for one in self._strays - new.keys():
+            if drift.keeper(one, declared) in new:
+                self._drop(one)  # the directory was looked at, and the entry is gone
         for one, result in new.items():
-            if result.outcome is not Outcome.UNCHANGED:
+            if result.outcome is Outcome.UNCHANGED:
+                self._drop(one)
+            elif self.results.get(one) != result:
                 self.results[one] = result
-            elif one in self.results and self.results[one].outcome is not Outcome.CHANGED:
-                del self.results[one]
+                self.changes += 1
+                if one not in declared:
+                    self._strays.add(one)
+
+    def _drop(self, resource: ResourceId) -> None:
+        """Forget what became of something, unless it was changed and nobody was told yet."""
+        known = self.results.get(resource)
+        if known is None:
+            self._strays.discard(resource)
+        elif known.outcome is not Outcome.CHANGED:
+            del self.results[resource]
+            self._strays.discard(resource)
+            self.changes += 1
 
     def _judge(self, results: Sequence[Result], since: Mapping[ResourceId, float] | None) -> list[Result]:
         declared = self.wish.declared if self.wish else {}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from nodemanager.api import configset, managednode, schema
+from nodemanager.api import configset, managednode
 from nodemanager.api.objects import Resource
+from nodemanager.api.schemas import derivation
 
 
 class Column(NamedTuple):
@@ -87,7 +88,7 @@ def _version(resource: Resource[Any], columns: list[Column]) -> dict[str, Any]:
         "name": resource.version,
         "served": True,
         "storage": True,
-        "schema": {"openAPIV3Schema": schema.of_kind(resource.type)},
+        "schema": {"openAPIV3Schema": derivation.of_kind(resource.type)},
         "subresources": {"status": {}},
         "additionalPrinterColumns": [_column(column) for column in columns],
     }

@@ -8,10 +8,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from nodemanager.api import crds, defaulting, pruning, schema_validation, structural
+from nodemanager.api import crds
 from nodemanager.api.cel.rules import RuleSet
 from nodemanager.api.manifests import ManifestError
 from nodemanager.api.objects import Resource, Untyped
+from nodemanager.api.schemas import defaulting, pruning, structural, validation
 
 T = TypeVar("T")
 
@@ -29,7 +30,7 @@ def typed(obj: Untyped, resource: Resource[T], source: str) -> T:
     if unknown:
         raise ManifestError(f"{where}: unknown field {unknown[0]}; see kubectl explain, or docs/reference")
     defaulting.apply_defaults(obj, node)
-    faults = schema_validation.validate(obj, node) or RuleSet(schema).evaluate(obj)
+    faults = validation.validate(obj, node) or RuleSet(schema).evaluate(obj)
     if faults:
         said = "; ".join(f"{fault.field}: {fault.message}" for fault in faults[:5])
         raise ManifestError(f"{where}: {said}")

@@ -19,7 +19,7 @@ from nodemanager.agent.assembly import BodyOptions
 from nodemanager.agent.contact import SecretLimits
 from nodemanager.agent.token_renewal import TokenRenewal, TokenVoice, publish_expiry
 from nodemanager.agent.upgrade import UpgradeSettings
-from nodemanager.api import host_access
+from nodemanager.api.access import host_rights
 from nodemanager.cli import agent_config, connect, go_options, host_options, logs
 from nodemanager.cli.durations import Duration
 from nodemanager.client.config import ClientConfig
@@ -182,5 +182,5 @@ def _with_own_token(
 
 def is_own(token: RenewedToken, hostname: str, namespace: str) -> bool:
     """Tell whether a token is the host's own: nobody else's is renewed, and no other kubeconfig rewritten."""
-    account = f"system:serviceaccount:{namespace}:{host_access.account_name(hostname)}"
+    account = f"system:serviceaccount:{namespace}:{host_rights.account_name(hostname)}"
     return token.life is not None and token.life.subject == account

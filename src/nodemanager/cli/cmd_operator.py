@@ -14,7 +14,8 @@ from datetime import UTC, datetime
 import click
 
 from nodemanager import __version__
-from nodemanager.api import errors, host_references
+from nodemanager.api import errors
+from nodemanager.api.access import host_references
 from nodemanager.api.configset import CONFIG_SETS
 from nodemanager.api.core import ROLE_BINDINGS, ROLES
 from nodemanager.api.managednode import MANAGED_NODES

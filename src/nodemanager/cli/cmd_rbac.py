@@ -7,7 +7,8 @@ from typing import Final
 
 import click
 
-from nodemanager.api import host_access, manifests
+from nodemanager.api import manifests
+from nodemanager.api.access import host_rights
 from nodemanager.cli import connect
 
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -23,10 +24,10 @@ def hostname(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
         )
     if len(value) > _MAX:
         raise click.BadParameter(f"{value[:60]!r}... is too long: {_MAX} characters are the most")
-    for suffix in host_access.SUFFIXES:
+    for suffix in host_rights.SUFFIXES:
         if value.endswith(suffix):  # its Role would be that of the host without the suffix
             raise click.BadParameter(f"names that end with {suffix} are those of roles of other hosts")
-    if value in (host_access.OPERATOR, host_access.DAEMONSET):
+    if value in (host_rights.OPERATOR, host_rights.DAEMONSET):
         raise click.BadParameter(f"{value!r} is the name of the {value}'s own ServiceAccount")
     return value
 
@@ -55,10 +56,10 @@ Examples:
               " lets it read those that its ConfigSets refer to.")  # fmt: skip
 @click.option("--lock-group", "lock_groups", multiple=True, metavar="NAME",
               help="A lock_group or upgrade group it takes part in; for where no operator runs.")  # fmt: skip
-@click.option("--daemonset", is_flag=False, flag_value=host_access.DAEMONSET_NAMESPACE, default="",
+@click.option("--daemonset", is_flag=False, flag_value=host_rights.DAEMONSET_NAMESPACE, default="",
               metavar="NAMESPACE",
               help="The agent runs as a pod: let the DaemonSet's pod on this node get the host's token."
-              f" Without a value: {host_access.DAEMONSET_NAMESPACE}.")  # fmt: skip
+              f" Without a value: {host_rights.DAEMONSET_NAMESPACE}.")  # fmt: skip
 def command(
     hostname: str,
     namespace: str,
@@ -72,7 +73,7 @@ def command(
     A Namespace, a ServiceAccount, and roles with which the host can read what is declared,
     write its own ManagedNode and Lease, and renew its own token: nothing of another host.
     """
-    access = host_access.HostAccess(
+    access = host_rights.HostAccess(
         hostname, namespace, kubernetes_node, wide_secrets, lock_groups, daemonset
     )
-    click.echo(manifests.dump(host_access.manifests(access)), nl=False)
+    click.echo(manifests.dump(host_rights.manifests(access)), nl=False)

@@ -11,7 +11,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from nodemanager.api import core, crds, errors, host_policy
+from nodemanager.api import core, crds, errors
+from nodemanager.api.access import host_policy
 from nodemanager.api.objects import ListMeta, Resource, Struct, Untyped
 from nodemanager.cli import kinds
 from nodemanager.client.calls import Call, DeleteOptions, WriteOptions

@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 from typing import Any, Final
 
-from nodemanager.api import errors, host_access, manifests
+from nodemanager.api import errors, manifests
+from nodemanager.api.access import host_rights
 from nodemanager.client.config import ClientConfig
 
 CONTEXT: Final = "nodemanager"
@@ -29,7 +30,7 @@ def kubeconfig(config: ClientConfig, hostname: str, namespace: str, token: str) 
         cluster["tls-server-name"] = config.tls_server_name
     if config.proxy:
         cluster["proxy-url"] = config.proxy
-    user = host_access.account_name(hostname)
+    user = host_rights.account_name(hostname)
     document = {
         "apiVersion": "v1",
         "kind": "Config",

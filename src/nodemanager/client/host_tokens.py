@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from nodemanager.api import errors, host_access
+from nodemanager.api import errors
+from nodemanager.api.access import host_rights
 from nodemanager.api.objects import Resource, Untyped
 from nodemanager.client.config import ClientConfig
 from nodemanager.client.credentials import BearerToken
@@ -22,7 +23,7 @@ _REVIEWS: Resource[Untyped] = Resource(
 
 async def issue(client: Client, hostname: str, namespace: str, seconds: float) -> IssuedToken:
     """Have a token issued for a host; errors say what to do."""
-    account = host_access.account_name(hostname)
+    account = host_rights.account_name(hostname)
     if seconds < MIN_SECONDS:
         raise errors.ConfigError(
             f"cannot ask for a token of {seconds:g} s: the API issues none for less than {MIN_SECONDS // 60}m"
@@ -54,7 +55,7 @@ async def verify(config: ClientConfig, hostname: str, namespace: str, token: str
     finally:
         await client.close()
     who = ((answer.get("status") or {}).get("userInfo") or {}).get("username", "")
-    wanted = f"system:serviceaccount:{namespace}:{host_access.account_name(hostname)}"
+    wanted = f"system:serviceaccount:{namespace}:{host_rights.account_name(hostname)}"
     if who != wanted:
         raise errors.ConfigError(
             f"cannot use the new token: the API takes it for {who or 'nobody'}, not {wanted}"

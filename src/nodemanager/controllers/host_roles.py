@@ -9,7 +9,8 @@ import logging
 from dataclasses import dataclass
 from typing import Any
 
-from nodemanager.api import errors, host_references, matching
+from nodemanager.api import errors, matching
+from nodemanager.api.access import host_references
 from nodemanager.api.configset import ConfigSet
 from nodemanager.api.core import ROLE_BINDINGS, ROLES, Role, RoleBinding
 from nodemanager.api.managednode import ManagedNode

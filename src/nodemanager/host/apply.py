@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -22,6 +23,7 @@ from nodemanager.host.results import Outcome, Result, result
 from nodemanager.host.runner import RunError
 from nodemanager.host.runs import Runs
 from nodemanager.host.threads import to_the_end
+from nodemanager.plan.resources import ResourceId
 from nodemanager.plan.steps import (
     Blocked,
     ChangeService,
@@ -114,10 +116,15 @@ async def _transact(steps: Sequence[Step], tools: Tools) -> None:
         await tools.packages.remove(remove)
 
 
-async def apply_services(steps: Sequence[Step], tools: Tools) -> list[Result]:
-    """Refresh the service manager once where needed, then change and restart service by service."""
+async def apply_services(steps: Sequence[Step], tools: Tools, unread: set[str] | None = None) -> list[Result]:
+    """Change and restart service by service; refresh the service manager before and after, where needed.
+
+    To refresh it takes systemd up to a second. Those to whom it matters that something starts at boot, and
+    not that systemd knows it does, pass a set: instead, the users whose manager is to be refreshed are added.
+    """
     results: list[Result] = []
     refreshed: set[str] = set()
+    enabled: dict[str, set[ResourceId]] = {}
     for step in steps:
         if not isinstance(step, ChangeService | RestartService):
             results.append(_settled(step, tools))  # nothing is owed to what is not to run
@@ -127,13 +134,35 @@ async def apply_services(steps: Sequence[Step], tools: Tools) -> list[Result]:
             if step.refresh and step.user not in refreshed:
                 refreshed.add(step.user)
                 await _manager(tools).refresh(step.user)
-            await (_change(step, tools) if isinstance(step, ChangeService) else _restart(step, tools))
+            if isinstance(step, ChangeService):
+                if await _change(step, tools):
+                    enabled.setdefault(step.user, set()).add(step.id)
+            else:
+                await _restart(step, tools)
         except Busy as error:
             results.append(result(step, Outcome.BLOCKED, str(error), tools.clock() - began))
         except (HostError, RunError) as error:
             results.append(result(step, Outcome.FAILED, str(error), tools.clock() - began))
         else:
             results.append(result(step, Outcome.CHANGED, seconds=tools.clock() - began))
+    if unread is not None:
+        unread.update(enabled)
+        return results
+    return await _refresh(enabled, results, tools)
+
+
+async def _refresh(
+    enabled: Mapping[str, AbstractSet[ResourceId]], results: list[Result], tools: Tools
+) -> list[Result]:
+    """Have the service managers notice what starts at boot; once for all that was enabled or disabled."""
+    for user, ids in enabled.items():
+        try:
+            await _manager(tools).refresh(user)
+        except (HostError, RunError) as error:
+            results = [
+                replace(one, outcome=Outcome.FAILED, message=str(error)) if one.id in ids else one
+                for one in results
+            ]
     return results
 
 
@@ -143,10 +172,10 @@ def _manager(tools: Tools) -> ServiceManager:
     return tools.services
 
 
-async def _change(step: ChangeService, tools: Tools) -> None:
+async def _change(step: ChangeService, tools: Tools) -> bool:
+    """Change it, and return whether the service manager has yet to notice a part of that."""
     manager, key = _manager(tools), ServiceKey(step.name, step.user)
-    if step.enable is not None:
-        await manager.enable(key, enabled=step.enable)
+    unnoticed = step.enable is not None and await manager.enable(key, enabled=step.enable)
     if step.arguments is not None:
         await manager.set_arguments(key, step.arguments)
     if step.run is True:
@@ -154,6 +183,7 @@ async def _change(step: ChangeService, tools: Tools) -> None:
         tools.journal.settle([step.id])  # it runs with what is on disk now
     elif step.run is False:
         await to_the_end(manager.stop(key))
+    return unnoticed
 
 
 async def _restart(step: RestartService, tools: Tools) -> None:

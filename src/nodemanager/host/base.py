@@ -117,8 +117,8 @@ class ServiceManager(Protocol):
         """Read unit files again (daemon-reload)."""
         ...
 
-    async def enable(self, key: ServiceKey, *, enabled: bool) -> None:
-        """Make it start at boot, or not."""
+    async def enable(self, key: ServiceKey, *, enabled: bool) -> bool:
+        """Make it start at boot, or not; return whether `refresh` is needed for the manager to notice."""
         ...
 
     async def set_arguments(self, key: ServiceKey, arguments: str) -> None:

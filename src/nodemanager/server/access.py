@@ -8,7 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
-from nodemanager.api.identity import Attributes
+from nodemanager.api.access.identity import Attributes
 from nodemanager.server import access_reviews, bodies, metadata, role_writes, token_api, token_keys
 from nodemanager.server.gate import AccessGate
 from nodemanager.server.hub import Answer, Call, Change, Hub

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from nodemanager.api import errors
+from nodemanager.api.access.identity import Attributes, User
 from nodemanager.api.errors import Cause, StatusDetails
 from nodemanager.api.gotext import bad_value, quote
-from nodemanager.api.identity import Attributes, User
 
 _HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 

@@ -10,10 +10,10 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from nodemanager.api import errors
+from nodemanager.api.access.identity import Attributes, User
+from nodemanager.api.access.rbac import Rule
 from nodemanager.api.errors import Cause
-from nodemanager.api.identity import Attributes, User
 from nodemanager.api.objects import Struct
-from nodemanager.api.rbac import Rule
 from nodemanager.server.access_errors import invalid, wrong
 from nodemanager.server.authz import Authorizer
 

@@ -12,7 +12,7 @@ import yaml
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
-from nodemanager.api.identity import MASTERS
+from nodemanager.api.access.identity import MASTERS
 from nodemanager.server import private_files
 from nodemanager.server.certs import CLIENT_LIFETIME, Authority, Issued
 from nodemanager.server.renewal import Renewed

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from nodemanager.api.rbac_roles import aggregated
+from nodemanager.api.access.roles import aggregated
 from nodemanager.server import own_calls, patching, stored
 from nodemanager.server.builtin_kinds import CLUSTER_ROLES
 from nodemanager.server.following import Follower

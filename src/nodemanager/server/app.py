@@ -12,7 +12,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from nodemanager.api import errors
-from nodemanager.api.identity import Attributes
+from nodemanager.api.access.identity import Attributes
 from nodemanager.server import (
     answers,
     crds,

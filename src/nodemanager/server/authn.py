@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from nodemanager.api import identity
-from nodemanager.api.identity import User
+from nodemanager.api.access import identity
+from nodemanager.api.access.identity import User
 from nodemanager.server.access_errors import unauthorized
 from nodemanager.server.tokens import TokenError, Tokens
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from nodemanager.api import rbac_roles
-from nodemanager.api.identity import MASTERS, Attributes, User
-from nodemanager.api.rbac import Decision, Object, Policy, Scope, allowed
+from nodemanager.api.access import roles as rbac_roles
+from nodemanager.api.access.identity import MASTERS, Attributes, User
+from nodemanager.api.access.rbac import Decision, Object, Policy, Scope, allowed
 from nodemanager.server import access_errors
 
 MAX_DECISIONS = 8192

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from nodemanager.api import crds as our_crds
-from nodemanager.api import host_policy, rbac_defaults
+from nodemanager.api.access import default_roles, host_policy
 from nodemanager.api.objects import Untyped
 from nodemanager.server import negotiation, stored, write
 from nodemanager.server.builtin_kinds import CRDS, POLICIES, POLICY_BINDINGS
@@ -25,8 +25,8 @@ async def ensure_defaults(hub: Hub) -> None:
     """Create what is missing; what people changed of the default roles stays as it is."""
     hub = dataclasses.replace(hub, validation=())  # no policy may keep the server from starting
     for plural, objects in (
-        ("clusterroles", rbac_defaults.cluster_roles()),
-        ("clusterrolebindings", rbac_defaults.cluster_role_bindings()),
+        ("clusterroles", default_roles.cluster_roles()),
+        ("clusterrolebindings", default_roles.cluster_role_bindings()),
     ):
         kind = hub.catalogue.find(*_RBAC, plural)
         if kind is None:

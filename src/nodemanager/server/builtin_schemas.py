@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from nodemanager.api import merge_types
+from nodemanager.api.patching import merge_types
 from nodemanager.server import schemas_core as core
 from nodemanager.server import schemas_extension as extension
 from nodemanager.server import schemas_groups as groups

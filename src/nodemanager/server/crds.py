@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from nodemanager.api import schema_checks
 from nodemanager.api.cel.rules import check_rules
 from nodemanager.api.errors import Cause
 from nodemanager.api.objects import Untyped
+from nodemanager.api.schemas import checks
 from nodemanager.server import jsonpath, stored
 from nodemanager.server.builtin_kinds import BUILTIN, CRDS
 from nodemanager.server.hub import Hub
@@ -165,7 +165,7 @@ def _schema_faults(version: Untyped, at: str) -> list[Cause]:
     path = f"{at}.schema.openAPIV3Schema"
     if not schema:
         return [value_required(path)]
-    return schema_checks.check_schema(schema, path) or check_rules(schema, path)
+    return checks.check_schema(schema, path) or check_rules(schema, path)
 
 
 def _column_faults(version: Untyped, at: str) -> list[Cause]:

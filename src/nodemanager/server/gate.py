@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from nodemanager.api.identity import Attributes, User
+from nodemanager.api.access.identity import Attributes, User
 from nodemanager.server.authn import Authenticator, Peer
 from nodemanager.server.authz import Authorizer
 from nodemanager.server.impersonation import impersonate, wanted_user

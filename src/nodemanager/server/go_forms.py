@@ -17,7 +17,7 @@ from functools import cache
 from typing import Any
 
 from nodemanager.api import json_values
-from nodemanager.api.formats import STRING_FORMATS
+from nodemanager.api.schemas.formats import STRING_FORMATS
 from nodemanager.server import builtin_schemas
 from nodemanager.server.schema_notation import Schema
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from nodemanager.api.identity import User
+from nodemanager.api.access.identity import User
 from nodemanager.api.objects import Untyped
 from nodemanager.server.negotiation import Form
 from nodemanager.server.resources import Catalogue, ServedKind

@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import unquote
 
-from nodemanager.api import errors, identity
+from nodemanager.api import errors
+from nodemanager.api.access import identity
+from nodemanager.api.access.identity import Attributes, User
 from nodemanager.api.gotext import quote
-from nodemanager.api.identity import Attributes, User
 from nodemanager.server.access_errors import may_not
 from nodemanager.server.authz import Authorizer
 

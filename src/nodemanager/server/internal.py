@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nodemanager.api.identity import User
+from nodemanager.api.access.identity import User
 from nodemanager.server.hub import Call
 from nodemanager.server.negotiation import Form
 from nodemanager.server.resources import ServedKind

@@ -8,22 +8,15 @@ from typing import Any
 
 import msgspec
 
-from nodemanager.api import (
-    defaulting,
-    embedded,
-    field_sets,
-    json_values,
-    merge_types,
-    pruning,
-    schema_validation,
-    structural,
-)
-from nodemanager.api import server_side_apply as ssa
+from nodemanager.api import json_values
 from nodemanager.api.cel.rules import RuleSet
 from nodemanager.api.errors import Cause
-from nodemanager.api.field_sets import FieldSet
-from nodemanager.api.merge_types import MergeType
 from nodemanager.api.objects import Untyped
+from nodemanager.api.patching import field_sets, merge_types
+from nodemanager.api.patching import server_side_apply as ssa
+from nodemanager.api.patching.field_sets import FieldSet
+from nodemanager.api.patching.merge_types import MergeType
+from nodemanager.api.schemas import defaulting, embedded, pruning, structural, validation
 from nodemanager.server import builtin_schemas, go_forms, nulls
 from nodemanager.server.go_forms import Stage
 from nodemanager.server.resources import ServedKind
@@ -110,8 +103,8 @@ class Machinery:
     def _faults(self, obj: Untyped, old: Untyped | None) -> list[Cause]:
         if not self._custom:
             # The rest of what the schema says is checked by the kinds themselves, in other words.
-            return [fault for fault in schema_validation.validate(obj, self._node) if _is_unknown(fault)]
-        faults = schema_validation.validate(obj, self._node, old=old)
+            return [fault for fault in validation.validate(obj, self._node) if _is_unknown(fault)]
+        faults = validation.validate(obj, self._node, old=old)
         if self._rules is None or not self._has_rules:
             return faults
         if any(fault.reason in _BLOCKING for fault in faults):

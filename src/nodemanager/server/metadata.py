@@ -9,10 +9,10 @@ from typing import Any
 
 from nodemanager.api import errors, json_values
 from nodemanager.api.errors import Cause
-from nodemanager.api.formats import STRING_FORMATS
 from nodemanager.api.gotext import quote
 from nodemanager.api.json_values import ABSENT
 from nodemanager.api.objects import Untyped
+from nodemanager.api.schemas.formats import STRING_FORMATS
 from nodemanager.server import owner_references
 from nodemanager.server.refusals import value_forbidden, value_invalid, value_required
 from nodemanager.server.resources import ServedKind

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nodemanager.api.structural import Structural
+from nodemanager.api.schemas.structural import Structural
 
 
 def leave_out(value: Any, node: Structural) -> None:

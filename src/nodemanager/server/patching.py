@@ -7,18 +7,11 @@ from dataclasses import replace
 
 import msgspec
 
-from nodemanager.api import (
-    apply_refusals,
-    errors,
-    json_patch,
-    json_values,
-    merge_patch,
-    patch_strategies,
-    strategic_merge,
-)
-from nodemanager.api import server_side_apply as ssa
+from nodemanager.api import errors, json_values
 from nodemanager.api.json_values import copy_of
 from nodemanager.api.objects import Untyped
+from nodemanager.api.patching import apply_refusals, json_patch, merge_patch, strategic_merge, strategies
+from nodemanager.api.patching import server_side_apply as ssa
 from nodemanager.server import (
     bodies,
     machinery,
@@ -91,7 +84,7 @@ def _patcher(call: Call, media: str) -> Patcher:
         return lambda obj: _versioned(call, merge_patch.apply_merge_patch(obj, body))
     if not isinstance(body, dict):
         raise errors.BadRequest("error decoding patch: json: cannot unmarshal the patch into a map")
-    strategy = patch_strategies.strategy_of(call.kind.group, call.kind.kind)
+    strategy = strategies.strategy_of(call.kind.group, call.kind.kind)
     return lambda obj: strategic_merge.apply_strategic_merge(obj, body, strategy)
 
 

@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from nodemanager.api import admission_policies
-from nodemanager.api.admission_expressions import Budget
-from nodemanager.api.admission_policies import Inputs, Policy, Refusal
-from nodemanager.api.admission_rules import EXEMPT, Constraints, Target, read_constraints
+from nodemanager.api.access.identity import Attributes
+from nodemanager.api.admission import policies as admission_policies
+from nodemanager.api.admission.constraints import EXEMPT, Constraints, Target, read_constraints
+from nodemanager.api.admission.expressions import Budget
+from nodemanager.api.admission.policies import Inputs, Policy, Refusal
 from nodemanager.api.cel.lib_authz import AuthorizerValue
 from nodemanager.api.errors import Cause, StatusError
-from nodemanager.api.identity import Attributes
 from nodemanager.api.objects import Untyped
 from nodemanager.server import policy_params, refusals, stored
 from nodemanager.server.authz import Authorizer

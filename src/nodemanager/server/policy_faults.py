@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from nodemanager.api.admission_expressions import (
+from nodemanager.api.admission.expressions import (
     ANY,
     ONLY_BOOL,
     ONLY_STRING,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from nodemanager.api.admission_rules import read_selector
+from nodemanager.api.admission.constraints import read_selector
 from nodemanager.api.objects import Untyped
 from nodemanager.api.selectors import matches
 from nodemanager.server import stored

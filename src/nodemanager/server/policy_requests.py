@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from nodemanager.api.admission_rules import Labels, Target, as_version
+from nodemanager.api.admission.constraints import Labels, Target, as_version
 from nodemanager.api.objects import Untyped
 from nodemanager.server import stored
 from nodemanager.server.builtin_kinds import NAMESPACES

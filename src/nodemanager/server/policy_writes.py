@@ -5,8 +5,8 @@ Otherwise a policy would be a way to read any object, one refusal at a time.
 
 from __future__ import annotations
 
+from nodemanager.api.access.identity import MASTERS, Attributes
 from nodemanager.api.errors import Cause
-from nodemanager.api.identity import MASTERS, Attributes
 from nodemanager.api.objects import Untyped
 from nodemanager.server import policy_faults, policy_params, refusals, stored
 from nodemanager.server.authz import Authorizer

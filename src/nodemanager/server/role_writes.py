@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from nodemanager.api import errors
-from nodemanager.api.identity import Attributes, User
-from nodemanager.api.rbac import GROUP, Object, parse_rules
-from nodemanager.api.rbac_escalation import FULL_AUTHORITY, NEEDS_ADMIN, escalation, may_escalate
-from nodemanager.api.rbac_roles import aggregation_selectors
+from nodemanager.api.access.escalation import FULL_AUTHORITY, NEEDS_ADMIN, escalation, may_escalate
+from nodemanager.api.access.identity import Attributes, User
+from nodemanager.api.access.rbac import GROUP, Object, parse_rules
+from nodemanager.api.access.roles import aggregation_selectors
 from nodemanager.server import access_errors
 from nodemanager.server.authz import Authorizer
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from aiohttp import web
 
-from nodemanager.api.identity import Attributes, User
+from nodemanager.api.access.identity import Attributes, User
 from nodemanager.server.authn import Peer
 
 

@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from nodemanager.api import errors
+from nodemanager.api.access.identity import AUTHENTICATED
 from nodemanager.api.gotext import quote
-from nodemanager.api.identity import AUTHENTICATED
 from nodemanager.api.objects import Struct
 from nodemanager.server import access_errors
 from nodemanager.server.access_reviews import AUTHENTICATION, Body, decode

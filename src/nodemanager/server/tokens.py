@@ -12,9 +12,9 @@ import jwt
 import msgspec
 from jwt.types import Options
 
-from nodemanager.api import identity
+from nodemanager.api.access import identity
+from nodemanager.api.access.identity import User
 from nodemanager.api.gotext import quote
-from nodemanager.api.identity import User
 from nodemanager.api.objects import Struct
 from nodemanager.server.token_keys import ALGORITHM, SigningKey
 

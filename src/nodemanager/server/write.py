@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from nodemanager.api import errors
-from nodemanager.api import server_side_apply as ssa
 from nodemanager.api.json_values import copy_of, same
 from nodemanager.api.objects import Untyped
+from nodemanager.api.patching import server_side_apply as ssa
 from nodemanager.server import (
     bodies,
     machinery,

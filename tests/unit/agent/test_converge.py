@@ -177,7 +177,7 @@ async def test_a_service_that_is_started_needs_no_restart(host: Host) -> None:
         services=[{"name": "app", "ensure": "running", "enable": True, "subscribe_files": [path]}],
     )
     await host.converge(declared)
-    assert host.services.calls == ["enable app", "start app"]
+    assert host.services.calls == ["enable app", "start app", "refresh"]
     assert host.journal.pending() == {}
 
 

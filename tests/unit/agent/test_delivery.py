@@ -18,8 +18,9 @@ from nodemanager.agent.contact import Contact, SecretLimits
 from nodemanager.agent.delivery import CONFLICTS, Delivery
 from nodemanager.agent.drift_log import MAX_RECORDS, DriftLog
 from nodemanager.agent.node_object import NodeObject
-from nodemanager.api import errors, merge_patch
+from nodemanager.api import errors
 from nodemanager.api.managednode import MANAGED_NODES, Drift, DriftRecord, ManagedNodeStatus
+from nodemanager.api.patching import merge_patch
 from nodemanager.client.http import Client
 from nodemanager.client.transport import HttpTransport
 from nodemanager.host.identity import Identity

@@ -102,6 +102,21 @@ async def test_who_does_not_wait_is_told_at_once() -> None:
 
 
 @virtual_time.test
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_who_does_not_wait_does_not_wait_for_a_silent_api_either(method: str) -> None:
+    locks, link = host(LeaseApi(), "one")
+    link.hang_on = method
+    began = now()
+    with pytest.raises(Busy, match="cannot take lock web: the API does not answer; only it can tell whose"):
+        async with locks.at_once().hold("web"):
+            pytest.fail("nobody can know whose it is")
+    assert now() - began < 5
+    link.hang_on = ""
+    async with locks.hold("web"):  # nothing is left behind
+        pass
+
+
+@virtual_time.test
 async def test_a_lock_may_be_held_twice_on_one_host() -> None:
     """A service restarts under the group under which its host upgrades."""
     api = LeaseApi()

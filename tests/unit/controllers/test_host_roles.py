@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.api import host_references, rbac, rbac_escalation
+from nodemanager.api.access import escalation, host_references, rbac
+from nodemanager.api.access.host_references import Needs
+from nodemanager.api.access.host_rights import operator_manifests
 from nodemanager.api.configset import CONFIG_SETS, ConfigSet
 from nodemanager.api.core import ROLE_BINDINGS, ROLES, Role, RoleBinding
-from nodemanager.api.host_access import operator_manifests
-from nodemanager.api.host_references import Needs
 from nodemanager.api.managednode import MANAGED_NODES, ManagedNode
 from nodemanager.api.objects import ObjectKey
 from nodemanager.client.calls import Selection
@@ -128,7 +128,7 @@ def test_the_operator_holds_all_that_it_gives(needed: Needs) -> None:
     """Whatever a host needs, the API lets the operator grant it; see docs/adr/0007."""
     held = next(one for one in operator_manifests("ns") if one["kind"] == "Role")
     given_away = rbac.parse_rules({"rules": host_references.rules(needed)})
-    assert rbac_escalation.missing(rbac.parse_rules(held), given_away) == []
+    assert escalation.missing(rbac.parse_rules(held), given_away) == []
 
 
 @pytest.mark.parametrize("name", ["a", "a" * 200, "a-" + "b" * 61 + "-c"])

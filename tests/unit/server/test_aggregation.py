@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodemanager.api import rbac_defaults
+from nodemanager.api.access import default_roles
+from nodemanager.api.access.rbac import parse_rules
+from nodemanager.api.access.roles import aggregated, compile_cluster
 from nodemanager.api.objects import Resource, Untyped
-from nodemanager.api.rbac import parse_rules
-from nodemanager.api.rbac_roles import aggregated, compile_cluster
 from nodemanager.client.patches import MergePatch
 from nodemanager.server import aggregation, bootstrap, stored
 from nodemanager.server.builtin_kinds import BUILTIN, CLUSTER_ROLES
@@ -91,7 +91,7 @@ async def test_the_default_roles_are_filled_at_the_start() -> None:
     hub = Hub(MemoryStore(), Catalogue(BUILTIN))
     await bootstrap.ensure_defaults(hub)
     written = await aggregation.refill(hub)
-    assert written == len(aggregated({one["metadata"]["name"]: one for one in rbac_defaults.cluster_roles()}))
+    assert written == len(aggregated({one["metadata"]["name"]: one for one in default_roles.cluster_roles()}))
     assert await aggregation.refill(hub) == 0
     records = hub.store.list(CLUSTER_ROLES.prefix()).records
     roles = {one["metadata"]["name"]: one for one in (stored.load(CLUSTER_ROLES, each) for each in records)}

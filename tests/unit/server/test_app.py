@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 
 from nodemanager.api import errors
-from nodemanager.api.identity import Attributes, User
+from nodemanager.api.access.identity import Attributes, User
 from nodemanager.cli import logs
 from nodemanager.server.app import MAX_BODY, Settings
 from nodemanager.server.authn import Peer

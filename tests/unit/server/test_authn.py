@@ -8,8 +8,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nodemanager.api.access.identity import Attributes, User
 from nodemanager.api.errors import Forbidden, Unauthorized
-from nodemanager.api.identity import Attributes, User
 from nodemanager.server.authn import Authenticator, Peer, bearer_token
 from nodemanager.server.gate import AccessGate
 from nodemanager.server.token_keys import SigningKey, thumbprint

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from nodemanager.api.access.identity import Attributes, User
 from nodemanager.api.errors import BadRequest, Forbidden, Invalid, NotFound
-from nodemanager.api.identity import Attributes, User
 from nodemanager.server import access_reviews, authz, role_writes
 from nodemanager.server.authz import Authorizer
 from support import rbac_objects as rbac

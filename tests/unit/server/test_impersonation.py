@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.api import identity
+from nodemanager.api.access import identity
+from nodemanager.api.access.identity import Attributes, User
 from nodemanager.api.errors import BadRequest, Forbidden
-from nodemanager.api.identity import Attributes, User
 from nodemanager.server.authz import Authorizer
 from nodemanager.server.impersonation import impersonate, wanted_user
 from support import rbac_objects as rbac

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nodemanager.api import structural
+from nodemanager.api.schemas import structural
 from nodemanager.server import builtin_schemas, nulls
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from nodemanager.api import admission_policies, errors
+from nodemanager.api import errors
+from nodemanager.api.admission import policies
 from nodemanager.api.objects import Resource, Untyped
 from nodemanager.client.patches import MergePatch
 from nodemanager.server import bootstrap, namespaces
@@ -81,13 +82,13 @@ async def test_compiled_policies_are_kept_until_they_change(
     server: Embedded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiled: list[str] = []
-    compile_policy = admission_policies.compile_policy
+    compile_policy = policies.compile_policy
 
     def counted(obj: Untyped) -> Any:
         compiled.append(obj["metadata"]["name"])
         return compile_policy(obj)
 
-    monkeypatch.setattr(admission_policies, "compile_policy", counted)
+    monkeypatch.setattr(policies, "compile_policy", counted)
     spec = {**POLICY["spec"], "validations": [{"expression": "true"}]}
     for name in ("p", "q"):
         await server.client.create(POLICIES, {"metadata": {"name": name}, "spec": spec})

@@ -12,17 +12,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from nodemanager.api.cel.errors import CelError
-from nodemanager.api.cel.registry import Library
-from nodemanager.api.cel.types import Type
-from nodemanager.api.cel.values import Extension
-from nodemanager.api.identity import (
+from nodemanager.api.access.identity import (
     Attributes,
     User,
     service_account_groups,
     service_account_user,
 )
-from nodemanager.api.rbac import Decision
+from nodemanager.api.access.rbac import Decision
+from nodemanager.api.cel.errors import CelError
+from nodemanager.api.cel.registry import Library
+from nodemanager.api.cel.types import Type
+from nodemanager.api.cel.values import Extension
 
 LIBRARY = Library()
 _PACKAGE = "kubernetes.authorization"

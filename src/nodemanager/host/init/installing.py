@@ -54,7 +54,8 @@ class Installer:
             return
         if changed:
             await self.manager.refresh()
-        await self.manager.enable(KEY, enabled=True)
+        if await self.manager.enable(KEY, enabled=True):
+            await self.manager.refresh()
         self.say(f"enabled: {KEY.name} starts at boot")
         await self._start(self.manager, wish, changed=changed)
 

@@ -64,13 +64,14 @@ class OpenRC:
     async def refresh(self, user: str = "") -> None:
         """Do nothing: scripts are read whenever they are run."""
 
-    async def enable(self, key: ServiceKey, *, enabled: bool) -> None:
+    async def enable(self, key: ServiceKey, *, enabled: bool) -> bool:
         """Add it to the default runlevel, or take it out of all that are part of booting."""
         _refuse_user(key)
         levels = boot_levels(parse_show((await self._ask(["rc-update", "show"])).check().stdout), key.name)
         if bool(levels) != enabled:
             done = await self._ask(enable_argv(key.name, () if enabled else levels))
             refusals.check(done, f"{'enable' if enabled else 'disable'} {key.name}")
+        return False
 
     async def set_arguments(self, key: ServiceKey, arguments: str) -> None:
         """Refuse: each script reads variables of its own."""

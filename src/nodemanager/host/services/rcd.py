@@ -59,9 +59,10 @@ class RcD:
     async def refresh(self, user: str = "") -> None:
         """Do nothing: scripts are read whenever they are run."""
 
-    async def enable(self, key: ServiceKey, *, enabled: bool) -> None:
+    async def enable(self, key: ServiceKey, *, enabled: bool) -> bool:
         """Make it start at boot, or not."""
         await self._set(key, "enable" if enabled else "disable", enable_argv(key.name, enabled=enabled))
+        return False
 
     async def set_arguments(self, key: ServiceKey, arguments: str) -> None:
         """Set its variable of arguments."""

@@ -39,13 +39,14 @@ class OfflineSystemd:
     async def refresh(self, user: str = "") -> None:
         """Do nothing: whoever boots this will read the files."""
 
-    async def enable(self, key: ServiceKey, *, enabled: bool) -> None:
-        """Make it start at boot, or not."""
+    async def enable(self, key: ServiceKey, *, enabled: bool) -> bool:
+        """Make it start at boot, or not; nobody has to notice."""
         if key.user:
             raise NotSupported(_users_text(key))
         unit = systemd_units.unit_name(key.name)
         done = await self._run(enable_argv(unit, enabled=enabled), env=_OFFLINE, timeout=SECONDS)
         refusals.check(done, f"{'enable' if enabled else 'disable'} {unit}")
+        return False
 
     async def set_arguments(self, key: ServiceKey, arguments: str) -> None:
         """Refuse: arguments are part of a unit file."""

@@ -105,11 +105,25 @@ class Systemd:
             else:
                 units.setdefault(unit, []).append(key)
         found = await _settle_all(manager, list(units), self._patience) if units else {}
-        found = self._with_unread(found, user)
+        found = self._with_unread(await self._with_boot(manager, found, user), user)
         for unit, asked in units.items():
             status = found.get(unit)
             facts.update(dict.fromkeys(asked, systemd_units.fact(status) if status else ServiceFact()))
         return facts
+
+    async def _with_boot(self, manager: Visit, found: dict[str, Status], user: str) -> dict[str, Status]:
+        """Ask again for units of which the links say something else than what systemd remembers."""
+        if user:
+            return found  # where these have their links, only their own manager knows
+        links = systemd_files.links(self._tree)
+        for name, status in found.items():
+            if (status.file == "enabled" and status.id not in links) or (
+                status.file == "disabled" and status.id in links
+            ):
+                with suppress(Refused):
+                    state = str(await manager.method("GetUnitFileState", "s", status.id))
+                    found[name] = replace(status, file=state)
+        return found
 
     def _with_unread(self, found: dict[str, Status], user: str) -> dict[str, Status]:
         """Count units as stale, too, that have files which systemd does not know about."""
@@ -126,17 +140,18 @@ class Systemd:
     async def refresh(self, user: str = "") -> None:
         """Have unit files read again."""
         whose = f" of {user}" if user else ""
+        unread = self._unread.get(user, frozenset())  # who looks meanwhile may see files that come too late
         async with systemd_bus.visit(self._tree, user) as manager:
             try:
                 await manager.method("Reload", seconds=systemd_bus.RELOAD_SECONDS)
-                self._ignored[user] = self._unread.get(user, frozenset())
+                self._ignored[user] = unread
             except BusError as error:
                 raise ToolFailed(
                     f"cannot reload the unit files{whose}: {error}; run systemctl daemon-reload"
                 ) from error
 
-    async def enable(self, key: ServiceKey, *, enabled: bool) -> None:
-        """Make it start at boot, or not, and have systemd see that."""
+    async def enable(self, key: ServiceKey, *, enabled: bool) -> bool:
+        """Make it start at boot, or not; systemd learns of changes with the next `refresh`."""
         deed = _Deed("enable" if enabled else "disable", key)
         async with systemd_bus.visit(self._tree, key.user) as manager:
             try:
@@ -149,10 +164,9 @@ class Systemd:
                         f"{deed.failed}: its unit file has no [Install] section, so nothing starts it at"
                         " boot; leave enable out, or declare a unit file that has one"
                     )
-                if changes:
-                    await manager.method("Reload", seconds=systemd_bus.RELOAD_SECONDS)
             except BusError as error:
                 raise ToolFailed(f"{deed.failed}: {error}") from error
+        return bool(changes)
 
     async def set_arguments(self, key: ServiceKey, arguments: str) -> None:
         """Refuse: arguments are part of a unit file."""

@@ -1,8 +1,11 @@
-"""Unit files that systemd has not read yet, and does not know about.
+"""Unit files and links that systemd has not read yet, and does not know about.
 
 NeedDaemonReload notices that a file which was read has changed. It does not notice a drop-in in a
 directory that is new, nor a unit file in /etc that goes before one of a package: systemd finds files
 by a list of names that it makes when it reloads. Both are what configuration management does first.
+
+Nor does it notice that a link which has a unit start at boot came or went: it remembers for each unit
+whether it is enabled, until it reloads.
 """
 
 from __future__ import annotations
@@ -18,6 +21,9 @@ from nodemanager.host.tree import Tree, TreeError
 SYSTEM: Final = ("/etc/systemd/system", "/run/systemd/system")
 USER: Final = ("/etc/systemd/user", "/run/systemd/user")
 MAX_ENTRIES: Final = 1000
+MAX_LINKS: Final = 10_000
+_PULLING: Final = (".wants", ".requires", ".upholds")
+"""Ends of the names of directories with links to units that another unit starts."""
 
 
 def unread(tree: Tree, status: Status, folders: tuple[str, ...]) -> frozenset[str]:
@@ -39,13 +45,33 @@ def names(unit: str) -> list[str]:
     return [unit, f"{template}@{dot}{kind}"] if at else [unit]
 
 
+def links(tree: Tree) -> dict[str, list[str]]:
+    """Return the links that have units of the host started with others, at boot, by the name of the unit."""
+    found: dict[str, list[str]] = {}
+    above = SYSTEM[0]
+    for folder in _entries(tree, above):
+        if folder.endswith(_PULLING):
+            for name in _entries(tree, f"{above}/{folder}", MAX_LINKS):
+                found.setdefault(name, []).append(f"{above}/{folder}/{name}")
+    return found
+
+
 def _drop_ins(tree: Tree, path: str) -> list[str]:
+    return [entry for entry in _entries(tree, path) if entry.endswith(".conf") and not entry.startswith(".")]
+
+
+def _entries(tree: Tree, path: str, limit: int = MAX_ENTRIES) -> list[str]:
     try:
-        with tree.readable(tree.folder(path)) as folder, os.scandir(folder) as listing:
-            entries = [entry.name for entry in islice(listing, MAX_ENTRIES)]
+        walked = tree.walk(path)
     except (TreeError, OSError):
         return []
-    return [entry for entry in entries if entry.endswith(".conf") and not entry.startswith(".")]
+    try:
+        with tree.readable(walked) as folder, os.scandir(folder) as listing:
+            return [entry.name for entry in islice(listing, limit)]
+    except OSError:
+        return []
+    finally:
+        os.close(walked)
 
 
 def _is_file(tree: Tree, path: str) -> bool:

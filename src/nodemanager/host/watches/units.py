@@ -217,9 +217,12 @@ class UnitWatch:
 
     def _files(self, found: Mapping[str, Status | str]) -> Iterator[Interest]:
         """Return the files of units, and where more of them would be; systemd tells only of what it read."""
+        links = {} if self._user else systemd_files.links(self._tree)
         for name in self._wanted:
             status, concern = found.get(name), _concern((self._wanted[name],))
             unit = status.id if isinstance(status, Status) else name
+            for path in links.get(unit, ()):
+                yield Interest(path, concern)
             paths = set[str]()
             if isinstance(status, Status):
                 paths = {status.fragment, *status.drop_ins[:MAX_DROP_INS]}

@@ -154,15 +154,27 @@ async def test_unknown_units_are_refused_by_systemd_itself(live: World) -> None:
         await live.manager.start(KEY)
 
 
-async def test_enable_has_systemd_see_it(live: World) -> None:
+async def test_enable_says_whether_systemd_has_yet_to_see_it(live: World) -> None:
     live.peer.units["x.service"] = Unit()
-    await live.manager.enable(KEY, enabled=True)
-    assert live.peer.asked == ["EnableUnitFiles ['x.service']", "Reload"]
-    live.peer.asked.clear()
-    await live.manager.enable(KEY, enabled=True)
-    assert live.peer.asked == ["EnableUnitFiles ['x.service']"]
-    await live.manager.enable(KEY, enabled=False)
+    assert await live.manager.enable(KEY, enabled=True) is True
+    assert await live.manager.enable(KEY, enabled=True) is False
+    assert live.peer.asked == ["EnableUnitFiles ['x.service']"] * 2  # it is for others to have it reload
+    assert await live.manager.enable(KEY, enabled=False) is True
     assert live.peer.units["x.service"].file == "disabled"
+
+
+@pytest.mark.parametrize(
+    ("remembered", "on_disk", "linked"), [("enabled", "disabled", False), ("disabled", "enabled", True)]
+)
+async def test_what_systemd_remembers_of_boot_is_held_against_the_links(
+    live: World, remembered: str, on_disk: str, *, linked: bool
+) -> None:
+    live.peer.units["x.service"] = Unit(active="active", sub="running", file=remembered, file_on_disk=on_disk)
+    folder = live.root / "etc/systemd/system/multi-user.target.wants"
+    folder.mkdir(parents=True)
+    if linked:
+        (folder / "x.service").symlink_to("/usr/lib/systemd/system/x.service")
+    assert (await live.manager.observe([KEY]))[KEY].enabled is linked
 
 
 async def test_a_file_that_systemd_will_not_read_is_reported_once(live: World) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from nodemanager.api.cel.errors import CelError
-from nodemanager.api.pattern_classes import PatternError
-from nodemanager.api.patterns import Matcher, compile_pattern
+from nodemanager.api.schemas.pattern_classes import PatternError
+from nodemanager.api.schemas.patterns import Matcher, compile_pattern
 from nodemanager.plan.templates.errors import FunctionError, TooMuch
 from nodemanager.plan.templates.functions.registry import add, checked_size
 from nodemanager.plan.templates.functions.values import integer, text

@@ -1,0 +1,1 @@
+"""Admission policies: which requests they are about (`constraints`), and what they refuse."""
