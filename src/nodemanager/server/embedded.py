@@ -38,7 +38,7 @@ from nodemanager.server.observation import Instrument, Instruments
 from nodemanager.server.openapi_feed import Feed
 from nodemanager.server.policies import Policies
 from nodemanager.server.policy_writes import PolicyWrites
-from nodemanager.server.reaper import SHARE, Reaper, hang_up, raise_file_limit
+from nodemanager.server.reaper import SHARE, Reaper, hang_up, raise_file_limit, sockets_of
 from nodemanager.server.resources import Catalogue
 from nodemanager.server.security import HttpGate
 from nodemanager.server.serving import Serving
@@ -138,9 +138,9 @@ class EmbeddedServer:
             finally:
                 for task in background:
                     task.cancel()
-                transports = [one.transport for one in http.connections] if http else []
+                sockets = sockets_of(http.connections) if http else []
                 await runner.cleanup()
-                await hang_up(transports, GOODBYE_SECONDS)
+                await hang_up(sockets, GOODBYE_SECONDS)
                 await asyncio.gather(*background, return_exceptions=True)
 
     def _api(self, store: Store) -> Api:

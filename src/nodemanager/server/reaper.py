@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 import logging
 import resource
-from collections.abc import Iterable
+import socket
+from asyncio.trsock import TransportSocket
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 log = logging.getLogger(__name__)
@@ -64,22 +66,29 @@ class Reaper:
                 log.info("ended %d connections that asked for nothing", ended)
 
 
-async def hang_up(transports: Iterable[asyncio.BaseTransport | None], seconds: float) -> None:
-    """Return when these, which are being closed, are closed; after so long, cut off whoever is not.
+def sockets_of(connections: Iterable[Any]) -> list[TransportSocket]:
+    """Return the sockets of connections: a transport of TLS forgets its own when it is closed."""
+    transports = [one.transport for one in connections if one.transport is not None]
+    return [sock for one in transports if (sock := one.get_extra_info("socket")) is not None]
+
+
+async def hang_up(sockets: Sequence[TransportSocket], seconds: float) -> None:
+    """Return when the connections of these, which are being closed, are closed; cut off who takes longer.
 
     TLS ends with a goodbye that both sides say. A client that does not return ours would keep its
     connection for half a minute, and the loop that has to close it may be gone by then.
     """
+    left = await _still_open(sockets, seconds)
+    for sock in left:
+        with contextlib.suppress(OSError):  # gone meanwhile
+            sock.shutdown(socket.SHUT_RDWR)
+    await _still_open(left, seconds)
+
+
+async def _still_open(sockets: Sequence[TransportSocket], seconds: float) -> list[TransportSocket]:
+    """Return, after so many seconds at most, the sockets that are not closed."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
-    left = [one for one in transports if isinstance(one, asyncio.Transport)]
-    while (left := [one for one in left if _is_open(one)]) and loop.time() < deadline:  # noqa: ASYNC110
+    while (left := [one for one in sockets if one.fileno() >= 0]) and loop.time() < deadline:  # noqa: ASYNC110
         await asyncio.sleep(HANG_UP_LOOK)  # a transport tells nobody but its protocol
-    for one in left:
-        one.abort()
-    await asyncio.sleep(0)  # the loop closes sockets on its next turn
-
-
-def _is_open(transport: asyncio.Transport) -> bool:
-    sock = transport.get_extra_info("socket")
-    return sock is not None and sock.fileno() >= 0
+    return left
