@@ -189,6 +189,39 @@ async def test_slow_clients_do_not_slow_others(server: Server, writer_token: str
                 assert all(REFUSED.match(end) for end in ends), {end[:40] for end in ends}
 
 
+async def test_half_bodies_of_one_user_leave_places_for_others(server: Server, writer_token: str) -> None:
+    async with admin_session(server) as http:
+        other_token = await issue(server, http, "other", rule("*", "configmaps"))
+        half = head("POST", MAPS, writer_token, "Content-Length: 100") + b'{"metadata"'
+        whole = json.dumps({"metadata": {"name": "x"}}).encode()
+        lines = ["Connection: close", "Content-Type: application/json", f"Content-Length: {len(whole)}"]
+        async with connections(server, 210) as opened:
+            for _, writer in opened:
+                writer.write(half)
+            refused = [reader for reader, _ in opened if await _is_refused(reader)]
+            assert 10 <= len(refused) <= 100  # more than before, so that there is room
+            answer = await raw(server, head("POST", MAPS, writer_token, *lines) + whole)
+            assert answer.startswith(b"HTTP/1.1 429 "), answer
+            for number, token in enumerate([other_token] * 10):
+                body = whole.replace(b'"x"', b'"%d"' % number)
+                answer = await raw(server, head("POST", MAPS, token, *lines) + body)
+                assert answer.startswith(b"HTTP/1.1 201 "), answer
+            async with http.post(MAPS, json={"metadata": {"name": "admin"}}) as response:
+                assert response.status == 201
+        assert await _created(http, "afterwards") == 201
+
+
+async def _is_refused(reader: asyncio.StreamReader) -> bool:
+    """Tell whether an answer came, which can only be a refusal; others wait for the rest of the body."""
+    try:
+        async with asyncio.timeout(0.01):
+            line = await reader.readline()
+    except TimeoutError:
+        return False
+    assert line.startswith(b"HTTP/1.1 429 "), line
+    return True
+
+
 async def _created(http: aiohttp.ClientSession, name: str) -> int:
     """Create an object as clients do, who come back when they are told to; return the code in the end."""
     async with asyncio.timeout(60 if HEAVY else 50):  # a place is free when a body has not come for 30 s

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import statistics
 import sys
 from collections.abc import Iterator
@@ -97,6 +98,13 @@ def test_a_drift_is_undone_at_once_and_told_once(host: Host, kind: str, resource
     assert statistics.median(took) < limit  # loose: what it really takes is the benchmark's to say
     until(lambda: len(told(host, before, resource)) >= count, f"{count} drifts of {kind} in the status")
     assert told(host, before, resource) == ["repaired"] * count
+
+
+def test_a_drift_names_who_it_was(host: Host) -> None:
+    before = newest(host)
+    host.machine.run("sh", "-c", f"echo bye > {FOLDER}/files/7; exec sleep 2")
+    until(lambda: told(host, before, "/files/7") == ["repaired"], "the drift in the status")
+    assert re.search(r"^(sh|sleep)\[\d+\], uid 0", host.status()["drift"]["recent"][-1]["by"])
 
 
 def test_a_masked_unit_is_said_and_left_to_people(host: Host) -> None:

@@ -53,6 +53,8 @@ class Delivery:
         self._contact = contact
         self._written: Drift | None = None
         self._back = asyncio.Event()
+        self._complaint = ""
+        """What we last complained about; empty = all is well."""
         contact.subscribe(self._back.set)
 
     async def run(self) -> None:
@@ -65,13 +67,28 @@ class Delivery:
             try:
                 await self.deliver()
                 failures = 0
+                self._recover()
             except errors.KubeError as error:
                 failures += 1
                 if not self._contact.alone:
-                    usual = isinstance(error, errors.Conflict)  # others were faster, as happens every day
-                    level = logging.DEBUG if usual else logging.WARNING
-                    log.log(level, "cannot report drifts, which go on waiting: %s", error)
+                    self._complain(error)
                 await self._pause(failures, error)
+
+    def _complain(self, error: errors.KubeError) -> None:
+        """Say why drifts wait: once per reason, since what is forbidden today may be so for weeks."""
+        usual = isinstance(error, errors.Conflict)  # others were faster, as happens every day
+        known = usual or str(error) == self._complaint
+        log.log(
+            logging.DEBUG if known else logging.WARNING,
+            "cannot report drifts, which go on waiting: %s", error,
+        )  # fmt: skip
+        if not usual:
+            self._complaint = str(error)
+
+    def _recover(self) -> None:
+        if self._complaint:
+            log.info("drifts are reported again, after: %s", self._complaint)
+            self._complaint = ""
 
     async def deliver(self) -> None:
         """Report everything that waits; raises KubeError, and goes on from there the next time."""

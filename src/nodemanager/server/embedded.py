@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from asyncio import sslproto
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +32,7 @@ from nodemanager.server.disruption import DisruptionController
 from nodemanager.server.eviction import Evictions
 from nodemanager.server.gate import AccessGate
 from nodemanager.server.hub import Hub, utc_now
+from nodemanager.server.listening_socket import listen
 from nodemanager.server.listers import StoredObjects, StoredRoles
 from nodemanager.server.observation import Instrument, Instruments
 from nodemanager.server.openapi_feed import Feed
@@ -103,7 +103,7 @@ class EmbeddedServer:
         authority = certs.load_or_create(folder / "ca.pem", utc_now())
         api = self._api(store)
         sslproto.SSLProtocol.max_size = TLS_BUFFER
-        with _listen(options.host, options.port) as sock:
+        with listen(options.host, options.port) as sock:
             address = sock.getsockname()
             host = f"[{address[0]}]" if ":" in address[0] else address[0]
             self.url = f"https://{host}:{address[1]}"
@@ -172,13 +172,3 @@ def _controllers(hub: Hub) -> list[asyncio.Task[None]]:
         asyncio.create_task(DisruptionController(hub).run(), name="disruption controller"),
         asyncio.create_task(aggregation.keep_roles(hub), name="aggregation of ClusterRoles"),
     ]
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        return socket.create_server((host, port), family=family, backlog=128)
-    except OSError as error:
-        raise OSError(
-            error.errno, f"cannot listen on {host}:{port}: {error.strerror}; choose another --bind-address"
-        ) from error

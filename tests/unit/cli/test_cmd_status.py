@@ -124,6 +124,34 @@ def test_everything_that_may_be_wrong_is_said() -> None:
         assert line.replace("1m", "60s") in text.replace("1m", "60s"), text
 
 
+@pytest.mark.parametrize("time", [at(minutes=-30), "1970-01-01T00:00:07Z"])
+def test_a_time_of_a_clock_that_was_set_since_is_no_age(time: str) -> None:
+    text = "\n".join(
+        shown(
+            made(
+                api=Api(state="refused", server="https://api", since=time, last_contact=time),
+                config_sets=[SetState(name="base", last_applied=time)],
+                owed=[Owed(resource="service:nginx", since=time)],
+                drift=Drifts(
+                    repaired=1, last_time=time, last_resource="file:/a",
+                    recent=[DriftRecord(sequence=1, time=time, resource="file:/a", outcome="repaired")],
+                ),
+            )
+        )
+    )  # fmt: skip
+    for line in (
+        f"API:          refuses our credential since {time}, the last one at {time} by a clock that was set",
+        f"Drift:        1 repaired, last at {time} by a clock that was set since: file:/a",
+        f"base        holds    {time}",
+        f"service:nginx   {time}",
+        f"{time}   repaired          file:/a",
+    ):
+        assert line in text, text
+    assert "invalid" not in text
+    soon = status_view.text(made(drift=Drifts(repaired=1, last_time=at(seconds=-1))), NOW)
+    assert "last 0s ago" in soon  # a second is no reason to alarm anybody
+
+
 def test_a_token_that_has_expired_says_what_to_do() -> None:
     token = Token(expires=at(minutes=1), renewal=at(hours=1))
     assert "Token:        expired 60s ago; run nodemanager bootstrap again" in shown(made(token=token))

@@ -182,3 +182,47 @@ def test_an_odd_address_is_wrong_usage(command: str, address: str, said: str, tm
     ran = cli.run(command, "--data-dir", str(tmp_path / "data"), *root, "--bind-address", address)
     assert ran.code == 2
     assert said in ran.stderr
+
+
+@pytest.fixture(name="taken")
+def _taken() -> Iterator[str]:
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        yield f"127.0.0.1:{one.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("command", ["up", "server"])
+@pytest.mark.parametrize(
+    ("address", "why", "remedy"),
+    [
+        pytest.param("", "Address already in use", "stop what listens there", id="taken"),
+        pytest.param("nowhere.invalid:0", "", "give an address of this host", id="unknown name"),
+        pytest.param("a..b:0", "no host can have that name", "choose another", id="no name"),
+        pytest.param("192.0.2.1:0", "Cannot assign", "this host does not have that address", id="not ours"),
+        pytest.param("[2001:db8::1]:0", "", "--bind-address", id="IPv6"),
+    ],
+)
+def test_where_it_cannot_listen_it_says_why_and_what_to_do(
+    command: str, address: str, why: str, remedy: str, tmp_path: Path, taken: str
+) -> None:
+    root = ["--root", str(tmp_path)] if command == "up" else []
+    argv = [command, "--data-dir", str(tmp_path / "data"), *root, "--bind-address", address or taken]
+    done = subprocess.run(
+        [*cli.ARGV, *argv], env=cli.environment(HOME=str(tmp_path)), capture_output=True, text=True,
+        timeout=50, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1, done
+    (line,) = done.stderr.splitlines()
+    assert f"cannot listen on {address or taken}: {why}" in line
+    assert remedy in line
+    assert "Errno" not in line
+
+
+@pytest.mark.parametrize(("level", "lines"), [("error", False), ("DEBUG", True)])
+def test_up_logs_what_it_is_asked_to(level: str, lines: bool, tmp_path: Path, taken: str) -> None:
+    argv = ["up", "--data-dir", str(tmp_path), "--root", str(tmp_path), "--bind-address", taken]
+    done = subprocess.run(
+        [*cli.ARGV, *argv, "--log-level", level], env=cli.environment(HOME=str(tmp_path)), timeout=50,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1, done
+    assert (" DEBUG " in done.stdout) is lines, done
