@@ -90,7 +90,7 @@ def told(host: Host, since: int, part: str) -> list[str]:
     ],
 )
 def test_a_drift_is_undone_at_once_and_told_once(host: Host, kind: str, resource: str) -> None:
-    count, limit = (UNITS, 3000.0) if resource.startswith("service:") else (COUNT, 500.0)
+    count, limit = (UNITS, 15000.0) if resource.startswith("service:") else (COUNT, 5000.0)
     before = newest(host)
     done = host.machine.run("python3", "/usr/local/lib/drift_probe.py", kind, str(count), FOLDER)
     took = sorted(json.loads(done.stdout))

@@ -29,7 +29,7 @@ from nodemanager.plan.resources import ResourceId
 from support.memory_host import Host
 from support.root_tree import literal_contents
 
-SECONDS = 20.0
+SECONDS = 50.0
 
 
 class Drifts:

@@ -38,7 +38,7 @@ from nodemanager.server.observation import Instrument, Instruments
 from nodemanager.server.openapi_feed import Feed
 from nodemanager.server.policies import Policies
 from nodemanager.server.policy_writes import PolicyWrites
-from nodemanager.server.reaper import SHARE, Reaper, raise_file_limit
+from nodemanager.server.reaper import SHARE, Reaper, hang_up, raise_file_limit, sockets_of
 from nodemanager.server.resources import Catalogue
 from nodemanager.server.security import HttpGate
 from nodemanager.server.serving import Serving
@@ -52,6 +52,8 @@ KUBECONFIG = "admin.kubeconfig"
 TLS_BUFFER = 16 * 1024
 """What one connection costs; asyncio's own 256 KiB would make five hundred watches expensive."""
 STOP_SECONDS = 5.0
+GOODBYE_SECONDS = 1.0
+"""How long clients may take for what is left to send and for the goodbye of TLS, once all is answered."""
 LINGER_SECONDS = 1.0
 """How long the rest of a body is read that nobody wants, so that its sender gets to see the refusal."""
 
@@ -136,7 +138,9 @@ class EmbeddedServer:
             finally:
                 for task in background:
                     task.cancel()
+                sockets = sockets_of(http.connections) if http else []
                 await runner.cleanup()
+                await hang_up(sockets, GOODBYE_SECONDS)
                 await asyncio.gather(*background, return_exceptions=True)
 
     def _api(self, store: Store) -> Api:

@@ -40,7 +40,7 @@ class Inbox:
         self.socket.setblocking(False)
 
     async def next(self) -> str:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(50):
             return (await asyncio.get_running_loop().sock_recv(self.socket, 4096)).decode()
 
     async def until(self, word: str) -> list[str]:

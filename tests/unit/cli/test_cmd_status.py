@@ -242,7 +242,7 @@ async def test_somebody_who_is_not_root_is_told_so(tmp_path: Path) -> None:
             f"sys.exit(main.run(['status', '--root', {str(tmp_path)!r}]))\n"
         )
         done = await asyncio.to_thread(
-            subprocess.run, [sys.executable, "-c", script], capture_output=True, text=True, timeout=30,
+            subprocess.run, [sys.executable, "-c", script], capture_output=True, text=True, timeout=50,
             check=False, env={**os.environ},
         )  # fmt: skip
     assert done.returncode == 1
@@ -252,7 +252,7 @@ async def test_somebody_who_is_not_root_is_told_so(tmp_path: Path) -> None:
 async def test_watching_shows_every_change_and_outlives_the_agent(tmp_path: Path) -> None:
     teller = Teller(made())
     argv = [*cli.ARGV, "status", "--root", str(tmp_path), "--watch"]
-    async with asyncio.timeout(40):
+    async with asyncio.timeout(100):
         async with serving(teller.board, tmp_path):
             watching = await asyncio.create_subprocess_exec(
                 *argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=cli.environment()

@@ -46,7 +46,7 @@ def loaded_after(*args: str) -> list[str]:
         f"main.run({list(args)!r}); sys.stderr.write('\\n'.join(sorted(sys.modules)))"
     )
     argv = [sys.executable, "-c", code]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=True, env=cli.environment())
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=50, check=True, env=cli.environment())
     return [name for name in HEAVY if name in done.stderr.split()]
 
 
@@ -194,7 +194,7 @@ async def test_control_c_ends_a_watch_with_130(tmp_path: Path) -> None:
         )
         await until(lambda: len(server.requests) == 2)
         process.send_signal(signal.SIGINT)
-        out, err = await asyncio.wait_for(process.communicate(), 10)
+        out, err = await asyncio.wait_for(process.communicate(), 50)
     assert process.returncode == 130
     assert b"web1" in out
     assert err.strip() == b""
@@ -209,7 +209,7 @@ def test_a_reader_that_leaves_is_no_reason_to_complain(command: str) -> None:
             [*cli.ARGV, command],
             stdout=writer,
             stderr=subprocess.PIPE,
-            timeout=30,
+            timeout=50,
             check=False,
             env=cli.environment(),
         )
@@ -229,7 +229,7 @@ async def test_text_that_the_terminal_cannot_show_does_not_end_us(tmp_path: Path
         process = await asyncio.create_subprocess_exec(
             *argv, stdout=asyncio.subprocess.PIPE, env=cli.environment(PYTHONIOENCODING="latin-1")
         )
-        out, _ = await asyncio.wait_for(process.communicate(), 30)
+        out, _ = await asyncio.wait_for(process.communicate(), 50)
     assert process.returncode == 0
     assert out == b"managednode.common.nodemanager/gr\xf6\\u2603\n"
 
@@ -237,7 +237,7 @@ async def test_text_that_the_terminal_cannot_show_does_not_end_us(tmp_path: Path
 def test_without_any_cluster_every_way_to_give_one_is_named() -> None:
     argv = [*cli.ARGV, "get", "mn"]
     done = subprocess.run(
-        argv, capture_output=True, text=True, timeout=30, check=False, env=cli.environment()
+        argv, capture_output=True, text=True, timeout=50, check=False, env=cli.environment()
     )
     assert done.returncode == 1
     assert done.stderr.startswith("error: cannot find an API server: ")
@@ -261,5 +261,5 @@ def test_version() -> None:
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
 def test_closed_streams_are_no_bug(closed: str) -> None:
     script = f'"{sys.executable}" -m nodemanager version {closed}'
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=50, check=False)
     assert done.returncode == 0, done.stderr
