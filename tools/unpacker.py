@@ -11,6 +11,7 @@ import fcntl
 import os
 import sys
 
+FRESH_SECONDS = 60.0
 HELD: list[int] = []
 """Descriptors of locked folders; the locks go with the process."""
 
@@ -69,6 +70,9 @@ def _rename(new: str, target: str) -> None:
     except OSError:
         if not _is_whole(target):
             raise
+        import shutil
+
+        shutil.rmtree(new, ignore_errors=True)
 
 
 def _is_whole(target: str) -> bool:
@@ -79,12 +83,16 @@ def _sweep(above: str, kept: str) -> None:
     """Remove other versions that nobody runs, and what unpackings left that were killed."""
     import re
     import shutil
+    import time
 
     for entry in os.scandir(above):
         ours = re.fullmatch(r"[0-9a-f]{24}(\.new-\w+)?", entry.name)
         if entry.path == kept or not ours or not entry.is_dir(follow_symlinks=False):
             continue
         with contextlib.suppress(OSError):
+            age = time.time() - entry.stat(follow_symlinks=False).st_mtime
+            if 0 <= age < FRESH_SECONDS and ours[1] != f".new-{os.getpid()}":
+                continue  # whoever unpacks it, or has just done so, may not hold its lock yet
             folder = os.open(entry.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:
                 fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -53,6 +53,7 @@ def test_it_is_unpacked_once_and_versions_that_nobody_runs_go(
     cache = tmp_path / "cache"
     for name in ("1" * 24, "2" * 24, f"{'3' * 24}.new-left", "of somebody else"):
         (cache / name).mkdir(parents=True)
+        os.utime(cache / name, (0, 0))
     in_use = os.open(cache / ("1" * 24), os.O_RDONLY)
     fcntl.flock(in_use, fcntl.LOCK_SH)
     try:

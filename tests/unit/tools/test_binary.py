@@ -62,6 +62,11 @@ class Program:
         with self.start(*args, **variables) as process:
             return process.communicate("\n", timeout=30)[0].splitlines()
 
+    def age(self) -> None:
+        """Let what was unpacked have been there for a while."""
+        for path in self.cache.iterdir():
+            os.utime(path, (0, 0))
+
     def versions(self) -> list[str]:
         return sorted(path.name for path in self.cache.iterdir())
 
@@ -99,6 +104,10 @@ def test_one_that_runs_keeps_its_files_when_it_is_replaced(program: Program) -> 
         assert old.communicate("\n", timeout=30)[0].startswith("first ")
     program.build("third")
     assert program.run()[1].startswith("third ")
+    assert len(program.versions()) == 3  # another one may be about to start what it has just unpacked
+    program.age()
+    program.build("fourth")
+    assert program.run()[1].startswith("fourth ")
     assert len(program.versions()) == 1
 
 
@@ -119,6 +128,7 @@ def test_folders_of_others_in_the_cache_stay(program: Program) -> None:
     for path in theirs:
         path.mkdir(parents=True)
     program.run()
+    program.age()
     program.build("second")
     program.run()
     assert [path.is_dir() for path in theirs] == [True] * 3
