@@ -71,7 +71,7 @@ class Progress:
             cwd: str | None = None,
             finish: bool = False,
         ) -> runner.Completed:
-            with self.allowing(timeout), self._named(argv[0]):
+            with self.allowing(timeout), self._named(argv):
                 return await run(
                     argv, env=env, stdin=stdin, timeout=timeout, max_output=max_output, cwd=cwd, finish=finish
                 )
@@ -83,9 +83,10 @@ class Progress:
         return next(iter(self._programs.values()), "")
 
     @contextlib.contextmanager
-    def _named(self, path: str) -> Iterator[None]:
+    def _named(self, argv: Sequence[str]) -> Iterator[None]:
         token = object()
-        self._programs[token] = path.rpartition("/")[2]
+        supervised = argv[1:2] == ["-c"] and len(argv) > 4  # sh -c TEXT NOTE PROGRAM: see host/runs.py
+        self._programs[token] = argv[4 if supervised else 0].rpartition("/")[2]
         try:
             yield
         finally:
