@@ -26,7 +26,8 @@ from pathlib import Path
 from typing import Final
 
 from nodemanager import __version__
-from nodemanager.cli.main import COMMANDS
+from nodemanager.cli import cmd_completion
+from nodemanager.cli.main import COMMANDS, cli
 from nodemanager.host.init.systems import SYSTEMS
 from tools import binary
 
@@ -35,6 +36,12 @@ ROOT: Final = PARTS.parent.parent
 SCRIPTS: Final = ("postinst", "prerm", "postrm")
 WRITTEN: Final = "Part of the package nodemanager."
 MANUAL: Final = "Documentation=man:nodemanager(8)"
+COMPLETIONS: Final = {
+    "bash": "usr/share/bash-completion/completions/nodemanager",
+    "zsh": "usr/share/zsh/vendor-completions/_nodemanager",
+    "fish": "usr/share/fish/vendor_completions.d/nodemanager.fish",
+}
+"""Where Debian's shells look for the completion of a command."""
 SECONDS: Final = 120.0
 _VERSION: Final = re.compile(r"[0-9][A-Za-z0-9.+~]*")
 _NEEDS: Final = re.compile(rb"needs Python (3)\.(\d+);")
@@ -87,6 +94,7 @@ def contents(program: Path, version: str, epoch: int) -> dict[str, tuple[bytes, 
         systemd.environment.lstrip("/"): systemd.variables(),
         f"{documents}/copyright": _part("copyright"),
         "usr/share/lintian/overrides/nodemanager": _part("lintian-overrides"),
+        **{path: cmd_completion.script(cli, shell) for shell, path in COMPLETIONS.items()},
     }
     files = {path: (text.encode(), 0o644) for path, text in texts.items()}
     files["usr/bin/nodemanager"] = (program.read_bytes(), 0o755)

@@ -13,7 +13,7 @@ import yaml
 
 from nodemanager.api.access import host_rights
 from nodemanager.api.errors import ConfigError
-from nodemanager.cli.cmd_bootstrap import default_kubeconfig
+from nodemanager.cli.connect import host_kubeconfig_path
 from nodemanager.client.config import ClientConfig
 from nodemanager.client.host_kubeconfig import kubeconfig
 from nodemanager.client.renewed_token import lifetime
@@ -137,7 +137,7 @@ async def test_what_bootstrap_cannot_do_leaves_the_old_kubeconfig(place: Place, 
 
 
 def test_the_documented_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert str(default_kubeconfig()) == "/etc/nodemanager/kubeconfig"
+    assert str(host_kubeconfig_path()) == "/etc/nodemanager/kubeconfig"
     uname = type("Uname", (), {"sysname": "FreeBSD"})
     monkeypatch.setattr("os.uname", uname)
-    assert str(default_kubeconfig()) == "/usr/local/etc/nodemanager/kubeconfig"
+    assert str(host_kubeconfig_path()) == "/usr/local/etc/nodemanager/kubeconfig"

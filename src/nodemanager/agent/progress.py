@@ -62,7 +62,7 @@ class Progress:
         """Return what runs programs, each of which may take as long as its caller says."""
 
         async def timed(argv: Sequence[str], **how: Unpack[How]) -> Completed:
-            with self.allowing(how["timeout"]), self._named(argv[0]):
+            with self.allowing(how["timeout"]), self._named(argv):
                 return await run(argv, **how)
 
         return timed
@@ -72,9 +72,10 @@ class Progress:
         return next(iter(self._programs.values()), "")
 
     @contextlib.contextmanager
-    def _named(self, path: str) -> Iterator[None]:
+    def _named(self, argv: Sequence[str]) -> Iterator[None]:
         token = object()
-        self._programs[token] = path.rpartition("/")[2]
+        supervised = argv[1:2] == ["-c"] and len(argv) > 4  # sh -c TEXT NOTE PROGRAM: see host/runs.py
+        self._programs[token] = argv[4 if supervised else 0].rpartition("/")[2]
         try:
             yield
         finally:

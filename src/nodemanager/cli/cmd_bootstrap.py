@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import os
 import socket
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -15,13 +14,6 @@ from nodemanager.api import errors
 from nodemanager.cli import cmd_rbac, connect, host_credential
 from nodemanager.cli.durations import Duration
 from nodemanager.host import credential_file
-
-
-def default_kubeconfig() -> Path:
-    """Return where the host's own kubeconfig is, by operating system."""
-    if os.uname().sysname == "FreeBSD":
-        return Path("/usr/local/etc/nodemanager/kubeconfig")
-    return Path("/etc/nodemanager/kubeconfig")
 
 
 def _hint(server: str) -> str:
@@ -45,7 +37,7 @@ Examples:
 )
 @click.option("--bootstrap-kubeconfig", required=True, type=click.Path(exists=True, dir_okay=False),
               metavar="FILE", help="What `nodemanager token` printed.")  # fmt: skip
-@click.option("--kubeconfig", "target", type=click.Path(path_type=Path), default=default_kubeconfig,
+@click.option("--kubeconfig", "target", type=click.Path(path_type=Path), default=connect.host_kubeconfig_path,
               metavar="FILE", help="Where to write the host's own. Default: /etc/nodemanager/kubeconfig, on"
               " FreeBSD /usr/local/etc/nodemanager/kubeconfig.")  # fmt: skip
 @connect.NAMESPACE

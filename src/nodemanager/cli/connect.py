@@ -7,6 +7,7 @@ import functools
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -21,6 +22,13 @@ from nodemanager.host import runner
 
 DEFAULT_NAMESPACE: Final = "nodemanager"
 """Where our objects live unless somebody says otherwise."""
+
+
+def host_kubeconfig_path() -> Path:
+    """Return where a host that joined has its own kubeconfig, by operating system."""
+    if os.uname().sysname == "FreeBSD":
+        return Path("/usr/local/etc/nodemanager/kubeconfig")
+    return Path("/etc/nodemanager/kubeconfig")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +72,15 @@ def of_context(ctx: click.Context) -> Settings:
 def client_config(settings: Settings) -> ClientConfig:
     """Return where the API is and who we are there, or raise ConfigError."""
     tls.set_buffer_size()
-    return load.discover(
-        path=settings.kubeconfig, context=settings.context, environ=settings.environ, run=runner.run
-    )
+    try:
+        return load.discover(
+            path=settings.kubeconfig, context=settings.context, environ=settings.environ, run=runner.run
+        )
+    except errors.ConfigError as error:
+        own = host_kubeconfig_path()
+        if settings.kubeconfig or settings.environ.get("KUBECONFIG") or not own.exists():
+            raise
+        raise errors.ConfigError(f"{error}; the one that this host joined with is {own}") from error
 
 
 @contextlib.asynccontextmanager

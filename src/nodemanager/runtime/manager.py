@@ -20,6 +20,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
+from nodemanager.api import errors
 from nodemanager.runtime import parts, signals, tasks
 
 LAST_CALL = 1.0
@@ -215,7 +216,8 @@ class Manager:
     def _fail(self, error: Exception) -> None:
         """Stop everything because of the first error; write down the others."""
         if self._over.is_set():
-            self.log.error("while stopping: %s", error, exc_info=error.__cause__)
+            bug = None if isinstance(error.__cause__, errors.KubeError) else error.__cause__
+            self.log.error("while stopping: %s", error, exc_info=bug)
             return
         self._failure = error
         self.log.error("stopping: %s", error)

@@ -7,7 +7,9 @@ has its own path (`/readyz/caches`); `?verbose` lists them and `?exclude=NAME` l
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from http import HTTPStatus
@@ -99,6 +101,13 @@ class Routes:
         return None if check is None else lambda: _single(name, check)
 
 
+def _why(error: OSError) -> str:
+    """Return why nobody can listen there; asyncio says once more where."""
+    if error.errno == errno.EADDRINUSE:
+        return "it is in use, perhaps by another nodemanager on this host"
+    return os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+
+
 @dataclass(eq=False)
 class ProbeServer:
     """A part that serves routes on one address."""
@@ -124,7 +133,7 @@ class ProbeServer:
             )
         except OSError as exc:
             raise errors.ConfigError(
-                f"cannot listen on {self.address} for {self.name}: {exc.strerror or exc}; "
+                f"cannot listen on {self.address} for {self.name}: {_why(exc)}; "
                 "free that address or choose another bind address ('0' for none)"
             ) from exc
         try:

@@ -54,6 +54,26 @@ def test_a_pass_in_which_nothing_happens_is_stuck() -> None:
         assert progress.stuck() is None
 
 
+@pytest.mark.parametrize(
+    ("argv", "name"),
+    [
+        (["/usr/bin/apt-get", "install", "x"], "apt-get"),
+        (["/bin/sh", "-c", "a text of ours", "/var/lib/x/runs/1", "/usr/bin/openssl", "dhparam"], "openssl"),
+        (["sh", "-c", "true"], "sh"),
+    ],
+)
+async def test_it_knows_the_name_of_what_runs(argv: list[str], name: str) -> None:
+    progress, _ = made()
+    seen: list[str] = []
+
+    async def run(argv: Sequence[str], **_: object) -> runner.Completed:
+        seen.append(progress.program())
+        return runner.Completed(tuple(argv), 0, b"", b"")
+
+    await progress.timed(run)(argv, timeout=1.0)
+    assert (seen, progress.program()) == ([name], "")
+
+
 async def test_a_program_may_take_the_time_that_it_was_given() -> None:
     progress, clock = made()
     seen: list[str | None] = []

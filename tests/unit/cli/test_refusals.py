@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from nodemanager.cli import connect
 from support import cli, kubeconfigs
 from support.scripted_server import Exchange, serve
 
@@ -19,6 +20,20 @@ async def unknown_kind(exchange: Exchange) -> None:
 
 async def unauthorized(exchange: Exchange) -> None:
     await exchange.refuse(401, "Unauthorized", "Unauthorized")
+
+
+def test_a_host_that_joined_is_told_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = tmp_path / "own"
+    monkeypatch.setattr(connect, "host_kubeconfig_path", lambda: own)
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert str(own) not in cli.run("get", "mn").stderr
+    own.write_text("")
+    ran = cli.run("get", "mn")
+    assert ran.code == 1
+    assert ran.stderr.startswith("error: cannot find an API server: ")
+    assert ran.stderr.endswith(f"; the one that this host joined with is {own}\n")
+    assert str(own) not in cli.run("get", "mn", "--kubeconfig", str(tmp_path / "other")).stderr
 
 
 async def test_a_plan_of_a_cluster_without_our_kinds(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
+from nodemanager.api import errors
 from nodemanager.api.objects import ObjectKey
 from nodemanager.runtime import metrics
 from nodemanager.runtime.controller import Controller
@@ -242,14 +243,23 @@ async def test_a_failure_during_start_stops_what_has_started() -> None:
     assert events == ["+probes", "-probes"]
 
 
-def test_the_first_error_wins_and_the_others_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("error", "traced"),
+    [
+        pytest.param(ValueError("also broken"), True, id="bug"),
+        pytest.param(errors.ConfigError("also broken"), False, id="no bug"),
+    ],
+)
+def test_the_first_error_wins_and_the_others_are_logged(
+    caplog: pytest.LogCaptureFixture, error: Exception, traced: bool
+) -> None:
     async def scenario() -> None:
         class FailsOnStop(Part):
             async def run(self) -> None:
                 try:
                     await super().run()
                 finally:
-                    raise ValueError("also broken")
+                    raise error
 
         events: list[str] = []
         subject = manager()
@@ -263,6 +273,7 @@ def test_the_first_error_wins_and_the_others_are_logged(caplog: pytest.LogCaptur
         "stopping: first failed: first broke",
         "while stopping: second failed: also broken",
     ]
+    assert bool(caplog.records[1].exc_info) is traced
 
 
 @virtual_time.test

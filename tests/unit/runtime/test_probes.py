@@ -236,7 +236,8 @@ async def test_a_taken_port_is_an_error_that_names_it() -> None:
         address = Address(*taken.getsockname())
         server = ProbeServer("metrics", address, GOOD)
         with pytest.raises(
-            errors.ConfigError, match=r"cannot listen on 127\.0\.0\.1:\d+ for metrics: .*in use"
+            errors.ConfigError,
+            match=r"cannot listen on 127\.0\.0\.1:\d+ for metrics: it is in use, perhaps by another",
         ):
             await server.run()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support import scripts
+from support import cli, scripts
 
 ROOT = Path(__file__).resolve().parents[3]
 pytestmark = pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="only Debian has dpkg-deb")
@@ -47,6 +47,19 @@ def test_a_package_is_the_same_whenever_it_is_built(program: Path, tmp_path: Pat
     assert first.read_bytes() == deb.build(program, tmp_path / "b", "1.2~rc1").read_bytes()
     assert ask(first, "--field", "Version").strip() == "1.2~rc1"
     assert "2023-11-14" in ask(first, "--contents")
+
+
+def test_it_brings_completion_where_shells_look_for_it(program: Path) -> None:
+    from tools import deb
+
+    files = deb.contents(program, "1", 0)
+    for shell, path in (
+        ("bash", "usr/share/bash-completion/completions/nodemanager"),
+        ("zsh", "usr/share/zsh/vendor-completions/_nodemanager"),
+        ("fish", "usr/share/fish/vendor_completions.d/nodemanager.fish"),
+    ):
+        data, mode = files[path]
+        assert (data.decode(), mode) == (cli.run("completion", shell).stdout, 0o644)
 
 
 def test_it_asks_for_the_python_that_it_was_built_for(program: Path, tmp_path: Path) -> None:
