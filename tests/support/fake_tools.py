@@ -69,8 +69,9 @@ class MemoryServices:
         self.facts = {key: replace(fact, stale=False) for key, fact in self.facts.items()}
 
     async def enable(self, key: ServiceKey, *, enabled: bool) -> bool:
+        before = self.facts[key].enabled
         self._do("enable" if enabled else "disable", key, enabled=enabled)
-        return True
+        return before != enabled
 
     async def set_arguments(self, key: ServiceKey, arguments: str) -> None:
         self._do("arguments", key, arguments=arguments)

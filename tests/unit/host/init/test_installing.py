@@ -74,7 +74,7 @@ def host(tmp_path: Path) -> Host:
 async def test_a_service_is_written_enabled_and_started_once(tmp_path: Path, name: str) -> None:
     host = Host(tmp_path, name)
     host.write(host.system.kubeconfig, "", 0o600)
-    assert await host.install() == ["refresh", "enable", "start"]
+    assert await host.install() == ["refresh", "enable", "refresh", "start"]
     unit = host.path(host.system.path)
     assert unit.read_text() == host.system.unit(PROGRAM)
     assert unit.stat().st_mode & 0o777 == host.system.mode
@@ -99,14 +99,14 @@ async def test_a_service_is_written_enabled_and_started_once(tmp_path: Path, nam
 @ALL
 async def test_without_a_credential_nothing_is_started(tmp_path: Path, name: str) -> None:
     host = Host(tmp_path, name)
-    assert await host.install() == ["refresh", "enable"]
+    assert await host.install() == ["refresh", "enable", "refresh"]
     assert "run nodemanager bootstrap, then" in host.said[-1]
     assert host.said[-1].endswith(host.system.start)
 
 
 async def test_an_image_is_not_started(host: Host) -> None:
     host.write(host.system.kubeconfig, "")
-    assert await host.install(runs=False) == ["refresh", "enable"]
+    assert await host.install(runs=False) == ["refresh", "enable", "refresh"]
     assert await host.install(start=False) == ["enable"]
     assert host.said[-1] == "not started; to start it now: systemctl start nodemanager"
 
@@ -147,7 +147,7 @@ async def test_a_file_of_somebody_else_stays(host: Host) -> None:
         await host.uninstall()
     assert theirs.read_text() == "[Service]\nExecStart=/opt/theirs\n"
     assert host.services.calls == []
-    assert await host.install(force=True) == ["refresh", "enable"]
+    assert await host.install(force=True) == ["refresh", "enable", "refresh"]
     assert theirs.read_text() == host.system.unit(PROGRAM)
 
 
@@ -267,7 +267,7 @@ async def test_a_program_that_others_can_exchange_is_refused(host: Host) -> None
     program.parent.chmod(0o777)
     with pytest.raises(HostError, match="others may write to /usr/local/bin;"):
         await host.install()
-    assert await host.install(force=True) == ["refresh", "enable"]
+    assert await host.install(force=True) == ["refresh", "enable", "refresh"]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
