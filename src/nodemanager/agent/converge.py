@@ -218,7 +218,8 @@ class Converger:
             steps = policies.leave_alone(steps, alone, layout.declared)
             results = _newer(results, await batch.apply(steps))
             self._aborted = self._aborted | batch.aborted
-            self.replaced = {**batch.kept, **self.replaced}
+            for path, digest in batch.kept.items():
+                self.replaced.setdefault(path, digest)
             if not any(isinstance(step, MakeLink) and _leads_on(step, desired) for step in steps):
                 break
         return results
