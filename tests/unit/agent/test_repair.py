@@ -64,6 +64,11 @@ def replace_directory(path: Path) -> None:
     path.mkdir()
 
 
+def remove_directory(path: Path) -> None:
+    """Remove a directory in one step: entry by entry, the first may be back before the last is gone."""
+    shutil.rmtree(path.rename(path.parent / "moved"))
+
+
 DRIFTS: dict[str, tuple[Callable[[Path], object], set[str]]] = {
     "content": (lambda at: (at / "motd").write_text("bye\n"), {"/motd"}),
     "same size": (lambda at: (at / "motd").write_text("hullo\n"), {"/motd"}),
@@ -73,7 +78,7 @@ DRIFTS: dict[str, tuple[Callable[[Path], object], set[str]]] = {
     "a link instead": (lambda at: swap(at / "motd", "/etc/passwd"), {"/motd"}),
     "retargeted": (lambda at: swap(at / "link", "/etc"), {"/link"}),
     "a stray entry": (lambda at: (at / "conf.d/stray").write_text("x"), {"/conf.d/stray"}),
-    "directory removed": (lambda at: shutil.rmtree(at / "conf.d"), {"/conf.d", "/conf.d/a"}),
+    "directory removed": (lambda at: remove_directory(at / "conf.d"), {"/conf.d", "/conf.d/a"}),
     "directory replaced": (lambda at: replace_directory(at / "conf.d"), {"/conf.d/a"}),
 }
 
