@@ -14,8 +14,11 @@ LOCK_DATE ?= $(shell date -u -d '7 days ago' +%F)
 
 .PHONY: help
 help: ## Show this help
-	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n\033[1m%s\033[0m\n", substr($$0, 5)} \
-	  /^[a-z0-9-]+:.*## / {printf "  \033[36m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@bold=; cyan=; plain=; if [ -t 1 ] && [ -z "$${NO_COLOR:-}" ]; then \
+	  bold=$$'\033[1m'; cyan=$$'\033[36m'; plain=$$'\033[0m'; fi; \
+	awk -v bold="$$bold" -v cyan="$$cyan" -v plain="$$plain" 'BEGIN {FS = ":.*## "} \
+	  /^##@/ {printf "\n%s%s%s\n", bold, substr($$0, 5), plain} \
+	  /^[a-z0-9-]+:.*## / {printf "  %s%-12s%s %s\n", cyan, $$1, plain, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: $(VENV)/.dev ## Run operator and agent on the current kubeconfig's cluster, or on an embedded API of their own
@@ -71,11 +74,11 @@ fmt: $(VENV)/.dev ## Format the code and mend what ruff can mend
 	$(BIN)/ruff format
 
 .PHONY: generate
-generate: $(VENV)/.dev ## Write config/ and docs/reference/ from the typed API
+generate: $(VENV)/.dev ## Write config/, docs/reference/ and parts of charts/ from the code
 	$(BIN)/python -m tools.generate
 
 .PHONY: verify
-verify: $(VENV)/.dev ## Fail when a generated file is not what the types say
+verify: $(VENV)/.dev ## Fail when a generated file is not what the code says
 	$(BIN)/python -m tools.generate --check
 
 .PHONY: e2e  # by file, so that the hosts of a file are booted once
@@ -103,7 +106,7 @@ clean: ## Remove everything that make created
 	rm -rf $(VENV) bin build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-##@ Files
+# Files
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -112,6 +115,7 @@ $(BIN)/python:
 	  || { echo "cannot create .venv: on Debian and Ubuntu install python3-venv" >&2; rm -rf $(VENV); exit 1; }
 
 $(VENV)/.dev: requirements/dev.txt pyproject.toml | $(BIN)/python
+	@echo "filling .venv with what requirements/dev.txt locks: a minute or two, once" >&2
 	$(PIP_INSTALL) --require-hashes -r requirements/dev.txt
 	$(PIP_INSTALL) --no-build-isolation --editable .
 	@touch $@

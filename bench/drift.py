@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import statistics
@@ -151,7 +152,12 @@ def _replace(path: Path) -> None:
     aside, other = path.with_name(".aside"), path.with_name(".other")
     other.mkdir()
     path.rename(aside)
-    other.rename(path)
+    try:
+        other.rename(path)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        other.rmdir()  # it is back already
 
 
 def _clear(path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from support import apiserver
+from support import apiserver, leftovers
 
 # How long an example takes says something about the machine, and about who else uses it.
 hypothesis.settings.register_profile("nodemanager", deadline=None)
@@ -19,6 +19,11 @@ hypothesis.settings.load_profile("nodemanager")
 # Programs that tests start find `support`, too; after what somebody else has put there.
 _FOUND = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
 os.environ["PYTHONPATH"] = os.pathsep.join([*_FOUND, str(Path(__file__).parent)])
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Blame the test that leaves a socket open."""
+    config.pluginmanager.register(leftovers)
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups

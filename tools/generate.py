@@ -1,4 +1,4 @@
-"""Write everything that follows from the typed API: CRDs, rights, parts of the chart, the field reference.
+"""Write everything that follows from the code: CRDs, rights, parts of the chart, the references.
 
 `python -m tools.generate` writes the files; with `--check` it writes nothing, shows what
 differs and fails.
@@ -16,7 +16,7 @@ from typing import Any
 
 from nodemanager.api import crds, manifests
 from nodemanager.api.access import host_policy, host_rights
-from tools import chart, reference
+from tools import chart, commands, reference
 
 ROOT = Path(__file__).resolve().parent.parent
 DIFF_LINES = 40
@@ -35,6 +35,7 @@ def render() -> dict[str, str]:
         names: dict[str, Any] = crd["spec"]["names"]
         files[f"config/crd/{crd['metadata']['name']}.yaml"] = _YAML_HEADER + manifests.dump(crd)
         files[f"docs/reference/{names['singular']}.md"] = reference.page(crd)
+    files["docs/reference/commands.md"] = commands.page()
     files["config/policy/hosts.yaml"] = _YAML_HEADER + manifests.dump(host_policy.policies())
     files["config/rbac/node-role.yaml"] = _YAML_HEADER + manifests.dump(host_rights.node_role())
     operator = host_rights.operator_manifests("nodemanager")

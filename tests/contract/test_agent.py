@@ -67,7 +67,7 @@ async def test_the_status_is_written_only_when_it_changes(api: Api, start: Start
     async def another() -> None:
         before = await passes()
         agent.signal()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(50):
             while await passes() <= before:  # noqa: ASYNC110 - it happens in another process
                 await asyncio.sleep(0.02)
 
@@ -88,7 +88,7 @@ async def test_a_hangup_repairs_files_at_once(api: Api, start: Starts) -> None:
     node = await api.until(lambda one: one.status.drift is not None)
     assert node.status.drift is not None
     assert (node.status.drift.repaired, node.status.drift.last_resource) == (1, "file:/etc/motd")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(50):
         while True:
             events = (await api.client.list(EVENTS, Selection(api.namespace))).items
             if any(one.reason == "DriftRepaired" and "/etc/motd" in one.message for one in events):

@@ -66,7 +66,7 @@ def settle(admin: RawApi, name: str, namespace: str) -> None:
     binding = bound(name, name, f"{name}-local", namespace)
     binding["roleRef"]["kind"] = "Role"
     made(admin.ask("POST", f"{local}/rolebindings", binding))
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 50
     for user in (f"{name}-cluster", f"{name}-local"):
         asked = {"verb": "get", "group": "sentinel.example", "resource": "things", "namespace": namespace}
         review = {"spec": {"user": user, "resourceAttributes": asked}}

@@ -172,7 +172,7 @@ async def test_eviction_respects_budgets_and_does_not_wait_by_itself(
         await pod(client, namespace, "a")
         budget = {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}
         await client.create(BUDGETS, {"metadata": {"name": "web"}, "spec": budget}, namespace)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(50):
             with pytest.raises(errors.TooManyRequests):
                 await subresources.evict(client, "a", namespace)
         await client.delete(BUDGETS, "web", namespace)

@@ -117,7 +117,7 @@ async def test_what_a_host_may_say_about_itself(web1: Joined, me: Client, api: A
         ({"metadata": {"labels": {"role": None}}}, "may only set these labels on itself"),
         ({"metadata": {"labels": {"tier": "1"}}}, "may only set these labels on itself"),
         ({"metadata": {"labels": {"kubernetes.io/hostname": "web2"}}}, "of another"),
-        ({"metadata": {"finalizers": ["evil.test/stay"]}}, "from being removed"),
+        ({"metadata": {"finalizers": ["evil.test/stay"]}}, "how long its ManagedNode stays"),
         ({"spec": {"domain": "evil.test"}}, "may not change its spec"),
         ({"spec": {"upgrade": {"group": "db"}}}, "may not change its spec"),
         ({"spec": None}, "may not change its spec"),
@@ -146,9 +146,9 @@ async def test_leases_events_and_keys_only_in_its_own_name(web1: Joined, me: Cli
     assert (await ask(me, "POST", leases, lease("nodemanager-web1", place.namespace, "web1"))).code == 200
     other = {"spec": {"holderIdentity": "web2"}}
     assert (await ask(me, "PATCH", f"{leases}/nodemanager-web1", other)).code == FORBIDDEN
-    assert (await ask(me, "POST", events, event("one", place.namespace, "web1"))).code == 200
-    assert (await ask(me, "PATCH", f"{events}/one", {"count": 2})).code == 200
-    assert (await ask(me, "POST", events, event("two", place.namespace, "web2"))).code == FORBIDDEN
+    assert (await ask(me, "POST", events, event("web1.one", place.namespace, "web1"))).code == 200
+    assert (await ask(me, "PATCH", f"{events}/web1.one", {"count": 2})).code == 200
+    assert (await ask(me, "POST", events, event("web1.two", place.namespace, "web2"))).code == FORBIDDEN
     assert (await ask(api.client, "POST", events, event("three", place.namespace, "web2"))).code == 200
     for change in ({"message": "lies"}, {"involvedObject": {"name": "web1"}}):
         assert (await ask(me, "PATCH", f"{events}/three", change)).code == FORBIDDEN

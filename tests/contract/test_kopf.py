@@ -36,17 +36,17 @@ def operator(place: Place, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     try:
         yield process
         process.send_signal(signal.SIGINT)
-        assert process.wait(15) == 0, (tmp_path / "kopf.log").read_text()
+        assert process.wait(50) == 0, (tmp_path / "kopf.log").read_text()
     finally:
         process.kill()
-        process.wait(10)
+        process.wait(50)
     text = (tmp_path / "kopf.log").read_text()
     assert "Traceback" not in text, text
 
 
 async def settled(client: Client, namespace: str, ready: Callable[[Untyped | None], bool]) -> Any:
     """Return the gadget, or None when there is none, as soon as it is as it should be."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(50):
         while True:
             try:
                 found = await client.get(GADGETS, "g", namespace)

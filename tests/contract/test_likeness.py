@@ -108,7 +108,7 @@ async def api(request: pytest.FixtureRequest) -> AsyncIterator[Api]:
                 return False
             return True
 
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(50):
             while not await served():  # noqa: ASYNC110 - a foreign server says nowhere else when it is ready
                 await asyncio.sleep(0.05)
         yield Api(client, namespace)
@@ -446,7 +446,7 @@ async def test_watches_see_what_their_selector_lets_through(api: Api) -> None:
     selection = Selection(namespace, fields="spec.color=red")
     async with (
         await client.watch(WIDGETS, selection, resource_version=before.resource_version) as watch,
-        asyncio.timeout(20),
+        asyncio.timeout(50),
     ):
         while len(seen) < 4:
             for event in await watch.batch():
@@ -465,7 +465,7 @@ async def test_our_cache_follows(api: Api) -> None:
     cache.subscribe(remember)
     running = asyncio.create_task(cache.run())
     try:
-        await asyncio.wait_for(cache.synced(), 20)
+        await asyncio.wait_for(cache.synced(), 50)
         await api.client.create(LEASES, Lease(metadata=ObjectMeta(name="a")), api.namespace)
         await until(lambda: seen.get("a") is not None)
         await api.client.delete(LEASES, "a", api.namespace)

@@ -149,7 +149,7 @@ def operator(place: Place, folder: Path, token: str, port: int) -> Iterator[Path
         yield log
     finally:
         process.terminate()
-        assert process.wait(20) == 0
+        assert process.wait(50) == 0
     assert "orbidden" not in log.read_text()
 
 
@@ -165,13 +165,13 @@ async def test_the_operator_needs_no_more_than_the_manifests_give(
     probes = {container[kind]["httpGet"]["path"] for kind in ("livenessProbe", "readinessProbe")}
     port = apiserver.free_port()
     with operator(place, tmp_path, token, port) as log:
-        await until(lambda: answers(port, "/readyz"), 30)
+        await until(lambda: answers(port, "/readyz"), 50)
         assert all(answers(port, path) for path in probes)
         meta = {"name": "web1", "namespace": place.namespace, "labels": {"role": "web"}}
         await api.client.create(MANAGED_NODES, {"metadata": meta}, place.namespace)
         await api.config_set("web", {"role": "web"}, files=[owned("/x", template="x", secretRefs=["key"])])
         role = ("role", "nodemanager-web1-references", "-o", "json", "--ignore-not-found")
-        await until(lambda: '"key"' in place.kubectl("get", *role), 30)
+        await until(lambda: '"key"' in place.kubectl("get", *role), 50)
         lease = place.shown("lease", "nodemanager-operator")
         assert lease["spec"]["holderIdentity"], log.read_text()
 

@@ -61,7 +61,7 @@ class Operator:
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(20)
+        return self.process.wait(50)
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def operator(kube: apiserver.ApiServer, namespace: str, tmp_path: Path) -> Itera
         yield running
     finally:
         running.process.kill()
-        running.process.wait(10)
+        running.process.wait(50)
 
 
 def status(api: apiserver.ApiServer, namespace: str) -> dict[str, Any]:
@@ -99,20 +99,20 @@ def report(api: apiserver.ApiServer, namespace: str, node: str, error: str = "")
 async def test_rolls_up_what_hosts_report(
     kube: apiserver.ApiServer, namespace: str, operator: Operator
 ) -> None:
-    await until(lambda: operator.get(operator.probes, "/readyz") == "ok", 30)
+    await until(lambda: operator.get(operator.probes, "/readyz") == "ok", 50)
     kube.kubectl("apply", "-f", "-", stdin=CONFIG_SET.format(namespace=namespace))
     for name in ("one", "two"):
         kube.kubectl("apply", "-f", "-", stdin=NODE.format(name=name, namespace=namespace))
     zero = {"matched": 2, "applied": 0, "failed": 0, "conflicted": 0}
-    await until(lambda: status(kube, namespace).get("nodes") == zero, 20)
+    await until(lambda: status(kube, namespace).get("nodes") == zero, 50)
     report(kube, namespace, "one")
     report(kube, namespace, "two", "no space left on device")
     half = {"matched": 2, "applied": 1, "failed": 1, "conflicted": 0}
-    await until(lambda: status(kube, namespace).get("nodes") == half, 20)
+    await until(lambda: status(kube, namespace).get("nodes") == half, 50)
     report(kube, namespace, "two")
     kube.kubectl("delete", "mn", "one", "-n", namespace)
     full = {"matched": 1, "applied": 1, "failed": 0, "conflicted": 0}
-    await until(lambda: status(kube, namespace).get("nodes") == full, 20)
+    await until(lambda: status(kube, namespace).get("nodes") == full, 50)
     scraped = operator.get(operator.metrics, "/metrics")
     assert 'controller_runtime_reconcile_total{controller="configset",result="success"}' in scraped
     assert 'leader_election_master_status{name="nodemanager-operator"} 1' in scraped
@@ -129,22 +129,22 @@ async def test_a_second_one_waits_for_the_first(
     kube: apiserver.ApiServer, namespace: str, operator: Operator, tmp_path: Path
 ) -> None:
     leads = 'leader_election_master_status{name="nodemanager-operator"} 1'
-    await until(lambda: leads in operator.get(operator.metrics, "/metrics"), 30)
+    await until(lambda: leads in operator.get(operator.metrics, "/metrics"), 50)
     second = Operator(kube, namespace, tmp_path / "second.log")
     try:
-        await until(lambda: second.get(second.probes, "/readyz") == "ok", 30)
+        await until(lambda: second.get(second.probes, "/readyz") == "ok", 50)
         assert leads not in second.get(second.metrics, "/metrics")
         assert operator.stop() == 0
-        await until(lambda: leads in second.get(second.metrics, "/metrics"), 10)
+        await until(lambda: leads in second.get(second.metrics, "/metrics"), 50)
         assert second.stop() == 0
     finally:
         second.process.kill()
-        second.process.wait(10)
+        second.process.wait(50)
 
 
 def test_without_our_kinds_it_says_what_to_do(tmp_path: Path, kube: apiserver.ApiServer) -> None:
     del kube  # for its skip: a server that never had our kinds is needed
     with apiserver.running(tmp_path / "kube") as bare:
         operator = Operator(bare, "default", tmp_path / "operator.log")
-        assert operator.process.wait(30) == 1
+        assert operator.process.wait(50) == 1
     assert "nodemanager crds --install" in operator.log.read_text()

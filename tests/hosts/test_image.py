@@ -132,19 +132,19 @@ def test_the_operator_runs_without_rights_and_without_a_disk(cluster: Cluster, t
     with log.open("wb") as file:
         process = subprocess.Popen(cluster.image.argv(*args, **env), stdout=file, stderr=file)
     try:
-        until(lambda: _answers(probes) or process.poll() is not None, f"the operator: {log.read_text()}", 30)
+        until(lambda: _answers(probes) or process.poll() is not None, f"the operator: {log.read_text()}", 60)
         status = Path(f"/proc/{process.pid}/status").read_text()
         assert "Uid:\t65532\t65532\t65532\t65532" in status
         assert "CapEff:\t0000000000000000" in status
         assert "CapBnd:\t0000000000000000" in status
         assert "NoNewPrivs:\t1" in status
-        lease = until(lambda: cluster.api.get("Lease", "nodemanager-operator"), log.read_text(), 30)
+        lease = until(lambda: cluster.api.get("Lease", "nodemanager-operator"), log.read_text(), 60)
         assert lease["spec"]["holderIdentity"]
         process.terminate()
-        assert process.wait(20) == 0
+        assert process.wait(50) == 0
     finally:
         process.kill()
-        process.wait(10)
+        process.wait(50)
     assert "Traceback" not in log.read_text()
     assert '"level":"ERROR"' not in log.read_text()
 

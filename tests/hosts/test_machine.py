@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import subprocess
 from pathlib import Path
 
@@ -34,25 +35,26 @@ def test_a_failed_command_says_what_it_said(machine: Machine) -> None:
 
 
 def test_machines_are_apart_and_leave_nothing_behind() -> None:
-    with Machine.boot("nm-apart-a") as a, Machine.boot("nm-apart-b") as b:
+    apart = f"nm-apart-{secrets.token_hex(3)}"
+    with Machine.boot(f"{apart}-a") as a, Machine.boot(f"{apart}-b") as b:
         a.write("/etc/mark", "a")
         assert b.run("cat", "/etc/mark", check=False).returncode != 0
-        assert b.run("hostname").stdout == "nm-apart-b\n"
+        assert b.run("hostname").stdout == f"{apart}-b\n"
         folders = [a.root.parent, b.root.parent]
         a.shut_down()
         b.copy(Path(__file__), "/srv/copied.py")
         assert "leave_nothing_behind" in b.read("/srv/copied.py")
     assert not any(folder.exists() for folder in folders)
-    assert "nm-apart-" not in Path("/proc/mounts").read_text()
-    assert "nm-apart-" not in subprocess.run(["ps", "ax"], capture_output=True, text=True, check=True).stdout
+    assert apart not in Path("/proc/mounts").read_text()
+    assert apart not in subprocess.run(["ps", "ax"], capture_output=True, text=True, check=True).stdout
 
 
 def test_a_machine_in_a_network_namespace() -> None:
-    name = "nm-test-net"
-    subprocess.run(["ip", "netns", "add", name], check=True, timeout=10)
+    name = f"nm-test-{secrets.token_hex(3)}"
+    subprocess.run(["ip", "netns", "add", name], check=True, timeout=60)
     try:
-        subprocess.run(["ip", "-n", name, "addr", "add", "192.0.2.7/32", "dev", "lo"], check=True, timeout=10)
+        subprocess.run(["ip", "-n", name, "addr", "add", "192.0.2.7/32", "dev", "lo"], check=True, timeout=60)
         with Machine.boot(network=f"/run/netns/{name}") as machine:
             assert "192.0.2.7" in machine.run("ip", "addr").stdout
     finally:
-        subprocess.run(["ip", "netns", "del", name], check=True, timeout=10)
+        subprocess.run(["ip", "netns", "del", name], check=True, timeout=60)

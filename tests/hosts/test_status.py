@@ -45,7 +45,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SourceHost]:
 def well(host: SourceHost) -> str:
     """Return what it says of a host that is well, on which something has just been put back."""
     before = json.loads(host.nodemanager("status", "-o", "json", check=False).stdout)["drift"]["repaired"]
-    host.machine.write("/etc/motd", "quick fix\n")
+    host.machine.run("sh", "-c", "echo quick fix > /etc/motd; sleep 1; :")  # it stays until it is looked at
     host.look_again()
     until(lambda: _told(host)["drift"]["repaired"] > before and _told(host)["holds"], "a repair")
     done = host.nodemanager("status")

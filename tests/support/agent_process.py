@@ -26,7 +26,7 @@ from nodemanager.host import runner
 from support import cli
 from support.clients import connected
 
-PATIENCE = 20.0
+PATIENCE = 50.0
 
 
 @dataclass

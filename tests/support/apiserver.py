@@ -10,6 +10,7 @@ import base64
 import contextlib
 import json
 import os
+import secrets
 import shutil
 import socket
 import ssl
@@ -52,11 +53,12 @@ def assets() -> Path | None:
 
 
 def free_port() -> int:
-    """Return a loopback port that nobody listens on right now."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
+    """Return a loopback port that nobody listens on, and that the system gives to nobody who wants any."""
+    while True:
+        port = 10_000 + secrets.randbelow(22_000)  # those that it gives away begin at 32768
+        with socket.socket() as sock, contextlib.suppress(OSError):
+            sock.bind(("127.0.0.1", port))
+            return port
 
 
 @dataclass
@@ -109,7 +111,7 @@ def running(
     finally:
         for process in reversed(api.processes):
             process.kill()  # nothing of it is kept, so nobody needs a slow goodbye
-            process.wait(timeout=10)
+            process.wait(timeout=50)
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -78,20 +78,19 @@ class SystemdPeer:
     async def listen(self, path: Path) -> AsyncIterator[None]:
         """Answer at this socket."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        tasks: set[asyncio.Task[None]] = set()
+        links: dict[asyncio.StreamWriter, asyncio.Task[None]] = {}
 
-        async def meet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            task = asyncio.current_task()
-            assert task is not None
-            tasks.add(task)
-            self._writers.add(writer)
+        def meet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            self._writers.add(writer)  # not in a coroutine: nobody would know of one that has not begun
+            links[writer] = asyncio.create_task(serve(reader, writer))
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             try:
                 with contextlib.suppress(EOFError, ConnectionError):
                     await self._serve(reader, writer)
             finally:
                 writer.close()
                 self._writers.discard(writer)
-                tasks.discard(task)
 
         server = await asyncio.start_unix_server(meet, str(path))
         try:
@@ -100,9 +99,11 @@ class SystemdPeer:
             for _ in range(4):  # let those in who have knocked, or nobody closes their sockets
                 await asyncio.sleep(0)
             server.close()
-            for task in list(tasks):
+            for writer, task in links.items():
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+                writer.transport.abort()
+                self._writers.discard(writer)
+            await asyncio.gather(*links.values(), return_exceptions=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         assert (await reader.readuntil(b"\r\n")).startswith(b"\0AUTH EXTERNAL ")

@@ -24,7 +24,7 @@ JSON = "application/json"
 _SYMBOL = re.compile(r"@(?:uid|rv|name|time|created|deleted|list|continue)\d*")
 _UNKNOWN_UID = "00000000-0000-4000-8000-000000000000"
 _TIME = "2026-01-01T00:00:00Z"
-_WATCH_PATIENCE = 5.0
+_WATCH_PATIENCE = 20.0
 _WATCH_IDLE = 0.12
 
 

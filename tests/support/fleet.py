@@ -269,4 +269,4 @@ def serving(folder: Path, address: str, *, embedded: bool | None = None) -> Iter
             yield api
         finally:
             operator.kill()
-            operator.wait(10)
+            operator.wait(50)

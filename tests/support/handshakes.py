@@ -7,7 +7,7 @@ import socket
 import ssl
 from typing import Any, NamedTuple
 
-TIMEOUT = 10.0
+TIMEOUT = 50.0
 
 
 class Seen(NamedTuple):

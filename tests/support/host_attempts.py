@@ -98,12 +98,13 @@ def belongings(host: str, here: str, thief: str) -> dict[str, tuple[str, str, An
 def _others(host: str, here: str) -> dict[str, tuple[str, str, Any]]:
     """Return what is there without our help, or must never come into being."""
     mine, roles = f"nodemanager-{host}", f"{RBAC}/namespaces/{here}"
+    bound = f"nodemanager:{here}:{host}"
     found: dict[str, tuple[str, str, Any]] = {
         "ServiceAccount": (f"/api/v1/namespaces/{here}/serviceaccounts", mine, meta(mine)),
         "Node": ("/api/v1/nodes", host, meta(host)),
         "Namespace": ("/api/v1/namespaces", here, meta(here)),
         "ClusterRole": (f"{RBAC}/clusterroles", "nodemanager-node", meta("nodemanager-node")),
-        "ClusterRoleBinding": (f"{RBAC}/clusterrolebindings", mine, _binding(mine, "ClusterRole", "admin")),
+        "ClusterRoleBinding": (f"{RBAC}/clusterrolebindings", bound, _binding(bound, "ClusterRole", "admin")),
         "policy": (f"{POLICIES}/validatingadmissionpolicies", "nodemanager-hosts", meta("nodemanager-hosts")),
         "policy's binding": (
             f"{POLICIES}/validatingadmissionpolicybindings", "nodemanager-hosts", meta("nodemanager-hosts"),

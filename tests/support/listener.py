@@ -10,7 +10,7 @@ from typing import Any
 from support import host_python
 from support.nspawn import Machine
 
-SECONDS = 20.0
+SECONDS = 60.0
 _DRIVER = "/opt/nodemanager/tests/support/watch_driver.py"
 
 

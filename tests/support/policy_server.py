@@ -28,7 +28,7 @@ from support.raw_api import Answer, Connection
 GROUP = "/apis/admissionregistration.k8s.io/v1"
 POLICIES, BINDINGS = f"{GROUP}/validatingadmissionpolicies", f"{GROUP}/validatingadmissionpolicybindings"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-WAIT = 30.0
+WAIT = 50.0
 
 
 class Server(Connection):
@@ -140,20 +140,23 @@ def _decoded(text: str) -> bytes:
 def embedded(folder: Path) -> Iterator[Server]:
     """Run the embedded server, with TLS and RBAC, in a thread."""
     server = EmbeddedServer(Options(folder, port=0))
-    loop = asyncio.new_event_loop()
+    runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+    loop = runner.get_loop()
     task = loop.create_task(server.run())
 
+    async def serve() -> None:
+        await asyncio.wait({task})
+
     def run() -> None:
-        with contextlib.suppress(asyncio.CancelledError):
-            loop.run_until_complete(task)
-        loop.close()
+        with runner:  # which ends all that the loop still does before it closes it
+            runner.run(serve())
 
     thread = threading.Thread(target=run, name="embedded server")
     thread.start()
     try:
-        asyncio.run_coroutine_threadsafe(server.ready(), loop).result(30)
+        asyncio.run_coroutine_threadsafe(server.ready(), loop).result(WAIT)
         with contextlib.closing(Server(server.kubeconfig)) as api:
             yield api
     finally:
         loop.call_soon_threadsafe(task.cancel)
-        thread.join(20)
+        thread.join(WAIT)

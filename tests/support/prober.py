@@ -23,6 +23,7 @@ from support.clients import connected
 
 PAUSE = 0.02
 LEAST = 3
+PATIENCE = 30.0
 NAMESPACES: Resource[Untyped] = Resource("", "v1", "Namespace", "namespaces", dict, namespaced=False)
 
 
@@ -52,10 +53,9 @@ async def probe(path: str, pid: int) -> None:
 
 @contextlib.contextmanager
 def responsive(path: Path, pid: int, seconds: float = 1.0) -> Iterator[None]:
-    """Assert that somebody else is answered within that time as long as the block runs.
+    """Assert that the server does not work for that long on something else as long as the block runs.
 
-    The server may not work for longer on something else. By the clock it gets more time on a machine that
-    has more to do than processors.
+    By the clock it gets much more time: a machine may have more to do than processors.
     """
     argv = [sys.executable, "-m", "support.prober", str(path), str(pid)]
     with subprocess.Popen(
@@ -72,7 +72,7 @@ def responsive(path: Path, pid: int, seconds: float = 1.0) -> Iterator[None]:
             sys.stdout.write(f"another client had {told}\n")
             assert int(count) >= LEAST
             assert float(busiest) < seconds, told
-            assert float(slowest) < seconds * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)), told
+            assert float(slowest) < seconds * PATIENCE, told
         finally:
             process.kill()
 

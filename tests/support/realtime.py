@@ -29,7 +29,7 @@ from nodemanager.plan.resources import ResourceId
 from support.memory_host import Host
 from support.root_tree import literal_contents
 
-SECONDS = 20.0
+SECONDS = 50.0
 
 
 class Drifts:
@@ -47,6 +47,7 @@ class Hints:
     """A watch that tells what it is told."""
 
     shortfalls: tuple[str, ...] = ()
+    lacking = False
 
     def __init__(self) -> None:
         self._queue: asyncio.Queue[Touched] = asyncio.Queue()
@@ -81,6 +82,8 @@ class Kept:
         self._watch = None if hints else host_watch.HostWatch(self.host.tree, host_watch.Kinds())
         self._seen: HostWatch = hints or self._watch  # type: ignore[assignment]
         self.standing = Standing(self.drifts, lambda: datetime.now(UTC), clock, DriftWatch())
+        if self._watch is not None:
+            self.standing.who = self._watch.who
         self.loop = RepairLoop(self._seen, self.host.converger, self.standing, self, clock)
         self._news = asyncio.Event()
 

@@ -97,14 +97,32 @@ class ScriptedServer:
     requests: list[Exchange] = field(default_factory=list)
     connections: int = 0
     over: asyncio.Event = field(default_factory=asyncio.Event)
-    tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    open: dict[asyncio.StreamWriter, asyncio.Task[None]] = field(default_factory=dict)
 
-    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection until either side has enough."""
+    def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection; not as a coroutine, as nobody would know of one that has not begun."""
+        if self.over.is_set():
+            writer.transport.abort()
+            return
         self.connections += 1
-        task = asyncio.current_task()
-        assert task is not None
-        self.tasks.add(task)
+        self.open[writer] = asyncio.create_task(self._serve(reader, writer))
+
+    async def close(self) -> None:
+        """End all connections at once: a goodbye that a peer does not return would outlive the test."""
+        self.over.set()
+        for task in self.open.values():
+            task.cancel()
+        ended = await asyncio.gather(*self.open.values(), return_exceptions=True)
+        for writer in self.open:
+            writer.transport.abort()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+        for failure in ended:
+            if isinstance(failure, AssertionError):
+                raise failure
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer until either side has enough."""
         try:
             while (exchange := await self._read(reader, writer)) is not None:
                 self.requests.append(exchange)
@@ -114,7 +132,6 @@ class ScriptedServer:
         except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass  # the client left or the test is over; tests look at the client
         finally:
-            self.tasks.discard(task)
             writer.close()
 
     async def _read(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Exchange | None:
@@ -141,11 +158,8 @@ async def serve(
     try:
         yield scripted
     finally:
-        scripted.over.set()
         listener.close()
-        for task in list(scripted.tasks):
-            task.cancel()
-        await asyncio.gather(*scripted.tasks, return_exceptions=True)
+        await scripted.close()
 
 
 def _head(status: int, headers: dict[str, str]) -> bytes:
@@ -153,7 +167,7 @@ def _head(status: int, headers: dict[str, str]) -> bytes:
     return f"HTTP/1.1 {status} scripted\r\n{lines}\r\n".encode()
 
 
-async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+async def until(condition: Callable[[], bool], seconds: float = 50.0) -> None:
     """Wait for a condition that other tasks make true."""
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110 - what we wait for has no event of its own

@@ -53,7 +53,7 @@ class Server:
             )
         while b"serving on" not in self.log.read_bytes():
             assert self.process.poll() is None, self.log.read_text()
-            assert time.monotonic() < started + 30, self.log.read_text()
+            assert time.monotonic() < started + 50, self.log.read_text()
             time.sleep(0.01)
         return time.monotonic() - started
 
@@ -61,7 +61,7 @@ class Server:
         """Send a signal, and return the exit code."""
         assert self.process is not None
         self.process.send_signal(number)
-        return self.process.wait(20)
+        return self.process.wait(50)
 
     def config(self) -> ClientConfig:
         return kubeconfig.load(path=str(self.kubeconfig), environ={}, run=runner.run)
@@ -96,7 +96,7 @@ def running(folder: Path, *flags: str, host: str = "127.0.0.1") -> Iterator[Serv
     finally:
         if server.process is not None:
             server.process.kill()
-            server.process.wait(10)
+            server.process.wait(50)
 
 
 def trust(config: ClientConfig, identity: TlsIdentity | None = None) -> ssl.SSLContext:
@@ -118,7 +118,7 @@ async def session(
     config = server.config()
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     connector = aiohttp.TCPConnector(ssl=trust(config, identity), limit=0)
-    timeout = aiohttp.ClientTimeout(total=30)
+    timeout = aiohttp.ClientTimeout(total=50)
     async with aiohttp.ClientSession(
         config.server, headers=headers, connector=connector, timeout=timeout
     ) as http:
@@ -133,7 +133,7 @@ async def admin_session(server: Server) -> AsyncIterator[aiohttp.ClientSession]:
         yield http
 
 
-async def raw(server: Server, request: bytes, seconds: float = 10.0) -> bytes:
+async def raw(server: Server, request: bytes, seconds: float = 50.0) -> bytes:
     """Send bytes that no client library would, as nobody, and return all that comes back until the end.
 
     Empty when the server ends the connection without a word.
@@ -146,7 +146,9 @@ async def raw(server: Server, request: bytes, seconds: float = 10.0) -> bytes:
         except ConnectionError:
             return b""
         finally:
-            writer.close()
+            writer.transport.abort()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
 
 
 async def issue(server: Server, http: aiohttp.ClientSession, name: str, *rules: Mapping[str, Any]) -> str:

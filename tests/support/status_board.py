@@ -35,7 +35,7 @@ async def serving(board: Board, root: Path) -> AsyncIterator[Path]:
     before = path.stat().st_ino if path.exists() else 0
     running = asyncio.create_task(StatusSocket(board, str(root), pause=0.0).run())
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(50):
             while not path.exists() or path.stat().st_ino == before:
                 assert not running.done()
                 await asyncio.sleep(0.01)

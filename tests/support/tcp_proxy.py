@@ -12,44 +12,45 @@ class TcpProxy:
 
     def __init__(self, host: str, port: int) -> None:
         self._target = (host, port)
-        self._writers: set[asyncio.StreamWriter] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._links: dict[asyncio.StreamWriter, asyncio.Task[None]] = {}
         self.open = True
         self.port = 0
 
     def cut(self) -> None:
         """Reset every connection and refuse new ones."""
         self.open = False
-        for writer in list(self._writers):
+        for writer, task in self._links.items():
             writer.transport.abort()
+            task.cancel()
 
     def mend(self) -> None:
         """Let connections through again."""
         self.open = True
 
-    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Forward one connection."""
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
+    def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Forward one connection; not as a coroutine, as nobody would know of one that has not begun."""
+        if self.open:
+            self._links[writer] = asyncio.create_task(self._forward(reader, writer))
+            self._links[writer].add_done_callback(lambda _: self._links.pop(writer))
+        else:
+            writer.transport.abort()
+
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            if self.open:
-                far_reader, far_writer = await asyncio.open_connection(*self._target)
-                self._writers |= {writer, far_writer}
+            far_reader, far_writer = await asyncio.open_connection(*self._target)
+            try:
                 await asyncio.gather(_pump(reader, far_writer), _pump(far_reader, writer))
-                self._writers -= {writer, far_writer}
-        except (OSError, asyncio.CancelledError):
+            finally:
+                far_writer.transport.abort()
+        except OSError:
             pass
         finally:
             writer.transport.abort()
-            self._tasks.discard(task)
 
     async def close(self) -> None:
         """End everything."""
         self.cut()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*self._links.values(), return_exceptions=True)
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -57,10 +58,9 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         while data := await reader.read(65536):
             writer.write(data)
             await writer.drain()
+        writer.write_eof()
     except OSError:
         pass
-    finally:
-        writer.close()
 
 
 @contextlib.asynccontextmanager

@@ -17,7 +17,7 @@ from nodemanager.plan.resources import ResourceId, file_id
 from support.root_tree import config_set
 
 SENTINEL = "/sentinel"
-SECONDS = 30.0
+SECONDS = 50.0
 
 
 class Watched:

@@ -34,7 +34,7 @@ RECORD_SECONDS: Final = 600.0
 """How often the time spent is recorded."""
 SURE_SECONDS: Final = 5.0
 """A refusal that lasts so long is one: a token that ran out is often renewed with the next request."""
-_SANE: Final = 1_704_067_200.0
+SANE: Final = 1_704_067_200.0
 """The beginning of 2024: a clock that is behind this was never set."""
 
 
@@ -299,7 +299,7 @@ class Contact:
         def later(what: _Spent | None) -> _Spent | None:
             if what is None:
                 return None
-            off = max(0.0, wall - what.seen) if what.seen > _SANE else 0.0
+            off = max(0.0, wall - what.seen) if what.seen > SANE else 0.0
             return msgspec.structs.replace(what, spent=what.spent + off, seen=wall)
 
         if record.refused:

@@ -22,9 +22,13 @@ class Contenter:
     """Makes the contents of files; renders again only what has other inputs than before."""
 
     cache: RenderCache = field(default_factory=RenderCache)
+    secret_cache: RenderCache = field(default_factory=RenderCache)
+    """What was made of Secrets: apart, so that it can be forgotten with them."""
 
     def make(self, desired: Desired, world: World, node: ManagedNode) -> Contents:
         """Return the content of every file, or why it cannot be had."""
+        if world.withheld:
+            self.secret_cache.clear()
         plain: list[Data] = []  # made for the first template that needs no Secret, used for all of them
         made: dict[str, Content | Failure] = {}
         for item in desired.files:
@@ -51,7 +55,8 @@ class Contenter:
                     f" it; create it in the namespace of the ConfigSet, or correct {_field(kind)}"
                 )
         try:
-            text = self.cache.render(
+            cache = self.secret_cache if needed.secrets else self.cache
+            text = cache.render(
                 file.template, _data(needed, world, node, plain), engine=file.engine, name=file.path
             )
         except TemplateError as error:

@@ -34,10 +34,13 @@ class Fight:
     wanted: str = ""
     repairs: int = 0
     """How often it was put back since the fight began."""
+    by: str = ""
+    """Who changed it last, where the host can tell."""
 
     def __str__(self) -> str:
-        digests = f" (found {self.found[:12]}, wanted {self.wanted[:12]})" if self.found else ""
-        return f"somebody keeps changing {self.resource}{digests}"
+        known = [f"found {self.found[:12]}, wanted {self.wanted[:12]}"] if self.found else []
+        known += [f"last by {self.by}"] if self.by else []
+        return f"somebody keeps changing {self.resource}" + (f" ({'; '.join(known)})" if known else "")
 
 
 @dataclass(slots=True)
@@ -55,6 +58,7 @@ class _State:
     repairs: int = 0
     found: str = ""
     wanted: str = ""
+    by: str = ""
 
 
 class Contest:
@@ -76,11 +80,13 @@ class Contest:
         """Return everything that has to wait."""
         return frozenset(one for one, state in self._slow.items() if state.not_before > now)
 
-    def repaired(self, resource: ResourceId, now: float, found: str = "", wanted: str = "") -> bool:
+    def repaired(
+        self, resource: ResourceId, now: float, found: str = "", wanted: str = "", by: str = ""
+    ) -> bool:
         """Take note of a repair; tell whether this one made it a fight."""
         state = self._states.setdefault(resource, _State())
         state.failures = 0
-        state.found, state.wanted = found, wanted
+        state.found, state.wanted, state.by = found, wanted, by
         state.repairs += 1
         recent = [one for one in state.stamps if one > now - WITHIN]
         state.stamps = [*recent[1 - LIMIT :], now]
@@ -134,7 +140,7 @@ class Contest:
     def fights(self) -> tuple[Fight, ...]:
         """Return what is contested, by name."""
         found = (
-            Fight(one, state.found, state.wanted, state.repairs)
+            Fight(one, state.found, state.wanted, state.repairs, state.by)
             for one, state in self._slow.items()
             if state.level
         )

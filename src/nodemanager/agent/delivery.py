@@ -19,6 +19,7 @@ from nodemanager.agent.contact import Contact
 from nodemanager.agent.drift_log import DriftLog
 from nodemanager.agent.node_object import NodeObject
 from nodemanager.api import core, errors
+from nodemanager.api.access.host_rights import MAX_EVENT_HOST
 from nodemanager.api.managednode import MANAGED_NODES, Drift, DriftRecord, ManagedNode
 from nodemanager.api.objects import ObjectMeta
 from nodemanager.client.http import Client
@@ -37,8 +38,6 @@ _REASONS: Final = {
 }
 _HOPELESS: Final = (errors.Invalid, errors.BadRequest, errors.TooLarge)
 MAX_MESSAGE: Final = 1024
-MAX_HOST: Final = 220
-"""Names of objects have at most 253 characters."""
 
 
 class Delivery:
@@ -53,6 +52,8 @@ class Delivery:
         self._contact = contact
         self._written: Drift | None = None
         self._back = asyncio.Event()
+        self._complaint = ""
+        """What we last complained about; empty = all is well."""
         contact.subscribe(self._back.set)
 
     async def run(self) -> None:
@@ -65,13 +66,28 @@ class Delivery:
             try:
                 await self.deliver()
                 failures = 0
+                self._recover()
             except errors.KubeError as error:
                 failures += 1
                 if not self._contact.alone:
-                    usual = isinstance(error, errors.Conflict)  # others were faster, as happens every day
-                    level = logging.DEBUG if usual else logging.WARNING
-                    log.log(level, "cannot report drifts, which go on waiting: %s", error)
+                    self._complain(error)
                 await self._pause(failures, error)
+
+    def _complain(self, error: errors.KubeError) -> None:
+        """Say why drifts wait: once per reason, since what is forbidden today may be so for weeks."""
+        usual = isinstance(error, errors.Conflict)  # others were faster, as happens every day
+        known = usual or str(error) == self._complaint
+        log.log(
+            logging.DEBUG if known else logging.WARNING,
+            "cannot report drifts, which go on waiting: %s", error,
+        )  # fmt: skip
+        if not usual:
+            self._complaint = str(error)
+
+    def _recover(self) -> None:
+        if self._complaint:
+            log.info("drifts are reported again, after: %s", self._complaint)
+            self._complaint = ""
 
     async def deliver(self) -> None:
         """Report everything that waits; raises KubeError, and goes on from there the next time."""
@@ -118,10 +134,9 @@ class Delivery:
         said += f" ({record.took})" if record.took else ""
         said += f", by {record.by}" if record.by else ""
         host, uid = self._node.key.name, node.metadata.uid
+        name = f"{host[:MAX_EVENT_HOST]}.{uid[:8]}-{record.sequence:08x}"
         event = core.Event(
-            metadata=ObjectMeta(
-                name=f"{host[:MAX_HOST]}.{uid[:8]}-{record.sequence:08x}", namespace=self._node.key.namespace
-            ),
+            metadata=ObjectMeta(name=name, namespace=self._node.key.namespace),
             involved_object=core.ObjectReference(
                 api_version=MANAGED_NODES.api_version, kind=MANAGED_NODES.kind, uid=uid, name=host,
                 namespace=self._node.key.namespace,

@@ -155,6 +155,7 @@ def record(one: Result, now: str, took: float) -> DriftRecord:
         found=one.found,
         wanted=one.wanted,
         took=durations.format_seconds(round(max(took, 0.0), 4)) if repaired else "",
+        by=one.by,
     )
 
 

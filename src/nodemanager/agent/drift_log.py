@@ -12,8 +12,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -73,7 +74,12 @@ class DriftLog:
 
     name = "drift log"
 
-    def __init__(self, root: str = "/", folder: str = STATE) -> None:
+    def __init__(
+        self, root: str = "/", folder: str = STATE, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._clock = clock
+        self._moments: deque[float] = deque(maxlen=MAX_RECENT)
+        """When the last of the records were added, by the steady clock: of those that this process added."""
         self._tree = Tree(root)  # of its own: it is used by a thread
         self._file = LineFile(self._tree, folder, NAME, MAX_BYTES)
         self._head = _Head()
@@ -91,6 +97,7 @@ class DriftLog:
         self._wake = asyncio.Event()
         self._stored = asyncio.Event()
         self._load()
+        self._moments.clear()
 
     # What is known
 
@@ -109,6 +116,7 @@ class DriftLog:
         head = self._head
         record = msgspec.structs.replace(record, sequence=head.sequence + 1, message=_bounded(record.message))
         self._records.append(record)
+        self._moments.append(self._clock())
         _count(head, record)
         self._trim()
         self._wake.set()
@@ -166,6 +174,11 @@ class DriftLog:
     def newest(self, count: int) -> list[DriftRecord]:
         """Return the newest drifts in order, whether or not anybody has heard of them."""
         return list(self._records)[-count:]
+
+    def moments(self) -> dict[int, float]:
+        """Return when the newest drifts were, by number and the steady clock; older ones only have a time."""
+        pairs = zip(reversed(self._records), reversed(self._moments), strict=False)
+        return {record.sequence: moment for record, moment in pairs}
 
     def known(self) -> Drift | None:
         """Return the same as `drift`; None if there never was any, or the API may know more than we do."""

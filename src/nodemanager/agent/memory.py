@@ -12,11 +12,12 @@ are not kept: rendering is pure, and takes a thousand templates less than a seco
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, Protocol, TypeVar
 
 import msgspec
 
+from nodemanager.agent import backup_records
 from nodemanager.agent.world import World
 from nodemanager.api.configset import ConfigSet, ConfigSetStatus
 from nodemanager.api.managednode import ManagedNode
@@ -124,12 +125,17 @@ class Memory:
             log.warning("%s; remove it by hand", error)
             return had
 
-    def owe(self, backups: Mapping[str, str]) -> None:
-        """Remember backups that the status shall tell when the API is there; the first of a file counts."""
-        owed = {**backups, **self.owed}
+    def owe(self, backups: Mapping[str, str], declared: Collection[str] = ()) -> int:
+        """Remember backups that the status shall tell when the API is there; the first of a file counts.
+
+        Only as many as the status has room for, those of `declared` files first; return how many are not.
+        """
+        everything = {**backups, **self.owed}
+        owed = backup_records.fitting(everything, declared)
         if owed != self.owed or OWED in self._failing:
             self.owed = owed
             self._save(self._plain, OWED, _Owed(backups=owed))
+        return len(everything) - len(owed)
 
     def settle(self) -> None:
         """Take note that the status tells everything."""

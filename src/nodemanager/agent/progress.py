@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Unpack
 
-from nodemanager.host import runner
-from nodemanager.host.base import Runner
+from nodemanager.host.base import How, Runner
+from nodemanager.host.runner import Completed
 
 QUIET_SECONDS: Final = 900.0
 """How long nothing may begin or end in a pass; a job of systemd may take five minutes."""
@@ -33,6 +33,8 @@ class Progress:
     _passes: int = 0
     _allowed: dict[object, float] = field(default_factory=dict)
     """Until when those that run now may take."""
+    _programs: dict[object, str] = field(default_factory=dict)
+    """Which programs run now, the one that began first in front."""
 
     @contextlib.contextmanager
     def working(self) -> Iterator[None]:
@@ -59,22 +61,24 @@ class Progress:
     def timed(self, run: Runner) -> Runner:
         """Return what runs programs, each of which may take as long as its caller says."""
 
-        async def timed(
-            argv: Sequence[str],
-            *,
-            env: Mapping[str, str] | None = None,
-            stdin: bytes = b"",
-            timeout: float,
-            max_output: int = runner.MAX_OUTPUT,
-            cwd: str | None = None,
-            finish: bool = False,
-        ) -> runner.Completed:
-            with self.allowing(timeout):
-                return await run(
-                    argv, env=env, stdin=stdin, timeout=timeout, max_output=max_output, cwd=cwd, finish=finish
-                )
+        async def timed(argv: Sequence[str], **how: Unpack[How]) -> Completed:
+            with self.allowing(how["timeout"]), self._named(argv[0]):
+                return await run(argv, **how)
 
         return timed
+
+    def program(self) -> str:
+        """Return the name of the program that has been running for longest; empty = none is."""
+        return next(iter(self._programs.values()), "")
+
+    @contextlib.contextmanager
+    def _named(self, path: str) -> Iterator[None]:
+        token = object()
+        self._programs[token] = path.rpartition("/")[2]
+        try:
+            yield
+        finally:
+            del self._programs[token]
 
     def tick(self) -> float:
         """Return the time; for whoever takes it when a step begins or ends, which is progress."""

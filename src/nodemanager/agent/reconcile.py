@@ -96,6 +96,8 @@ class HostReconciler:
     """Another machine reports under our name."""
     _broken: str = ""
     """Why the last pass was broken off; empty = it was not."""
+    _crowded: bool = False
+    """It was said that there are more backups than the status has room for."""
     _failures: int = 0
     _adopted: bool = False
     _waiting: list[asyncio.Event] = field(default_factory=list)
@@ -243,7 +245,7 @@ class HostReconciler:
             await self.follow()
         self._last = status.Pass(sets, wish.desired.conflicts, (), None, collection=collection)
         if self.sources.contact.alone:
-            self.sources.memory.owe(self._backups())  # all else is seen again once the API is back
+            self._owe_backups()  # all else is seen again once the API is back
             return node
         node = await self._report(node, await self.eyes.look(node))
         await self.notifier.applied(one for one in sets if one.metadata.name not in bad)
@@ -252,6 +254,23 @@ class HostReconciler:
     def _backups(self) -> dict[str, str]:
         """Return where the former content of files is that no status tells of yet."""
         return {**self.body.converger.replaced, **self.sources.memory.owed}
+
+    def _owe_backups(self) -> None:
+        self._say_crowded(self.sources.memory.owe(self._backups(), self._paths))
+
+    def _say_crowded(self, untold: int) -> None:
+        """Say, once, that a status has no room for so many backups."""
+        if untold and not self._crowded:
+            log.warning(
+                "the status has no room for %d backups, the oldest of what nobody declares:"
+                " nodemanager backups has them all", untold,
+            )  # fmt: skip
+        self._crowded = self._crowded or untold > 0
+
+    @property
+    def _paths(self) -> frozenset[str]:
+        """The files that are declared."""
+        return self.standing.wish.paths if self.standing.wish else frozenset()
 
     async def _tell(self) -> None:
         """Write the status from what is known; the pass before it, or after an outage, tells the rest."""
@@ -284,7 +303,7 @@ class HostReconciler:
         except errors.Conflict:
             raise controller.Retry(SETTLE_SECONDS, "somebody else wrote the ManagedNode meanwhile") from None
         except errors.KubeError:
-            self.sources.memory.owe(self._backups())
+            self._owe_backups()
             if not self.sources.contact.alone:
                 raise
             return node
@@ -309,6 +328,7 @@ class HostReconciler:
             results=list(standing.results.values()),
             drift=self.drifts.known(),
             backups=self._backups(),
+            declared=self._paths,
             fights=standing.contest.fights(),
             shortfalls=standing.shortfalls,
         )
@@ -319,6 +339,7 @@ class HostReconciler:
         self._last = replace(last, collection=None)
         done = self._done(last)
         seen = node.status
+        self._say_crowded(status.untold_backups(seen, done))
         if sight is not None:
             seen = status.of_host(seen, sight, self.heartbeat_lease, generation)
         wanted = self._if_broken(status.of_pass(seen, done, self.now(), generation), generation)

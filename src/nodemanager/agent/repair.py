@@ -61,6 +61,11 @@ class HostWatch(Protocol):
         """What is not watched, why, and what to do about it."""
         ...
 
+    @property
+    def lacking(self) -> bool:
+        """Whether something is not watched that may be, if it is tried again later."""
+        ...
+
     async def follow(self, desired: Desired) -> None:
         """Watch exactly what is declared."""
         ...
@@ -129,21 +134,22 @@ class RepairLoop:
                 one.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def follow(self) -> None:
-        """Watch what the last pass was about, and say what cannot be watched."""
+    async def follow(self) -> bool:
+        """Watch what the last pass was about, and say what cannot be; tell if no other try is worth it."""
         wish = self._standing.wish
         if wish is None:
-            return
+            return True
         try:
             await self._watch.follow(wish.desired)
-            found = self._watch.shortfalls
+            found, done = self._watch.shortfalls, not self._watch.lacking
         except OSError as error:
-            found = (f"cannot watch this host: {error}; it is looked at every period",)
+            found, done = (f"cannot watch this host: {error}; it is looked at every period",), False
         for text in found:
             if text not in (self._standing.shortfalls or ()):
                 log.warning("%s", text)
         self._standing.shortfalls = found
         self._arm()
+        return done
 
     async def _listen(self) -> None:
         while True:

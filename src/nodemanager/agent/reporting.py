@@ -158,7 +158,8 @@ class Reporter:
         """Log and send what is new; a failure that lasts is told once, until it changes."""
         if one.outcome is Outcome.CHANGED:
             said = f"{one.id} {_DONE.get(one.deed, 'changed')} ({one.message})"
-            log.info("%s%s (%.0f ms)", "drift: " if one.drifted else "", said, one.seconds * 1000)
+            by = f", by {one.by}" if one.by else ""
+            log.info("%s%s (%.0f ms)%s", "drift: " if one.drifted else "", said, one.seconds * 1000, by)
             if self._events and node is not None and not one.drifted:  # each drift is reported by itself
                 self._events.normal(MANAGED_NODES, node, "Changed", said)
         elif one.outcome is Outcome.OBSERVED:

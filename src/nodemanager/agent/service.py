@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -16,6 +16,7 @@ from nodemanager.agent.contact import Contact, SecretLimits
 from nodemanager.agent.delivery import Delivery
 from nodemanager.agent.drift import DriftWatch
 from nodemanager.agent.drift_log import DriftLog
+from nodemanager.agent.following import Following
 from nodemanager.agent.housekeeping import Housekeeper
 from nodemanager.agent.local_status import Board
 from nodemanager.agent.locks import SharedLocks
@@ -43,8 +44,9 @@ from nodemanager.client.http import Client
 from nodemanager.host.base import HostError
 from nodemanager.host.identity import Identity
 from nodemanager.host.runner import RunError
+from nodemanager.host.state_key import KeyRefused, cipher_of
 from nodemanager.host.tree import Tree
-from nodemanager.host.vault import Vault, VaultError, cipher_of
+from nodemanager.host.vault import Vault
 from nodemanager.host.watches import host_watch
 from nodemanager.runtime import probes
 from nodemanager.runtime.cache import Cache
@@ -55,8 +57,6 @@ from nodemanager.runtime.metrics import Registry
 from nodemanager.runtime.queue import WorkQueue
 
 log = logging.getLogger("nodemanager.agent")
-STUCK_SECONDS = 3600.0
-"""A pass may install packages for a while; one that takes longer than this hangs."""
 PERIOD = 600.0
 """Often enough for a foreign change not to last, and for alerts on `last applied` to stay quiet."""
 
@@ -156,7 +156,8 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
         voice = UpgradeVoice(hostname, registry, events)
         manager.add(upgrades(body, client, reconciler, nodes, locks, voice, options.upgrades))
     readiness = {"manager": manager.not_ready, "api": contact.not_ready}
-    _add_servers(manager, options, registry, controller, readiness)
+    health = {"reconcile": body.progress.stuck}  # as the watchdog judges: a long package run is no hang
+    _add_servers(manager, options, registry, probes.Routes(health=health, readiness=readiness))
     _tell_build(registry, body.identity)
     for one in (config_sets, nodes, references):
         contact.subscribe(one.hurry)
@@ -212,8 +213,9 @@ def _add_realtime(manager: Manager, reconciler: HostReconciler) -> None:
     converger = reconciler.body.converger
     watch = host_watch.watch(reconciler.body.tree, converger.tools.packages, converger.tools.services)
     loop = RepairLoop(watch, converger, reconciler.standing, reconciler)
-    reconciler.follow = loop.follow
-    manager.add(watch, loop)
+    following = Following(loop.follow, reconciler.standing, reconciler.report)
+    reconciler.follow, reconciler.standing.who = following.follow, watch.who
+    manager.add(watch, loop, following)
 
 
 def _secret_vault(options: AgentOptions) -> Vault | None:
@@ -221,21 +223,16 @@ def _secret_vault(options: AgentOptions) -> Vault | None:
     try:
         key = options.key_file
         cipher = cipher_of(key, os.environ.get("CREDENTIALS_DIRECTORY", "")) if key else None
-    except VaultError as error:
+    except KeyRefused as error:
         log.warning("%s; Secrets are not kept, so a start without the API would lack them", error)
         return None
     return Vault(options.body.root, options.body.state, cipher)
 
 
-def _add_servers(
-    manager: Manager, options: AgentOptions, registry: Registry, controller: Controller,
-    readiness: Mapping[str, Callable[[], str | None]],
-) -> None:  # fmt: skip
+def _add_servers(manager: Manager, options: AgentOptions, registry: Registry, routes: probes.Routes) -> None:
     if address := probes.parse_address(options.metrics_address):
         manager.add_server(probes.ProbeServer("metrics", address, probes.Routes(metrics=registry)))
     if address := probes.parse_address(options.probe_address):
-        checks = {"reconcile": lambda: controller.check(STUCK_SECONDS)}
-        routes = probes.Routes(health=checks, readiness=readiness)
         manager.add_server(probes.ProbeServer("health probes", address, routes))
 
 

@@ -49,7 +49,12 @@ class Sources:
         return replace(world, secrets={}, withheld=withheld) if withheld else world
 
     async def follow(self, needed: References) -> None:
-        """Watch what templates read; what the API cannot be asked for now is not waited for."""
+        """Watch what templates read; what the API cannot be asked for now is not waited for.
+
+        Secrets that are not to be used any more are not watched either, so what the API told is forgotten.
+        """
+        if self.contact.withheld():
+            needed = replace(needed, secrets=())
         await self.references.follow(needed, FIRST_READ if self.live and not self.contact.alone else 0.0)
 
 

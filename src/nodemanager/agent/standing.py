@@ -7,7 +7,7 @@ at any time from what is known, and nobody has to look at a whole host to report
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
 
@@ -30,6 +30,10 @@ class Drifts(Protocol):
         ...
 
 
+def _nobody(_: ResourceId) -> str:
+    return ""
+
+
 @dataclass(slots=True)
 class Standing:
     """What is known of the host."""
@@ -40,6 +44,8 @@ class Standing:
     """Seconds; the same clock that `since` of what is touched is taken from."""
     watch: DriftWatch = field(default_factory=DriftWatch)
     contest: Contest = field(default_factory=Contest)
+    who: Callable[[ResourceId], str] = _nobody
+    """Tells who changed something last."""
     wish: Wish | None = None
     """What is wanted; None before the first pass."""
     results: dict[ResourceId, Result] = field(default_factory=dict)
@@ -110,7 +116,7 @@ class Standing:
 
     def _judge(self, results: Sequence[Result], since: Mapping[ResourceId, float] | None) -> list[Result]:
         declared = self.wish.declared if self.wish else {}
-        judged = self.watch.judge(declared, results, whole=since is None)
+        judged = self._with_names(self.watch.judge(declared, results, whole=since is None))
         stamp, clock = self.now().strftime("%Y-%m-%dT%H:%M:%SZ"), self.clock()
         first = min((since or {}).values(), default=clock)
         for one in self.watch.fresh(judged):
@@ -119,6 +125,10 @@ class Standing:
             self.drifts.add(drift.record(one, stamp, took))
         self._contest(judged, clock, trying=since is not None)
         return judged
+
+    def _with_names(self, results: Iterable[Result]) -> list[Result]:
+        """Say of all that somebody changed who it was."""
+        return [replace(one, by=self.who(one.id)) if one.drifted else one for one in results]
 
     def _contest(self, judged: Sequence[Result], clock: float, *, trying: bool) -> None:
         """Take note of who fights over what: once for a directory, however much was purged in it."""
@@ -129,7 +139,7 @@ class Standing:
             if one.drifted and one.outcome is Outcome.CHANGED
         }
         for resource, one in put_back.items():
-            self.contest.repaired(resource, clock, one.found, one.wanted)
+            self.contest.repaired(resource, clock, one.found, one.wanted, by=one.by)
         for one in judged:
             resource = drift.keeper(one.id, declared)
             if one.outcome in _BAD and trying:

@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from nodemanager.agent import backup_records
 from nodemanager.agent.contest import Fight
 from nodemanager.agent.upgrade_part import UpgradeStatus
 from nodemanager.api import conditions, managednode
@@ -72,6 +73,8 @@ class Pass:
     """What somebody else keeps changing."""
     shortfalls: Sequence[str] | None = None
     """What is not watched, in words; None = nothing is."""
+    declared: AbstractSet[str] = frozenset()
+    """Paths of the files that are declared."""
 
 
 def of_host(old: ManagedNodeStatus, sight: Sight, lease: str, generation: int) -> ManagedNodeStatus:
@@ -154,6 +157,11 @@ def of_pass(old: ManagedNodeStatus, done: Pass, now: datetime, generation: int) 
     )
 
 
+def untold_backups(old: ManagedNodeStatus, done: Pass) -> int:
+    """Return how many backups there is no room for in the status after a pass."""
+    return len(_all_backups(old, done)) - len(_backups(old, done))
+
+
 def _by_set(results: Iterable[Result]) -> dict[str, list[Result]]:
     """Return what is worth telling about each ConfigSet."""
     found: dict[str, list[Result]] = defaultdict(list)
@@ -165,6 +173,11 @@ def _by_set(results: Iterable[Result]) -> dict[str, list[Result]]:
 
 
 def _backups(old: ManagedNodeStatus, done: Pass) -> dict[str, str]:
+    """Return where the first content of each file is, as far as there is room for it."""
+    return backup_records.fitting(_all_backups(old, done), done.declared)
+
+
+def _all_backups(old: ManagedNodeStatus, done: Pass) -> dict[str, str]:
     """Return where the first content of each file is; what has been removed meanwhile is nowhere."""
     known = {**done.backups, **old.file_backups}  # the first one is the one worth keeping
     if done.collection is None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
+
+import msgspec
 
 from nodemanager import __version__
 from nodemanager.agent import local_status
@@ -24,7 +27,7 @@ from nodemanager.agent.local_status import (
     with_,
 )
 from nodemanager.agent.standing import Standing
-from nodemanager.api.managednode import AppliedConfigSet, ManagedNodeStatus
+from nodemanager.api.managednode import AppliedConfigSet, DriftRecord, ManagedNodeStatus
 from nodemanager.api.objects import ObjectKey
 from nodemanager.client.renewed_token import RenewedToken
 from nodemanager.host.journal import Journal
@@ -33,6 +36,8 @@ from nodemanager.plan.resources import EXEC, FILE, PACKAGE, SERVICE
 from nodemanager.runtime import controller, process_metrics
 
 CLOCKS: Final = Clocks()
+CLOCK_SLACK: Final = 2.0
+"""Seconds by which a time may be off without anybody having set the clock: it is cut to whole ones."""
 
 
 def stamp(moment: float | None) -> str | None:
@@ -134,13 +139,15 @@ class LastPass:
     async def _time(self, work: Awaitable[controller.Result | None]) -> controller.Result | None:
         began = self._began = self.clocks.steady()
         delay: float | None = None
-        self._error = "it was stopped"
         try:
             done = await work
             delay = done.requeue_after if done else None
             self._error = ""
         except controller.Retry as again:
             delay, self._error = again.delay, ""
+            raise
+        except asyncio.CancelledError:
+            self._error = "it was stopped"
             raise
         except Exception as error:
             self._error = str(error) or type(error).__name__
@@ -175,19 +182,35 @@ class LastPass:
         return None if moment is None else stamp(self.clocks.on_the_wall(moment))
 
 
-def of_drifts(log: DriftLog) -> local_status.Source:
+def of_drifts(log: DriftLog, clocks: Clocks = CLOCKS) -> local_status.Source:
     """Return what was changed behind our back, also what nobody else has heard of yet."""
 
     def fill(snapshot: Snapshot) -> Snapshot:
-        known = log.drift()
+        known, moments = log.drift(), log.moments()
+        recent = [_dated(one, moments.get(one.sequence), clocks) for one in log.newest(MAX_SHOWN)]
+        repaired = [one for one in recent if one.outcome == "repaired"]
+        last_time = repaired[-1].time if repaired else known.last_time
         found = Drifts(
-            repaired=known.repaired, observed=known.observed, last_time=known.last_time,
-            last_resource=known.last_resource, unreported=log.sequence - log.reported_sequence,
-            recent=log.newest(MAX_SHOWN),
+            repaired=known.repaired, observed=known.observed, last_time=last_time,
+            last_resource=known.last_resource, unreported=log.sequence - log.reported_sequence, recent=recent,
         )  # fmt: skip
         return with_(snapshot, drift=found)
 
     return fill
+
+
+def _dated(record: DriftRecord, moment: float | None, clocks: Clocks) -> DriftRecord:
+    """Return a drift with the time that it has by the clock as it is now, if that was set since."""
+    if moment is None:
+        return record
+    now = clocks.on_the_wall(moment)
+    try:
+        then = datetime.fromisoformat(record.time).timestamp()
+    except ValueError:
+        then = 0.0
+    if abs(now - then) <= CLOCK_SLACK:
+        return record
+    return msgspec.structs.replace(record, time=stamp(now) or "")
 
 
 def of_watch(standing: Standing) -> local_status.Source:

@@ -42,6 +42,11 @@ class Wish:
         return frozenset(item.id for group in groups for item in group if item.observe)
 
     @functools.cached_property
+    def paths(self) -> frozenset[str]:
+        """The files, directories and links that are declared."""
+        return frozenset(item.id.name for item in self.desired.files)
+
+    @functools.cached_property
     def lens(self) -> Lens:
         """What narrows it to a few resources; made with the first repair."""
         return Lens(self.desired)

@@ -91,6 +91,12 @@ SECRETS = Resource("", "v1", "Secret", "secrets", Secret)
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", ConfigMap)
 ROLES = Resource("rbac.authorization.k8s.io", "v1", "Role", "roles", Role)
 ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings", RoleBinding)
+CLUSTER_ROLES: Resource[Untyped] = Resource(
+    "rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", dict, namespaced=False
+)
+CLUSTER_ROLE_BINDINGS: Resource[Untyped] = Resource(
+    "rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", dict, namespaced=False
+)
 PODS: Resource[Untyped] = Resource("", "v1", "Pod", "pods", dict)
 NODES: Resource[Untyped] = Resource("", "v1", "Node", "nodes", dict, namespaced=False)
 SERVICE_ACCOUNTS: Resource[Untyped] = Resource("", "v1", "ServiceAccount", "serviceaccounts", dict)

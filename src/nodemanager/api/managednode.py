@@ -18,6 +18,7 @@ from nodemanager.api.hints import (
     NAME_MAX,
     OBJECT_NAME,
     PATH_MAX,
+    PRINTABLE,
     Rule,
     meta,
 )
@@ -160,8 +161,14 @@ class ManagedNodeSpec(Struct):
 class Interface(Struct):
     """Addresses of a network interface, without prefix length."""
 
-    ipv4: Annotated[list[str], meta("IPv4 addresses.", max_items=1024)] = []
-    ipv6: Annotated[list[str], meta("IPv6 addresses that are not link-local.", max_items=1024)] = []
+    ipv4: Annotated[
+        list[Annotated[str, meta("An address.", pattern="^[0-9.]*$", max_length=15)]],
+        meta("IPv4 addresses.", max_items=1024),
+    ] = []
+    ipv6: Annotated[
+        list[Annotated[str, meta("An address.", pattern="^[0-9A-Fa-f:.]*$", max_length=45)]],
+        meta("IPv6 addresses that are not link-local.", max_items=1024),
+    ] = []
 
 
 class AppliedConfigSet(Struct):
@@ -197,14 +204,20 @@ class SSHHostKey(Struct, omit_defaults=False):
     fingerprint_type: Annotated[
         int, meta("Hash of the fingerprint: 1 SHA-1, 2 SHA-256.", format="int32", required=True)
     ] = 0
-    fingerprint: Annotated[str, meta("The fingerprint, in hex.", required=True, max_length=256)] = ""
+    fingerprint: Annotated[
+        str, meta("The fingerprint, in hex.", required=True, pattern="^[0-9A-Fa-f]*$", max_length=256)
+    ] = ""
 
 
 class WireGuardStatus(Struct, omit_defaults=False):
     """Public side of a WireGuard interface."""
 
-    name: Annotated[str, meta("Network interface.", required=True, max_length=15)] = ""
-    public_key: Annotated[str, meta("Public key, in base64.", required=True, max_length=64)] = ""
+    name: Annotated[
+        str, meta("Network interface.", required=True, pattern="^[^/[:space:][:cntrl:]]*$", max_length=15)
+    ] = ""
+    public_key: Annotated[
+        str, meta("Public key, in base64.", required=True, pattern="^[0-9A-Za-z+/=]*$", max_length=64)
+    ] = ""
     listen_port: Annotated[int, meta("UDP port it listens on; 0 = unknown.", format="int32")] = 0
 
 
@@ -272,6 +285,9 @@ class Drift(Struct, omit_defaults=False):
 class ManagedNodeStatus(Struct):
     """What the agent saw on the host; never what was wished for."""
 
+    # Templates of other hosts write addresses and keys of this one into their files, line by line. The
+    # patterns keep a host that was broken into from adding lines of its own there.
+
     observed_generation: Annotated[int, meta("The metadata.generation this status is about.", minimum=0)] = 0
     conditions: Annotated[
         list[Condition],
@@ -281,8 +297,10 @@ class ManagedNodeStatus(Struct):
             max_items=64,
         ),
     ] = []
-    agent_version: Annotated[str, meta("Version of the agent on the host.", max_length=256)] = ""
-    release: Annotated[str, meta("Kernel release, as in uname -r.", max_length=256)] = ""
+    agent_version: Annotated[
+        str, meta("Version of the agent on the host.", pattern=PRINTABLE, max_length=256)
+    ] = ""
+    release: Annotated[str, meta("Kernel release, as in uname -r.", pattern=PRINTABLE, max_length=256)] = ""
     heartbeat: Annotated[Heartbeat | None, meta("Sign of life, kept out of this object to spare writes.")] = (
         None
     )

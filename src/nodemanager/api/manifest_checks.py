@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -15,6 +16,7 @@ from nodemanager.api.objects import Resource, Untyped
 from nodemanager.api.schemas import defaulting, pruning, structural, validation
 
 T = TypeVar("T")
+_NO_TEXT = "must be of type string"
 
 
 def typed(obj: Untyped, resource: Resource[T], source: str) -> T:
@@ -28,13 +30,26 @@ def typed(obj: Untyped, resource: Resource[T], source: str) -> T:
         raise ManifestError(f"{where}: metadata.name is missing")
     unknown = pruning.prune(obj, node)
     if unknown:
-        raise ManifestError(f"{where}: unknown field {unknown[0]}; see kubectl explain, or docs/reference")
+        raise ManifestError(f"{where}: unknown field {unknown[0]}; {_hint(schema, unknown[0])}")
     defaulting.apply_defaults(obj, node)
     faults = validation.validate(obj, node) or RuleSet(schema).evaluate(obj)
     if faults:
         said = "; ".join(f"{fault.field}: {fault.message}" for fault in faults[:5])
+        said += "; what is to be a text needs quotes in YAML" if _NO_TEXT in said else ""
         raise ManifestError(f"{where}: {said}")
     return msgspec.convert(obj, resource.type)
+
+
+def _hint(schema: dict[str, Any], path: str) -> str:
+    """Return which field may be meant by one that does not exist, or where to look."""
+    import difflib  # who writes what exists never needs it
+
+    *parents, wrong = re.sub(r"\[[^]]*\]", "", path).split(".")
+    for name in parents:
+        schema = schema.get("properties", {}).get(name, {})
+        schema = schema.get("items", schema)
+    alike = difflib.get_close_matches(wrong, schema.get("properties", ()), 1)
+    return f"did you mean {alike[0]}?" if alike else "see kubectl explain, or docs/reference"
 
 
 @lru_cache(maxsize=8)

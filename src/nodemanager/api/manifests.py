@@ -29,6 +29,8 @@ MAX_DEPTH = 100
 MAX_ALIASED = 4 * 2**20
 """Most characters that aliases may repeat, in one text."""
 
+_ODD_START = "cannot start any token"
+_NO_TABS = "; indent by spaces, not tabs, and quote texts that begin with @ or `"
 _TAG = "tag:yaml.org,2002:"
 _PLAIN_TAGS = frozenset((_TAG + "int", _TAG + "float", _TAG + "bool", _TAG + "null"))
 _UNFIT = re.compile("[^\\t\\n\\r\\x20-\\x7e\\x85\\xa0-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
@@ -126,7 +128,8 @@ class _Reader:
             return self._parser.get_event()
         except self._yaml.MarkedYAMLError as exc:
             mark = exc.problem_mark or exc.context_mark
-            raise _Problem(mark, ": ".join(filter(None, (exc.context, exc.problem)))) from None
+            said = ": ".join(filter(None, (exc.context, exc.problem)))
+            raise _Problem(mark, said + (_NO_TABS if _ODD_START in said else "")) from None
 
     def _value(self, event: Any, depth: int) -> Any:
         if isinstance(event, self._yaml.AliasEvent):

@@ -32,11 +32,13 @@ def options(command: click.Command) -> click.Command:
     file = click.Option(
         ["--config.file", "config_file"], type=click.Path(exists=True, dir_okay=False), is_eager=True,
         expose_value=False, callback=_remember, metavar="FILE", envvar=f"{PREFIX}CONFIG_FILE",
+        show_envvar=True,
         help="Read flags from this file (YAML); flags given here and variables beat it.",
     )  # fmt: skip
     expand = click.Option(
         ["--config.expand-env", "expand_env"], type=bool, is_flag=False, flag_value="true", default="false",
         is_eager=True, expose_value=False, callback=_remember, envvar=f"{PREFIX}CONFIG_EXPAND_ENV",
+        show_envvar=True,
         help="Put variables into that file: ${NAME}, ${NAME:-default}; $$ is a dollar.",
     )  # fmt: skip
     verify = click.Option(

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
 from nodemanager.agent import contents
 from nodemanager.agent.assembly import Body, BodyOptions, NoLocks, assemble
 from nodemanager.agent.world import World
-from nodemanager.cli import manifest_folder, output
-from nodemanager.cli.host_options import host_options
+from nodemanager.cli import forms, host_options, manifest_folder, output, waiting
 from nodemanager.host.results import Outcome, Result
 from nodemanager.plan import merge
 from nodemanager.plan.desired import Contents, Desired
@@ -26,29 +27,31 @@ NO_API = "there is no API to share it through; restart the service yourself, or 
     epilog="""\b
 Examples:
   nodemanager apply --manifest-dir ./manifests            this host, by its own name
+  nodemanager apply -f base.yaml -f web.yaml              of two files
   nodemanager apply --manifest-dir . --hostname web1      as if it were called web1
   nodemanager apply --manifest-dir . --root /mnt/image    an image, with its own tools
   nodemanager plan -f ./manifests                         first see what would change
 """,
 )
-@click.option("--manifest-dir", "folder", required=True, metavar="DIR",
-              type=click.Path(exists=True, path_type=Path),
-              help="Folder or file with ConfigSets, ManagedNodes, Secrets, ConfigMaps.")  # fmt: skip
-@host_options
-def command(folder: Path, root: str, hostname: str) -> None:
+@host_options.manifests("File or folder with ConfigSets, ManagedNodes, Secrets, ConfigMaps.", required=True)
+@forms.option("text")
+@host_options.host_options
+def command(paths: tuple[Path, ...], form: str, root: str, hostname: str) -> None:
     """Converge this host once, with nothing but manifests.
 
     Exit code 0: everything is as declared now. 1: something could not be brought about.
     """
-    world = manifest_folder.load([folder])
+    world = manifest_folder.load(paths)
     body = assemble(BodyOptions(root=root, hostname=hostname), NoLocks(NO_API))
     try:
         results = asyncio.run(_apply(world, body))
     finally:
         body.close()
-    style = output.Style.of(sys.stdout, {})
-    for line in report(results, style):
-        click.echo(line)
+    if form == "text":
+        for line in report(results, output.Style.of(sys.stdout, os.environ)):
+            click.echo(line)
+    else:
+        click.echo(forms.dump([_plain(one) for one in results], form), nl=False)
     if any(one.outcome in (Outcome.FAILED, Outcome.BLOCKED) for one in results):
         raise click.exceptions.Exit(1)
 
@@ -58,7 +61,8 @@ async def _apply(world: World, body: Body) -> list[Result]:
     for name, said in desired.conflicts.items():
         for conflict in said:
             click.echo(f"conflict in ConfigSet {name}: {conflict}", err=True)
-    results = await body.converger.run(desired, made)
+    async with waiting.told(lambda: f"at work: {body.progress.program() or 'this host'}"):
+        results = await body.converger.run(desired, made)
     held = [Result(one, (), Outcome.BLOCKED, why) for one, why in desired.held.items()]
     return results + held
 
@@ -67,11 +71,22 @@ def wanted(world: World, body: Body) -> tuple[Desired, Contents]:
     """Return what this host shall be, templates rendered."""
     node = world.node(body.identity)
     matching = world.matching(node)
-    if not matching:
+    if not world.config_sets:
+        click.echo("there is no ConfigSet at all", err=True)
+    elif not matching:
         labels = ", ".join(f"{key}={value}" for key, value in sorted(node.metadata.labels.items()))
         click.echo(f"no ConfigSet matches this host, whose labels are {labels}", err=True)
     desired = merge.merge(matching)
     return desired, contents.Contenter().make(desired, world, node)
+
+
+def _plain(one: Result) -> dict[str, Any]:
+    return {
+        "resource": str(one.id),
+        "outcome": str(one.outcome),
+        "configSets": list(one.sources),
+        "message": one.message,
+    }
 
 
 def report(results: Sequence[Result], style: output.Style) -> list[str]:

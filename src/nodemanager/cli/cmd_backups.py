@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
-from nodemanager.cli import output
+from nodemanager.cli import completing, forms, output
 from nodemanager.cli.host_options import BUCKET, ROOT, whole_path
 from nodemanager.host.bucket import Backup, Bucket
 from nodemanager.host.tree import Tree
@@ -20,9 +18,8 @@ Examples:
   nodemanager restore /etc/motd            bring the last one back
 """,
 )
-@click.argument("path", default="", callback=whole_path)
-@click.option("-o", "--output", "form", type=click.Choice(["table", "json"]), default="table",
-              show_default=True, help="For people, or for programs.")  # fmt: skip
+@click.argument("path", default="", callback=whole_path, shell_complete=completing.backed_up)
+@forms.option("table")
 @BUCKET
 @ROOT
 def command(path: str, form: str, bucket: str, root: str) -> None:
@@ -33,8 +30,8 @@ def command(path: str, form: str, bucket: str, root: str) -> None:
     finally:
         tree.close()
     found.sort(key=lambda one: (one.meta.backed_up_at, one.meta.path), reverse=True)
-    if form == "json":
-        click.echo(json.dumps([_plain(one) for one in found], indent=2))
+    if form != "table":
+        click.echo(forms.dump([_plain(one) for one in found], form), nl=False)
         return
     if not found:
         click.echo(f"no backups{f' of {path}' if path else ''}", err=True)

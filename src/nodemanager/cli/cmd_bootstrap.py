@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import os
 import socket
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import click
 
+from nodemanager.api import errors
 from nodemanager.cli import cmd_rbac, connect, host_credential
 from nodemanager.cli.durations import Duration
 from nodemanager.host import credential_file
@@ -19,6 +22,18 @@ def default_kubeconfig() -> Path:
     if os.uname().sysname == "FreeBSD":
         return Path("/usr/local/etc/nodemanager/kubeconfig")
     return Path("/etc/nodemanager/kubeconfig")
+
+
+def _hint(server: str) -> str:
+    """Return what may be wrong with an address that cannot be reached."""
+    host = urlsplit(server).hostname or ""
+    try:
+        loopback = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        loopback = host == "localhost"
+    if not loopback:
+        return ""
+    return f"; {host} is this host itself: let nodemanager token use a kubeconfig with the address of the API"
 
 
 @click.command(
@@ -46,6 +61,9 @@ def command(bootstrap_kubeconfig: str, target: Path, namespace: str, hostname: s
     """
     credential_file.check_target(target)
     settings = connect.Settings(bootstrap_kubeconfig, "", namespace, {})
-    document, issued = asyncio.run(host_credential.issue(settings, hostname, token_ttl, tried=True))
+    try:
+        document, issued = asyncio.run(host_credential.issue(settings, hostname, token_ttl, tried=True))
+    except errors.Unreachable as error:
+        raise errors.Unreachable(f"{error}{_hint(connect.client_config(settings).server)}") from error
     credential_file.write(target, document)
     click.echo(f"wrote {target} (expires {issued.expires})", err=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import click
 
-from nodemanager.api import crds, durations, errors
-from nodemanager.cli import connect, crd_changes, printers
+from nodemanager.api import crds, durations, errors, manifests
+from nodemanager.cli import connect, crd_changes, forms
 from nodemanager.client.http import Client
 
 
@@ -83,9 +83,9 @@ def command(
         everything = crds.all_crds()
         if form == "json":
             whole = {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": everything}
-            click.echo(printers.dump(whole, form), nl=False)
+            click.echo(forms.dump(whole, form), nl=False)
         else:
-            click.echo(printers.dump(everything, form), nl=False)
+            click.echo(manifests.dump(everything), nl=False)
 
 
 async def _install(request: Request) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import click
 
 from nodemanager.api import errors, selectors
-from nodemanager.cli import completing, connect, kinds, output, printers, sources, tables
+from nodemanager.cli import completing, connect, forms, kinds, output, printers, sources, tables
 from nodemanager.cli.following import Follower
 from nodemanager.client.calls import Selection
 from nodemanager.client.http import Client
@@ -123,7 +123,7 @@ async def _print_whole(client: Client, query: Query) -> int:
     single = len(query.targets) == 1 and len(query.targets[0].names) == 1
     if not (single and not everything):
         whole = everything[0].payload if single else printers.as_list(everything)
-        click.echo(printers.dump(whole, query.form), nl=False)
+        click.echo(forms.dump(whole, query.form), nl=False)
     return code
 
 

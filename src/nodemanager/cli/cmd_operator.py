@@ -63,8 +63,7 @@ Examples:
               help="Where to serve /healthz and /readyz; '0' is nowhere.")  # fmt: skip
 @click.option("--leader-elect/--no-leader-elect", default=True, show_default=True,
               help="Work only while holding the lease, so that several may run.")  # fmt: skip
-@click.option("--log-level", type=click.Choice(logs.LEVELS, case_sensitive=False), default="INFO",
-              show_default=True, help="Least important lines to log.")  # fmt: skip
+@logs.LEVEL_OPTION
 @click.option("--log-format", type=click.Choice(logs.FORMATS), default="text", show_default=True,
               help="Lines for people, or for a collector.")  # fmt: skip
 def command(

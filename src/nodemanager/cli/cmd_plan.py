@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import sys
 from pathlib import Path
@@ -13,8 +12,8 @@ import click
 from nodemanager.agent import fetching
 from nodemanager.agent.assembly import Body, BodyOptions, NoLocks, assemble
 from nodemanager.agent.world import World
-from nodemanager.cli import cmd_apply, connect, manifest_folder, output, plan_view
-from nodemanager.cli.host_options import host_options
+from nodemanager.api.configset import CONFIG_SETS
+from nodemanager.cli import cmd_apply, connect, forms, host_options, kinds, manifest_folder, output, plan_view
 from nodemanager.plan.steps import Blocked, Step, changes
 
 EXIT_CHANGES = 2
@@ -32,13 +31,10 @@ Examples:
 Exit codes: 0 all is as declared, 2 something would change, 1 an error, or nothing but what cannot be.
 """,
 )
-@click.option("-f", "--filename", "paths", multiple=True, metavar="PATH",
-              type=click.Path(path_type=Path),
-              help="File or folder with manifests, in place of the API. May be given again.")  # fmt: skip
-@click.option("-o", "--output", "form", type=click.Choice(["diff", "json"]), default="diff",
-              show_default=True, help="For people, or for programs.")  # fmt: skip
+@host_options.manifests("File or folder with manifests, in place of the API.", required=False)
+@forms.option("diff")
 @click.option("-a", "--all", "everything", is_flag=True, help="Also show what is as declared.")
-@host_options
+@host_options.host_options
 @connect.options(namespaced=True)
 def command(
     settings: connect.Settings, paths: tuple[Path, ...], form: str, everything: bool, root: str, hostname: str
@@ -51,8 +47,8 @@ def command(
     try:
         world = manifest_folder.load(paths) if paths else asyncio.run(_fetch(settings, body))
         found = asyncio.run(_plan(world, body))
-        if form == "json":
-            click.echo(json.dumps(plan_view.as_json(found, body.tree), indent=2))
+        if form != "diff":
+            click.echo(forms.dump(plan_view.plain(found, body.tree), form), nl=False)
         else:
             style = output.Style.of(sys.stdout, os.environ)
             for line in plan_view.lines(found, body.tree, style, everything=everything):
@@ -67,7 +63,8 @@ def command(
 
 async def _fetch(settings: connect.Settings, body: Body) -> World:
     async with connect.connect(settings) as client:
-        return await fetching.fetch(client, settings.namespace, body.identity)
+        with kinds.installed(CONFIG_SETS):
+            return await fetching.fetch(client, settings.namespace, body.identity)
 
 
 async def _plan(world: World, body: Body) -> list[Step]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -45,6 +45,7 @@ Examples:
   nodemanager rbac --hostname node7 --kubernetes-node      also a Kubernetes node: may be drained
   nodemanager rbac --hostname node7 --daemonset            the agent runs as a pod of the DaemonSet
   nodemanager rbac --hostname web1 --wide-secrets          where no operator runs
+  nodemanager rbac --hostname web1 --revoke | kubectl delete --ignore-not-found -f -
 """,
 )
 @HOSTNAME
@@ -60,20 +61,14 @@ Examples:
               metavar="NAMESPACE",
               help="The agent runs as a pod: let the DaemonSet's pod on this node get the host's token."
               f" Without a value: {host_rights.DAEMONSET_NAMESPACE}.")  # fmt: skip
-def command(
-    hostname: str,
-    namespace: str,
-    kubernetes_node: bool,
-    wide_secrets: bool,
-    lock_groups: tuple[str, ...],
-    daemonset: str,
-) -> None:
+@click.option("--revoke", is_flag=True,
+              help="Print what is this host's alone instead, for kubectl delete.")  # fmt: skip
+def command(hostname: str, namespace: str, revoke: bool, **rights: Any) -> None:
     """Print the objects that let a host in; nothing is applied.
 
     A Namespace, a ServiceAccount, and roles with which the host can read what is declared,
     write its own ManagedNode and Lease, and renew its own token: nothing of another host.
     """
-    access = host_rights.HostAccess(
-        hostname, namespace, kubernetes_node, wide_secrets, lock_groups, daemonset
-    )
-    click.echo(manifests.dump(host_rights.manifests(access)), nl=False)
+    access = host_rights.HostAccess(hostname, namespace, **rights)
+    found = host_rights.own_manifests(access) if revoke else host_rights.manifests(access)
+    click.echo(manifests.dump(found), nl=False)

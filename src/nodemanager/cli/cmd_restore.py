@@ -7,6 +7,7 @@ import hashlib
 
 import click
 
+from nodemanager.cli import completing
 from nodemanager.cli.host_options import BUCKET, ROOT, whole_path
 from nodemanager.host import environment, file_facts
 from nodemanager.host.base import HostError
@@ -27,7 +28,7 @@ Examples:
   nodemanager restore /etc/motd --to 3f2a91         the version with this hash (or its beginning)
 """,
 )
-@click.argument("path", callback=whole_path)
+@click.argument("path", callback=whole_path, shell_complete=completing.backed_up)
 @click.option("--to", "digest", default="", metavar="HASH", help="Which version; see nodemanager backups.")
 @BUCKET
 @ROOT

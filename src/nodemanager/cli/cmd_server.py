@@ -30,7 +30,8 @@ def default_data_dir() -> Path:
 
 
 _DATA_DIR = click.option(
-    "--data-dir", type=click.Path(path_type=Path, file_okay=False), default=None, metavar="DIR",
+    "--data-dir", type=click.Path(path_type=Path, file_okay=False, resolve_path=True), default=None,
+    metavar="DIR",
     help="Folder with everything the server keeps. Default: /var/lib/nodemanager/server for root,"
     " otherwise ~/.local/share/nodemanager/server.",
 )  # fmt: skip
@@ -49,8 +50,7 @@ Examples:
 @_DATA_DIR
 @click.option("--bind-address", type=BindAddress(), default="127.0.0.1:6443", show_default=True,
               metavar="HOST:PORT", help="Where to listen; port 0 takes a free one.")  # fmt: skip
-@click.option("--log-level", type=click.Choice(logs.LEVELS, case_sensitive=False), default="INFO",
-              show_default=True, help="Least important lines to log.")  # fmt: skip
+@logs.LEVEL_OPTION
 @click.option("--log-format", type=click.Choice(logs.FORMATS), default="text", show_default=True,
               help="Lines for people, or for a collector.")  # fmt: skip
 @click.option("--request-log", is_flag=True,

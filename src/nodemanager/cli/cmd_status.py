@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -14,8 +14,7 @@ import msgspec
 
 from nodemanager.agent import status_sources
 from nodemanager.agent.local_status import Owed, Snapshot
-from nodemanager.api import manifests
-from nodemanager.cli import output, status_client, status_view
+from nodemanager.cli import forms, output, status_client, status_view
 from nodemanager.cli.host_options import ROOT
 from nodemanager.host.bucket import Bucket
 from nodemanager.host.journal import Journal
@@ -45,8 +44,7 @@ Exit codes:
 Of all hosts, from anywhere: nodemanager get mn, nodemanager describe mn NAME
 """,
 )
-@click.option("-o", "--output", "form", type=click.Choice(["table", "json", "yaml"]), default="table",
-              show_default=True, help="For people, or for programs.")  # fmt: skip
+@forms.option("table")
 @click.option("-w", "--watch", is_flag=True,
               help="Stay and show every change at once: in place on a terminal, else one after the"
               " other.")  # fmt: skip
@@ -67,10 +65,20 @@ def command(ctx: click.Context, form: str, watch: bool, root: str) -> None:
             ctx.exit(EXIT_DOES_NOT_HOLD if found.faults() else 0)
     except status_client.NotRunning as error:
         _tell_from_disk(root, form)
-        raise click.ClickException(
-            f"the agent of this host does not run: {error}; start it, with systemctl start nodemanager or as "
-            "your system does. Of other hosts: nodemanager get mn"
-        ) from error
+        raise click.ClickException(_silence(root, error)) from error
+
+
+def _silence(root: str, error: status_client.NotRunning) -> str:
+    """Return why nobody answers, and what to do."""
+    if not Path(root, "run").is_dir():
+        return (
+            f"cannot ask the agent: below {root} there is no folder in which it could answer; if it runs, "
+            f"mkdir {Path(root, 'run')} and start it again, or ask the API: nodemanager get mn"
+        )
+    return (
+        f"the agent of this host does not run: {error}; start it, with systemctl start nodemanager or as "
+        "your system does. Of other hosts: nodemanager get mn"
+    )
 
 
 def _watch(root: str, show: Callable[[Snapshot], None]) -> None:
@@ -115,10 +123,9 @@ class _Printer:
             shown = status_view.text(snapshot, _now(), _style())
             before = HOME if self._live else "\n" if self._begun else ""
             click.echo(before + shown)
-        elif self._form == "yaml":
-            click.echo(("---\n" if self._begun else "") + manifests.dump(plain(snapshot)), nl=False)
         else:
-            click.echo(json.dumps(plain(snapshot), indent=2, ensure_ascii=False))
+            before = "---\n" if self._begun and self._form == "yaml" else ""
+            click.echo(before + forms.dump(plain(snapshot), self._form), nl=False)
         sys.stdout.flush()
         self._begun = True
 
@@ -139,7 +146,7 @@ def _tell_from_disk(root: str, form: str) -> None:
         click.echo(status_view.known_from_disk(owed, backups, _now(), _style()))
         return
     found = {"running": False, "holds": False, "owed": msgspec.to_builtins(owed), "backups": backups}
-    click.echo(manifests.dump(found) if form == "yaml" else json.dumps(found, indent=2), nl=form != "yaml")
+    click.echo(forms.dump(found, form), nl=False)
 
 
 def _disk(root: str) -> tuple[list[Owed], int]:

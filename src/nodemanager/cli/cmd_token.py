@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from nodemanager.api import errors
 from nodemanager.cli import connect, host_credential
 from nodemanager.cli.cmd_rbac import HOSTNAME
 from nodemanager.cli.durations import Duration
@@ -34,6 +35,8 @@ def command(settings: connect.Settings, hostname: str, ttl: float, out: Path | N
     """
     if out is not None:
         credential_file.check_target(out)
+        if not out.absolute().parent.is_dir():  # a typo, rather than a folder to be made
+            raise errors.ConfigError(f"cannot write {out}: there is no folder {out.absolute().parent}")
     document, issued = asyncio.run(host_credential.issue(settings, hostname, ttl, tried=False))
     if out is None:
         click.echo(document, nl=False)

@@ -44,18 +44,21 @@ Examples:
 )
 @connect.options(namespaced=True)
 @host_options
-@click.option("--data-dir", type=click.Path(path_type=Path, file_okay=False), default=None, metavar="DIR",
+@click.option("--data-dir", type=click.Path(path_type=Path, file_okay=False, resolve_path=True), default=None,
+              metavar="DIR",
               help="Where the embedded server keeps its data. Default: as `nodemanager server`.")  # fmt: skip
 @click.option("--bind-address", type=BindAddress(), default="127.0.0.1:6443", show_default=True,
               metavar="HOST:PORT", help="Where the embedded server listens; port 0: a free one.")  # fmt: skip
+@logs.LEVEL_OPTION
 def command(
-    settings: connect.Settings, root: str, hostname: str, data_dir: Path | None, bind_address: Address
-) -> None:
+    settings: connect.Settings, root: str, hostname: str, data_dir: Path | None, bind_address: Address,
+    log_level: str,
+) -> None:  # fmt: skip
     """Run operator and agent on the current cluster, or on an embedded API where there is none.
 
     Nothing on this host is changed unless a ConfigSet asks for it.
     """
-    logs.configure("INFO", "text")
+    logs.configure(log_level.upper(), "text")
     # No fixed ports of their own: who wants metrics and probes runs `nodemanager operator` and `agent`.
     agent = service.AgentOptions(settings.namespace, BodyOptions(root, hostname), "0", "0")
     asyncio.run(_run(settings, agent, data_dir or default_data_dir(), bind_address))

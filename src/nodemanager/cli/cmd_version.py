@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 import click
 
 import nodemanager
+from nodemanager.cli import forms
 
 _ARCHITECTURES: Final = {
     "x86_64": "amd64",
@@ -48,15 +49,8 @@ Examples:
   nodemanager version -o json
 """
 )
-@click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Text for people, or JSON."
-)
-def command(output: str) -> None:
+@forms.option("text")
+def command(form: str) -> None:
     """Print the version of nodemanager, of Python, and what they run on."""
     found = facts()
-    if output == "text":
-        click.echo(found.line())
-        return
-    import json
-
-    click.echo(json.dumps(found._asdict(), indent=2))
+    click.echo(found.line() + "\n" if form == "text" else forms.dump(found._asdict(), form), nl=False)

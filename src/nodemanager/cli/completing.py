@@ -11,6 +11,8 @@ import click
 from nodemanager.api import errors
 from nodemanager.cli import connect, kinds
 from nodemanager.client.calls import Selection
+from nodemanager.host.bucket import FOLDER, Bucket
+from nodemanager.host.tree import Tree
 
 TIMEOUT: Final = 2.0
 """How long a person who pressed TAB is kept waiting."""
@@ -29,6 +31,21 @@ def kinds_and_names(ctx: click.Context, param: click.Parameter, incomplete: str)
     return [f"{before}{comma}{word}" for word in words if word.startswith(last)]
 
 
+def backed_up(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the paths of files of which there are backups on this host, for those who may read them."""
+    try:
+        tree = Tree(str(ctx.params.get("root") or "/"))
+    except OSError:
+        return []
+    try:
+        kept = Bucket(tree, str(ctx.params.get("bucket") or FOLDER)).backups()
+        return sorted({one.meta.path for one in kept if one.meta.path.startswith(incomplete)})
+    except OSError:
+        return []
+    finally:
+        tree.close()
+
+
 def _names(ctx: click.Context, text: str) -> list[str]:
     """Return the names of all objects of a kind, or none at all if that is not possible quickly."""
     logging.disable()  # whatever goes wrong, the line that is being typed stays as it is
@@ -42,6 +59,6 @@ def _names(ctx: click.Context, text: str) -> list[str]:
 
 
 async def _read_names(settings: connect.Settings, kind: kinds.Kind) -> list[str]:
-    async with asyncio.timeout(TIMEOUT), connect.connect(settings) as client:
+    async with asyncio.timeout(TIMEOUT), connect.connect(settings, aloud=False) as client:
         page = await client.page(kind.resource.untyped(), Selection(settings.namespace))
         return [obj["metadata"]["name"] for obj in page.items]

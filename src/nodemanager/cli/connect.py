@@ -12,6 +12,7 @@ from typing import Any, Final
 import click
 
 from nodemanager.api import errors
+from nodemanager.cli import waiting
 from nodemanager.client import kubeconfig, load, tls
 from nodemanager.client.config import ClientConfig
 from nodemanager.client.http import Client
@@ -70,13 +71,24 @@ def client_config(settings: Settings) -> ClientConfig:
 
 @contextlib.asynccontextmanager
 async def connect(
-    settings: Settings, wrap: Callable[[Transport], Transport] | None = None
+    settings: Settings, wrap: Callable[[Transport], Transport] | None = None, *, aloud: bool = True
 ) -> AsyncIterator[Client]:
-    """Be a client of the chosen cluster; `wrap` may put something between it and the wire."""
-    transport: Transport = HttpTransport(client_config(settings))
+    """Be a client of the chosen cluster; `wrap` may put something between it and the wire.
+
+    On a terminal it says so, unless it is not to be `aloud`, when the API does not answer at once.
+    """
+    config = client_config(settings)
+    transport: Transport = HttpTransport(config)
+    if aloud:
+        transport = waiting.TellingTransport(transport, config.server)
     client = Client(transport if wrap is None else wrap(transport))
     try:
         yield client
+    except errors.Unauthorized as error:
+        raise errors.ConfigError(
+            f"{error}: {config.server} does not accept the credential of {config.source}; it may have"
+            " expired, or be another cluster's"
+        ) from error
     finally:
         await client.close()
 

@@ -14,7 +14,7 @@ import msgspec
 from nodemanager.api import core, crds, errors
 from nodemanager.api.access import host_policy
 from nodemanager.api.objects import ListMeta, Resource, Struct, Untyped
-from nodemanager.cli import kinds
+from nodemanager.cli import binding_names, kinds
 from nodemanager.client.calls import Call, DeleteOptions, WriteOptions
 from nodemanager.client.http import Client
 from nodemanager.client.patches import ApplyPatch
@@ -70,8 +70,22 @@ class Changes:
                     f"warning: this cluster has no {resource.plural} (Kubernetes 1.30 has): a host's"
                     " credential can write what belongs to other hosts"
                 )
-                return
+                break
             yield Outcome(_policy_name(resource, wanted), _difference(before, after))
+        async for outcome in self._renamed():
+            yield outcome
+
+    async def _renamed(self) -> AsyncIterator[Outcome]:
+        """Tell hosts of one name in two namespaces apart, which older versions did not."""
+        bindings = core.CLUSTER_ROLE_BINDINGS
+        try:
+            async for name in binding_names.Renaming(self._client, dry_run=self._dry_run).run():
+                yield Outcome(f"{name}.{bindings.plural}.{bindings.group}", "renamed")
+        except errors.Forbidden as error:
+            self._progress(
+                f"warning: cannot rename ClusterRoleBindings of hosts that older versions named: {error}; use"
+                " the credential of an administrator"
+            )
 
     async def uninstall(self) -> AsyncIterator[Outcome]:
         """Delete every CRD that is there, and yield each once it is gone with all its objects."""

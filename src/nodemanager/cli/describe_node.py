@@ -44,7 +44,8 @@ def _add_host(report: output.Report, node: ManagedNode, now: datetime) -> None:
     if status.kubernetes_node_cordoned:
         report.field("Cordoned", f"since {output.ago(status.kubernetes_node_cordoned, now)}")
     if status.file_backups:
-        report.field("Backups", f"{len(status.file_backups)} files can be restored")
+        count = len(status.file_backups)
+        report.field("Backups", f"{count} file{'' if count == 1 else 's'} can be restored")
 
 
 def _add_upgrade(report: output.Report, node: ManagedNode, now: datetime) -> None:

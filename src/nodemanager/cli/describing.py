@@ -12,7 +12,7 @@ from nodemanager.api.objects import ObjectMeta
 from nodemanager.cli import output
 
 MESSAGE_LIMIT: Final = 400
-"""Longest message in a cell; whole ones are in -o yaml."""
+"""Longest message in a cell; whole ones are in `get -o yaml`."""
 ROWS_LIMIT: Final = 50
 """Most rows of a list that people write, which may be thousands."""
 

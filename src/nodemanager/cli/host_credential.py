@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from nodemanager.cli import connect
-from nodemanager.client import host_kubeconfig, host_tokens
+from nodemanager.api import errors
+from nodemanager.api.access import host_rights
+from nodemanager.cli import connect, waiting
+from nodemanager.client import host_kubeconfig, host_tokens, renewed_token
+from nodemanager.client.config import ClientConfig
+from nodemanager.client.credentials import BearerToken
 from nodemanager.client.http import Client
 from nodemanager.client.subresources import IssuedToken
 from nodemanager.client.transport import HttpTransport
@@ -14,7 +18,8 @@ async def issue(
 ) -> tuple[bytes, IssuedToken]:
     """Return a kubeconfig with a new token of a host; `tried`: only after the API has taken that token."""
     config = connect.client_config(settings)
-    client = Client(HttpTransport(config))
+    _check_whose(config, hostname)
+    client = Client(waiting.TellingTransport(HttpTransport(config), config.server))
     try:
         issued = await host_tokens.issue(client, hostname, settings.namespace, ttl)
     finally:
@@ -22,3 +27,17 @@ async def issue(
     if tried:
         await host_tokens.verify(config, hostname, settings.namespace, issued.token)
     return host_kubeconfig.kubeconfig(config, hostname, settings.namespace, issued.token), issued
+
+
+def _check_whose(config: ClientConfig, hostname: str) -> None:
+    """Raise if the credential is that of another host, which can only fetch its own: one name is wrong."""
+    if not isinstance(config.credentials, BearerToken):
+        return
+    life = renewed_token.lifetime(config.credentials.token)
+    _, prefix, other = life.subject.partition(f":{host_rights.PREFIX}") if life else ("", "", "")
+    if prefix and other not in (hostname, host_rights.OPERATOR):
+        raise errors.ConfigError(
+            f"cannot get a token for {hostname}: the credential that was given may not do that: it is that of"
+            f" {other}; if this host is {other}, add --hostname {other}, otherwise use the administrator's,"
+            f" or that of {hostname} itself"
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -17,6 +18,17 @@ HOSTNAME: Final = click.option(
     "--hostname", default="", metavar="NAME", envvar="NODEMANAGER_HOSTNAME", show_envvar=True,
     help="Name of the ManagedNode. Default: the name of this host.",
 )  # fmt: skip
+
+
+def manifests(words: str, *, required: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give a command -f, or --manifest-dir as the Go program calls it, as `paths`.
+
+    Whether they exist is found out later: the exit code of wrong usage means something else in `plan`.
+    """
+    return click.option(
+        "-f", "--filename", "--manifest-dir", "paths", multiple=True, required=required, metavar="PATH",
+        type=click.Path(path_type=Path), help=f"{words} May be given again.",
+    )  # fmt: skip
 
 
 def whole_path(_ctx: click.Context, _param: click.Parameter, value: str) -> str:

@@ -33,6 +33,13 @@ class Level(click.Choice[str]):
         return f"{name}{found[2]}" if found else str(name)
 
 
+LEVEL_OPTION: Final = click.option(
+    "--log-level", type=click.Choice(LEVELS, case_sensitive=False), default="INFO", show_default=True,
+    help="Least important lines to log.",
+)  # fmt: skip
+"""For commands whose lines the Go program did not have: names only."""
+
+
 class TextFormatter(logging.Formatter):
     """`2026-01-02T03:04:05.678Z INFO  runtime.cache: message`."""
 

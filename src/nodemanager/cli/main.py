@@ -226,7 +226,7 @@ def run(args: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         return EXIT_INTERRUPTED
     except click.ClickException as error:
-        error.show()
+        _show(error)
         return error.exit_code
     except BrokenPipeError:
         _forget_stdout()
@@ -236,17 +236,34 @@ def run(args: Sequence[str] | None = None) -> int:
     return code if isinstance(code, int) else 0
 
 
+def _show(error: click.ClickException) -> None:
+    """Tell what is wrong with the command line, or with what it names, in the form of every other error."""
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        help_option = error.ctx.help_option_names[0]
+        click.echo(error.ctx.get_usage(), err=True)
+        click.echo(f"Try '{error.ctx.command_path} {help_option}' for help.\n", err=True)
+    click.echo(f"error: {output.one_line(error.format_message())}", err=True)
+
+
 def _report(error: Exception, debug: bool) -> int:
     """Tell what went wrong, in one line unless asked for more."""
     if debug:
         traceback.print_exception(error)
     if isinstance(error, _expected()):
-        click.echo(f"error: {output.one_line(str(error))}", err=True)
+        click.echo(f"error: {output.one_line(_words(error))}", err=True)
         return EXIT_ERROR
     what = output.one_line(f"{type(error).__name__}: {error}")
     more = "" if debug else "; run it again as nodemanager --debug ... and report what it prints"
     click.echo(f"error: this is a bug in nodemanager: {what}{more}", err=True)
     return EXIT_BUG
+
+
+def _words(error: Exception) -> str:
+    """Return what an error says; that of a system call, without its number and in the order of our own."""
+    if isinstance(error, OSError) and error.errno and error.strerror:
+        where = " and ".join(str(name) for name in (error.filename, error.filename2) if name is not None)
+        return f"cannot use {where}: {error.strerror}" if where else error.strerror
+    return str(error)
 
 
 def _expected() -> tuple[type[BaseException], ...]:

@@ -176,7 +176,9 @@ class Report:
         self._lines.append(f"{title}:")
         self._lines += ["  " + line for line in TableWriter(headers).lines(shown)]
         if len(shown) < len(rows):
-            self._lines.append(f"  ... and {len(rows) - len(shown)} more (all of them: -o yaml)")
+            self._lines.append(
+                f"  ... and {len(rows) - len(shown)} more (all of them: nodemanager get -o yaml)"
+            )
 
     def text(self) -> str:
         """Return the whole report."""

@@ -96,16 +96,15 @@ def _text(data: bytes | None) -> str | None:
         return None
 
 
-def as_json(found: Iterable[Step], tree: Tree) -> list[dict[str, Any]]:
-    """Return the plan as JSON values; secrets are masked here, too."""
-    plain = output.Style(colour=False)
+def plain(found: Iterable[Step], tree: Tree) -> list[dict[str, Any]]:
+    """Return the plan for programs; secrets are masked here, too."""
     return [
         {
             "resource": str(step.id),
             "step": type(step).__name__,
             "configSets": list(step.sources),
             "reason": step.reason,
-            "details": list(details(step, tree, plain)),
+            "details": list(details(step, tree, output.PLAIN)),
         }
         for step in found
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -10,8 +9,7 @@ from typing import Any, Final, Protocol
 
 import click
 
-from nodemanager.api import manifests
-from nodemanager.cli import output, tables
+from nodemanager.cli import forms, output, tables
 from nodemanager.cli.kinds import Kind
 from nodemanager.cli.sources import Item, TableSource
 
@@ -94,13 +92,8 @@ class ObjectPrinter:
             if self._begun and self._form == "yaml":
                 click.echo("---")
             self._begun = True
-            click.echo(dump(item.payload, self._form), nl=False)
+            click.echo(forms.dump(item.payload, self._form), nl=False)
         sys.stdout.flush()
-
-
-def dump(obj: Any, form: str) -> str:
-    """Return an object as YAML or JSON, with a line break at its end."""
-    return manifests.dump(obj) if form == "yaml" else json.dumps(obj, indent=2, ensure_ascii=False) + "\n"
 
 
 def as_list(items: Sequence[Item]) -> dict[str, Any]:

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
+from nodemanager.agent import contact
 from nodemanager.agent.local_status import Api, Owed, SetState, Snapshot
+from nodemanager.agent.status_sources import CLOCK_SLACK
 from nodemanager.cli import output
 
 WIDTH: Final = 14
@@ -65,13 +67,42 @@ def _marked(texts: Sequence[str]) -> list[tuple[bool, str]]:
     return [(number == 0, one) for number, one in enumerate(texts[:MAX_ROWS])]
 
 
+# Times on disk are those of a clock that may have been set since: such a time says nothing about an age.
+
+
+def _age(timestamp: str | None, now: datetime) -> str:
+    """Return how long ago a time was; if nobody can tell, the time itself."""
+    if _of_another_clock(timestamp, now):
+        return output.one_line(timestamp or "")
+    return output.age(timestamp, now)
+
+
+def _ago(timestamp: str | None, now: datetime) -> str:
+    if _of_another_clock(timestamp, now):
+        return f"at {_age(timestamp, now)} by a clock that was set since"
+    return f"{output.age(timestamp, now)} ago"
+
+
+def _lasting(timestamp: str | None, now: datetime) -> str:
+    return f"{'since' if _of_another_clock(timestamp, now) else 'for'} {_age(timestamp, now)}"
+
+
+def _of_another_clock(timestamp: str | None, now: datetime) -> bool:
+    """Tell whether a time that is over has yet to come, or was taken before the clock was ever set."""
+    moment = output.parse_time(timestamp)
+    if moment is None:
+        return False
+    never_set = moment.timestamp() < contact.SANE <= now.timestamp()
+    return never_set or (moment - now).total_seconds() >= CLOCK_SLACK
+
+
 def _root(snapshot: Snapshot) -> str:
     return "" if snapshot.root == "/" else f", root {output.one_line(snapshot.root)}"
 
 
 def _agent(snapshot: Snapshot, now: datetime) -> str:
     memory = f", {snapshot.memory / 2**20:.0f} MiB" if snapshot.memory else ""
-    up = output.age(snapshot.started, now)
+    up = _age(snapshot.started, now)
     return f"nodemanager {snapshot.version}, process {snapshot.pid}, up {up}{memory}"
 
 
@@ -80,9 +111,9 @@ def _api(api: Api, now: datetime, style: output.Style) -> str:
         "connected": "connected", "alone": "no answer", "refused": "refuses our credential",
     }.get(api.state, "not asked yet")  # fmt: skip
     shown = style.paint(words, _API_COLOURS.get(api.state, ""))
-    since = f" for {output.age(api.since, now)}" if api.since else ""
+    since = f" {_lasting(api.since, now)}" if api.since else ""
     last = api.last_contact
-    heard = f", the last one {output.age(last, now)} ago" if last and api.state != "connected" else ""
+    heard = f", the last one {_ago(last, now)}" if last and api.state != "connected" else ""
     return f"{shown}{since}{heard} ({output.one_line(api.server)})"
 
 
@@ -108,9 +139,9 @@ def _passes(snapshot: Snapshot, now: datetime) -> str:
     parts = []
     if passes.last:
         took = f"{passes.seconds * 1000:.0f} ms" if passes.seconds < 10 else f"{passes.seconds:.0f} s"
-        parts.append(f"{output.age(passes.last, now)} ago, took {took}")
+        parts.append(f"{_ago(passes.last, now)}, took {took}")
     if passes.running_since:
-        parts.append(f"one has been running for {output.age(passes.running_since, now)}")
+        parts.append(f"one has been running {_lasting(passes.running_since, now)}")
     elif upcoming := output.parse_time(passes.next):
         parts.append(f"next in {output.human_duration(max(0.0, (upcoming - now).total_seconds()))}")
     return ", ".join(parts) or "none yet"
@@ -131,7 +162,7 @@ def _drift(snapshot: Snapshot, now: datetime) -> str:
     if drift.observed:
         parts.append(f"{drift.observed} left alone")
     if drift.last_time:
-        parts.append(f"last {output.age(drift.last_time, now)} ago: {output.one_line(drift.last_resource)}")
+        parts.append(f"last {_ago(drift.last_time, now)}: {output.one_line(drift.last_resource)}")
     if drift.unreported:
         parts.append(f"{drift.unreported} not reported yet")
     return ", ".join(parts)
@@ -142,13 +173,13 @@ def _sets(sets: Sequence[SetState], now: datetime, style: output.Style) -> list[
     for one in sets:
         result = "fails" if one.error else "conflict" if one.conflicts else "holds"
         said = one.error or "; ".join(one.conflicts)
-        rows.append([one.name, result, output.age(one.last_applied, now), output.one_line(said, MAX_MESSAGE)])
+        rows.append([one.name, result, _age(one.last_applied, now), output.one_line(said, MAX_MESSAGE)])
     return _table(["CONFIGSET", "RESULT", "APPLIED", "MESSAGE"], rows, style)
 
 
 def _owed(owed: Sequence[Owed], now: datetime, style: output.Style) -> list[str]:
     rows = [
-        [one.resource, output.age(one.since, now), output.one_line(", ".join(one.causes), MAX_MESSAGE)]
+        [one.resource, _age(one.since, now), output.one_line(", ".join(one.causes), MAX_MESSAGE)]
         for one in owed
     ]
     return _table(["OWED", "SINCE", "BECAUSE OF"], rows, style)
@@ -156,17 +187,20 @@ def _owed(owed: Sequence[Owed], now: datetime, style: output.Style) -> list[str]
 
 def _recent(snapshot: Snapshot, now: datetime, style: output.Style) -> list[str]:
     newest = snapshot.drift.recent[::-1][:MAX_DRIFTS]
+    named = any(one.by for one in newest)  # not every host can tell
     rows = [
         [
-            output.age(one.time, now),
+            _age(one.time, now),
             one.outcome,
             one.took,
             one.resource,
             output.one_line(one.message, MAX_MESSAGE),
+            *([one.by] if named else ()),
         ]
         for one in newest
     ]
-    return _table(["DRIFT", "OUTCOME", "TOOK", "RESOURCE", "MESSAGE"], rows, style)
+    headers = ["DRIFT", "OUTCOME", "TOOK", "RESOURCE", "MESSAGE", *(["BY"] if named else ())]
+    return _table(headers, rows, style)
 
 
 def _table(headers: Sequence[str], rows: Sequence[Sequence[str]], style: output.Style) -> list[str]:

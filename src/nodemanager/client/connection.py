@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
 import ssl
 from collections.abc import Coroutine, Mapping, Sequence
@@ -65,7 +66,7 @@ class Dialer:
         except ssl.SSLError as error:
             raise errors.TlsError(f"{where}: TLS handshake failed: {error.reason or error}") from error
         except OSError as error:
-            raise errors.Unreachable(f"{where}: {error.strerror or error}") from error
+            raise errors.Unreachable(f"{where}: {_why(error)}") from error
         except UnicodeError as error:
             raise errors.ConfigError(f"{where}: {self._host!r} is not a host name") from error
         _keep_alive(writer)
@@ -84,6 +85,13 @@ class Dialer:
         if context is not None:
             await writer.start_tls(context, server_hostname=name)
         return reader, writer
+
+
+def _why(error: OSError) -> str:
+    """Return why there is no connection; asyncio says with whom instead."""
+    if error.errno and error.errno > 0:  # those of the resolver are below
+        return os.strerror(error.errno)
+    return error.strerror or str(error)
 
 
 class Connection:

@@ -130,15 +130,19 @@ def _holds(report: AppliedConfigSet, generation: int) -> bool:
     return current and not report.error and not report.conflicts
 
 
+def _hosts(count: int) -> str:
+    return "1 host" if count == 1 else f"{count} hosts"
+
+
 def _ready(counts: NodeCounts, failed: list[str], generation: int) -> Condition:
-    status, reason, message = conditions.TRUE, "Applied", f"applied on {counts.applied} hosts"
+    status, reason, message = conditions.TRUE, "Applied", f"applied on {_hosts(counts.applied)}"
     if failed:
         status, reason, message = conditions.FALSE, "ApplyFailed", f"failed on {_named(failed)}"
     elif counts.matched == 0:
         status, reason, message = conditions.UNKNOWN, "NoHost", "no host matches its labels or nodeSelector"
     elif counts.applied < counts.matched:
-        waiting = counts.matched - counts.applied
-        status, reason, message = conditions.FALSE, "Applying", f"{waiting} hosts have not applied it yet"
+        waiting = _hosts(counts.matched - counts.applied)
+        status, reason, message = conditions.FALSE, "Applying", f"not applied on {waiting} yet"
     return Condition(
         type=conditions.READY, status=status, reason=reason, message=message, observed_generation=generation
     )

@@ -11,9 +11,9 @@ Adapters build argv and parse output in pure functions, and run programs through
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Required, TypedDict, Unpack
 
-from nodemanager.host import runner
+from nodemanager.host.runner import Completed
 from nodemanager.plan.facts import ServiceFact
 
 
@@ -33,24 +33,23 @@ class ToolFailed(HostError):
     """A tool ran and failed."""
 
 
+class How(TypedDict, total=False):
+    """How to run a program; what is left out is as `host.runner.run` has it."""
+
+    env: Mapping[str, str] | None
+    stdin: bytes
+    timeout: Required[float]
+    max_output: int
+    cwd: str | None
+    finish: bool
+    """Nothing but the program itself ends it: no timeout, no cancelled caller."""
+
+
 class Runner(Protocol):
     """`host.runner.run`, or one that runs programs inside another root."""
 
-    async def __call__(
-        self,
-        argv: Sequence[str],
-        *,
-        env: Mapping[str, str] | None = None,
-        stdin: bytes = b"",
-        timeout: float,
-        max_output: int = runner.MAX_OUTPUT,
-        cwd: str | None = None,
-        finish: bool = False,
-    ) -> runner.Completed:
-        """Run a program to its end and return what it wrote, whatever its exit status.
-
-        With `finish` nothing but the program itself ends it: no timeout, no cancelled caller.
-        """
+    async def __call__(self, argv: Sequence[str], **how: Unpack[How]) -> Completed:
+        """Run a program to its end and return what it wrote, whatever its exit status."""
         ...
 
 

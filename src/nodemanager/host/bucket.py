@@ -72,6 +72,12 @@ class Limits:
     """Seconds after which a backup may go; 0 = never."""
 
 
+def _refused(error: OSError) -> None:
+    """Tell who may not look from there being nothing: what was never made is no reason to fail."""
+    if isinstance(error, PermissionError):
+        raise BucketError("cannot read the backups of this host: only root may; run it with sudo") from error
+
+
 class Bucket:
     """The backups of a host."""
 
@@ -125,7 +131,7 @@ class Bucket:
     def backups(self) -> Iterator[Backup]:
         """Yield everything that is kept, in no order."""
         base = self._tree.outside(self.folder)
-        for above, _, names in os.walk(base):
+        for above, _, names in os.walk(base, onerror=_refused):
             for name in names:
                 if not name.endswith(".meta"):
                     continue

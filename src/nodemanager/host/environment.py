@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Unpack
 
 from nodemanager.host import runner
-from nodemanager.host.base import Runner
+from nodemanager.host.base import How, Runner
 from nodemanager.host.boot import SYSTEMD
+from nodemanager.host.runner import Completed
 from nodemanager.host.tree import is_running
 
 ENVIRONMENT: Final = {
@@ -31,24 +32,10 @@ def host_runner(root: str = "/") -> Runner:
     prefix = () if root == "/" else NAMESPACES if outside else ("chroot", root)
     scope = SCOPE if outside and Path(root + SYSTEMD).exists() else ()
 
-    async def run(
-        argv: Sequence[str],
-        *,
-        env: Mapping[str, str] | None = None,
-        stdin: bytes = b"",
-        timeout: float,
-        max_output: int = runner.MAX_OUTPUT,
-        cwd: str | None = None,
-        finish: bool = False,
-    ) -> runner.Completed:
-        return await runner.run(
-            (*prefix, *(scope if finish else ()), *argv),
-            env={**ENVIRONMENT, **(env or {})},
-            stdin=stdin,
-            timeout=timeout,
-            max_output=max_output,
-            cwd=cwd or "/",
-            finish=finish,
-        )
+    async def run(argv: Sequence[str], **how: Unpack[How]) -> Completed:
+        own = scope if how.get("finish") else ()
+        how["env"] = {**ENVIRONMENT, **(how.get("env") or {})}
+        how["cwd"] = how.get("cwd") or "/"
+        return await runner.run((*prefix, *own, *argv), **how)
 
     return run

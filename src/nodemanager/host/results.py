@@ -43,6 +43,8 @@ class Result:
     """SHA-256 of the content that was found, of files that everybody may read."""
     wanted: str = ""
     """SHA-256 of the declared content, of files that everybody may read."""
+    by: str = ""
+    """Who changed it, of drifts, where the host can tell."""
     mark: str = field(default="", repr=False)
     """Tells one observed difference from another; may be made of secrets, so it is never published."""
 

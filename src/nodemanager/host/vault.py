@@ -12,37 +12,22 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import site
-import sys
 import threading
-from typing import Final, Protocol
+from typing import Final
 
 from nodemanager.host import state_files
 from nodemanager.host.base import HostError
 from nodemanager.host.journal import STATE
+from nodemanager.host.state_key import Cipher
 from nodemanager.host.tree import Tree
 
 MAX_BYTES: Final = 64 * 1024 * 1024
-MAX_KEY: Final = 4096
-MIN_KEY: Final = 32
 _NONCE: Final = 12
 _PLAIN, _SEALED = b"plain", b"aes-gcm"
 
 
 class VaultError(HostError):
-    """A file of the vault, or its key, cannot be used."""
-
-
-class Cipher(Protocol):
-    """Authenticated encryption."""
-
-    def encrypt(self, nonce: bytes, data: bytes, associated_data: bytes | None) -> bytes:
-        """Return the data so that only the key opens it."""
-        ...
-
-    def decrypt(self, nonce: bytes, data: bytes, associated_data: bytes | None) -> bytes:
-        """Return the data again; raises if anything was changed."""
-        ...
+    """A file of the vault cannot be used."""
 
 
 class Vault:
@@ -156,56 +141,6 @@ class Vault:
 
     def _path(self, name: str) -> str:
         return f"{self._folder}/{name}"
-
-
-def cipher_of(path: str, credentials: str = "") -> Cipher:
-    """Return what a key file encrypts with; a name without a slash is one of systemd's `credentials`.
-
-    At least 32 bytes that nobody can guess, in any form; the whole file is the key.
-    """
-    if "/" not in path:
-        if not credentials:
-            raise VaultError(
-                f"cannot use key {path}: it has no slash, so it should be a credential of systemd, and there"
-                " are none; name a file, or add LoadCredential= to the unit"
-            )
-        path = f"{credentials}/{path}"
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            mode, key = os.fstat(descriptor).st_mode, os.read(descriptor, MAX_KEY)
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        raise VaultError(f"cannot read the key {path}: {error.strerror or error}") from error
-    if mode & 0o007:
-        raise VaultError(f"cannot use the key {path}: everybody may read it; run chmod 0400 {path}")
-    if len(key.strip()) < MIN_KEY:
-        raise VaultError(
-            f"cannot use the key {path}: it has less than {MIN_KEY} bytes; make one with:"
-            " head -c 32 /dev/urandom | base64"
-        )
-    return _aes_gcm(hashlib.sha256(b"nodemanager state key\n" + key.strip()).digest())
-
-
-def _aes_gcm(key: bytes) -> Cipher:
-    """Return the cipher of a package that is large, and only needed with a key.
-
-    It is not in bin/manager, which sees no packages of the host otherwise; for this one it looks there, too.
-    Ours come first, so nothing else of the host's is used.
-    """
-    theirs = [path for path in site.getsitepackages() if path not in sys.path]
-    sys.path += theirs
-    try:
-        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-    except ImportError as error:
-        raise VaultError(
-            "cannot encrypt: the Python package cryptography is not installed; install it (on Debian:"
-            " python3-cryptography), or remove --state.key-file"
-        ) from error
-    finally:
-        sys.path[:] = [path for path in sys.path if path not in theirs]
-    return AESGCM(key)
 
 
 def _line(name: str, kind: bytes) -> bytes:

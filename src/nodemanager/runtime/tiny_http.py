@@ -83,6 +83,7 @@ class Connections:
         self._open.add(task)
         self._tasks.add(task)
         task.add_done_callback(self._forget)
+        task.add_done_callback(lambda _: writer.close())  # also of one that was ended before it began
 
     def _forget(self, task: asyncio.Task[None]) -> None:
         self._open.discard(task)

@@ -37,6 +37,7 @@ from nodemanager.server.collector import Collector
 from nodemanager.server.hub import Answer, Call, Hub
 from nodemanager.server.negotiation import Shape
 from nodemanager.server.observation import Observation, Observer, Page
+from nodemanager.server.places import Places, claimant
 from nodemanager.server.security import Gate
 from nodemanager.server.unsent import Unsent
 from nodemanager.store.base import StoreClosed, StoreError
@@ -55,7 +56,10 @@ class Settings:
     """What the server is given at its start."""
 
     max_in_flight: int = 400
-    """How many reads, watches aside, are worked on at a time; more are told to come back."""
+    """How many reads, watches aside, are worked on at a time; more are told to come back.
+
+    Of these, of writes and of watches, one user gets a share only: see `places`.
+    """
     max_mutating: int = 200
     """How many other requests are; counted apart, so that slow bodies do not keep readers out."""
     max_watches: int = 5000
@@ -100,7 +104,9 @@ class Api:
         self.hub = hub
         self._gate = gate
         self._settings = settings or Settings()
-        self._reading = self._mutating = self._watching = 0
+        self._reading = Places(self._settings.max_in_flight)
+        self._mutating = Places(self._settings.max_mutating)
+        self._watching = Places(self._settings.max_watches)
         self._unsent = Unsent()
         self._quiet = asyncio.Event()
         self._quiet.set()
@@ -110,7 +116,7 @@ class Api:
     @property
     def watching(self) -> int:
         """How many watches are open."""
-        return self._watching
+        return self._watching.taken
 
     def application(self) -> web.Application:
         """Return the aiohttp application; it owns the background work, not the store."""
@@ -202,7 +208,7 @@ class Api:
         return await self._work(call, request)
 
     async def _work(self, call: Call, request: web.Request) -> web.StreamResponse:
-        with self._place(mutating=call.info.verb not in _READS):
+        with self._place(call, request):
             try:
                 async with asyncio.timeout(REQUEST_TIMEOUT):
                     # Nobody waits for the body of a read: it would be a way to hold a place for nothing.
@@ -220,20 +226,15 @@ class Api:
             return await answers.send(request, response, self._unsent)
 
     @contextlib.contextmanager
-    def _place(self, *, mutating: bool) -> Iterator[None]:
+    def _place(self, call: Call, request: web.Request) -> Iterator[None]:
         """Take one of the places for requests that are worked on, or refuse."""
-        limits = self._settings
-        if self._mutating >= limits.max_mutating if mutating else self._reading >= limits.max_in_flight:
-            raise _too_many()
-        self._mutating += mutating
-        self._reading += not mutating
-        self._quiet.clear()
+        places = self._reading if call.info.verb in _READS else self._mutating
         try:
-            yield
+            with places.take(claimant(call.user, request.remote)):
+                self._quiet.clear()
+                yield
         finally:
-            self._mutating -= mutating
-            self._reading -= not mutating
-            if not self._mutating + self._reading:
+            if not self._mutating.taken + self._reading.taken:
                 self._quiet.set()
 
     def _handler(self, call: Call) -> Handler:
@@ -243,13 +244,8 @@ class Api:
         return special or _HANDLERS[call.info.verb]
 
     async def _watch(self, call: Call, request: web.Request) -> web.StreamResponse:
-        if self._watching >= self._settings.max_watches:
-            raise _too_many()
-        self._watching += 1
-        try:
+        with self._watching.take(claimant(call.user, request.remote)):
             return await watch.serve(self.hub, call, request, self._unsent)
-        finally:
-            self._watching -= 1
 
     def _document(self, request: web.Request, info: routing.RequestInfo) -> web.Response:
         aggregated = discovery.aggregated(info.path, self.hub.catalogue)
@@ -311,8 +307,3 @@ def _refused(error: errors.StatusError) -> web.Response:
     if isinstance(error, watch.Expired):
         return web.Response(body=watch.error_line(error), content_type="application/json")
     return answers.refusal(error)
-
-
-def _too_many() -> errors.TooManyRequests:
-    details = errors.StatusDetails(retry_after_seconds=1)
-    return errors.TooManyRequests("too many requests, please try again later", details=details)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from asyncio import sslproto
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,12 +32,13 @@ from nodemanager.server.disruption import DisruptionController
 from nodemanager.server.eviction import Evictions
 from nodemanager.server.gate import AccessGate
 from nodemanager.server.hub import Hub, utc_now
+from nodemanager.server.listening_socket import listen
 from nodemanager.server.listers import StoredObjects, StoredRoles
 from nodemanager.server.observation import Instrument, Instruments
 from nodemanager.server.openapi_feed import Feed
 from nodemanager.server.policies import Policies
 from nodemanager.server.policy_writes import PolicyWrites
-from nodemanager.server.reaper import SHARE, Reaper, raise_file_limit
+from nodemanager.server.reaper import SHARE, Reaper, hang_up, raise_file_limit, sockets_of
 from nodemanager.server.resources import Catalogue
 from nodemanager.server.security import HttpGate
 from nodemanager.server.serving import Serving
@@ -52,6 +52,8 @@ KUBECONFIG = "admin.kubeconfig"
 TLS_BUFFER = 16 * 1024
 """What one connection costs; asyncio's own 256 KiB would make five hundred watches expensive."""
 STOP_SECONDS = 5.0
+GOODBYE_SECONDS = 1.0
+"""How long clients may take for what is left to send and for the goodbye of TLS, once all is answered."""
 LINGER_SECONDS = 1.0
 """How long the rest of a body is read that nobody wants, so that its sender gets to see the refusal."""
 
@@ -101,7 +103,7 @@ class EmbeddedServer:
         authority = certs.load_or_create(folder / "ca.pem", utc_now())
         api = self._api(store)
         sslproto.SSLProtocol.max_size = TLS_BUFFER
-        with _listen(options.host, options.port) as sock:
+        with listen(options.host, options.port) as sock:
             address = sock.getsockname()
             host = f"[{address[0]}]" if ":" in address[0] else address[0]
             self.url = f"https://{host}:{address[1]}"
@@ -136,7 +138,9 @@ class EmbeddedServer:
             finally:
                 for task in background:
                     task.cancel()
+                sockets = sockets_of(http.connections) if http else []
                 await runner.cleanup()
+                await hang_up(sockets, GOODBYE_SECONDS)
                 await asyncio.gather(*background, return_exceptions=True)
 
     def _api(self, store: Store) -> Api:
@@ -168,13 +172,3 @@ def _controllers(hub: Hub) -> list[asyncio.Task[None]]:
         asyncio.create_task(DisruptionController(hub).run(), name="disruption controller"),
         asyncio.create_task(aggregation.keep_roles(hub), name="aggregation of ClusterRoles"),
     ]
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        return socket.create_server((host, port), family=family, backlog=128)
-    except OSError as error:
-        raise OSError(
-            error.errno, f"cannot listen on {host}:{port}: {error.strerror}; choose another --bind-address"
-        ) from error

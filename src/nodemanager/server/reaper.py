@@ -6,13 +6,16 @@ import asyncio
 import contextlib
 import logging
 import resource
-from collections.abc import Iterable
+import socket
+from asyncio.trsock import TransportSocket
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 log = logging.getLogger(__name__)
 IDLE_SECONDS = 90.0
 """Longer than the keep-alive of aiohttp (75 s): who is idle longer is not between two requests."""
 LOOK_EVERY = 1.0
+HANG_UP_LOOK = 0.01
 SHARE = 0.8
 """Share of the file descriptors that connections may take; the store and the log need some, too."""
 
@@ -61,3 +64,31 @@ class Reaper:
             await asyncio.sleep(LOOK_EVERY)
             if ended := self.reap(connections(), loop.time()):
                 log.info("ended %d connections that asked for nothing", ended)
+
+
+def sockets_of(connections: Iterable[Any]) -> list[TransportSocket]:
+    """Return the sockets of connections: a transport of TLS forgets its own when it is closed."""
+    transports = [one.transport for one in connections if one.transport is not None]
+    return [sock for one in transports if (sock := one.get_extra_info("socket")) is not None]
+
+
+async def hang_up(sockets: Sequence[TransportSocket], seconds: float) -> None:
+    """Return when the connections of these, which are being closed, are closed; cut off who takes longer.
+
+    TLS ends with a goodbye that both sides say. A client that does not return ours would keep its
+    connection for half a minute, and the loop that has to close it may be gone by then.
+    """
+    left = await _still_open(sockets, seconds)
+    for sock in left:
+        with contextlib.suppress(OSError):  # gone meanwhile
+            sock.shutdown(socket.SHUT_RDWR)
+    await _still_open(left, seconds)
+
+
+async def _still_open(sockets: Sequence[TransportSocket], seconds: float) -> list[TransportSocket]:
+    """Return, after so many seconds at most, the sockets that are not closed."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    while (left := [one for one in sockets if one.fileno() >= 0]) and loop.time() < deadline:  # noqa: ASYNC110
+        await asyncio.sleep(HANG_UP_LOOK)  # a transport tells nobody but its protocol
+    return left

@@ -239,7 +239,7 @@ async def test_bug_13_enable_omitted_disables_and_is_called_every_pass(host: Hos
     loud = config_set("a", services=[{"name": "app", "ensure": "running", "enable": True}])
     for _ in range(3):
         await host.converge(loud)
-    assert host.services.calls == ["enable app", "start app"]
+    assert host.services.calls == ["enable app", "start app", "refresh"]
     assert (UP.enabled, DOWN.enabled) == (True, False)
 
 

@@ -20,7 +20,7 @@ def fight(contest: Contest, times: int, start: float = 0.0) -> float:
     now = start
     for _ in range(times):
         now += contest.wait(A, now)
-        contest.repaired(A, now, "f" * 64, "a" * 64)
+        contest.repaired(A, now, "f" * 64, "a" * 64, "sh[7]")
     return now
 
 
@@ -46,7 +46,8 @@ def test_a_fight_names_the_resource_and_both_digests() -> None:
     contest = Contest()
     fight(contest, LIMIT + 1)
     (found,) = contest.fights()
-    assert str(found) == f"somebody keeps changing file:/a (found {'f' * 12}, wanted {'a' * 12})"
+    digests = f"found {'f' * 12}, wanted {'a' * 12}"
+    assert str(found) == f"somebody keeps changing file:/a ({digests}; last by sh[7])"
     assert found.repairs == 6
 
 

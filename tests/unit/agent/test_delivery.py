@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from nodemanager.agent import delivery
 from nodemanager.agent.contact import Contact, SecretLimits
 from nodemanager.agent.delivery import CONFLICTS, Delivery
 from nodemanager.agent.drift_log import MAX_RECORDS, DriftLog
@@ -26,6 +27,7 @@ from nodemanager.client.transport import HttpTransport
 from nodemanager.host.identity import Identity
 from nodemanager.host.vault import Vault
 from nodemanager.runtime import tasks
+from nodemanager.runtime.backoff import Backoff
 from nodemanager.runtime.cache import Cache
 from support import scripted_server
 from support.scripted_server import Exchange
@@ -41,7 +43,7 @@ class Api:
             "metadata": {"name": "web1", "namespace": "n", "uid": "0123456789", "resourceVersion": "1"},
         }
         self.events: list[dict[str, Any]] = []
-        self.trouble: Callable[[Exchange], tuple[int, str] | None] = lambda _exchange: None
+        self.trouble: Callable[[Exchange], tuple[int, str] | tuple[int, str, str] | None] = lambda _: None
         self.late: Callable[[Exchange], bool] = lambda _exchange: False
         """Whether to do what is asked and then answer with nothing."""
 
@@ -220,3 +222,27 @@ async def test_that_others_write_the_status_as_well_is_no_news(
     said = [one.levelno for one in caplog.records if "cannot report drifts" in one.getMessage()]
     assert (max(said) > logging.DEBUG) is warned
     await tasks.end(parts)
+
+
+async def test_what_is_refused_is_said_once_per_reason(
+    world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "RETRY", Backoff(base=0.001, maximum=0.001))
+    caplog.set_level(logging.INFO, "nodemanager.agent.delivery")
+    log = world.boot()
+    why = ["no Role", "no Role", "no Role", "quota", "quota", "no Role"]
+
+    def trouble(exchange: Exchange) -> tuple[int, str, str] | None:
+        return (403, "Forbidden", why.pop(0)) if exchange.method == "POST" and why else None
+
+    world.api.trouble = trouble
+    parts = [asyncio.create_task(log.run()), asyncio.create_task(world.delivery.run())]
+    log.adopt(None)
+    log.add(DriftRecord(time="2026-01-01T00:00:00Z", resource="file:/1", outcome="repaired"))
+    await scripted_server.until(lambda: world.api.drift.sequence == 1 and not why)
+    await tasks.end(parts)
+    said = [(one.levelname, one.getMessage().rpartition(": ")[2]) for one in caplog.records]
+    assert [(level, text.partition(" (")[0]) for level, text in said] == [
+        ("WARNING", "no Role"), ("WARNING", "quota"), ("WARNING", "no Role"), ("INFO", "no Role"),
+    ]  # fmt: skip
+    assert world.reported == ["/1"]

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from nodemanager.agent.backup_records import MAX_BYTES
 from nodemanager.agent.memory import Memory
 from nodemanager.agent.wishes import Wishes
 from nodemanager.agent.world import World
@@ -17,7 +18,8 @@ from nodemanager.api.configset import ConfigSet, ConfigSetStatus
 from nodemanager.api.managednode import ManagedNode, ManagedNodeStatus
 from nodemanager.api.objects import ObjectKey, ObjectMeta
 from nodemanager.host import state_files
-from nodemanager.host.vault import Vault, cipher_of
+from nodemanager.host.state_key import cipher_of
+from nodemanager.host.vault import Vault
 from nodemanager.plan.desired import Content
 from support.root_tree import config_set
 
@@ -164,6 +166,23 @@ def test_the_first_backup_of_a_file_is_owed(tmp_path: Path) -> None:
     assert opened(tmp_path).owed == {"/a": "1", "/b": "3"}
     memory.settle()
     assert opened(tmp_path).owed == {}
+
+
+def test_what_is_owed_has_bounds_and_the_declared_stay(tmp_path: Path) -> None:
+    memory = opened(tmp_path)
+    declared = [f"/etc/{number}" for number in range(500)]
+    assert memory.owe(dict.fromkeys(declared, "1" * 64), declared) == 0
+    untold = 0
+    for number in range(0, 5_000, 100):  # a long outage, in which somebody fills a purged directory
+        strays = {f"/etc/conf.d/{one}": "2" * 64 for one in range(number, number + 100)}
+        untold += memory.owe(strays, declared)
+    assert (tmp_path / "owed").stat().st_size < MAX_BYTES + 4096
+    owed = opened(tmp_path).owed
+    assert owed.keys() >= set(declared)
+    assert len(owed) == 5_500 - untold
+    strays_left = {int(path.rpartition("/")[2]) for path in owed if "conf.d" in path}
+    assert len(strays_left) > 1000
+    assert min(strays_left) >= 5_000 - 100 * (len(strays_left) // 100 + 1)  # the newest
 
 
 def test_what_held_is_known_to_the_next_process(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import shutil
@@ -214,3 +215,14 @@ async def test_a_directory_that_became_a_link_is_said_and_left_to_people(tmp_pat
         (tmp_path / "conf.d").unlink()
         await kept.converge(tree(tmp_path))
         assert is_whole(tmp_path)
+
+
+async def test_a_record_names_who_it_was(tmp_path: Path) -> None:
+    async with Kept(tmp_path) as kept:
+        await kept.converge(tree(tmp_path))
+        process = await asyncio.create_subprocess_exec(
+            "sh", "-c", f"echo bye > {tmp_path}/motd; read _", stdin=asyncio.subprocess.PIPE
+        )
+        await kept.until(lambda: kept.drifts.records)
+        assert kept.drifts.records[0].by.startswith(f"sh[{process.pid}], uid 0")
+        await process.communicate(b"\n")

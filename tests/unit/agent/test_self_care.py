@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nodemanager.agent.contact import Clocks, Contact, SecretLimits
-from nodemanager.agent.drift_log import DriftLog
+from nodemanager.agent.drift_log import MAX_RECENT, DriftLog
 from nodemanager.agent.local_status import Board
 from nodemanager.agent.self_care import ServiceVoice
 from nodemanager.agent.status import Pass, of_pass
@@ -40,7 +40,7 @@ class Inbox:
         self.socket.setblocking(False)
 
     async def next(self) -> str:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(50):
             return (await asyncio.get_running_loop().sock_recv(self.socket, 4096)).decode()
 
     async def until(self, word: str) -> list[str]:
@@ -135,6 +135,22 @@ async def test_an_api_that_is_gone_holds_nobody_back(inbox: Inbox) -> None:
     await end([running])
 
 
+async def test_a_pass_under_way_was_not_broken_off_and_one_that_is_stopped_was() -> None:
+    board, last, _ = made()
+    begun = asyncio.Event()
+
+    async def takes_long(_: ObjectKey) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    running = asyncio.ensure_future(last.timed(takes_long)(KEY))
+    await begun.wait()
+    assert board.snapshot().passes.running_since
+    assert board.snapshot().passes.error == ""
+    await end([running])
+    assert board.snapshot().passes.error == "it was stopped"
+
+
 async def test_a_pass_that_fails_is_told_with_its_reason_and_when_it_is_tried_again() -> None:
     board, last, _ = made()
 
@@ -202,3 +218,24 @@ def test_drifts_that_nobody_has_heard_of_are_told_too(tmp_path: Path) -> None:
     drift = Board(of_drifts(log)).snapshot().drift
     assert (drift.repaired, drift.unreported, [one.resource for one in drift.recent]) == (1, 0, ["file:/a"])
     log.close()
+
+
+@pytest.mark.parametrize("jump", [7200.0, -7200.0, -1.7e9])
+def test_a_clock_that_is_set_moves_no_drift(jump: float, tmp_path: Path) -> None:
+    wall, steady = [1_800_000_000.0], [1000.0]
+    clocks = Clocks(lambda: wall[0], lambda: steady[0])
+    log = DriftLog(str(tmp_path), clock=clocks.steady)
+    for number in range(MAX_RECENT + 1):
+        record = DriftRecord(time=stamp(wall[0]) or "", resource=f"file:/{number}", outcome="repaired")
+        log.add(record)
+        steady[0] += 10
+        wall[0] += 10 + (jump if number == MAX_RECENT - 1 else 0)
+    log.adopt(Drift(sequence=5, recent=[DriftRecord(sequence=5, time="2026-01-01T00:00:00Z")]))
+    drift = Board(of_drifts(log, clocks)).snapshot().drift
+    assert [one.time for one in drift.recent] == [stamp(wall[0] - 10 * n) for n in range(MAX_RECENT, 0, -1)]
+    assert drift.last_time == stamp(wall[0] - 10)
+    log.close()
+    again = DriftLog(str(tmp_path), clock=clocks.steady)  # all that it knows is what was written
+    found = Board(of_drifts(again, clocks)).snapshot().drift.recent
+    assert [one.time for one in found] == [one.time for one in again.newest(MAX_RECENT)]
+    again.close()

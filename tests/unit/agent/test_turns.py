@@ -11,25 +11,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from nodemanager.agent import service
-from nodemanager.agent.assembly import BodyOptions
 from nodemanager.agent.converge import Converger
 from nodemanager.agent.node_object import NodeObject
 from nodemanager.agent.service import Agent
 from nodemanager.agent.standing import Standing
 from nodemanager.agent.wishes import Wish
-from nodemanager.agent.world import World
 from nodemanager.api import conditions, errors
 from nodemanager.api.managednode import ManagedNode, ManagedNodeStatus
-from nodemanager.api.objects import ObjectMeta
-from nodemanager.client.config import ClientConfig
 from nodemanager.host.base import Busy
 from nodemanager.host.bucket import Bucket
 from nodemanager.host.results import Result
 from nodemanager.plan.resources import ResourceId
-from nodemanager.runtime.metrics import Registry
-from support.clients import connected
 from support.fake_tools import MemoryLocks
+from support.lone_agent import lone_agent
 from support.memory_host import Host
 from support.root_tree import config_set, needs_root, outcomes
 
@@ -37,14 +31,8 @@ from support.root_tree import config_set, needs_root, outcomes
 @pytest.fixture(name="agent")
 async def _agent(tmp_path: Path) -> AsyncIterator[Agent]:
     """An agent that knows what is wanted, and is alone."""
-    async with connected(ClientConfig("http://127.0.0.1:1")) as client:
-        options = service.AgentOptions(body=BodyOptions(str(tmp_path), "web1"))
-        agent = service.build(client, options, Registry())
-        own = ManagedNode(metadata=ObjectMeta(name="web1", namespace="nodemanager"))
-        agent.memory.keep([config_set("s")], World(), own, peers=False)
-        agent.contact.failed("nobody is there")
+    async with lone_agent(tmp_path) as agent:
         yield agent
-        agent.close()
 
 
 async def test_what_is_wanted_changes_between_repairs_and_not_under_their_hands(

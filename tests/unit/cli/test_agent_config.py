@@ -9,7 +9,7 @@ from typing import Any
 import click
 import pytest
 
-from nodemanager.cli import agent_config, cmd_agent
+from nodemanager.cli import agent_config, cmd_agent, main
 from support import cli
 
 FLAGS = {
@@ -28,7 +28,7 @@ FLAGS = {
 
 def parsed(*args: str) -> dict[str, Any]:
     """Return what the agent would be told."""
-    return cmd_agent.command.make_context("agent", list(args)).params
+    return cmd_agent.command.make_context("agent", list(args), **main.cli.context_settings).params
 
 
 def said(folder: Path, text: str) -> str:

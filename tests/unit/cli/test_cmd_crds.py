@@ -17,6 +17,7 @@ NAMES = [crd["metadata"]["name"] for crd in crds.all_crds()]
 ESTABLISHED = {"type": "Established", "status": "True"}
 PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"
 POLICIES = "/apis/admissionregistration.k8s.io/v1/"
+BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 POLICY_NAMES = [
     f"nodemanager-hosts.validatingadmission{kind}.admissionregistration.k8s.io"
     for kind in ("policies", "policybindings")
@@ -38,12 +39,19 @@ class FakeCrds:
         self.conditions = conditions
         self.objects = 3
         self.has_policies = True
+        self.hides_bindings = False
         self._terminating = terminating
 
     async def __call__(self, exchange: Exchange) -> None:
         path = exchange.target.partition("?")[0]
         if path.startswith(POLICIES) and not self.has_policies:
             await exchange.refuse(404, "NotFound")
+            return
+        if path == BINDINGS:
+            if self.hides_bindings:
+                await exchange.refuse(403, "Forbidden")
+            else:
+                await exchange.json({"items": [], "metadata": {"resourceVersion": "1"}})
             return
         if not path.startswith((PATH, POLICIES)):
             meta = {"remainingItemCount": self.objects - 1}
@@ -122,6 +130,14 @@ async def test_installed_again_and_again(tmp_path: Path) -> None:
     server.stored[NAMES[0]]["spec"] = {"old": True}
     upgraded = await run(server, tmp_path, "--install")
     assert upgraded.stdout.splitlines() == [f"{NAMES[0]} configured", *lines("unchanged")[1:]]
+
+
+async def test_who_may_not_see_bindings_installs_and_is_told(tmp_path: Path) -> None:
+    server = FakeCrds([ESTABLISHED])
+    server.hides_bindings = True
+    ran = await run(server, tmp_path, "--install")
+    assert (ran.code, ran.stdout.splitlines()) == (0, lines("created"))
+    assert "warning: cannot rename ClusterRoleBindings of hosts that older versions named" in ran.stderr
 
 
 async def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ Domain:         example.net
 Reconciles:     every 1h
 Jailed:         yes
 Cordoned:       since 2026-01-02T03:00:00Z (4m5s ago)
-Backups:        1 files can be restored
+Backups:        1 file can be restored
 Upgrade:        schedule 30 3 * * 0, group web
                 last 2026-01-01T03:04:05Z (24h ago)
                 held back by annotation upgrade.nodemanager/hold

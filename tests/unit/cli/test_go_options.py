@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.cli import cmd_agent, expansion, go_options, logs
+from nodemanager.cli import cmd_agent, expansion, go_options, logs, main
 from support import cli
 
 DEFAULTS = {
@@ -66,7 +66,7 @@ ControllerConfig:
 
 
 def parsed(*args: str) -> dict[str, Any]:
-    return cmd_agent.command.make_context("agent", list(args)).params
+    return cmd_agent.command.make_context("agent", list(args), **main.cli.context_settings).params
 
 
 @pytest.mark.parametrize("flag", DEFAULTS)

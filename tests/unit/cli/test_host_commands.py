@@ -7,6 +7,9 @@ import json
 import os
 import re
 import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ from nodemanager.cli import main
 from nodemanager.store.sqlite import SqliteStore
 from support import cli
 from support.agent_process import owned
+from support.root_tree import needs_root
 
 SECRET = "correct-horse"
 SECRET_OBJECT = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}
@@ -101,7 +105,51 @@ def test_the_json_of_a_plan(place: Place) -> None:
     assert "+new" in by_name["file:/etc/motd"]["details"]
 
 
-@pytest.mark.parametrize("form", ["diff", "json"])
+def test_what_apply_did_for_programs(place: Place) -> None:
+    (place.root / "etc/file").write_text("x")
+    place.write(manifest(files=[owned("/etc/file/below", content="x"), owned("/etc/good", content="x")]))
+    ran = place.apply("-o", "json")
+    assert ran.code == 1
+    found = {one["resource"]: one for one in json.loads(ran.stdout)}
+    assert [set(one) for one in found.values()] == [{"resource", "outcome", "configSets", "message"}] * 2
+    assert found["file:/etc/good"]["outcome"] == "changed"
+    assert found["file:/etc/good"]["configSets"] == ["a"]
+    assert found["file:/etc/file/below"]["outcome"] != "changed"
+    assert "/etc/file" in found["file:/etc/file/below"]["message"]
+
+
+@pytest.mark.parametrize("option", ["-f", "--filename", "--manifest-dir"])
+@pytest.mark.parametrize("command", ["plan", "apply"])
+def test_both_find_manifests_alike(place: Place, command: str, option: str, tmp_path: Path) -> None:
+    """As kubectl calls the option, and as the Go program does; several times, files or folders."""
+    place.write(manifest(files=[owned("/etc/one", content="1")]))
+    other = manifest(files=[owned("/etc/two", content="2")])
+    (tmp_path / "two.yaml").write_text(yaml.safe_dump({**other, "metadata": {"name": "b"}}))
+    rest = ["--root", str(place.root), "--hostname", "web1", "-o", "json"]
+    given = [option, str(place.manifests), option, str(tmp_path / "two.yaml")]
+    ran = cli.run(command, *given, *rest)
+    assert {one["resource"] for one in json.loads(ran.stdout)} == {"file:/etc/one", "file:/etc/two"}
+    ran = cli.run(command, option, str(tmp_path / "none"), *rest)
+    assert (ran.code, ran.stderr) == (1, f"error: cannot find manifests: there is no {tmp_path}/none\n")
+
+
+def test_yaml_says_what_json_says(place: Place) -> None:
+    place.write(manifest(files=[owned("/etc/motd", content="new\n")]))
+    (place.root / "etc/motd").write_text("old\n")
+    root = ["--root", str(place.root)]
+    manifests = ["-f", str(place.manifests), "--hostname", "web1", *root]
+    for argv in (["plan", *manifests], ["version"]):
+        assert yaml.safe_load(cli.run(*argv, "-o", "yaml").stdout) == json.loads(
+            cli.run(*argv, "-o", "json").stdout
+        )
+    (did,) = yaml.safe_load(cli.run("apply", *manifests, "-o", "yaml").stdout)
+    assert (did["resource"], did["outcome"]) == ("file:/etc/motd", "changed")
+    kept = yaml.safe_load(cli.run("backups", "-o", "yaml", *root).stdout)
+    assert kept == json.loads(cli.run("backups", "-o", "json", *root).stdout)
+    assert [one["path"] for one in kept] == ["/etc/motd"]
+
+
+@pytest.mark.parametrize("form", ["diff", "json", "yaml"])
 def test_secrets_are_masked(place: Place, form: str) -> None:
     template = '{{ index (ds "data").Node.Secrets "k" | base64.Decode }}'
     secret = {**SECRET_OBJECT, "stringData": {"k": SECRET}}
@@ -116,11 +164,10 @@ def test_secrets_are_masked(place: Place, form: str) -> None:
     assert SECRET not in ran.stdout + ran.stderr
 
 
-def test_colours_are_for_terminals(place: Place) -> None:
-    place.write(manifest(files=[owned("/etc/motd", content="new\n")]))
-    argv = [*cli.ARGV, "plan", "-f", str(place.manifests), "--root", str(place.root), "--hostname", "web1"]
+def on_a_terminal(*argv: str, **environ: str) -> tuple[int, bytes]:
+    """Return the exit code of a command whose output is a terminal, and what was seen there."""
     near, far = os.openpty()
-    with subprocess.Popen(argv, stdout=far, env=cli.environment(TERM="xterm")) as process:
+    with subprocess.Popen([*cli.ARGV, *argv], stdout=far, env=cli.environment(**environ)) as process:
         os.close(far)
         seen = b""
         try:
@@ -128,9 +175,19 @@ def test_colours_are_for_terminals(place: Place) -> None:
                 seen += chunk
         except OSError:  # the other side is gone
             pass
-        assert process.wait(30) == 2
+        code = process.wait(30)
     os.close(near)
-    assert b"\x1b[" in seen
+    return code, seen
+
+
+@pytest.mark.parametrize(("command", "code"), [("plan", 2), ("apply", 0)])
+def test_colours_are_for_terminals_that_want_them(place: Place, command: str, code: int) -> None:
+    place.write(manifest(files=[owned("/etc/motd", content="new\n")]))
+    argv = [command, "-f", str(place.manifests), "--root", str(place.root), "--hostname", "web1"]
+    for environ, coloured in [({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False), ({}, True)]:
+        (place.root / "etc/motd").unlink(missing_ok=True)
+        ended, seen = on_a_terminal(*argv, **{"TERM": "xterm", **environ})
+        assert (ended, b"\x1b[" in seen) == (code, coloured), (environ, seen)
 
 
 def test_apply_backups_restore(place: Place) -> None:
@@ -155,6 +212,37 @@ def test_apply_backups_restore(place: Place) -> None:
     )
 
 
+@pytest.fixture(name="open_folder")
+def _open_folder() -> Iterator[Path]:
+    """A folder that everybody may look into, which those of pytest are not."""
+    with tempfile.TemporaryDirectory(prefix="nodemanager-open-", dir="/tmp") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+AS_NOBODY = """\
+import os, sys
+from nodemanager.cli import cmd_backups, cmd_restore, main
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+sys.exit(main.run([*{argv!r}, "--root", {root!r}]))
+"""
+
+
+@needs_root
+@pytest.mark.parametrize("argv", [["backups"], ["restore", "/etc/motd"]])
+def test_what_somebody_may_not_read_is_not_told_to_be_missing(argv: list[str], open_folder: Path) -> None:
+    place = Place(open_folder)
+    (place.root / "etc/motd").write_text("precious\n")
+    place.write(manifest(files=[owned("/etc/motd", content="new\n")]))
+    assert place.apply().code == 0
+    script = AS_NOBODY.format(root=str(place.root), argv=argv)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "error: cannot read the backups of this host: only root may; run it with sudo\n"
+
+
 def test_apply_goes_on_after_a_failure_and_says_so(place: Place) -> None:
     (place.root / "etc/file").write_text("x")
     files = [owned("/etc/file/below", content="x"), owned("/etc/good", content="x")]
@@ -163,6 +251,20 @@ def test_apply_goes_on_after_a_failure_and_says_so(place: Place) -> None:
     assert ran.code == 1
     assert (place.root / "etc/good").read_text() == "x"
     assert "file:/etc/file/below" in ran.stdout
+
+
+def test_a_tab_is_told(place: Place) -> None:
+    (place.manifests / "a.yaml").write_text("spec:\n\tfiles: []\n")
+    ran = place.plan()
+    assert ran.code == 1
+    assert "line 2" in ran.stderr
+    assert ran.stderr.endswith("; indent by spaces, not tabs, and quote texts that begin with @ or `\n")
+
+
+def test_that_there_is_no_set_at_all_is_told(place: Place) -> None:
+    place.write({**SECRET_OBJECT})
+    for ran in (place.plan(), place.apply()):
+        assert (ran.code, ran.stderr) == (0, "there is no ConfigSet at all\n")
 
 
 def test_no_set_for_this_host_is_told(place: Place) -> None:
@@ -175,7 +277,14 @@ def test_no_set_for_this_host_is_told(place: Place) -> None:
 @pytest.mark.parametrize(
     ("objects", "said"),
     [
-        ([manifest(files=[{"path": "/x", "contents": "x"}])], "unknown field spec.files[0].contents"),
+        (
+            [manifest(files=[{"path": "/x", "contents": "x"}])],
+            "unknown field spec.files[0].contents; did you mean content?",
+        ),
+        ([manifest(file=[])], "unknown field spec.file; did you mean files?"),
+        ([manifest(zzz=[])], "unknown field spec.zzz; see kubectl explain, or docs/reference"),
+        ([manifest(files=[{"path": "/x", "mode": 644}])], "spec.files[0].mode: Invalid value"),
+        ([manifest(files=[{"path": "/x", "mode": 644}])], "; what is to be a text needs quotes in YAML"),
         ([manifest(files=[{"path": "x", "content": "x"}])], "spec.files[0].path"),
         ([{**manifest(), "kind": "Configset"}], "write common.nodemanager/v1 ConfigSet"),
         ([{**manifest(), "apiVersion": "common.nodemanager/v2"}], "write common.nodemanager/v1 ConfigSet"),

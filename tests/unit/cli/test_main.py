@@ -46,7 +46,7 @@ def loaded_after(*args: str) -> list[str]:
         f"main.run({list(args)!r}); sys.stderr.write('\\n'.join(sorted(sys.modules)))"
     )
     argv = [sys.executable, "-c", code]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=True, env=cli.environment())
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=50, check=True, env=cli.environment())
     return [name for name in HEAVY if name in done.stderr.split()]
 
 
@@ -150,7 +150,10 @@ def test_a_mistyped_command_is_recognised() -> None:
         pytest.param("kube", 1, "error: cannot patch x: somebody else ?[31mwas faster", id="kube"),
         pytest.param("config", 1, "error: cannot read the kubeconfig: it is a poem", id="config"),
         pytest.param("manifest", 1, "error: cannot read a.yaml: line 3: no", id="manifest"),
-        pytest.param("os", 1, "error: [Errno 28] No space left on device", id="os"),
+        pytest.param("os", 1, "error: No space left on device", id="os"),
+        pytest.param("permission", 1, "error: cannot use /etc/x: Permission denied", id="permission"),
+        pytest.param("rename", 1, "error: cannot use a and b: Invalid cross-device link", id="rename"),
+        pytest.param("click", 1, "error: the agent does not run", id="click"),
         pytest.param("interrupt", 130, "", id="interrupt"),
         pytest.param("abort", 130, "", id="abort"),
         pytest.param("exit", 3, "", id="exit"),
@@ -166,7 +169,10 @@ def test_failures_are_one_line_and_an_exit_code(how: str, code: int, line: str) 
 def test_wrong_usage_is_2_and_points_to_the_help() -> None:
     ran = cli.run("fail", "usage")
     assert ran.code == 2
-    assert "Error: not like this" in ran.stderr
+    assert ran.stderr.splitlines() == [
+        "Usage: nodemanager fail [OPTIONS] HOW", "Try 'nodemanager fail -h' for help.", "",
+        "error: not like this",
+    ]  # fmt: skip
     assert cli.run("fail", "usage", "--no-such-option").code == 2
 
 
@@ -204,7 +210,7 @@ async def test_control_c_ends_a_watch_with_130(tmp_path: Path) -> None:
         )
         await until(lambda: len(server.requests) == 2)
         process.send_signal(signal.SIGINT)
-        out, err = await asyncio.wait_for(process.communicate(), 10)
+        out, err = await asyncio.wait_for(process.communicate(), 50)
     assert process.returncode == 130
     assert b"web1" in out
     assert err.strip() == b""
@@ -219,7 +225,7 @@ def test_a_reader_that_leaves_is_no_reason_to_complain(command: str) -> None:
             [*cli.ARGV, command],
             stdout=writer,
             stderr=subprocess.PIPE,
-            timeout=30,
+            timeout=50,
             check=False,
             env=cli.environment(),
         )
@@ -239,7 +245,7 @@ async def test_text_that_the_terminal_cannot_show_does_not_end_us(tmp_path: Path
         process = await asyncio.create_subprocess_exec(
             *argv, stdout=asyncio.subprocess.PIPE, env=cli.environment(PYTHONIOENCODING="latin-1")
         )
-        out, _ = await asyncio.wait_for(process.communicate(), 30)
+        out, _ = await asyncio.wait_for(process.communicate(), 50)
     assert process.returncode == 0
     assert out == b"managednode.common.nodemanager/gr\xf6\\u2603\n"
 
@@ -247,7 +253,7 @@ async def test_text_that_the_terminal_cannot_show_does_not_end_us(tmp_path: Path
 def test_without_any_cluster_every_way_to_give_one_is_named() -> None:
     argv = [*cli.ARGV, "get", "mn"]
     done = subprocess.run(
-        argv, capture_output=True, text=True, timeout=30, check=False, env=cli.environment()
+        argv, capture_output=True, text=True, timeout=50, check=False, env=cli.environment()
     )
     assert done.returncode == 1
     assert done.stderr.startswith("error: cannot find an API server: ")
@@ -271,5 +277,5 @@ def test_version() -> None:
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
 def test_closed_streams_are_no_bug(closed: str) -> None:
     script = f'"{sys.executable}" -m nodemanager version {closed}'
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=50, check=False)
     assert done.returncode == 0, done.stderr

@@ -147,6 +147,6 @@ def test_report() -> None:
         "  PATH   MODE",
         "  /a     <none>",
         "  /b     0644",
-        "  ... and 1 more (all of them: -o yaml)",
+        "  ... and 1 more (all of them: nodemanager get -o yaml)",
         "Units:  <none>",
     ]

@@ -18,6 +18,7 @@ from nodemanager.client.config import TlsIdentity
 from nodemanager.client.kubeconfig_types import Exec, ExecEnv
 from nodemanager.host import runner
 from support import pems, scripts
+from support.gates import Gate
 
 ENVIRON = {"PATH": "/usr/bin:/bin", "INHERITED": "yes", "OVERRIDDEN": "no"}
 NOW = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
@@ -347,13 +348,13 @@ def test_reprs_have_no_secrets() -> None:
 
 
 async def test_a_plugin_slower_than_its_callers_still_gets_to_answer(tmp_path: Path) -> None:
-    command = scripts.write_plugin(
-        tmp_path / "slow", scripts.exec_credential(token="late"), before="sleep 0.6"
-    )
-    plugin = credentials(command)
-    for _ in range(2):
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.1):
-                await plugin.headers()
-    async with asyncio.timeout(10):
-        assert await token(plugin) == "late"
+    with Gate(tmp_path) as gate:
+        answer = scripts.exec_credential(token="late")
+        plugin = credentials(scripts.write_plugin(tmp_path / "slow", answer, before=gate.wait))
+        for _ in range(2):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await plugin.headers()
+        gate.open()
+        async with asyncio.timeout(50):
+            assert await token(plugin) == "late"

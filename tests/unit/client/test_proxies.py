@@ -50,29 +50,34 @@ async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 async def join(near: Streams, host: str, port: int) -> None:
     far = await asyncio.open_connection(host, port)
-    await asyncio.gather(pump(near[0], far[1]), pump(far[0], near[1]))
+    try:
+        await asyncio.gather(pump(near[0], far[1]), pump(far[0], near[1]))
+    finally:
+        far[1].transport.abort()  # also when the test ends before the client has said goodbye
 
 
 @contextlib.asynccontextmanager
 async def listening(handler: Serve, context: ssl.SSLContext | None = None) -> AsyncIterator[int]:
-    tasks: set[asyncio.Task[None]] = set()
+    links: dict[asyncio.StreamWriter, asyncio.Task[None]] = {}
 
-    async def tracked(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        tasks.add(task)
+    async def handled(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(asyncio.CancelledError, OSError):
             await handler(reader, writer)
         writer.close()
 
-    server = await asyncio.start_server(tracked, "127.0.0.1", 0, ssl=context)
+    def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        links[writer] = asyncio.create_task(handled(reader, writer))
+
+    server = await asyncio.start_server(accepted, "127.0.0.1", 0, ssl=context)
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
         server.close()
-        for task in tasks:
+        for task in links.values():
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*links.values(), return_exceptions=True)
+        for writer in links:
+            writer.transport.abort()
 
 
 class ConnectProxy:

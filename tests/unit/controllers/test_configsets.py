@@ -89,6 +89,22 @@ def test_messages_name_a_few_hosts_and_count_the_rest() -> None:
     assert conflicted.message.endswith("host4 and 3 more")
 
 
+@pytest.mark.parametrize(
+    ("applied", "missing", "said"),
+    [
+        (1, 0, "applied on 1 host"),
+        (2, 0, "applied on 2 hosts"),
+        (1, 1, "not applied on 1 host yet"),
+        (1, 3, "not applied on 3 hosts yet"),
+    ],
+)
+def test_one_host_is_no_hosts(applied: int, missing: int, said: str) -> None:
+    nodes = [node(f"a{i}", report(3)) for i in range(applied)] + [node(f"m{i}") for i in range(missing)]
+    ready = conditions.get(configsets.summarise(config_set(), nodes, NOW).conditions, "Ready")
+    assert ready is not None
+    assert ready.message == said
+
+
 def test_the_same_reports_give_the_same_status_at_any_time() -> None:
     first = configsets.summarise(config_set(), [node("x", report())], NOW)
     again = configsets.summarise(

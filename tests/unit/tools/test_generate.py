@@ -20,6 +20,7 @@ FILES = [
     "config/policy/hosts.yaml",
     "config/rbac/node-role.yaml",
     "config/rbac/operator.yaml",
+    "docs/reference/commands.md",
     "docs/reference/configset.md",
     "docs/reference/managednode.md",
 ]

@@ -1,11 +1,24 @@
-"""The admission policy that keeps every host to its own objects, as plain objects ready to be applied."""
+"""The admission policy that keeps every host to its own objects, as plain objects ready to be applied.
+
+Who is a host is told by rights, not by the name alone: an account named nodemanager-HOST that may write
+the ManagedNode HOST of its namespace, or get its own token, and may not do what makes it mightier than
+any host. See docs/adr/0009-who-is-a-host.md.
+"""
 
 from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
 from nodemanager.api import configset
-from nodemanager.api.access.host_rights import DAEMONSET, HOSTNAME_LABEL, OPERATOR, OWN_LABELS, POLICY, PREFIX
+from nodemanager.api.access.host_rights import (
+    DAEMONSET,
+    HOSTNAME_LABEL,
+    MAX_EVENT_HOST,
+    OPERATOR,
+    OWN_LABELS,
+    POLICY,
+    PREFIX,
+)
 from nodemanager.api.access.identity import NODE_NAME
 
 GROUP: Final = "admissionregistration.k8s.io"
@@ -30,11 +43,14 @@ def policies() -> list[Object]:
                         _matched([""], ["secrets", "events", "serviceaccounts/token", "nodes"]),
                     ]
                 },
-                "matchConditions": [{"name": "is-a-host", "expression": _IS_HOST}],
+                "matchConditions": [
+                    {"name": "is-a-host", "expression": _IS_HOST},
+                    {"name": "is-not-above-hosts", "expression": _IS_NOT_ABOVE},
+                ],
                 "variables": [{"name": name, "expression": text} for name, text in _VARIABLES.items()],
                 "validations": [
-                    {"expression": check.expression, "message": check.message, "reason": "Forbidden"}
-                    for check in _CHECKS
+                    {"expression": expression, "message": message, "reason": "Forbidden"}
+                    for expression, message in (_AT_HOME, *((one.expression, one.message) for one in _CHECKS))
                 ],
             },
         },
@@ -56,10 +72,34 @@ def _matched(groups: list[str], resources: list[str]) -> Object:
     }
 
 
-_IS_HOST = (
+_NAMESPACE = "request.userInfo.username.split(':')[2]"
+_NAME_OF_ACCOUNT = "request.userInfo.username.split(':')[3]"
+_HOST = f"{_NAME_OF_ACCOUNT}.substring({len(PREFIX)})"
+_IS_NAMED_SO = (
     f"request.userInfo.username.startsWith('{_ACCOUNT}') && "
-    f"request.userInfo.username.split(':')[3].startsWith('{PREFIX}') && "
-    f"request.userInfo.username.split(':')[3] != '{PREFIX}{OPERATOR}'"
+    "request.userInfo.username.split(':').size() == 4 && "
+    f"{_NAME_OF_ACCOUNT}.startsWith('{PREFIX}')"
+)
+_OURS_HERE = f"authorizer.group('{configset.GROUP}').resource('{{0}}').namespace({_NAMESPACE})"
+_TOKENS_HERE = (
+    f"authorizer.group('').resource('serviceaccounts').subresource('token').namespace({_NAMESPACE})"
+)
+_IS_HOST = (
+    f"{_IS_NAMED_SO} && ("
+    f"{_NAME_OF_ACCOUNT} == '{PREFIX}{DAEMONSET}' && request.resource.resource == 'serviceaccounts' && "
+    f"request.name.startsWith('{PREFIX}') || "
+    f"{_OURS_HERE.format('managednodes')}.name({_HOST}).check('update').allowed() || "
+    f"({_NAME_OF_ACCOUNT} == '{PREFIX}{OPERATOR}' && request.resource.resource == 'secrets' ? "
+    f"{_OURS_HERE.format('configsets')}.subresource('status').check('patch').allowed() : "
+    f"{_TOKENS_HERE}.name({_NAME_OF_ACCOUNT}).check('create').allowed()))"
+)
+"""The operator may create Secrets only so that it can let hosts, and is held like one there."""
+# Whoever may declare for all hosts of the namespace, or become any of them, gains nothing from what a host
+# must not do. Two questions to the authorizer are what one expression may cost: hence two conditions.
+_IS_NOT_ABOVE = (
+    f"!({_IS_NAMED_SO}) || {_NAME_OF_ACCOUNT} == '{PREFIX}{DAEMONSET}' || "
+    f"!({_OURS_HERE.format('configsets')}.check('create').allowed() || "
+    f"{_TOKENS_HERE}.check('create').allowed())"
 )
 _NODE = (
     f"has(request.userInfo.extra) && '{NODE_NAME}' in request.userInfo.extra ?"
@@ -67,7 +107,8 @@ _NODE = (
 )
 _LABELS = "{0} != null && has({0}.metadata.labels) ? {0}.metadata.labels : {{}}"
 _VARIABLES = {
-    "host": f"request.userInfo.username.split(':')[3].substring({len(PREFIX)})",
+    "host": _HOST,
+    "home": _NAMESPACE,
     "node": _NODE,
     "kind": "request.resource.resource",
     "old": _LABELS.format("oldObject"),
@@ -93,16 +134,36 @@ _MAY_UPDATE = (
     ".name(object.metadata.name).check('update').allowed()"
 )
 _OWN_EVENT = "{0}.involvedObject.kind == 'ManagedNode' && {0}.involvedObject.name == variables.host"
-_FINALIZERS = (
-    "!has(object.metadata.finalizers) || object.metadata.finalizers.all(one, oldObject != null &&"
-    " has(oldObject.metadata.finalizers) && one in oldObject.metadata.finalizers)"
+_OWN_EVENT_NAME = (
+    "object.metadata.name.contains('.') && "
+    "object.metadata.name.substring(0, object.metadata.name.lastIndexOf('.')) in "
+    f"(variables.host.size() > {MAX_EVENT_HOST} ?"
+    f" [variables.host, variables.host.substring(0, {MAX_EVENT_HOST})] : [variables.host])"
 )
 _SAME = "has({0}) == has({1}) && (!has({0}) || {0} == {1})"
-_ONLY_CORDONED = "variables.old == variables.new && " + " && ".join(
-    f"({_SAME.format(f'object.{field}', f'oldObject.{field}')})"
-    for field in ("metadata.finalizers", "metadata.ownerReferences", "spec.taints")
+
+
+def _unchanged(*fields: str) -> str:
+    return " && ".join(f"({_SAME.format(f'object.{field}', f'oldObject.{field}')})" for field in fields)
+
+
+_LIFE = ("metadata.finalizers", "metadata.ownerReferences")
+_SAME_LIFE = (
+    f"{_CREATE} ? ({' && '.join(f'!has(object.{field})' for field in _LIFE)}) : ({_unchanged(*_LIFE)})"
+)
+_ONLY_CORDONED = "variables.old == variables.new && " + _unchanged(
+    *_LIFE, "spec.taints", "spec.podCIDR", "spec.podCIDRs", "spec.providerID"
+)
+_PLAIN_SECRET = "(!has(object.type) || object.type == 'Opaque') && " + " && ".join(
+    f"!has(object.{field})" for field in ("metadata.labels", "metadata.annotations", *_LIFE)
 )
 _NAME = "(request.name != '' ? request.name : object.metadata.name)"
+
+
+_AT_HOME = (
+    f"variables.kind == 'nodes' || variables.host == '{DAEMONSET}' || request.namespace == variables.home",
+    "a host may write in its own namespace only",
+)
 
 
 class _Check(NamedTuple):
@@ -118,6 +179,11 @@ class _Check(NamedTuple):
 
 
 _CHECKS = (
+    _Check(
+        "managednodes",  # a finalizer would have its rights outlive its removal; an owner would remove it
+        f"{_DELETE} || ({_SAME_LIFE})",
+        "a host may not say how long its ManagedNode stays: finalizers and owners are for others",
+    ),
     _Check("managednodes", f"!({_DELETE})", "a host may not delete ManagedNodes"),
     _Check(
         "managednodes",
@@ -141,9 +207,10 @@ _CHECKS = (
         f"a host may not give itself the {HOSTNAME_LABEL} of another",
     ),
     _Check(
-        "managednodes",  # with one, its rights would outlive its removal
-        f"{_DELETE} || ({_FINALIZERS})",
-        "a host may not keep its ManagedNode from being removed",
+        "managednodes",  # templates of others write them into their files; a schema cannot tell of keys
+        f"{_DELETE} || !has(object.status) || !has(object.status.interfaces) ||"
+        " object.status.interfaces.all(name, name.matches('^[^/[:space:][:cntrl:]]+$'))",
+        "a host may only tell of interfaces with names that interfaces can have",
     ),
     _Check("leases", f"!({_DELETE})", "a host may not delete Leases"),
     _Check(
@@ -162,6 +229,11 @@ _CHECKS = (
         f"!({_CREATE}) || ({_MAY_UPDATE})",
         "a host may only create the Lease of its own name, and those of its lock groups",
     ),
+    _Check(
+        "leases",
+        f"{_DELETE} || ({_SAME_LIFE})",
+        "a host may not say how long a Lease stays: finalizers and owners are for others",
+    ),
     _Check("events", f"!({_DELETE})", "a host may not delete Events"),
     _Check(
         "events",
@@ -170,9 +242,19 @@ _CHECKS = (
         "a host may only record Events about its own ManagedNode",
     ),
     _Check(
+        "events",  # whoever has the name of another's Event first keeps it from being recorded
+        f"!({_CREATE}) || ({_OWN_EVENT_NAME})",
+        "a host may only record Events that are named after it: HOST.SOMETHING",
+    ),
+    _Check(
         "serviceaccounts",
         f"request.name == '{PREFIX}' + (variables.host == '{DAEMONSET}' ? variables.node : variables.host)",
         "a host may only get its own token, a pod of the DaemonSet that of the node which its token names",
+    ),
+    _Check(
+        "serviceaccounts",  # a token that is bound to a node names it to whoever reads it
+        "!has(object.spec.boundObjectRef) || object.spec.boundObjectRef == null",
+        "a host may not bind a token to another object",
     ),
     _Check("secrets", _CREATE, "a host may not change Secrets"),
     _Check(
@@ -184,5 +266,10 @@ _CHECKS = (
         "secrets",
         f"!({_CREATE}) || ({_OWN_KEY})",
         "a host may only create the Secret of its own WireGuard key: wg-INTERFACE-HOST",
+    ),
+    _Check(
+        "secrets",  # by their types and annotations controllers fill Secrets with what is not the host's
+        f"!({_CREATE}) || ({_PLAIN_SECRET})",
+        "a host may only create a Secret of type Opaque, without labels, annotations, finalizers and owners",
     ),
 )

@@ -6,8 +6,9 @@ something that is being created; the admission policy can.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from nodemanager.api import configset
@@ -28,8 +29,13 @@ OWN_LABELS: Final = (OS, ARCH, HOSTNAME_LABEL, LABEL_OS)
 OWN_NAMESPACE: Final = "nodemanager"
 """The namespace that is ours alone; others have pods in theirs that we know nothing about."""
 POD_SECURITY: Final = "pod-security.kubernetes.io/"
+MAX_EVENT_HOST: Final = 220
+"""How much of a host's name is in those of its Events at most: names have at most 253 characters."""
 POLICY: Final = "nodemanager-hosts"
 RBAC: Final = "rbac.authorization.k8s.io"
+NODE_ROLE: Final = "nodemanager-node"
+"""The role that all hosts share."""
+_MAX_NAME: Final = 253
 
 Object = dict[str, Any]
 
@@ -55,6 +61,19 @@ def account_name(hostname: str) -> str:
     return PREFIX + hostname
 
 
+def cluster_name(access: HostAccess, *purpose: str) -> str:
+    """Return the name of something that is one host's, and in no namespace.
+
+    Hosts of one name in two namespaces are two hosts. No name of either has a colon in it, so no two
+    pairs make one name. One that would be too long is cut, and told apart by a digest.
+    """
+    name = ":".join(("nodemanager", access.namespace, access.hostname, *purpose))
+    if len(name) <= _MAX_NAME:
+        return name
+    end = ":".join((f"~{hashlib.sha256(name.encode()).hexdigest()[:32]}", *purpose))
+    return name[: _MAX_NAME - len(end)] + end
+
+
 def manifests(access: HostAccess) -> list[Object]:
     """Return everything that lets a host in, in the order to apply it."""
     name, namespace = account_name(access.hostname), access.namespace
@@ -66,19 +85,38 @@ def manifests(access: HostAccess) -> list[Object]:
             "metadata": {"name": name, "namespace": namespace},
         },
         node_role(),
-        _binding("ClusterRoleBinding", name, "", f"{PREFIX}node", access),
+        node_binding(access),
         _role("Role", name, namespace, _own_rules(access)),
         _binding("RoleBinding", name, namespace, name, access),
         _role("Role", refresh, namespace, [_rule([""], ["serviceaccounts/token"], ["create"], [name])]),
         _token_binding(refresh, access),
     ]  # fmt: skip
-    if access.kubernetes_node:
-        drain = f"{name}-drain"
-        found += [
-            _role("ClusterRole", drain, "", _drain_rules(access.hostname)),
-            _binding("ClusterRoleBinding", drain, "", drain, access),
-        ]
-    return found
+    return [*found, *drain_manifests(access)] if access.kubernetes_node else found
+
+
+def own_manifests(access: HostAccess) -> list[Object]:
+    """Return what is this host's alone, whatever it was let do, in the order to delete it.
+
+    Its ServiceAccount goes first: with it every token of the host ends, before anything that it still
+    may do could be done without the rest.
+    """
+    shared = {("Namespace", access.namespace), ("ClusterRole", NODE_ROLE)}
+    whole = manifests(replace(access, kubernetes_node=True))
+    return [one for one in whole if (one["kind"], one["metadata"]["name"]) not in shared]
+
+
+def node_binding(access: HostAccess) -> Object:
+    """Return what gives a host the role that all hosts share."""
+    return _binding("ClusterRoleBinding", cluster_name(access), "", NODE_ROLE, access)
+
+
+def drain_manifests(access: HostAccess) -> list[Object]:
+    """Return what lets a host cordon and drain the Kubernetes Node of its own name."""
+    name = cluster_name(access, "drain")
+    return [
+        _role("ClusterRole", name, "", _drain_rules(access.hostname)),
+        _binding("ClusterRoleBinding", name, "", name, access),
+    ]
 
 
 def node_role() -> Object:
@@ -91,7 +129,7 @@ def node_role() -> Object:
         _rule(["authentication.k8s.io"], ["selfsubjectreviews"], ["create"]),
         _rule(["authorization.k8s.io"], ["selfsubjectaccessreviews"], ["create"]),
     ]
-    return _role("ClusterRole", f"{PREFIX}node", "", rules)
+    return _role("ClusterRole", NODE_ROLE, "", rules)
 
 
 def operator_manifests(namespace: str) -> list[Object]:

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from nodemanager.host.base import HostError, PackageManager, ServiceManager
+from nodemanager.host.base import HostError, NotSupported, PackageManager, ServiceManager
 from nodemanager.host.file_facts import list_names
+from nodemanager.host.threads import in_thread
 from nodemanager.host.tree import Tree
-from nodemanager.host.watches import declared
+from nodemanager.host.watches import culprits, declared
+from nodemanager.host.watches.culprits import Culprits
 from nodemanager.host.watches.inbox import Inbox, Touched
 from nodemanager.host.watches.links import LinkWatch
 from nodemanager.host.watches.paths import Interest, PathWatch
 from nodemanager.plan.desired import Desired
-from nodemanager.plan.resources import ResourceId
+from nodemanager.plan.resources import FILE, ResourceId
 
 if TYPE_CHECKING:
     from nodemanager.host.watches.units import UnitWatch
 
 _RUNLEVELS: Final = "/etc/runlevels"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +52,14 @@ class HostWatch:
         self._inbox = Inbox()
         self._paths: PathWatch | None = None
         self._links: LinkWatch | None = None
+        self._culprits: Culprits | None = None
         self._units: dict[str, UnitWatch] = {}
         self._failures: dict[str, str] = {}
+        self._passing: set[str] = set()
+        """Those of the failures that may be gone the next time."""
         self._broken = asyncio.Event()
+        self._asked = False
+        """Whether the kernel was asked to tell who changes files; if it does not, it never will."""
 
     @property
     def shortfalls(self) -> tuple[str, ...]:
@@ -60,16 +68,34 @@ class HostWatch:
         units = (one.shortfall for one in self._units.values() if one.shortfall)
         return (*self._failures.values(), *own, *units)
 
+    @property
+    def lacking(self) -> bool:
+        """Whether something is not watched for want of what others may give back, such as inotify watches.
+
+        Not so of services: their watches come back by themselves, or there is nobody to ask.
+        """
+        return bool(self._passing) or (self._paths is not None and bool(self._paths.shortfalls))
+
     async def follow(self, desired: Desired) -> None:
         """Watch exactly what is declared; what is new is told of once."""
         self._open()
         if self._paths is not None:
             await self._paths.follow("declared", self._interests(desired))
+        if (memory := self._culprits) is not None:
+            declarations = [item.declaration for item in desired.files]
+            purged = [one.path for one in declarations if one.purge and one.ensure == "directory"]
+            await in_thread(lambda: memory.follow((one.path for one in declarations), purged))
         await self._follow_services(desired)
 
     async def touched(self) -> Touched:
         """Wait until something is touched, and return all that was since the last time."""
         return await self._inbox.take()
+
+    def who(self, resource: ResourceId) -> str:
+        """Return who changed something last; empty where the host does not tell."""
+        if self._culprits is None or resource.kind != FILE:
+            return ""
+        return self._culprits.who(resource.name)
 
     async def run(self) -> None:
         """Be there until cancelled; the events come by themselves."""
@@ -95,6 +121,9 @@ class HostWatch:
         if self._links is not None:
             self._links.close()
             self._links = None
+        if self._culprits is not None:
+            self._culprits.close()
+            self._culprits = None
         self._tree.close()
 
     async def _follow_services(self, desired: Desired) -> None:
@@ -129,17 +158,23 @@ class HostWatch:
 
     def _open(self) -> None:
         if self._paths is None:
-            try:
-                self._paths = PathWatch(self._tree, self._inbox)
-                self._failures.pop("files", None)
-            except HostError as error:
-                self._failures["files"] = str(error)
+            self._paths = self._opened("files", lambda: PathWatch(self._tree, self._inbox))
+        if self._here and not self._asked:
+            self._asked, self._culprits = True, culprits.watch(self._tree)
         if self._here and self._links is None:
-            try:
-                self._links = LinkWatch(self._inbox)
-                self._failures.pop("links", None)
-            except HostError as error:
-                self._failures["links"] = str(error)
+            self._links = self._opened("links", lambda: LinkWatch(self._inbox))
+
+    def _opened(self, what: str, make: Callable[[], T]) -> T | None:
+        """Return a watch, or take note of why there is none."""
+        self._failures.pop(what, None)
+        self._passing.discard(what)
+        try:
+            return make()
+        except HostError as error:
+            self._failures[what] = str(error)
+            if not isinstance(error, NotSupported):
+                self._passing.add(what)
+            return None
 
     def _interests(self, desired: Desired) -> Iterator[Interest]:
         yield from declared.files(desired)

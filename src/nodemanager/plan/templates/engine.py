@@ -70,6 +70,11 @@ class RenderCache:
     def __len__(self) -> int:
         return len(self._known)
 
+    def clear(self) -> None:
+        """Forget everything."""
+        self._known.clear()
+        self._size = 0
+
     def render(self, text: str, data: Data, *, engine: str = "gotemplate", name: str = "template") -> str:
         """Render, or return what the same template made of the same data before."""
         key = _digest(text, data, engine)

@@ -38,7 +38,6 @@ def test_formats(name: str, good: str, bad: str) -> None:
     assert not STRING_FORMATS[name](bad)
 
 
-@pytest.mark.timeout(10)
 @pytest.mark.parametrize("text", ["a" * 20000, "a." * 9000, '"' * 9000, "a@" * 9000, "%" * 9000, "1" * 9000])
 def test_no_text_is_expensive(text: str) -> None:
     for holds in STRING_FORMATS.values():

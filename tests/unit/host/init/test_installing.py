@@ -284,7 +284,6 @@ async def test_a_path_that_hides_where_it_leads_is_refused(host: Host, path: str
         await host.install(executable=path)
 
 
-@pytest.mark.timeout(10)
 async def test_a_link_that_hides_where_it_leads_is_seen_through(host: Host) -> None:
     program = host.path(PROGRAM)
     program.unlink()

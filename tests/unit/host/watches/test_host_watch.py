@@ -48,6 +48,7 @@ async def test_where_there_is_no_inotify_it_says_so(tmp_path: Path, monkeypatch:
             elsewhere.setattr(sys, "platform", "freebsd14")
             await watch.follow(FILES)
         assert list(watch.shortfalls) == ["cannot watch files: this system has no inotify"]
+        assert not watch.lacking  # to try again would not help
         await watch.follow(FILES)
         assert list(watch.shortfalls) == []
         assert (await watch.touched()).resources == {FILES.files[0].id}
@@ -65,6 +66,7 @@ async def test_without_an_instance_it_says_what_to_raise(tmp_path: Path) -> None
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         [said] = watch.shortfalls
         assert "fs.inotify.max_user_instances" in said
+        assert watch.lacking
 
 
 async def test_without_files_to_open_everything_says_so_and_is_watched_later() -> None:
@@ -79,8 +81,10 @@ async def test_without_files_to_open_everything_says_so_and_is_watched_later() -
             "cannot watch files",
             "cannot watch network interfaces",
         ]
+        assert watch.lacking
         await watch.follow(FILES)
         assert watch.shortfalls == ()
+        assert not watch.lacking
 
 
 @pytest.mark.parametrize(
@@ -97,6 +101,7 @@ async def test_a_service_manager_that_tells_nothing_is_named(
     with watching("/", kind) as watch:
         await watch.follow(desired)
         assert list(watch.shortfalls) == said
+        assert not watch.lacking
 
 
 async def test_nothing_is_left_open() -> None:

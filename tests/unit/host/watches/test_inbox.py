@@ -13,7 +13,7 @@ from nodemanager.host.watches.inbox import NOW, Concern, Inbox, Settle
 from nodemanager.host.watches.pump import Pump
 from nodemanager.plan.resources import ResourceId
 
-SECONDS = 20.0
+SECONDS = 50.0
 SOON = Settle(0.002, 0.004)
 LATE = Settle(60.0, 120.0)
 IDS = tuple(ResourceId("file", f"/{number}") for number in range(6))

@@ -147,6 +147,6 @@ async def test_an_idle_watch_takes_no_time(tmp_path: Path) -> None:
         await asyncio.sleep(0)
         before = time.process_time()
         await asyncio.wait([waiting], timeout=0.5)
-        assert time.process_time() - before < 0.02
+        assert time.process_time() - before < 0.1
         assert not waiting.done()
         waiting.cancel()

@@ -18,7 +18,7 @@ from nodemanager.host.watches.units import Ears, UnitWatch
 from nodemanager.plan.resources import ResourceId
 from support.bus_peer import MANAGER, SystemdPeer, Unit
 
-SECONDS = 20.0
+SECONDS = 50.0
 X, Y = ResourceId("service", "x"), ResourceId("service", "y")
 WANTED = {"x.service": frozenset((X,)), "y.service": frozenset((Y,)), "t@.service": frozenset[ResourceId]()}
 

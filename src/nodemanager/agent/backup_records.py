@@ -1,0 +1,38 @@
+"""How many backups a status tells of: as many as there is room for, those of declared files first.
+
+A directory that is purged gets entries under ever new names, and each of them is backed up. All backups are
+on the host (`nodemanager backups`); a status is an object in the API, and must not grow with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+MAX_BYTES: Final = 256 * 1024
+"""An API takes objects of 1.5 MiB; this is room for some two thousand files."""
+_EACH: Final = 72
+"""What a record takes besides its path: a SHA-256 and some quotes."""
+
+
+def fitting(records: Mapping[str, str], declared: Collection[str]) -> dict[str, str]:
+    """Return the records, by path and newest first, for which there is room.
+
+    Who declares a file asks for what was there before. Of all others, which were in the way, the newest are
+    the ones that somebody may still miss.
+    """
+    room = MAX_BYTES - sum(map(_size, records))
+    if room >= 0:
+        return dict(records)
+    oldest_first = list(records)[::-1]
+    dropped = set()
+    for path in sorted(oldest_first, key=lambda one: one in declared):
+        dropped.add(path)
+        room += _size(path)
+        if room >= 0:
+            break
+    return {path: digest for path, digest in records.items() if path not in dropped}
+
+
+def _size(path: str) -> int:
+    return _EACH + len(path.encode(errors="surrogatepass"))

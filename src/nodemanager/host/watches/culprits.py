@@ -1,0 +1,171 @@
+"""Who it was: which process changed a declared path last, where the kernel says so.
+
+    fanotify --process, entry--> /proc, while the process is still there --> `who`, asked after a repair
+
+Nothing depends on it. Where it is not to be had (no CAP_SYS_ADMIN, an old kernel, a filesystem without
+handles, a process that is gone before we look) a drift is reported without, or with less.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from nodemanager.host.base import NotSupported
+from nodemanager.host.tree import Tree
+from nodemanager.host.watches import fanotify
+from nodemanager.host.watches.fanotify import Event, Fanotify
+from nodemanager.host.watches.pump import Pump
+
+log = logging.getLogger(__name__)
+MAX_KNOWN: Final = 4096
+"""So many paths are remembered with who changed them."""
+MAX_AGE: Final = 900.0
+"""Seconds; longer than a fight makes a repair wait."""
+SAME_SECONDS: Final = 1.0
+"""A process that changes many files is looked at once in so many seconds."""
+MAX_UNIT: Final = 100
+_NO_LOGIN: Final = 2**32 - 1
+_UNIT_KINDS: Final = (".service", ".scope")
+
+
+class Culprits:
+    """Remembers who changed what, of the paths that it follows."""
+
+    def __init__(self, tree: Tree, clock: Callable[[], float] = time.monotonic) -> None:
+        """Raises NotSupported."""
+        self._tree = tree
+        self._clock = clock
+        self._group = Fanotify()
+        self._pump = Pump(self._group.descriptor, self._drain)
+        self._marked: dict[str, bytes] = {}
+        """Directories, and what their events are known by."""
+        self._names: dict[bytes, tuple[str, frozenset[str] | None]] = {}
+        """The reverse, with the entries that matter; None = all do."""
+        self._did: OrderedDict[str, tuple[str, float]] = OrderedDict()
+        self._seen: dict[int, tuple[str, float]] = {}
+
+    def close(self) -> None:
+        """Remember nothing more."""
+        self._pump.close()
+        self._group.close()
+
+    def follow(self, paths: Iterable[str], purged: Iterable[str]) -> None:
+        """Follow exactly these paths, and all entries of the directories that are purged; may be slow."""
+        wanted: dict[str, set[str] | None] = {}
+        for path in paths:
+            folder, _, name = path.rpartition("/")
+            names = wanted.setdefault(folder or "/", set())
+            if names is not None:
+                names.add(name)
+        wanted.update(dict.fromkeys(purged))
+        for folder in self._marked.keys() - wanted.keys():
+            self._unmark(folder)
+        found: dict[bytes, tuple[str, frozenset[str] | None]] = {}
+        for folder, names in wanted.items():
+            if key := self._mark(folder):
+                found[key] = folder, None if names is None else frozenset(names)
+        self._names = found  # at once: events are read meanwhile
+
+    def who(self, path: str) -> str:
+        """Return who changed a path last, and forget it; empty if nobody knows."""
+        self._drain()
+        said, at = self._did.pop(path, ("", 0.0))
+        return said if self._clock() - at < MAX_AGE else ""
+
+    def _mark(self, folder: str) -> bytes:
+        """Mark a directory, or what has taken its place; empty where that cannot be."""
+        try:
+            walked = self._tree.walk(folder)
+        except OSError:
+            self._marked.pop(folder, None)
+            return b""
+        try:
+            key = self._marked[folder] = self._group.add(walked)
+        except OSError as error:
+            log.debug("who changes files in %s cannot be told: %s", folder, error.strerror)
+            self._marked.pop(folder, None)
+            return b""
+        finally:
+            os.close(walked)
+        return key
+
+    def _unmark(self, folder: str) -> None:
+        del self._marked[folder]
+        with suppress(OSError):  # it is gone, and its mark with it
+            walked = self._tree.walk(folder)
+            try:
+                self._group.remove(walked)
+            finally:
+                os.close(walked)
+
+    def _drain(self) -> None:
+        for event in self._group.read():
+            if event.mask & fanotify.OVERFLOW:
+                self._did.clear()  # somebody else may have been there since
+            else:
+                for path in self._paths(event):
+                    self._note(path, event.pid)
+
+    def _paths(self, event: Event) -> Iterator[str]:
+        """Return the declared path that an event is about, if it is."""
+        folder, names = self._names.get(event.folder, ("", frozenset[str]()))
+        name = os.fsdecode(event.name)
+        if event.pid not in (0, os.getpid()) and (names is None or name in names):
+            yield f"{folder.rstrip('/')}/{name}"
+
+    def _note(self, path: str, pid: int) -> None:
+        now = self._clock()
+        said, until = self._seen.get(pid, ("", 0.0))
+        if now >= until:
+            self._seen = {one: known for one, known in self._seen.items() if known[1] > now}
+            said = describe(pid)
+            self._seen[pid] = said, now + SAME_SECONDS
+        self._did[path] = said, now
+        self._did.move_to_end(path)
+        if len(self._did) > MAX_KNOWN:
+            self._did.popitem(last=False)
+
+
+def watch(tree: Tree) -> Culprits | None:
+    """Return a memory of who changes files, where there can be one."""
+    try:
+        return Culprits(tree)
+    except NotSupported as error:
+        log.debug("%s", error)
+        return None
+
+
+def describe(pid: int, processes: Path = Path("/proc")) -> str:
+    """Return what people would want to know about a process: name, number, user, who logged in, unit."""
+    folder = processes / str(pid)
+    try:
+        name = _plain((folder / "comm").read_text(errors="replace").strip())
+        words = [f"{name}[{pid}]", f"uid {folder.stat().st_uid}"]
+    except OSError:
+        return f"process {pid}, which has ended"
+    with suppress(OSError, ValueError):
+        login = int((folder / "loginuid").read_text())
+        if login != _NO_LOGIN:
+            words.append(f"login uid {login}")
+    with suppress(OSError):
+        words += _unit((folder / "cgroup").read_text(errors="replace"))
+    return ", ".join(words)
+
+
+def _unit(cgroups: str) -> list[str]:
+    """Return the innermost unit that a process is part of."""
+    parts = [part for line in cgroups.splitlines()[-1:] for part in line.split("/")]
+    units = [part for part in parts if part.endswith(_UNIT_KINDS)]
+    return [f"in {_plain(units[-1])[:MAX_UNIT]}"] if units else []
+
+
+def _plain(text: str) -> str:
+    """A process may call itself anything."""
+    return "".join(one if " " <= one <= "~" else "?" for one in text)

@@ -1,0 +1,146 @@
+"""fanotify(7), which unlike inotify says which process it was: a few calls of libc, and the events.
+
+Needs CAP_SYS_ADMIN and Linux 5.9, and a filesystem that has handles for its files.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import struct
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from nodemanager.host.base import NotSupported
+
+ATTRIB: Final = 0x4
+CLOSE_WRITE: Final = 0x8
+MOVED_FROM: Final = 0x40
+MOVED_TO: Final = 0x80
+CREATE: Final = 0x100
+DELETE: Final = 0x200
+OVERFLOW: Final = 0x4000
+ON_CHILD: Final = 0x0800_0000
+ON_DIRECTORY: Final = 0x4000_0000
+WATCHED: Final = (
+    ATTRIB | CLOSE_WRITE | MOVED_FROM | MOVED_TO | CREATE | DELETE | ON_CHILD | ON_DIRECTORY
+)  # not each single write: a log beside a managed file is written to all the time
+
+CHUNK: Final = 64 * 1024
+MAX_CHUNKS: Final = 16
+_CLOEXEC, _NONBLOCK, _REPORT_FOLDER, _REPORT_NAME = 0x1, 0x2, 0x400, 0x800
+_ADD, _REMOVE, _ONLY_DIRECTORY = 0x1, 0x2, 0x8
+_EMPTY_PATH, _HANDLE_FID = 0x1000, 0x200
+_MAX_HANDLE: Final = 128
+_EVENT: Final = struct.Struct("=IBBHQii")
+_INFO: Final = struct.Struct("=BBH")
+_HANDLE: Final = struct.Struct("=Ii")
+_FSID: Final = 8
+_FOLDER_AND_NAME: Final = 2
+
+
+class Event(NamedTuple):
+    """A process did something to an entry of a marked directory."""
+
+    mask: int
+    pid: int
+    folder: bytes
+    """The same bytes that marking the directory returned."""
+    name: bytes
+
+
+class Fanotify:
+    """One group, with any number of marked directories."""
+
+    def __init__(self) -> None:
+        library = ctypes.CDLL(None, use_errno=True)
+        try:
+            make, self._mark, self._handle = (
+                library.fanotify_init, library.fanotify_mark, library.name_to_handle_at
+            )  # fmt: skip
+        except AttributeError as error:
+            raise NotSupported("cannot tell who changes files: this system has no fanotify") from error
+        number = ctypes.c_int
+        self._mark.argtypes = [number, ctypes.c_uint, ctypes.c_uint64, number, ctypes.c_char_p]
+        self._handle.argtypes = [number, ctypes.c_char_p, ctypes.c_void_p, ctypes.POINTER(number), number]
+        flags = _CLOEXEC | _NONBLOCK | _REPORT_FOLDER | _REPORT_NAME
+        self.descriptor: int = make(flags, os.O_RDONLY | os.O_CLOEXEC)
+        if self.descriptor < 0:
+            raise NotSupported(f"cannot tell who changes files: fanotify: {_error().strerror}")
+
+    def close(self) -> None:
+        """Hear no more."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+    def add(self, folder: int) -> bytes:
+        """Mark an open directory, and return what its events are known by; raises OSError."""
+        key = self._key(folder)
+        self._change(_ADD, folder)
+        return key
+
+    def remove(self, folder: int) -> None:
+        """Mark an open directory no longer; raises OSError."""
+        self._change(_REMOVE, folder)
+
+    def read(self) -> Iterator[Event]:
+        """Return what has happened since the last time; raises OSError."""
+        for _ in range(MAX_CHUNKS):
+            try:
+                data = os.read(self.descriptor, CHUNK)
+            except BlockingIOError:
+                return
+            yield from parse(data)
+
+    def _change(self, flags: int, folder: int) -> None:
+        if self._mark(self.descriptor, flags | _ONLY_DIRECTORY, WATCHED, folder, b"."):
+            raise _error()
+
+    def _key(self, folder: int) -> bytes:
+        """Return the identity of a directory, in the form in which events carry it."""
+        handle = ctypes.create_string_buffer(_HANDLE.size + _MAX_HANDLE)
+        mount = ctypes.c_int()
+        for flags in (_EMPTY_PATH | _HANDLE_FID, _EMPTY_PATH):  # the former came with Linux 6.5
+            _HANDLE.pack_into(handle, 0, _MAX_HANDLE, 0)
+            if not self._handle(folder, b"", handle, ctypes.byref(mount), flags):
+                break
+            error = _error()
+            if error.errno != errno.EINVAL:
+                raise error
+        else:
+            raise error
+        size, _ = _HANDLE.unpack_from(handle, 0)
+        number = os.fstatvfs(folder).f_fsid
+        return struct.pack("=II", number & 0xFFFF_FFFF, number >> 32) + handle.raw[: _HANDLE.size + size]
+
+
+def parse(data: bytes) -> Iterator[Event]:
+    """Return the events in what was read; what is not about an entry of a directory is left out."""
+    at = 0
+    while at + _EVENT.size <= len(data):
+        length, _, _, header, mask, _, pid = _EVENT.unpack_from(data, at)
+        if length < _EVENT.size:
+            return  # nothing that the kernel writes, and no way to find the next
+        if mask & OVERFLOW:
+            yield Event(mask, 0, b"", b"")
+        else:
+            yield from _entry(data[at + header : at + length], mask, pid)
+        at += length
+
+
+def _entry(info: bytes, mask: int, pid: int) -> Iterator[Event]:
+    start = _INFO.size + _FSID
+    if len(info) < start + _HANDLE.size:
+        return
+    kind, _, length = _INFO.unpack_from(info)
+    size, _ = _HANDLE.unpack_from(info, start)
+    end = start + _HANDLE.size + size
+    if kind == _FOLDER_AND_NAME and end < length <= len(info):
+        yield Event(mask, pid, info[_INFO.size : end], info[end:length].partition(b"\0")[0])
+
+
+def _error() -> OSError:
+    number = ctypes.get_errno()
+    return OSError(number, os.strerror(number))

@@ -1,0 +1,30 @@
+"""An agent that is wired together, remembers what is wanted, and has no API."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from nodemanager.agent import service
+from nodemanager.agent.assembly import BodyOptions
+from nodemanager.agent.service import Agent
+from nodemanager.agent.world import World
+from nodemanager.api.managednode import ManagedNode
+from nodemanager.api.objects import ObjectMeta
+from nodemanager.client.config import ClientConfig
+from nodemanager.runtime.metrics import Registry
+from support.clients import connected
+from support.root_tree import config_set
+
+
+@contextlib.asynccontextmanager
+async def lone_agent(root: Path) -> AsyncIterator[Agent]:
+    """Build an agent of a folder; nothing of it runs."""
+    async with connected(ClientConfig("http://127.0.0.1:1")) as client:
+        agent = service.build(client, service.AgentOptions(body=BodyOptions(str(root), "web1")), Registry())
+        own = ManagedNode(metadata=ObjectMeta(name="web1", namespace="nodemanager"))
+        agent.memory.keep([config_set("s")], World(), own, peers=False)
+        agent.contact.failed("nobody is there")
+        yield agent
+        agent.close()

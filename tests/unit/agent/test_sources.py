@@ -1,0 +1,139 @@
+"""Where wishes come from, and that a host which was let go forgets the Secrets among it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import gc
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nodemanager.agent import contact
+from nodemanager.agent.contact import Clocks, Contact, SecretLimits
+from nodemanager.agent.memory import Memory
+from nodemanager.agent.references import ReferenceWatch
+from nodemanager.agent.sources import Sources
+from nodemanager.agent.wishes import Wish, Wishes
+from nodemanager.api.configset import CONFIG_SETS
+from nodemanager.api.managednode import MANAGED_NODES, ManagedNode
+from nodemanager.api.objects import ObjectKey, ObjectMeta
+from nodemanager.client.config import ClientConfig
+from nodemanager.host.vault import Vault
+from nodemanager.plan.desired import Content, Failure
+from nodemanager.runtime.cache import Cache
+from nodemanager.runtime.tasks import end
+from support import scripted_server
+from support.clients import connected
+from support.root_tree import config_set
+from support.scripted_server import Exchange
+
+GRACE = 100.0
+NODE = ManagedNode(metadata=ObjectMeta(name="web1", namespace="default"))
+SETS = [
+    config_set("s", files=[
+        {"path": "/x", "template": "<{{ index .Node.Secrets `password` }}>", "secretRefs": ["db"]},
+        {"path": "/y", "template": "{{ .Node.Name }}"},
+    ])
+]  # fmt: skip
+
+
+def canary() -> str:
+    """Return a password that is in no constant of this module."""
+    return "".join(map(chr, range(ord("a"), ord("z") + 1)))[::-1] * 2
+
+
+def known() -> int:
+    """Return how many objects that Python knows of have the password in them."""
+    gc.collect()
+    return sum(
+        _has_it(one) or (isinstance(one, dict) and not gc.is_tracked(one) and any(map(_has_it, one.values())))
+        for each in gc.get_objects()
+        for one in gc.get_referents(each)
+    )
+
+
+def _has_it(one: object) -> bool:
+    if isinstance(one, str):
+        one = one.encode(errors="replace")
+    plain = canary().encode()
+    return isinstance(one, bytes | bytearray) and (plain in one or base64.b64encode(plain) in one)
+
+
+async def tell_the_secret(exchange: Exchange) -> None:
+    """Stream one Secret to whoever asks, and keep nothing of it."""
+    await exchange.stream()
+    await exchange.event("ADDED", _secret())
+    end_of_list = {"k8s.io/initial-events-end": "true"}
+    await exchange.event("BOOKMARK", {"metadata": {"resourceVersion": "2", "annotations": end_of_list}})
+    await exchange.hang()
+
+
+def _secret() -> dict[str, Any]:
+    meta = {"name": "db", "namespace": "default", "uid": "1", "resourceVersion": "1"}
+    return {"metadata": meta, "data": {"password": base64.b64encode(canary().encode()).decode()}}
+
+
+class Host:
+    """What a host hears, and what it makes of it."""
+
+    def __init__(self, sources: Sources, time: list[float]) -> None:
+        self.sources, self.time = sources, time
+        self.wishes = Wishes()
+
+    async def passes(self) -> Wish:
+        """Do as a pass does."""
+        await self.sources.follow(self.wishes.references(SETS, NODE))
+        world = self.sources.world()
+        wish = self.wishes.make(SETS, world, NODE)
+        kept, own = self.wishes.basis(world, NODE)
+        self.sources.memory.keep(SETS, kept, own, peers=False)
+        if world.withheld:
+            self.sources.memory.forget_secrets()
+        return wish
+
+
+@pytest.fixture(name="host")
+async def _host(tmp_path: Path) -> AsyncIterator[Host]:
+    async with (
+        scripted_server.serve(tell_the_secret) as server,
+        connected(ClientConfig(server.url)) as client,
+        contextlib.AsyncExitStack() as stack,
+    ):
+        time = [1.8e9]
+        clocks = Clocks(lambda: time[0], lambda: time[0])
+        here = Contact(Vault("/", str(tmp_path)), SecretLimits(grace=GRACE), clocks)
+        stack.callback(here.close)
+        memory = Memory(Vault("/", str(tmp_path)), Vault("/", str(tmp_path)), ObjectKey("default", "web1"))
+        stack.callback(memory.close)
+        references = ReferenceWatch(client, "default", lambda: None)
+        config_sets, nodes = Cache(client, CONFIG_SETS), Cache(client, MANAGED_NODES)
+        config_sets._complete()  # what is declared is given
+        nodes._complete()
+        running = asyncio.create_task(references.run())
+        yield Host(Sources(config_sets, nodes, references, memory, here), time)
+        await end([running])
+
+
+async def test_a_host_that_was_let_go_forgets_secrets_also_in_memory(host: Host) -> None:
+    wish = await host.passes()
+    assert isinstance(wish.contents["/x"], Content)
+    del wish
+    assert known() >= 3  # as the API told it, what was made of it, what is remembered
+    here = host.sources.contact
+    here.was_refused("401")
+    host.time[0] += contact.SURE_SECONDS
+    here.was_refused("401")
+    assert isinstance((await host.passes()).contents["/x"], Content)  # for a while
+    host.time[0] += GRACE
+    wish = await host.passes()
+    assert isinstance(wish.contents["/x"], Failure)
+    assert "is not used: the API has refused this host" in wish.contents["/x"].message
+    assert isinstance(wish.contents["/y"], Content)
+    await asyncio.sleep(0)  # what was watched ends
+    assert known() == 0
+    here.reached()
+    assert isinstance((await host.passes()).contents["/x"], Content)  # let in again, it is asked for anew

@@ -1,0 +1,85 @@
+"""What people are told when the API is not there, does not know us, or lacks our kinds."""
+
+from __future__ import annotations
+
+import base64
+import json
+import socket
+from pathlib import Path
+
+import pytest
+
+from support import cli, kubeconfigs
+from support.scripted_server import Exchange, serve
+
+
+async def unknown_kind(exchange: Exchange) -> None:
+    await exchange.answer(404, b"404 page not found\n")
+
+
+async def unauthorized(exchange: Exchange) -> None:
+    await exchange.refuse(401, "Unauthorized", "Unauthorized")
+
+
+async def test_a_plan_of_a_cluster_without_our_kinds(tmp_path: Path) -> None:
+    async with serve(unknown_kind) as server:
+        ran = await cli.run_against(server, tmp_path, "plan", "--root", str(tmp_path))
+    assert ran.code == 1
+    assert ran.stderr.endswith("teach it with: nodemanager crds --install\n")
+
+
+@pytest.mark.parametrize("argv", [["get", "mn"], ["describe", "mn", "x"], ["crds", "--install"], ["plan"]])
+async def test_a_credential_that_is_not_accepted(tmp_path: Path, argv: list[str]) -> None:
+    async with serve(unauthorized) as server:
+        ran = await cli.run_against(server, tmp_path, *argv)
+    assert ran.code == 1
+    assert f"does not accept the credential of context 'main' of {tmp_path}/kubeconfig" in ran.stderr
+    assert "expired" in ran.stderr
+
+
+def test_nobody_listens(tmp_path: Path) -> None:
+    with socket.socket() as taken:  # bound, and not listening
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        ran = cli.run("get", "mn", "--kubeconfig", cli.kubeconfig(url, tmp_path))
+    assert ran.code == 1
+    assert ran.stderr.endswith(f": cannot reach {url}: Connection refused\n")
+
+
+def token_of(host: str) -> str:
+    """Return a token that says whose it is, signed by nobody."""
+    claims = {"sub": f"system:serviceaccount:nodemanager:nodemanager-{host}", "iat": 1, "exp": 2**40}
+    return ".".join(["e30", base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("="), "x"])
+
+
+def test_bootstrap_with_the_credential_of_another_host(tmp_path: Path) -> None:
+    user = {"token": token_of("web1")}
+    given = kubeconfigs.write(tmp_path / "given", kubeconfigs.build(user=user))
+    target = tmp_path / "own"
+    ran = cli.run(
+        "bootstrap", "--bootstrap-kubeconfig", given, "--kubeconfig", str(target), "--hostname", "web2"
+    )
+    assert (ran.code, target.exists()) == (1, False)
+    assert "it is that of web1; if this host is web1, add --hostname web1" in ran.stderr
+
+
+def test_bootstrap_on_a_host_where_the_api_is_not(tmp_path: Path) -> None:
+    """As with a kubeconfig of the machine that the API runs on."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        cluster = {"server": f"http://127.0.0.1:{taken.getsockname()[1]}"}
+        given = kubeconfigs.write(tmp_path / "given", kubeconfigs.build(cluster=cluster))
+        argv = ["--kubeconfig", str(tmp_path / "own"), "--hostname", "web1"]
+        ran = cli.run("bootstrap", "--bootstrap-kubeconfig", given, *argv)
+    assert ran.code == 1
+    assert "127.0.0.1 is this host itself" in ran.stderr
+    assert "Connection refused" in ran.stderr
+
+
+def test_a_token_for_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    given = cli.kubeconfig("http://127.0.0.1:1", tmp_path)
+    out = tmp_path / "tpyo" / "web1.kubeconfig"
+    ran = cli.run("token", "--hostname", "web1", "--kubeconfig", given, "--out", str(out))
+    assert ran.code == 1
+    assert ran.stderr == f"error: cannot write {out}: there is no folder {out.parent}\n"
+    assert not out.parent.exists()
