@@ -46,7 +46,8 @@ class DriftWatch:
         self._before: dict[ResourceId, Declared] | None = None
         """What held when a pass began that is not over."""
         self._load()
-        self._saved = self._document()
+        self._saved = _digest_of(self._document())
+        """Digest of what is on disk."""
 
     def begin(self) -> None:
         """Take note that a pass begins: its results are judged by what held now, whatever repairs find."""
@@ -73,7 +74,8 @@ class DriftWatch:
         seen = {one.id for one in results if one.outcome is Outcome.OBSERVED}
         about = declared.keys() if whole else {one.id for one in results} & declared.keys()
         if whole:
-            self._held = {one: held for one, held in self._held.items() if one in declared}
+            # By the ids of the declarations: those that were loaded would be a second copy of every path.
+            self._held = {one: self._held[one] for one in declared if one in self._held}
         for one in about:
             if one not in bad:
                 self._held[one] = declared[one]
@@ -106,8 +108,9 @@ class DriftWatch:
     def save(self) -> None:
         """Put on disk what the next process has to know, if that is new; blocking."""
         document = self._document()
-        if self._store is not None and document != self._saved and self._store.save_held(document):
-            self._saved = document  # else the next one tries again
+        digest = _digest_of(document)
+        if self._store is not None and digest != self._saved and self._store.save_held(document):
+            self._saved = digest  # else the next one tries again
 
     def _same(self, one: ResourceId, declared: Mapping[ResourceId, Declared]) -> bool:
         return one in declared and self._held.get(one) == declared[one]
@@ -167,6 +170,10 @@ def declarations(desired: Desired, contents: Contents) -> dict[ResourceId, Decla
     found.update({one.id: _digest(encode(one.declaration)) for one in desired.packages})
     found.update({one.id: _digest(encode(one.declaration)) for one in desired.services})
     return found
+
+
+def _digest_of(document: Mapping[str, str]) -> str:
+    return _digest(msgspec.json.encode(document, order="sorted"))
 
 
 def _digest(data: bytes | str, more: str = "") -> str:

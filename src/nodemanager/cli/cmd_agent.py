@@ -28,7 +28,7 @@ from nodemanager.client.exchanged_token import ExchangedToken
 from nodemanager.client.http import Client
 from nodemanager.client.renewed_token import RenewedToken
 from nodemanager.client.transport import HttpTransport
-from nodemanager.host import priority
+from nodemanager.host import allocator, priority
 from nodemanager.host.bucket import MAX_AGE, MAX_SIZE, Limits
 from nodemanager.runtime import metrics, probes, process_metrics, sd_notify
 from nodemanager.runtime.manager import StopTimedOut
@@ -107,6 +107,7 @@ def command(settings: connect.Settings, root: str, hostname: str, **flags: Any) 
         return
     logs.configure(flags["log_level"], flags["log_format"])
     priority.step_back(flags["nice"])
+    allocator.keep_little()
     limits = Limits(flags["max_size"], flags["max_age"])
     body = BodyOptions(
         root, hostname, bucket=flags["bucket"], backups=limits, start_delay=flags["start_delay"]

@@ -9,16 +9,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from nodemanager.api.errors import MAX_FOREIGN_TEXT, ConfigError
 from nodemanager.api.objects import Struct
 from nodemanager.client import credential_files, credentials
+from nodemanager.client.commands import CommandRunner
 from nodemanager.client.config import Headers, TlsIdentity
 from nodemanager.client.kubeconfig_types import Exec
 
@@ -34,38 +35,6 @@ REFRESH_AHEAD = 60.0
 
 
 _log = logging.getLogger(__name__)
-
-
-class CommandResult(Protocol):
-    """How a program ended and what it wrote."""
-
-    @property
-    def returncode(self) -> int:
-        """Exit status; negative if a signal ended it."""
-        ...
-
-    @property
-    def stdout(self) -> bytes:
-        """What it wrote to stdout."""
-        ...
-
-    @property
-    def stderr(self) -> bytes:
-        """What it wrote to stderr."""
-        ...
-
-
-class CommandRunner(Protocol):
-    """Runs a program to its end, bounded in time and output (`host.runner.run` is one).
-
-    Raises FileNotFoundError if there is no such program, another OSError if it cannot run.
-    """
-
-    async def __call__(
-        self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, timeout: float
-    ) -> CommandResult:
-        """Run `argv` with exactly the environment `env`."""
-        ...
 
 
 class _Status(Struct):

@@ -12,8 +12,8 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 from nodemanager.api.errors import ConfigError
 from nodemanager.client import credential_files, kubeconfig_user, proxy_env
 from nodemanager.client import kubeconfig_types as types
+from nodemanager.client.commands import CommandRunner
 from nodemanager.client.config import ClientConfig
-from nodemanager.client.exec_plugin import CommandRunner
 
 MAX_FILE_BYTES = 8 * 1024 * 1024
 _SHOWN_NAMES = 10

@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 
 from nodemanager.api.errors import ConfigError
-from nodemanager.client import credential_files, credentials, exec_plugin
+from nodemanager.client import credential_files, credentials
 from nodemanager.client import kubeconfig_types as types
+from nodemanager.client.commands import CommandRunner
 from nodemanager.client.config import Credentials
 
 
@@ -24,7 +25,7 @@ class Surroundings:
     name: str
     """The entry and its file, for messages."""
     environ: Mapping[str, str]
-    run: exec_plugin.CommandRunner
+    run: CommandRunner
     cluster: Mapping[str, Any]
     """What a credential plugin is told about the cluster, if it asks for it."""
 
@@ -104,6 +105,8 @@ def _pem(data: str, file: str, field: str, around: Surroundings) -> credential_f
 
 
 def _exec(config: types.Exec, around: Surroundings) -> Credentials:
+    from nodemanager.client import exec_plugin  # a host has a token, not a plugin
+
     if "/" in config.command:  # otherwise it is looked up in PATH
         config = msgspec.structs.replace(config, command=str(around.folder / config.command))
     plugin = exec_plugin.plugin(config, around.name, around.environ, around.cluster)

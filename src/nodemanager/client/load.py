@@ -8,8 +8,8 @@ from pathlib import Path
 
 from nodemanager.api.errors import ConfigError
 from nodemanager.client import incluster, kubeconfig
+from nodemanager.client.commands import CommandRunner
 from nodemanager.client.config import ClientConfig
-from nodemanager.client.exec_plugin import CommandRunner
 
 log = logging.getLogger(__name__)
 

@@ -125,7 +125,7 @@ class Lens:
         """Yield where in the list of files a path is, and everything in it."""
         folder = _key(name)
         at = bisect_left(self._names, folder)
-        while at < len(self._names) and self._names[at][: len(folder)] == folder:
+        while at < len(self._names) and self._names[at].startswith(folder):
             yield self._ordered[at]
             at += 1
 
@@ -154,8 +154,12 @@ def _not_purged(item: Item[File]) -> Item[File]:
     return replace(item, declaration=msgspec.structs.replace(item.declaration, purge=False))
 
 
-def _key(name: str) -> tuple[str, ...]:
-    return tuple(name.rstrip("/").split("/"))
+def _key(name: str) -> str:
+    """Return what begins with the key of a directory for everything in it, and sorts right behind it.
+
+    No name has a NUL in it, and it comes before every character that one has.
+    """
+    return name.rstrip("/").replace("/", "\0") + "\0"
 
 
 def _has_named_owner(file: File) -> bool:

@@ -67,6 +67,22 @@ def test_the_list_of_heavy_modules_can_be_noticed() -> None:
     assert {"asyncio", "msgspec", "nodemanager.client"} <= set(loaded_after("get", "--help"))
 
 
+NOT_FOR_AN_AGENT = (
+    "yaml", "jinja2", "gotpl", "html", "lzma", "shutil", "tempfile", "zoneinfo",
+    "nodemanager.api.cel.parser", "nodemanager.api.schemas", "nodemanager.api.patching",
+    "nodemanager.api.admission", "nodemanager.client.exec_plugin", "nodemanager.server", "nodemanager.store",
+)  # fmt: skip
+"""Mebibytes that it holds for its life once they are imported; some come with a template or a plugin."""
+
+
+def test_an_agent_holds_nothing_that_it_may_never_need() -> None:
+    """Importing is most of what an agent takes: who adds to it should know."""
+    code = "import sys, nodemanager.cli.cmd_agent; print('\\n'.join(sys.modules))"
+    argv = [sys.executable, "-c", code]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=True, env=cli.environment())
+    assert set(NOT_FOR_AN_AGENT) & set(done.stdout.split()) == set()
+
+
 def cpu_seconds(*argv: str) -> float:
     """Return the CPU time of a process, user and system."""
     process = subprocess.Popen([sys.executable, *argv], stdout=subprocess.DEVNULL, env=cli.environment())

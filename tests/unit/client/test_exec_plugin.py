@@ -13,6 +13,7 @@ import pytest
 
 from nodemanager.api.errors import ConfigError
 from nodemanager.client import exec_plugin
+from nodemanager.client.commands import CommandResult
 from nodemanager.client.config import TlsIdentity
 from nodemanager.client.kubeconfig_types import Exec, ExecEnv
 from nodemanager.host import runner
@@ -319,7 +320,7 @@ async def test_cancelled_caller_does_not_spoil_it_for_the_others(tmp_path: Path,
 
     async def run(
         argv: Sequence[str], *, env: Mapping[str, str] | None = None, timeout: float
-    ) -> exec_plugin.CommandResult:
+    ) -> CommandResult:
         started.set()
         waiting = ["/bin/sh", "-c", f"while ! test -e {gate}; do :; done; exec {command}"]
         return await runner.run(waiting, env=env, timeout=timeout)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from nodemanager.host.base import ToolFailed, Wanted
@@ -45,7 +45,7 @@ def parse_status(data: bytes) -> dict[str, str]:
     several architectures, `name` alone is that of dpkg itself, which is the host's.
     """
     found: dict[str, dict[str, str]] = {}
-    for stanza in data.split(b"\n\n"):
+    for stanza in _stanzas(data):
         fields = dict(_FIELD.findall(stanza))
         if fields.keys() >= _NEEDED and fields[b"Status"].split()[-1] in _INSTALLED:
             name, version, arch = (
@@ -56,6 +56,16 @@ def parse_status(data: bytes) -> dict[str, str]:
     host = next(iter(found.get("dpkg", {})), "")
     plain = {name: each.get(host) or next(iter(each.values())) for name, each in found.items()}
     return plain | {f"{name}:{arch}": each[arch] for name, each in found.items() for arch in each}
+
+
+def _stanzas(data: bytes) -> Iterator[bytes]:
+    """Yield one after the other: all of them at once would be a second copy of some mebibytes."""
+    at = 0
+    while at < len(data):
+        end = data.find(b"\n\n", at)
+        end = len(data) if end < 0 else end
+        yield data[at:end]
+        at = end + 2
 
 
 def parse_policy(text: str) -> dict[str, Offer]:

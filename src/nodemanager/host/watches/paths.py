@@ -67,7 +67,7 @@ class PathWatch:
         """Watch exactly these for a group; what is new is told of once, as it may have changed meanwhile."""
         wanted = frozenset(interests)
         known = self._groups.get(group, frozenset())
-        self._groups[group] = wanted
+        self._groups[group] = known if wanted == known else wanted  # not another copy of every path
         for interest in known - wanted:
             self._drop(group, interest)
         for folder in self._folders.values():

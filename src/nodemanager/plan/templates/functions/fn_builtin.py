@@ -50,7 +50,7 @@ def _println(*values: Any) -> str:
 
 @add("printf")
 def _printf(format_text: str, *values: Any) -> str:
-    from gotpl.runtime.gofmt import sprintf
+    from nodemanager.plan.templates.go_library import sprintf
 
     if _WIDTH.search(format_text):
         raise FunctionError("a width must be a number of at most four digits")

@@ -36,7 +36,7 @@ def text(value: Any) -> str:
 
 def printed(*values: Any) -> str:
     """Return what Go's `print` makes of values."""
-    from gotpl.runtime.gofmt import sprintf
+    from nodemanager.plan.templates.go_library import sprintf
 
     return sprintf(" ".join(["%v"] * len(values)), *values)
 
