@@ -145,9 +145,6 @@ def test_the_template_libraries_are_imported_with_the_first_template() -> None:
         "assert not heavy & set(sys.modules), 'a plain text needs no library'\n"
         "assert t.render('{{ .Node.Name }}', d) == 'a'\n"
         "assert 'gotpl' in sys.modules and 'jinja2' not in sys.modules\n"
-        "unused = {'html', 'bz2', 'lzma', 'gzip', 'pprint', 'gotpl.html.template', 'gotpl.html.context',"
-        " 'nodemanager.api.schemas.patterns'}\n"
-        "assert not unused & set(sys.modules), unused & set(sys.modules)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=50, check=False

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
+import gotpl
+
 from nodemanager.plan.templates.budget import (
     CALLS_MAX,
     CURRENT,
@@ -18,7 +20,6 @@ from nodemanager.plan.templates.budget import (
 from nodemanager.plan.templates.errors import FunctionError, TemplateError
 from nodemanager.plan.templates.functions.library import unknown
 from nodemanager.plan.templates.functions.registry import FUNCTIONS
-from nodemanager.plan.templates.go_library import gotpl
 from nodemanager.plan.templates.rewriting import function_name, readable, rewrite
 
 _NAMES: Final = {function_name(name): function for name, function in FUNCTIONS.items()}

@@ -50,7 +50,7 @@ def _println(*values: Any) -> str:
 
 @add("printf")
 def _printf(format_text: str, *values: Any) -> str:
-    from nodemanager.plan.templates.go_library import sprintf
+    from gotpl.runtime.gofmt import sprintf
 
     if _WIDTH.search(format_text):
         raise FunctionError("a width must be a number of at most four digits")

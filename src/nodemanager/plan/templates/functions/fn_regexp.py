@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nodemanager.api.cel.errors import CelError
+from nodemanager.api.schemas.pattern_classes import PatternError
+from nodemanager.api.schemas.patterns import Matcher, compile_pattern
 from nodemanager.plan.templates.errors import FunctionError, TooMuch
 from nodemanager.plan.templates.functions.registry import add, checked_size
 from nodemanager.plan.templates.functions.values import integer, text
-
-if TYPE_CHECKING:
-    from nodemanager.api.schemas.patterns import Matcher
 
 _LONGEST = 100_000
 _GROUP = re.compile(r"\$(?:\$|([A-Za-z0-9_]+)|\{([A-Za-z0-9_]+)\})")
@@ -20,11 +19,9 @@ _GROUP = re.compile(r"\$(?:\$|([A-Za-z0-9_]+)|\{([A-Za-z0-9_]+)\})")
 
 def compiled(pattern: str) -> Matcher:
     """Return the matcher of a Go expression."""
-    from nodemanager.api.schemas import pattern_classes, patterns  # with the first expression: few have any
-
     try:
-        return patterns.compile_pattern(pattern)
-    except pattern_classes.PatternError:
+        return compile_pattern(pattern)
+    except PatternError:
         raise FunctionError("the regular expression is not one that Go accepts") from None
 
 

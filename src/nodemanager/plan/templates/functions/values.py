@@ -36,7 +36,7 @@ def text(value: Any) -> str:
 
 def printed(*values: Any) -> str:
     """Return what Go's `print` makes of values."""
-    from nodemanager.plan.templates.go_library import sprintf
+    from gotpl.runtime.gofmt import sprintf
 
     return sprintf(" ".join(["%v"] * len(values)), *values)
 
