@@ -89,7 +89,8 @@ def _pid(host: Host) -> int:
     for status in Path("/proc").glob("[0-9]*/status"):
         with contextlib.suppress(OSError):
             ids = next(one for one in status.read_text().splitlines() if one.startswith("NSpid:")).split()
-            if ids[-1] == inside and len(ids) > 2 and _is_agent(status.parent):
+            mine = ids[-1] == inside and len(ids) > 2 and _is_agent(status.parent)
+            if mine and host.machine.root.samefile(status.parent / "root"):
                 return int(status.parent.name)
     raise processes.ChildFailed("cannot measure: there is no agent")
 

@@ -110,4 +110,5 @@ def test_the_zone(web1: Host) -> None:
     line = "web1 IN SSHFP 4 2 "
     until(lambda: line in web1.text("/etc/bind/sshfp.zone"), "the zone has the key of this host")
     web1.converge("sshfp-zone")
-    assert "received control channel command 'reload'" in web1.machine.journal("-u", "named")
+    reload = "received control channel command 'reload'"
+    until(lambda: reload in web1.machine.journal("-u", "named"), "the server has read the zone again")

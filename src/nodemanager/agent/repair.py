@@ -193,7 +193,8 @@ class RepairLoop:
     async def _refresh(self) -> None:
         """Have service managers notice what was enabled, while other repairs go on.
 
-        Should we be killed before, the unit starts at boot all the same; only until then nobody knows.
+        Should we be killed before, the unit starts at boot all the same, and the next pass notices that the
+        manager remembers something else.
         """
         while True:
             await self._enabled.wait()

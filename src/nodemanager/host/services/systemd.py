@@ -71,9 +71,10 @@ class Systemd:
         self._tree = tree
         self._run = run
         self._start_delay = start_delay or 0.0
-        self._patience = 0.0 if start_delay is None else SETTLE_SECONDS
+        self._swift = start_delay is None
+        self._patience = 0.0 if self._swift else SETTLE_SECONDS
         self._unread: dict[str, frozenset[str]] = {}
-        """Files, by user, that systemd had not read when we looked last."""
+        """Files, by user, that systemd had not read when we looked last; and links, as sentences."""
         self._ignored: dict[str, frozenset[str]] = {}
         """Files, by user, that it does not read even when told to, for reasons of its own."""
 
@@ -105,35 +106,45 @@ class Systemd:
             else:
                 units.setdefault(unit, []).append(key)
         found = await _settle_all(manager, list(units), self._patience) if units else {}
-        found = self._with_unread(await self._with_boot(manager, found, user), user)
+        found = self._with_unread(found, await self._misremembered(manager, found, user), user)
         for unit, asked in units.items():
             status = found.get(unit)
             facts.update(dict.fromkeys(asked, systemd_units.fact(status) if status else ServiceFact()))
         return facts
 
-    async def _with_boot(self, manager: Visit, found: dict[str, Status], user: str) -> dict[str, Status]:
-        """Ask again for units of which the links say something else than what systemd remembers."""
+    async def _misremembered(self, manager: Visit, found: Mapping[str, Status], user: str) -> dict[str, str]:
+        """Return what is true of boot, by unit, where systemd remembers something else than the links say."""
         if user:
-            return found  # where these have their links, only their own manager knows
+            return {}  # where these have their links, only their own manager knows
         links = systemd_files.links(self._tree)
+        states: dict[str, str] = {}
         for name, status in found.items():
-            if (status.file == "enabled" and status.id not in links) or (
-                status.file == "disabled" and status.id in links
-            ):
+            if status.file == ("disabled" if status.id in links else "enabled"):
                 with suppress(Refused):
-                    state = str(await manager.method("GetUnitFileState", "s", status.id))
-                    found[name] = replace(status, file=state)
-        return found
+                    states[name] = str(await manager.method("GetUnitFileState", "s", status.id))
+        return {name: state for name, state in states.items() if state != found[name].file}
 
-    def _with_unread(self, found: dict[str, Status], user: str) -> dict[str, Status]:
-        """Count units as stale, too, that have files which systemd does not know about."""
+    def _with_unread(
+        self, found: dict[str, Status], misremembered: Mapping[str, str], user: str
+    ) -> dict[str, Status]:
+        """Count units as stale, too, that have files or links which systemd does not know about.
+
+        A repair does not count links: it puts them right first, and systemd is told later.
+        """
         folders = systemd_files.USER if user else systemd_files.SYSTEM
         unread = {name: systemd_files.unread(self._tree, status, folders) for name, status in found.items()}
         self._tree.forget()
+        if not self._swift:
+            for name, state in misremembered.items():
+                unread[name] |= {f"{name} is {state}"}
         self._unread[user] = frozenset().union(*unread.values())
         ignored = self._ignored[user] = self._ignored.get(user, frozenset()) & self._unread[user]
         return {
-            name: replace(status, stale=status.stale or bool(unread[name] - ignored))
+            name: replace(
+                status,
+                file=misremembered.get(name, status.file),
+                stale=status.stale or bool(unread[name] - ignored),
+            )
             for name, status in found.items()
         }
 

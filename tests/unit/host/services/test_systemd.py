@@ -174,7 +174,14 @@ async def test_what_systemd_remembers_of_boot_is_held_against_the_links(
     folder.mkdir(parents=True)
     if linked:
         (folder / "x.service").symlink_to("/usr/lib/systemd/system/x.service")
-    assert (await live.manager.observe([KEY]))[KEY].enabled is linked
+    fact = (await live.manager.observe([KEY]))[KEY]
+    assert (fact.enabled, fact.stale) == (linked, True)
+    await live.manager.refresh()
+    fact = (await live.manager.observe([KEY]))[KEY]
+    assert (fact.enabled, fact.stale) == (linked, False)  # it does not help, so it is not done again
+    live.peer.units["x.service"].file = on_disk
+    fact = (await live.manager.observe([KEY]))[KEY]
+    assert (fact.enabled, fact.stale) == (linked, False)
 
 
 async def test_a_file_that_systemd_will_not_read_is_reported_once(live: World) -> None:
