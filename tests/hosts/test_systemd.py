@@ -37,7 +37,9 @@ def test_a_service_is_started_enabled_stopped_and_disabled(machine: Machine, ser
     assert active(machine, "life") == "active"
     assert machine.run("systemctl", "is-enabled", "life").stdout == "enabled\n"
     fact = services.look("life.service")
-    assert (fact.running, fact.enabled, fact.state, fact.stale) == (True, True, "active (running)", False)
+    assert (fact.running, fact.enabled, fact.state, fact.stale) == (True, True, "active (running)", True)
+    assert services.do("refresh") == ""
+    assert services.look("life.service").stale is False
     first = machine.run("systemctl", "show", "-P", "MainPID", "life").stdout
     assert services.do("restart", "life") == ""
     assert machine.run("systemctl", "show", "-P", "MainPID", "life").stdout != first
