@@ -26,6 +26,10 @@ from nodemanager.plan.resources import EXEC, ResourceId
 log = logging.getLogger("nodemanager.agent")
 EVERYTHING_SECONDS: Final = 5.0
 """Where nobody can tell what changed, everything is looked at; not more often than this."""
+REFRESH_QUIET: Final = 1.0
+REFRESH_LIMIT: Final = 30.0
+"""Service managers notice what was enabled once nothing was for a second, and after so many in any case:
+while systemd reads all units again, it answers nobody, also not the next repair."""
 _BAD: Final = (Outcome.FAILED, Outcome.BLOCKED)
 
 
@@ -198,7 +202,10 @@ class RepairLoop:
         """
         while True:
             await self._enabled.wait()
-            self._enabled.clear()
+            latest = self._clock() + REFRESH_LIMIT
+            while self._enabled.is_set() and self._clock() < latest:
+                self._enabled.clear()
+                await asyncio.sleep(REFRESH_QUIET)
             await self._converger.refresh()
 
     async def _repair(self, touched: Mapping[ResourceId, float]) -> None:

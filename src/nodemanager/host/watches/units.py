@@ -38,9 +38,11 @@ BREATH: Final = 0.01
 MAX_DROP_INS: Final = 64
 NONSENSE: Final = (ValueError, LookupError, TypeError, AttributeError)
 """What comes of reading an answer that is not shaped as it should be."""
-QUIET: Final = 0.02
-"""Seconds without news of unit files after which units are looked up again."""
-LIMIT: Final = 0.5
+QUIET: Final = 0.05
+"""Seconds without news of unit files after which units are looked up again: repairs go first."""
+RELOADING: Final = 10.0
+"""Seconds that systemd may take to read all units again: until it has, it would not answer anyway."""
+LIMIT: Final = 2.0
 MAX_RULES: Final = 200
 """Of this many units each has a match rule of its own; a bus allows 512 for a connection."""
 
@@ -139,20 +141,22 @@ class UnitWatch:
         """Hear signals until systemd is replaced, or the connection breaks."""
         loop = asyncio.get_running_loop()
         first = due = 0.0
+        reloading = False
         for number in count(1):
             if number % MANY == 0:
                 await asyncio.sleep(BREATH)
             timeout = max(0.0, due - loop.time()) if due else None
             signal = await manager.connection.signal(_any, timeout)
+            now = loop.time()
             if signal is None:
-                due = 0.0
+                due, reloading = 0.0, False
                 await self._look_up(manager)
             elif signal.name == "PropertiesChanged":
                 self._changed(signal)
-            elif signal.name == "UnitFilesChanged" or (
-                signal.name == "Reloading" and signal.body == (False,)
-            ):
-                now = loop.time()
+            elif signal.name == "Reloading":
+                reloading, first = signal.body == (True,), first if due else now
+                due = now + RELOADING if reloading else min(now + QUIET, max(now, first + LIMIT))
+            elif signal.name == "UnitFilesChanged" and not reloading:
                 first = first if due else now
                 due = min(now + QUIET, first + LIMIT)
             elif signal.name == "NameOwnerChanged" and len(signal.body) == 3 and signal.body[2]:
