@@ -12,6 +12,7 @@ from jeepney.wrappers import DBusAddress
 
 from nodemanager.host.services import systemd_bus
 from nodemanager.host.tree import Tree
+from nodemanager.host.watches import units
 from nodemanager.host.watches.inbox import Inbox
 from nodemanager.host.watches.paths import Interest, PathWatch
 from nodemanager.host.watches.units import Ears, UnitWatch
@@ -158,3 +159,29 @@ async def test_nonsense_does_not_end_it(live: World, signature: str, body: tuple
     live.peer.tell(address, "PropertiesChanged", signature, body)
     await live.barrier()
     assert live.failed is None
+
+
+async def test_a_systemd_that_reads_its_files_is_not_asked_before_it_has(
+    live: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(units, "QUIET", 0.0)
+    live.peer.units["x.service"].file = "disabled-by-hand"
+    live.peer.tell(MANAGER, "Reloading", "b", (True,))
+    live.peer.tell(MANAGER, "UnitFilesChanged", "", ())
+    assert await live.barrier() == set()
+    live.peer.tell(MANAGER, "Reloading", "b", (False,))
+    assert await live.heard() == {X}
+
+
+async def test_a_systemd_that_never_stops_reading_its_files_is_asked_all_the_same(
+    live: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(units, "QUIET", 1000.0)
+    monkeypatch.setattr(units, "LIMIT", 0.05)
+    live.peer.units["x.service"].file = "disabled-by-hand"
+    heard = asyncio.create_task(live.wait_for(X))
+    while not heard.done():
+        for is_on in (True, False):
+            live.peer.tell(MANAGER, "Reloading", "b", (is_on,))
+        await asyncio.wait([heard], timeout=0.01)
+    await heard
