@@ -20,6 +20,8 @@ from support.joined_host import ask, guard, join
 
 FORBIDDEN = 403
 OURS_GROUP = "common.nodemanager"
+RBAC_GROUP = "rbac.authorization.k8s.io"
+RBAC = f"/apis/{RBAC_GROUP}/v1"
 POLICY = "ValidatingAdmissionPolicy 'nodemanager-hosts'"
 
 
@@ -158,3 +160,35 @@ async def test_the_operator_makes_no_token_of_a_host_by_way_of_a_secret(place: P
         leases = f"{LEASES}/{place.namespace}/leases"  # where it takes its turn under a name of its own
         held = lease("nodemanager-operator", place.namespace, "pod-1_abc")
         assert (await ask(client, "POST", leases, held)).code == 200
+
+
+async def test_the_operator_stays_one_and_lets_nobody_in(place: Place, api: Api) -> None:
+    """It may write Roles of references only: with fewer rights of its own, it would not be meant any more."""
+    rights = manifests.dump(host_rights.operator_manifests(place.namespace))
+    place.kubectl("apply", "-f", "-", stdin=rights)
+    roles, bindings = (f"{RBAC}/namespaces/{place.namespace}/{kind}" for kind in ("roles", "rolebindings"))
+    name = "nodemanager-web1-references"
+    role = {**meta(name, place.namespace), "rules": []}
+    host = {"kind": "ServiceAccount", "name": "nodemanager-web1", "namespace": place.namespace}
+    binding = {
+        **meta(name, place.namespace),
+        "roleRef": {"apiGroup": RBAC_GROUP, "kind": "Role", "name": name},
+        "subjects": [host],
+    }
+    everybody = {"apiGroup": RBAC_GROUP, "kind": "Group", "name": "system:authenticated"}
+    async with acting(place, api, "nodemanager-operator") as client:
+        assert (await ask(client, "POST", roles, role)).code == 200
+        assert (await ask(client, "POST", bindings, binding)).code == 200
+        for path, body in (
+            (roles, {**role, **meta("any", place.namespace)}),
+            (bindings, {**binding, **meta("any", place.namespace)}),
+            (bindings, {**binding, **meta("nodemanager-web2-references", place.namespace)}),
+            (
+                bindings,
+                {**binding, **meta("nodemanager-x-references", place.namespace), "subjects": [everybody]},
+            ),
+        ):
+            reply = await ask(client, "POST", path, body)
+            assert (reply.code, POLICY in reply.message) == (FORBIDDEN, True), (body, reply)
+        reply = await ask(client, "PATCH", f"{roles}/nodemanager-operator", {"rules": []})
+        assert (reply.code, POLICY in reply.message) == (FORBIDDEN, True), reply

@@ -47,6 +47,8 @@ class SystemdPeer:
         """Does a job to a unit and returns how it ended; an empty string: it never does."""
         self.hang_up_on: str = ""
         """Name of a method at which the connection is closed instead of answered."""
+        self.forgets = False
+        """Whether it goes on remembering whether a unit is enabled, as it does until it reloads."""
         self.raw: bytes | None = None
         """Bytes to send instead of any answer."""
         self.most = 0
@@ -129,6 +131,8 @@ class SystemdPeer:
         body = message.body
         if name not in ("Get", "ListUnitsByNames", "Hello", "AddMatch", "Subscribe", "GetUnitFileState"):
             self.asked.append(" ".join([name, *(str(one) for one in body[:1])]))
+        if name == "Reload":
+            self._reread()
         match name:
             case "Hello":
                 return [new_method_return(message, "s", (":1.1",))]
@@ -166,9 +170,20 @@ class SystemdPeer:
         return new_method_return(message, "v", (known[name],))
 
     def _enable(self, name: str, state: str) -> list[tuple[str, str, str]]:
-        changed = self.units[name].file != state
-        self.units[name].file = state
+        unit = self.units[name]
+        changed = (unit.file_on_disk or unit.file) != state
+        if self.forgets:
+            unit.file_on_disk = state
+        else:
+            unit.file = state
+        if changed:
+            for unit in self.units.values():
+                unit.stale = True  # as from systemd 255 on, until it is told to reload
         return [("symlink", "/a", "/b")] if changed else []
+
+    def _reread(self) -> None:
+        for unit in self.units.values():
+            unit.stale = False
 
     def _job(self, message: Message, method: str, name: str) -> list[Message]:
         unit = self.units.get(name)

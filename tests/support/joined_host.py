@@ -62,6 +62,7 @@ async def join(place: Place, folder: Path, name: str, *flags: str) -> Joined:
     here, admin = ("--hostname", name, "-n", place.namespace), ("--kubeconfig", str(place.kubeconfig))
 
     def run_all() -> None:
+        folder.mkdir(parents=True, exist_ok=True)
         rights = succeeds("rbac", *here, *flags)
         place.kubectl("apply", "-f", "-", stdin=rights.stdout)
         succeeds("token", *here, *admin, "--out", str(short))

@@ -16,17 +16,16 @@ _EACH: Final = 72
 
 
 def fitting(records: Mapping[str, str], declared: Collection[str]) -> dict[str, str]:
-    """Return the records, by path and newest first, for which there is room.
+    """Return the records, by path, for which there is room.
 
-    Who declares a file asks for what was there before. Of all others, which were in the way, the newest are
-    the ones that somebody may still miss.
+    Who declares a file asks for what was there before: of all others, which were in the way, those that come
+    last are left out first.
     """
     room = MAX_BYTES - sum(map(_size, records))
     if room >= 0:
         return dict(records)
-    oldest_first = list(records)[::-1]
-    dropped = set()
-    for path in sorted(oldest_first, key=lambda one: one in declared):
+    last_first, dropped = list(records)[::-1], set()
+    for path in sorted(last_first, key=lambda one: one in declared):
         dropped.add(path)
         room += _size(path)
         if room >= 0:

@@ -157,6 +157,9 @@ class Converger:
         self, desired: Desired, tools: Tools, observer: Observer, alone: AbstractSet[ResourceId]
     ) -> list[Result]:
         seen = await observer.see_services(desired, tools.journal.pending())
+        if self.unread and any(fact.stale for fact in seen.services.values()):
+            await self.refresh()  # they are because of us, and that is no drift
+            seen = await observer.see_services(desired, tools.journal.pending())
         if observer is not self.observer:  # in a repair: what is on its way tells when it has arrived
             moving = {one for one, fact in seen.services.items() if fact.unsettled}
             desired = replace(

@@ -12,7 +12,7 @@ import contextlib
 import copy
 import logging
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from nodemanager.agent.leases import HostLease, LeaseLost
@@ -61,6 +61,9 @@ class _Held:
     hold_seconds: float = HOLD_SECONDS
     renewing: asyncio.Task[None] | None = None
     lost: str = ""
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held by whoever of this host takes the Lease or gives it back: what one has just taken, another who
+    breaks off must not give back."""
 
     @property
     def used(self) -> bool:
@@ -118,10 +121,11 @@ class SharedLocks:
     async def claim(self, name: str, duration: float) -> bool:
         """Take a lock that is kept until `release`, also by the next process; False if it is not our turn."""
         held = self._held(name)
-        if not await self._take(held, max(duration, held.duration)):
-            return False
-        held.claimed = duration
-        return True
+        async with held.turn:
+            if not await self._take(held, max(duration, held.duration)):
+                return False
+            held.claimed = duration
+            return True
 
     async def _take(self, held: _Held, duration: float) -> bool:
         if not await held.lease.claim(duration):
@@ -154,7 +158,8 @@ class SharedLocks:
         """Give back a lock that was claimed, by us or by a process before us; raises KubeError."""
         held = self._held(name)
         held.claimed = 0.0
-        await self._give_back(held)
+        async with held.turn:
+            await self._give_back(held)
 
     async def _give_back(self, held: _Held) -> None:
         if not held.used:
@@ -184,7 +189,6 @@ class SharedLocks:
                 async with asyncio.timeout(self._timings.answer):
                     taken = await self._take_or_undo(held)
                 if taken:
-                    held.holds += 1
                     return
                 why = f"{self.holder(name)} holds it"
             except (errors.Forbidden, errors.Invalid, errors.NotFound, errors.BadRequest) as error:
@@ -205,13 +209,16 @@ class SharedLocks:
 
     async def _take_or_undo(self, held: _Held) -> bool:
         """Take it; if we are cancelled meanwhile, give back what we may have got without knowing."""
-        try:
-            return await self._take(held, held.duration)
-        except asyncio.CancelledError:
-            with contextlib.suppress(errors.KubeError, TimeoutError):
-                async with asyncio.timeout(POLL_SECONDS):
-                    await self._give_back(held)
-            raise
+        async with held.turn:
+            try:
+                taken = await self._take(held, held.duration)
+            except asyncio.CancelledError:
+                with contextlib.suppress(errors.KubeError, TimeoutError):
+                    async with asyncio.timeout(POLL_SECONDS):
+                        await self._give_back(held)
+                raise
+            held.holds += taken
+            return taken
 
     def holder(self, name: str) -> str:
         """Return who held a lock when we last asked for it, for people to read."""
@@ -222,7 +229,8 @@ class SharedLocks:
         held = self._locks[name]
         held.holds -= 1
         try:
-            await self._give_back(held)
+            async with held.turn:
+                await self._give_back(held)
         except errors.KubeError as error:
             log.warning("lock %s: cannot give it back, it will run out by itself: %s", name, error)
 

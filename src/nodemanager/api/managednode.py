@@ -216,7 +216,10 @@ class WireGuardStatus(Struct, omit_defaults=False):
         str, meta("Network interface.", required=True, pattern="^[^/[:space:][:cntrl:]]*$", max_length=15)
     ] = ""
     public_key: Annotated[
-        str, meta("Public key, in base64.", required=True, pattern="^[0-9A-Za-z+/=]*$", max_length=64)
+        str,
+        meta(  # the agent of the Go project passes on what `wg show` says of an interface without a key
+            "Public key, in base64.", required=True, pattern=r"^([0-9A-Za-z+/=]*|\(none\))$", max_length=64
+        ),
     ] = ""
     listen_port: Annotated[int, meta("UDP port it listens on; 0 = unknown.", format="int32")] = 0
 

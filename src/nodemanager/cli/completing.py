@@ -37,12 +37,14 @@ def backed_up(ctx: click.Context, _param: click.Parameter, incomplete: str) -> l
         tree = Tree(str(ctx.params.get("root") or "/"))
     except OSError:
         return []
+    logging.disable()  # as below
     try:
         kept = Bucket(tree, str(ctx.params.get("bucket") or FOLDER)).backups()
         return sorted({one.meta.path for one in kept if one.meta.path.startswith(incomplete)})
     except OSError:
         return []
     finally:
+        logging.disable(logging.NOTSET)
         tree.close()
 
 

@@ -86,6 +86,11 @@ class Changes:
                 f"warning: cannot rename ClusterRoleBindings of hosts that older versions named: {error}; use"
                 " the credential of an administrator"
             )
+        except errors.Conflict as error:
+            self._progress(
+                f"warning: ClusterRoleBindings of hosts are not all renamed yet: {error}; somebody else wrote"
+                " one meanwhile: run it again"
+            )
 
     async def uninstall(self) -> AsyncIterator[Outcome]:
         """Delete every CRD that is there, and yield each once it is gone with all its objects."""

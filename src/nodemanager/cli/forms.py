@@ -26,4 +26,4 @@ def dump(value: Any, form: str) -> str:
         return manifests.dump([value])
     import json
 
-    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(value, indent=2) + "\n"  # ASCII, which is the same in every locale

@@ -18,10 +18,13 @@ async def issue(
 ) -> tuple[bytes, IssuedToken]:
     """Return a kubeconfig with a new token of a host; `tried`: only after the API has taken that token."""
     config = connect.client_config(settings)
-    _check_whose(config, hostname)
     client = Client(waiting.TellingTransport(HttpTransport(config), config.server))
     try:
         issued = await host_tokens.issue(client, hostname, settings.namespace, ttl)
+    except errors.ConfigError as error:
+        if isinstance(error.__cause__, errors.Forbidden):
+            check_whose(config, hostname, settings.namespace)
+        raise
     finally:
         await client.close()
     if tried:
@@ -29,13 +32,14 @@ async def issue(
     return host_kubeconfig.kubeconfig(config, hostname, settings.namespace, issued.token), issued
 
 
-def _check_whose(config: ClientConfig, hostname: str) -> None:
-    """Raise if the credential is that of another host, which can only fetch its own: one name is wrong."""
+def check_whose(config: ClientConfig, hostname: str, namespace: str) -> None:
+    """Raise if the credential that was refused is that of another host: one of the two names is wrong."""
     if not isinstance(config.credentials, BearerToken):
         return
     life = renewed_token.lifetime(config.credentials.token)
-    _, prefix, other = life.subject.partition(f":{host_rights.PREFIX}") if life else ("", "", "")
-    if prefix and other not in (hostname, host_rights.OPERATOR):
+    *account, name = life.subject.split(":") if life else [""]
+    other = name.removeprefix(host_rights.PREFIX)
+    if account == ["system", "serviceaccount", namespace] and other not in (name, hostname):
         raise errors.ConfigError(
             f"cannot get a token for {hostname}: the credential that was given may not do that: it is that of"
             f" {other}; if this host is {other}, add --hostname {other}, otherwise use the administrator's,"

@@ -39,7 +39,8 @@ async def _tell(what: Callable[[], str], stream: TextIO) -> None:
     try:
         while True:
             await asyncio.sleep(SILENT_SECONDS)
-            line = f"{output.one_line(what(), 60)} ({loop.time() - began:.0f} s)"
+            width = max(10, min(60, _columns(stream) - 10))
+            line = f"{output.one_line(what(), width)} ({loop.time() - began:.0f} s)"
             stream.write(f"{ERASE}{line}")
             stream.flush()
             shown = True
@@ -47,6 +48,13 @@ async def _tell(what: Callable[[], str], stream: TextIO) -> None:
         if shown:
             stream.write(ERASE)
             stream.flush()
+
+
+def _columns(stream: TextIO) -> int:
+    try:
+        return os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):  # it has no size, or is no file
+        return 80
 
 
 class TellingTransport:

@@ -135,8 +135,7 @@ async def apply_services(steps: Sequence[Step], tools: Tools, unread: set[str] |
                 refreshed.add(step.user)
                 await _manager(tools).refresh(step.user)
             if isinstance(step, ChangeService):
-                if await _change(step, tools):
-                    enabled.setdefault(step.user, set()).add(step.id)
+                await _change(step, tools, enabled)
             else:
                 await _restart(step, tools)
         except Busy as error:
@@ -160,7 +159,9 @@ async def _refresh(
             await _manager(tools).refresh(user)
         except (HostError, RunError) as error:
             results = [
-                replace(one, outcome=Outcome.FAILED, message=str(error)) if one.id in ids else one
+                replace(one, outcome=Outcome.FAILED, message=str(error))
+                if one.id in ids and one.outcome is Outcome.CHANGED
+                else one
                 for one in results
             ]
     return results
@@ -172,10 +173,11 @@ def _manager(tools: Tools) -> ServiceManager:
     return tools.services
 
 
-async def _change(step: ChangeService, tools: Tools) -> bool:
-    """Change it, and return whether the service manager has yet to notice a part of that."""
+async def _change(step: ChangeService, tools: Tools, unnoticed: dict[str, set[ResourceId]]) -> None:
+    """Change it, and take note if the service manager of its user has yet to notice a part of that."""
     manager, key = _manager(tools), ServiceKey(step.name, step.user)
-    unnoticed = step.enable is not None and await manager.enable(key, enabled=step.enable)
+    if step.enable is not None and await manager.enable(key, enabled=step.enable):
+        unnoticed.setdefault(step.user, set()).add(step.id)  # also if the rest fails
     if step.arguments is not None:
         await manager.set_arguments(key, step.arguments)
     if step.run is True:
@@ -183,7 +185,6 @@ async def _change(step: ChangeService, tools: Tools) -> bool:
         tools.journal.settle([step.id])  # it runs with what is on disk now
     elif step.run is False:
         await to_the_end(manager.stop(key))
-    return unnoticed
 
 
 async def _restart(step: RestartService, tools: Tools) -> None:

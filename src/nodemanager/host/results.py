@@ -36,7 +36,7 @@ class Result:
     operations: tuple[str, ...] = ()
     """What was done to a service: start, stop, restart, enable, disable."""
     news: bool = False
-    """Nobody changed anything here: something newer is offered than what is there."""
+    """Nobody changed anything here: something newer is offered, or a service manager was told something."""
     drifted: bool = False
     """It held before, as it is declared now: somebody else changed it."""
     found: str = ""
@@ -54,8 +54,15 @@ def result(step: Step, outcome: Outcome, message: str = "", seconds: float = 0.0
     step = step.would if isinstance(step, Observed) else step
     said = message or (step.reason if outcome is not Outcome.UNCHANGED else "")
     said = said.encode(errors="surrogateescape").decode(errors="backslashreplace")  # names of files
-    news = isinstance(step, InstallPackage) and step.newer
+    news = (isinstance(step, InstallPackage) and step.newer) or _is_told_only(step)
     return Result(step.id, step.sources, outcome, said, seconds, type(step).__name__, _operations(step), news)
+
+
+def _is_told_only(step: Step) -> bool:
+    """Whether a service is left as it is: its manager only reads files again, which may be anybody's."""
+    if not isinstance(step, ChangeService):
+        return False
+    return step.enable is None and step.run is None and step.arguments is None
 
 
 def _operations(step: Step) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ from nodemanager.server.collector import Collector
 from nodemanager.server.hub import Answer, Call, Hub
 from nodemanager.server.negotiation import Shape
 from nodemanager.server.observation import Observation, Observer, Page
-from nodemanager.server.places import Places, claimant
+from nodemanager.server.places import Places, claimant, is_exempt
 from nodemanager.server.security import Gate
 from nodemanager.server.unsent import Unsent
 from nodemanager.store.base import StoreClosed, StoreError
@@ -230,7 +230,7 @@ class Api:
         """Take one of the places for requests that are worked on, or refuse."""
         places = self._reading if call.info.verb in _READS else self._mutating
         try:
-            with places.take(claimant(call.user, request.remote)):
+            with places.take(claimant(call.user, request.remote), exempt=is_exempt(call.user)):
                 self._quiet.clear()
                 yield
         finally:
@@ -244,7 +244,7 @@ class Api:
         return special or _HANDLERS[call.info.verb]
 
     async def _watch(self, call: Call, request: web.Request) -> web.StreamResponse:
-        with self._watching.take(claimant(call.user, request.remote)):
+        with self._watching.take(claimant(call.user, request.remote), exempt=is_exempt(call.user)):
             return await watch.serve(self.hub, call, request, self._unsent)
 
     def _document(self, request: web.Request, info: routing.RequestInfo) -> web.Response:

@@ -68,6 +68,47 @@ async def test_a_pass_tells_of_which_services_the_manager_could_not_learn(tmp_pa
     assert results[service_id("web")].message == "cannot reload the unit files: no"
 
 
+async def test_the_manager_learns_what_starts_at_boot_also_if_it_does_not_start_now(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    host.services.facts.update({ServiceKey(name): DOWN for name in NAMES})
+    host.services.broken.update(NAMES)
+    results = {one.id: one for one in await host.converge(wanted(tmp_path))}
+    assert host.services.calls[-1] == "refresh"
+    host.services.refresh = lambda user="": broken()  # type: ignore[method-assign]
+    disable(host)
+    results = {one.id: one for one in await host.converge(wanted(tmp_path))}
+    assert results[service_id("web")].message == "cannot reload the unit files: no"
+    for name in NAMES:
+        host.services.facts[ServiceKey(name)] = DOWN
+    results = {one.id: one for one in await host.converge(wanted(tmp_path))}
+    assert results[service_id("web")].message == "cannot start web: it failed"  # which says more
+
+
+async def test_that_all_units_are_stale_because_of_us_is_no_drift(tmp_path: Path) -> None:
+    """From 255 on, systemd says so of every unit after one was enabled, until it has read them again."""
+    hints = Hints()
+    async with Kept(tmp_path, hints) as kept:
+        services = kept.host.services
+        services.facts.update({ServiceKey(name): UP for name in NAMES})
+        await kept.converge(wanted(tmp_path))
+        enable = services.enable
+
+        async def enable_and_spoil(key: ServiceKey, *, enabled: bool) -> bool:
+            await enable(key, enabled=enabled)
+            services.facts = {one: replace(fact, stale=True) for one, fact in services.facts.items()}
+            return True
+
+        services.enable = enable_and_spoil  # type: ignore[method-assign]
+        services.facts[ServiceKey("app")] = replace(UP, enabled=False)
+        hints.tell(service_id("app"))
+        await kept.until(lambda: kept.told)
+        assert services.facts[ServiceKey("db")].stale
+        hints.tell(service_id("db"), service_id("web"))
+        await kept.converge(wanted(tmp_path))
+        await until(lambda: services.calls.count("refresh") > 0)
+        assert [record.resource for record in kept.drifts.records] == ["service:app"]
+
+
 async def test_no_repair_waits_for_files_to_be_read_again(tmp_path: Path) -> None:
     hints, slow = Hints(), asyncio.Event()
     began: list[str] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -114,6 +115,33 @@ async def test_who_does_not_wait_does_not_wait_for_a_silent_api_either(method: s
     link.hang_on = ""
     async with locks.hold("web"):  # nothing is left behind
         pass
+
+
+@virtual_time.test
+async def test_who_breaks_off_does_not_give_back_what_another_takes() -> None:
+    api = LeaseApi()
+    locks, link = host(api, "one")
+    # One asks, and its claim is on its way for a second; the other asks, claims into the void, and gives up
+    # before the first has its answer.
+    delays = iter([0, 0, 1.0, 0, 0, 10, 3.0])
+    link.delay = lambda: next(delays, 0.0)
+    inside = asyncio.Event()
+
+    async def work() -> None:
+        async with locks.hold("web"):
+            inside.set()
+            await asyncio.sleep(20)
+            assert holder(api) == "one"
+
+    working = asyncio.create_task(work())
+    await asyncio.sleep(0.1)
+    with contextlib.suppress(Busy):
+        async with locks.at_once().hold("web"):
+            pass
+    await inside.wait()
+    assert holder(api) == "one"
+    await working
+    assert holder(api) is None
 
 
 @virtual_time.test

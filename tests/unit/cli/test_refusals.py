@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.cli import connect
+from nodemanager.api import errors
+from nodemanager.cli import connect, host_credential
+from nodemanager.client.config import ClientConfig
+from nodemanager.client.credentials import BearerToken
 from support import cli, kubeconfigs
 from support.scripted_server import Exchange, serve
 
@@ -61,21 +64,31 @@ def test_nobody_listens(tmp_path: Path) -> None:
     assert ran.stderr.endswith(f": cannot reach {url}: Connection refused\n")
 
 
-def token_of(host: str) -> str:
+def token_of(account: str) -> str:
     """Return a token that says whose it is, signed by nobody."""
-    claims = {"sub": f"system:serviceaccount:nodemanager:nodemanager-{host}", "iat": 1, "exp": 2**40}
+    claims = {"sub": f"system:serviceaccount:{account}", "iat": 1, "exp": 2**40}
     return ".".join(["e30", base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("="), "x"])
 
 
-def test_bootstrap_with_the_credential_of_another_host(tmp_path: Path) -> None:
-    user = {"token": token_of("web1")}
-    given = kubeconfigs.write(tmp_path / "given", kubeconfigs.build(user=user))
-    target = tmp_path / "own"
-    ran = cli.run(
-        "bootstrap", "--bootstrap-kubeconfig", given, "--kubeconfig", str(target), "--hostname", "web2"
-    )
-    assert (ran.code, target.exists()) == (1, False)
-    assert "it is that of web1; if this host is web1, add --hostname web1" in ran.stderr
+@pytest.mark.parametrize(
+    ("account", "hint"),
+    [
+        ("nodemanager:nodemanager-web1", "it is that of web1; if this host is web1, add --hostname web1"),
+        ("nodemanager:nodemanager-web2", ""),
+        ("nodemanager:ci", ""),
+        ("nodemanager-prod:nodemanager-web1", ""),
+        ("nodemanager-prod:ci", ""),
+    ],
+)
+def test_a_credential_that_is_refused_may_be_that_of_another_host(account: str, hint: str) -> None:
+    config = ClientConfig("https://127.0.0.1:1", credentials=BearerToken(token_of(account)))
+    said = ""
+    try:
+        host_credential.check_whose(config, "web2", "nodemanager")
+    except errors.ConfigError as error:
+        said = str(error)
+    assert hint in said
+    assert bool(hint) is bool(said)
 
 
 def test_bootstrap_on_a_host_where_the_api_is_not(tmp_path: Path) -> None:

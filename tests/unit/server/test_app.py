@@ -131,9 +131,25 @@ async def test_hostile_bodies(server: Embedded, http: aiohttp.ClientSession, bod
         assert (await response.json())["items"] == []
 
 
-async def test_too_many_requests_are_told_to_come_back() -> None:
+class SomebodysGate(OpenGate):
+    """Takes everybody for somebody who is no administrator."""
+
+    async def admit(self, request: web.Request, asked: Attributes) -> User:
+        return User("somebody")
+
+
+async def test_administrators_are_never_told_to_come_back() -> None:
     async with (
         serving(settings=Settings(max_in_flight=0)) as server,
+        aiohttp.ClientSession(server.server) as http,
+        http.get("/api/v1/pods") as response,
+    ):
+        assert response.status == 200
+
+
+async def test_too_many_requests_are_told_to_come_back() -> None:
+    async with (
+        serving(settings=Settings(max_in_flight=0), gate=SomebodysGate()) as server,
         aiohttp.ClientSession(server.server) as http,
     ):
         async with http.get("/api/v1/pods") as response:

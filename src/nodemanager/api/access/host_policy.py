@@ -41,6 +41,7 @@ def policies() -> list[Object]:
                         _matched([configset.GROUP], ["managednodes", "managednodes/status"]),
                         _matched(["coordination.k8s.io"], ["leases"]),
                         _matched([""], ["secrets", "events", "serviceaccounts/token", "nodes"]),
+                        _matched(["rbac.authorization.k8s.io"], ["roles", "rolebindings"]),
                     ]
                 },
                 "matchConditions": [
@@ -84,16 +85,18 @@ _OURS_HERE = f"authorizer.group('{configset.GROUP}').resource('{{0}}').namespace
 _TOKENS_HERE = (
     f"authorizer.group('').resource('serviceaccounts').subresource('token').namespace({_NAMESPACE})"
 )
+_OF_OPERATOR = "['secrets', 'roles', 'rolebindings']"
 _IS_HOST = (
     f"{_IS_NAMED_SO} && ("
     f"{_NAME_OF_ACCOUNT} == '{PREFIX}{DAEMONSET}' && request.resource.resource == 'serviceaccounts' && "
     f"request.name.startsWith('{PREFIX}') || "
     f"{_OURS_HERE.format('managednodes')}.name({_HOST}).check('update').allowed() || "
-    f"({_NAME_OF_ACCOUNT} == '{PREFIX}{OPERATOR}' && request.resource.resource == 'secrets' ? "
+    f"({_NAME_OF_ACCOUNT} == '{PREFIX}{OPERATOR}' && request.resource.resource in {_OF_OPERATOR} ? "
     f"{_OURS_HERE.format('configsets')}.subresource('status').check('patch').allowed() : "
     f"{_TOKENS_HERE}.name({_NAME_OF_ACCOUNT}).check('create').allowed()))"
 )
-"""The operator may create Secrets only so that it can let hosts, and is held like one there."""
+"""The operator may create Secrets only so that it can let hosts, and is held like one there. Of Roles it
+may write those of references: it could take rights off itself otherwise, and not be meant here any more."""
 # Whoever may declare for all hosts of the namespace, or become any of them, gains nothing from what a host
 # must not do. Two questions to the authorizer are what one expression may cost: hence two conditions.
 _IS_NOT_ABOVE = (
@@ -163,6 +166,14 @@ _NAME = "(request.name != '' ? request.name : object.metadata.name)"
 _AT_HOME = (
     f"variables.kind == 'nodes' || variables.host == '{DAEMONSET}' || request.namespace == variables.home",
     "a host may write in its own namespace only",
+)
+
+_IS_NO_OPERATOR = f"variables.host != '{OPERATOR}' || {_DELETE}"
+_OF_REFERENCES = f"{_NAME}.startsWith('{PREFIX}') && {_NAME}.endsWith('-references')"
+_BINDS_ITS_HOST = (
+    f"object.roleRef.kind == 'Role' && object.roleRef.name == {_NAME} && "
+    "(!has(object.subjects) || object.subjects.all(one, one.kind == 'ServiceAccount' && "
+    f"has(one.namespace) && one.namespace == variables.home && one.name + '-references' == {_NAME}))"
 )
 
 
@@ -255,6 +266,16 @@ _CHECKS = (
         "serviceaccounts",  # a token that is bound to a node names it to whoever reads it
         "!has(object.spec.boundObjectRef) || object.spec.boundObjectRef == null",
         "a host may not bind a token to another object",
+    ),
+    _Check(
+        "roles",
+        f"{_IS_NO_OPERATOR} || ({_OF_REFERENCES})",
+        "the operator may only write Roles of references: nodemanager-HOST-references",
+    ),
+    _Check(
+        "rolebindings",
+        f"{_IS_NO_OPERATOR} || ({_OF_REFERENCES} && {_BINDS_ITS_HOST})",
+        "the operator may only bind a host to its Role of references: nodemanager-HOST-references",
     ),
     _Check("secrets", _CREATE, "a host may not change Secrets"),
     _Check(

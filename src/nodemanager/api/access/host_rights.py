@@ -97,12 +97,13 @@ def manifests(access: HostAccess) -> list[Object]:
 def own_manifests(access: HostAccess) -> list[Object]:
     """Return what is this host's alone, whatever it was let do, in the order to delete it.
 
-    Its ServiceAccount goes first: with it every token of the host ends, before anything that it still
-    may do could be done without the rest.
+    Its ServiceAccount goes first: with it every token of the host ends. An API server may take one for some
+    seconds more, so what it may do goes before that by which the policy knows it for a host.
     """
     shared = {("Namespace", access.namespace), ("ClusterRole", NODE_ROLE)}
-    whole = manifests(replace(access, kubernetes_node=True))
-    return [one for one in whole if (one["kind"], one["metadata"]["name"]) not in shared]
+    whole = manifests(replace(access, kubernetes_node=False))
+    account, *rest = (one for one in whole if (one["kind"], one["metadata"]["name"]) not in shared)
+    return [account, *drain_manifests(access), *rest]
 
 
 def node_binding(access: HostAccess) -> Object:

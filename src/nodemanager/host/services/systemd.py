@@ -29,6 +29,10 @@ _SERVICE: Final = (
 )  # fmt: skip
 
 
+_Place = tuple[str, str]
+"""A user, the empty name for the host's own manager, and a unit."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Deed:
     """What is done to a unit, for messages."""
@@ -73,10 +77,10 @@ class Systemd:
         self._start_delay = start_delay or 0.0
         self._swift = start_delay is None
         self._patience = 0.0 if self._swift else SETTLE_SECONDS
-        self._unread: dict[str, frozenset[str]] = {}
-        """Files, by user, that systemd had not read when we looked last; and links, as sentences."""
-        self._ignored: dict[str, frozenset[str]] = {}
-        """Files, by user, that it does not read even when told to, for reasons of its own."""
+        self._unread: dict[_Place, frozenset[str]] = {}
+        """Files that systemd had not read when we looked at a unit last; and links, as sentences."""
+        self._ignored: dict[_Place, frozenset[str]] = {}
+        """Those of them that it does not read even when told to, for reasons of its own."""
 
     async def observe(self, keys: Iterable[ServiceKey]) -> Mapping[ServiceKey, ServiceFact]:
         """Return the state of each unit; one connection for the host and one for each user."""
@@ -137,13 +141,14 @@ class Systemd:
         if not self._swift:
             for name, state in misremembered.items():
                 unread[name] |= {f"{name} is {state}"}
-        self._unread[user] = frozenset().union(*unread.values())
-        ignored = self._ignored[user] = self._ignored.get(user, frozenset()) & self._unread[user]
+        for name, files in unread.items():
+            place = user, name
+            self._unread[place], self._ignored[place] = files, self._ignored.get(place, frozenset()) & files
         return {
             name: replace(
                 status,
                 file=misremembered.get(name, status.file),
-                stale=status.stale or bool(unread[name] - ignored),
+                stale=status.stale or bool(unread[name] - self._ignored[user, name]),
             )
             for name, status in found.items()
         }
@@ -151,11 +156,11 @@ class Systemd:
     async def refresh(self, user: str = "") -> None:
         """Have unit files read again."""
         whose = f" of {user}" if user else ""
-        unread = self._unread.get(user, frozenset())  # who looks meanwhile may see files that come too late
+        unread = dict(self._unread)  # who looks meanwhile may see files that come too late
         async with systemd_bus.visit(self._tree, user) as manager:
             try:
                 await manager.method("Reload", seconds=systemd_bus.RELOAD_SECONDS)
-                self._ignored[user] = unread
+                self._ignored.update({place: files for place, files in unread.items() if place[0] == user})
             except BusError as error:
                 raise ToolFailed(
                     f"cannot reload the unit files{whose}: {error}; run systemctl daemon-reload"
@@ -166,9 +171,11 @@ class Systemd:
         deed = _Deed("enable" if enabled else "disable", key)
         async with systemd_bus.visit(self._tree, key.user) as manager:
             try:
-                first_name = deed.unit
+                first_name, remembers = deed.unit, True
                 if not systemd_units.is_template(first_name):
-                    first_name = (await manager.status(first_name)).id  # an alias itself cannot be enabled
+                    status = await manager.status(first_name)
+                    first_name = status.id  # an alias itself cannot be enabled
+                    remembers = systemd_units.starts_at_boot(status.file) is enabled
                 changes = await _enable(manager, first_name, enabled=enabled)
                 if changes is None:
                     raise NotSupported(
@@ -177,7 +184,7 @@ class Systemd:
                     )
             except BusError as error:
                 raise ToolFailed(f"{deed.failed}: {error}") from error
-        return bool(changes)
+        return bool(changes) or not remembers
 
     async def set_arguments(self, key: ServiceKey, arguments: str) -> None:
         """Refuse: arguments are part of a unit file."""

@@ -29,7 +29,9 @@ MAX_KNOWN: Final = 4096
 MAX_AGE: Final = 900.0
 """Seconds; longer than a fight makes a repair wait."""
 SAME_SECONDS: Final = 1.0
-"""A process that changes many files is looked at once in so many seconds."""
+"""A process that changes many files is looked at once in so many seconds,"""
+MAX_SEEN: Final = 256
+"""and no more than so many of them: anybody who may write beside what is declared can start very many."""
 MAX_UNIT: Final = 100
 _NO_LOGIN: Final = 2**32 - 1
 _UNIT_KINDS: Final = (".service", ".scope")
@@ -46,10 +48,11 @@ class Culprits:
         self._pump = Pump(self._group.descriptor, self._drain)
         self._marked: dict[str, bytes] = {}
         """Directories, and what their events are known by."""
-        self._names: dict[bytes, tuple[str, frozenset[str] | None]] = {}
-        """The reverse, with the entries that matter; None = all do."""
+        self._names: dict[bytes, list[tuple[str, frozenset[str] | None]]] = {}
+        """The reverse, with the entries that matter, None = all do; several paths may lead to a directory."""
         self._did: OrderedDict[str, tuple[str, float]] = OrderedDict()
-        self._seen: dict[int, tuple[str, float]] = {}
+        self._seen: dict[int, str] = {}
+        self._seen_until = 0.0
 
     def close(self) -> None:
         """Remember nothing more."""
@@ -67,10 +70,10 @@ class Culprits:
         wanted.update(dict.fromkeys(purged))
         for folder in self._marked.keys() - wanted.keys():
             self._unmark(folder)
-        found: dict[bytes, tuple[str, frozenset[str] | None]] = {}
+        found: dict[bytes, list[tuple[str, frozenset[str] | None]]] = {}
         for folder, names in wanted.items():
             if key := self._mark(folder):
-                found[key] = folder, None if names is None else frozenset(names)
+                found.setdefault(key, []).append((folder, None if names is None else frozenset(names)))
         self._names = found  # at once: events are read meanwhile
 
     def who(self, path: str) -> str:
@@ -109,24 +112,28 @@ class Culprits:
         for event in self._group.read():
             if event.mask & fanotify.OVERFLOW:
                 self._did.clear()  # somebody else may have been there since
-            else:
+            elif event.pid != os.getpid():
                 for path in self._paths(event):
                     self._note(path, event.pid)
 
     def _paths(self, event: Event) -> Iterator[str]:
-        """Return the declared path that an event is about, if it is."""
-        folder, names = self._names.get(event.folder, ("", frozenset[str]()))
+        """Return the declared paths that an event is about."""
         name = os.fsdecode(event.name)
-        if event.pid not in (0, os.getpid()) and (names is None or name in names):
-            yield f"{folder.rstrip('/')}/{name}"
+        for folder, names in self._names.get(event.folder, ()):
+            if names is None or name in names:
+                yield f"{folder.rstrip('/')}/{name}"
 
     def _note(self, path: str, pid: int) -> None:
         now = self._clock()
-        said, until = self._seen.get(pid, ("", 0.0))
-        if now >= until:
-            self._seen = {one: known for one, known in self._seen.items() if known[1] > now}
-            said = describe(pid)
-            self._seen[pid] = said, now + SAME_SECONDS
+        if not pid:  # of another container: whoever was here before it was not
+            self._did.pop(path, None)
+            return
+        if now >= self._seen_until:
+            self._seen, self._seen_until = {}, now + SAME_SECONDS
+        said = self._seen.get(pid, "")
+        if not said:
+            said = describe(pid) if len(self._seen) < MAX_SEEN else f"process {pid}"
+            self._seen[pid] = said
         self._did[path] = said, now
         self._did.move_to_end(path)
         if len(self._did) > MAX_KNOWN:

@@ -37,6 +37,7 @@ _EVENT: Final = struct.Struct("=IBBHQii")
 _INFO: Final = struct.Struct("=BBH")
 _HANDLE: Final = struct.Struct("=Ii")
 _FSID: Final = 8
+_HALF: Final = struct.Struct("=I")
 _FOLDER_AND_NAME: Final = 2
 
 
@@ -112,8 +113,8 @@ class Fanotify:
         else:
             raise error
         size, _ = _HANDLE.unpack_from(handle, 0)
-        number = os.fstatvfs(folder).f_fsid
-        return struct.pack("=II", number & 0xFFFF_FFFF, number >> 32) + handle.raw[: _HANDLE.size + size]
+        number = os.fstatvfs(folder).f_fsid & 0xFFFF_FFFF  # musl tells no more of it
+        return _HALF.pack(number) + handle.raw[: _HANDLE.size + size]
 
 
 def parse(data: bytes) -> Iterator[Event]:
@@ -138,7 +139,8 @@ def _entry(info: bytes, mask: int, pid: int) -> Iterator[Event]:
     size, _ = _HANDLE.unpack_from(info, start)
     end = start + _HANDLE.size + size
     if kind == _FOLDER_AND_NAME and end < length <= len(info):
-        yield Event(mask, pid, info[_INFO.size : end], info[end:length].partition(b"\0")[0])
+        folder = info[_INFO.size : _INFO.size + _HALF.size] + info[start:end]
+        yield Event(mask, pid, folder, info[end:length].partition(b"\0")[0])
 
 
 def _error() -> OSError:

@@ -181,7 +181,8 @@ class UnitWatch:
         units = [name for name in self._wanted if systemd_units.is_unit_name(name)]
         plain = [name for name in units if not systemd_units.is_template(name)]
         for name, status in (await manager.statuses(plain) if plain else {}).items():
-            found[name] = replace(status, job=0)
+            # From 255 on, all units are stale after any of them was enabled; their files are watched anyway.
+            found[name] = replace(status, job=0, stale=False)
         for name in filter(systemd_units.is_template, units):
             with suppress(Refused):
                 found[name] = str(await manager.method("GetUnitFileState", "s", name))

@@ -196,6 +196,26 @@ async def test_a_file_that_systemd_will_not_read_is_reported_once(live: World) -
     assert (await live.manager.observe([KEY]))[KEY].stale is True
 
 
+async def test_looking_at_another_unit_forgets_nothing(live: World) -> None:
+    live.peer.units.update(
+        {name: Unit(active="active", sub="running") for name in ("x.service", "y.service")}
+    )
+    folder = live.root / "etc/systemd/system/x.service.d"
+    folder.mkdir(parents=True)
+    (folder / "a.conf").touch()
+    await live.manager.observe([KEY])
+    await live.manager.refresh()
+    await live.manager.observe([ServiceKey("y")])
+    assert (await live.manager.observe([KEY]))[KEY].stale is False
+
+
+async def test_what_a_manager_remembers_wrongly_has_to_be_told(live: World) -> None:
+    live.peer.units["x.service"] = Unit(file="enabled")
+    live.peer.forgets = True
+    assert await live.manager.enable(KEY, enabled=False) is True
+    assert await live.manager.enable(KEY, enabled=False) is True  # nothing changes, and it does not know yet
+
+
 async def test_nobody_is_there(world: World) -> None:
     fact = (await world.manager.observe([KEY]))[KEY]
     assert fact.error.startswith("cannot reach systemd: ")
