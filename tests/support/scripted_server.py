@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from support.cutting import close, cut
 from support.model_api import status_body
 
 
@@ -73,7 +74,7 @@ class Exchange:
 
     async def close(self) -> None:
         """Close the connection in order."""
-        self.writer.close()
+        close(self.writer)
         with contextlib.suppress(OSError):
             await self.writer.wait_closed()
 
@@ -102,7 +103,7 @@ class ScriptedServer:
     def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection; not as a coroutine, as nobody would know of one that has not begun."""
         if self.over.is_set():
-            writer.transport.abort()
+            cut(writer)
             return
         self.connections += 1
         self.open[writer] = asyncio.create_task(self._serve(reader, writer))
@@ -114,7 +115,7 @@ class ScriptedServer:
             task.cancel()
         ended = await asyncio.gather(*self.open.values(), return_exceptions=True)
         for writer in self.open:
-            writer.transport.abort()
+            cut(writer)
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
         for failure in ended:
@@ -132,7 +133,7 @@ class ScriptedServer:
         except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass  # the client left or the test is over; tests look at the client
         finally:
-            writer.close()
+            close(writer)
 
     async def _read(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Exchange | None:
         try:

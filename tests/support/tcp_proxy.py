@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
+from support.cutting import cut
+
 
 class TcpProxy:
     """Forwards bytes until told not to."""
@@ -20,7 +22,7 @@ class TcpProxy:
         """Reset every connection and refuse new ones."""
         self.open = False
         for writer, task in self._links.items():
-            writer.transport.abort()
+            cut(writer)
             task.cancel()
 
     def mend(self) -> None:
@@ -33,7 +35,7 @@ class TcpProxy:
             self._links[writer] = asyncio.create_task(self._forward(reader, writer))
             self._links[writer].add_done_callback(lambda _: self._links.pop(writer))
         else:
-            writer.transport.abort()
+            cut(writer)
 
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -41,11 +43,11 @@ class TcpProxy:
             try:
                 await asyncio.gather(_pump(reader, far_writer), _pump(far_reader, writer))
             finally:
-                far_writer.transport.abort()
+                cut(far_writer)
         except OSError:
             pass
         finally:
-            writer.transport.abort()
+            cut(writer)
 
     async def close(self) -> None:
         """End everything."""

@@ -29,6 +29,7 @@ import yaml
 from aiohttp import web
 
 from nodemanager.client.config import ClientConfig
+from support.cutting import abort
 from support.server_process import trust
 
 KEY = "only the proxy looks at the signature, by looking the token up"
@@ -85,7 +86,7 @@ class TokenProxy:
         """Reset every connection, and refuse new ones."""
         self.up = False
         for transport in self._transports:
-            transport.abort()
+            abort(transport)
         self._transports.clear()
 
     def mend(self) -> None:
@@ -102,7 +103,7 @@ class TokenProxy:
             self.expired.append(f"{request.method} {request.path_qs}")
         if not self.up:
             self.turned_away += 1
-            transport.abort()
+            abort(transport)
             raise web.HTTPServiceUnavailable
         self._transports.add(transport)
         self.requests += 1

@@ -52,7 +52,7 @@ async def _tell(what: Callable[[], str], stream: TextIO) -> None:
 
 def _columns(stream: TextIO) -> int:
     try:
-        return os.get_terminal_size(stream.fileno()).columns
+        return os.get_terminal_size(stream.fileno()).columns or 80
     except (OSError, ValueError):  # it has no size, or is no file
         return 80
 

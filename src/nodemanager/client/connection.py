@@ -189,7 +189,8 @@ class Connection:
 
     def abort(self) -> None:
         """Drop the connection at once."""
-        self._writer.transport.abort()
+        with contextlib.suppress(AttributeError):  # Python 3.11.2: a connection of TLS that was closed twice
+            self._writer.transport.abort()
 
     async def close(self) -> None:
         """Say goodbye, but not for long."""

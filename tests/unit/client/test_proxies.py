@@ -18,6 +18,7 @@ from nodemanager.api.core import LEASES
 from nodemanager.client import proxies
 from nodemanager.client.config import ClientConfig
 from support.clients import connected
+from support.cutting import close, cut
 from support.scripted_server import Exchange, serve
 
 LEASE = {"metadata": {"name": "a", "namespace": "test"}, "spec": {}}
@@ -45,7 +46,7 @@ async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
         while data := await reader.read(65536):
             writer.write(data)
             await writer.drain()
-    writer.close()
+    close(writer)
 
 
 async def join(near: Streams, host: str, port: int) -> None:
@@ -53,7 +54,7 @@ async def join(near: Streams, host: str, port: int) -> None:
     try:
         await asyncio.gather(pump(near[0], far[1]), pump(far[0], near[1]))
     finally:
-        far[1].transport.abort()  # also when the test ends before the client has said goodbye
+        cut(far[1])  # also when the test ends before the client has said goodbye
 
 
 @contextlib.asynccontextmanager
@@ -63,7 +64,7 @@ async def listening(handler: Serve, context: ssl.SSLContext | None = None) -> As
     async def handled(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(asyncio.CancelledError, OSError):
             await handler(reader, writer)
-        writer.close()
+        close(writer)
 
     def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         links[writer] = asyncio.create_task(handled(reader, writer))
@@ -77,7 +78,7 @@ async def listening(handler: Serve, context: ssl.SSLContext | None = None) -> As
             task.cancel()
         await asyncio.gather(*links.values(), return_exceptions=True)
         for writer in links:
-            writer.transport.abort()
+            cut(writer)
 
 
 class ConnectProxy:
