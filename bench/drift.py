@@ -63,7 +63,7 @@ class Ground:
 
 def run(settings: Settings) -> Section:
     """Measure drifts of files and units, then idleness, then a storm."""
-    count, few, many = settings.pick(1000, 20), settings.pick(60, 5), settings.pick(400, 8)
+    count, few, many = settings.pick(1000, 20), settings.pick(110, 5), settings.pick(400, 8)
     title = _TITLE.format(count, 4 * count, many)
     if os.geteuid() != 0 or not MANAGER.exists():
         return Section(NAME, title, skipped="needs root and bin/manager: make build, then run it as root")
