@@ -39,16 +39,24 @@ def _stop(number: int) -> float:
 
 def _disable(number: int) -> float:
     link = WANTS / f"drift@{number}.service"
+    before, started = link.lstat().st_ino, time.perf_counter()
     with subprocess.Popen(
         ["systemctl", "disable", f"drift@{number}.service"], stderr=subprocess.DEVNULL
     ) as process:
-        _until(lambda: not link.is_symlink(), number)
-        began = time.perf_counter()
+        _until(lambda: _inode(link) != before, number)
+        began = started if _inode(link) else time.perf_counter()  # it was back before we saw it gone
         _until(link.is_symlink, number)
         took = (time.perf_counter() - began) * 1000
         if process.wait(PATIENCE):
             raise SystemExit(f"cannot disable drift@{number}: systemctl returned {process.returncode}")
     return took
+
+
+def _inode(link: Path) -> int:
+    try:
+        return link.lstat().st_ino
+    except FileNotFoundError:
+        return 0
 
 
 def _until(holds: Callable[[], bool], number: int) -> None:
