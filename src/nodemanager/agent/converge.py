@@ -171,7 +171,7 @@ class Converger:
         return await apply.apply_services(steps, tools, None if observer is self.observer else self.unread)
 
     async def refresh(self) -> None:
-        """Have service managers notice what repairs enabled; it takes long, and nothing waits for it."""
+        """Have service managers notice what repairs enabled: a second or so, in which they answer nobody."""
         manager = self.swift or self.tools.services
         while manager is not None and self.unread:
             try:

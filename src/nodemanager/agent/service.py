@@ -37,7 +37,7 @@ from nodemanager.agent.upgrading import upgrades
 from nodemanager.api import errors
 from nodemanager.api.configset import CONFIG_SETS
 from nodemanager.api.core import LEASES
-from nodemanager.api.managednode import MANAGED_NODES
+from nodemanager.api.managednode import MANAGED_NODES, ManagedNode
 from nodemanager.api.objects import ObjectKey
 from nodemanager.client.calls import Selection
 from nodemanager.client.http import Client
@@ -105,9 +105,8 @@ class Agent:
 
 def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
     """Wire an agent together; it does nothing before its manager runs."""
-    namespace = options.namespace
+    namespace, root, state = options.namespace, options.body.root, options.body.state
     hostname = options.body.hostname or os.uname().nodename
-    root, state = options.body.root, options.body.state
     contact = Contact(Vault(root, state), options.secrets)
     client = _watched(client, contact, namespace, hostname)
     # One for restarts and upgrades: a host holds a lock once, however many want it there.
@@ -155,21 +154,33 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
     if body.tree.running:  # an image is not upgraded, and cannot be rebooted
         voice = UpgradeVoice(hostname, registry, events)
         manager.add(upgrades(body, client, reconciler, nodes, locks, voice, options.upgrades))
-    readiness = {"manager": manager.not_ready, "api": contact.not_ready}
-    health = {"reconcile": body.progress.stuck}  # as the watchdog judges: a long package run is no hang
-    _add_servers(manager, options, registry, probes.Routes(health=health, readiness=readiness))
+    _add_servers(manager, options, registry, _routes(manager, body, contact))
     _tell_build(registry, body.identity)
     for one in (config_sets, nodes, references):
         contact.subscribe(one.hurry)
     reconciler.start()
     reconciler.trigger()
-
-    def warn(reason: str, message: str) -> None:
-        if (own := nodes.get(node.key)) is not None:
-            events.warning(MANAGED_NODES, own, reason, message)
-
+    warn = _warning_of(nodes, node.key, events)
     beat.twin = _twin_of(reconciler, hostname, warn)
     return Agent(manager, reconciler, body, board, last_pass, warn, contact, drifts, memory)
+
+
+def _routes(manager: Manager, body: Body, contact: Contact) -> probes.Routes:
+    readiness = {"manager": manager.not_ready, "api": contact.not_ready}
+    health = {"reconcile": body.progress.stuck}  # as the watchdog judges: a long package run is no hang
+    return probes.Routes(health=health, readiness=readiness)
+
+
+def _warning_of(
+    nodes: Cache[ManagedNode], key: ObjectKey, events: EventRecorder
+) -> Callable[[str, str], None]:
+    """Return what records a warning about a host, once that is known to the API."""
+
+    def warn(reason: str, message: str) -> None:
+        if (own := nodes.get(key)) is not None:
+            events.warning(MANAGED_NODES, own, reason, message)
+
+    return warn
 
 
 def _watched(client: Client, contact: Contact, namespace: str, hostname: str) -> Client:

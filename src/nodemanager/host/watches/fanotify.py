@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from nodemanager.host.base import NotSupported
+from nodemanager.host.watches import pump
 
 ATTRIB: Final = 0x4
 CLOSE_WRITE: Final = 0x8
@@ -27,8 +28,6 @@ WATCHED: Final = (
     ATTRIB | CLOSE_WRITE | MOVED_FROM | MOVED_TO | CREATE | DELETE | ON_CHILD | ON_DIRECTORY
 )  # not each single write: a log beside a managed file is written to all the time
 
-CHUNK: Final = 64 * 1024
-MAX_CHUNKS: Final = 16
 _CLOEXEC, _NONBLOCK, _REPORT_FOLDER, _REPORT_NAME = 0x1, 0x2, 0x400, 0x800
 _ADD, _REMOVE, _ONLY_DIRECTORY = 0x1, 0x2, 0x8
 _EMPTY_PATH, _HANDLE_FID = 0x1000, 0x200
@@ -88,11 +87,7 @@ class Fanotify:
 
     def read(self) -> Iterator[Event]:
         """Return what has happened since the last time; raises OSError."""
-        for _ in range(MAX_CHUNKS):
-            try:
-                data = os.read(self.descriptor, CHUNK)
-            except BlockingIOError:
-                return
+        for data in pump.chunks(self.descriptor):
             yield from parse(data)
 
     def _change(self, flags: int, folder: int) -> None:

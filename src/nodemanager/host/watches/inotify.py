@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from nodemanager.host.base import HostError, NotSupported
+from nodemanager.host.watches import pump
 
 MODIFY: Final = 0x2
 ATTRIB: Final = 0x4
@@ -28,9 +29,6 @@ ONLY_DIRECTORY: Final = 0x0100_0000
 DONT_FOLLOW: Final = 0x0200_0000
 MASK_ADD: Final = 0x2000_0000
 
-CHUNK: Final = 64 * 1024
-MAX_CHUNKS: Final = 16
-"""Read at a time at most; that is about what the kernel queues by default."""
 _EVENT: Final = struct.Struct("iIII")
 
 
@@ -76,11 +74,7 @@ class Inotify:
 
     def read(self) -> Iterator[Event]:
         """Yield what has happened, and do not wait for more."""
-        for _ in range(MAX_CHUNKS):
-            try:
-                data = os.read(self.descriptor, CHUNK)
-            except BlockingIOError:
-                return
+        for data in pump.chunks(self.descriptor):
             yield from parse(data)
 
     def close(self) -> None:

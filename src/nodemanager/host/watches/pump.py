@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 PAUSE: Final = 0.002
@@ -15,6 +16,20 @@ COSTLY: Final = 0.001
 RATIO: Final = 2.0
 """A reading that took longer than that is followed by a pause so much longer: a third of a core at most."""
 LONGEST: Final = 0.1
+
+
+CHUNK: Final = 64 * 1024
+MAX_CHUNKS: Final = 16
+"""Read at a time at most; that is about what the kernel queues by default."""
+
+
+def chunks(descriptor: int) -> Iterator[bytes]:
+    """Yield what there is to read, and do not wait for more; raises OSError."""
+    for _ in range(MAX_CHUNKS):
+        try:
+            yield os.read(descriptor, CHUNK)
+        except BlockingIOError:
+            return
 
 
 class Pump:
