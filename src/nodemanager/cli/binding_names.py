@@ -82,10 +82,10 @@ class Renaming:
                 role, binding = host_rights.drain_manifests(access)
                 await self._create({**role, "rules": rules})
                 await self._create(binding)
-        if found.drains:  # before the binding, which leads here again should we not get any further
-            await self._delete(core.CLUSTER_ROLES, found.name)
         version = found.binding["metadata"].get("resourceVersion", "")  # nobody who was added meanwhile loses
         await self._delete(core.CLUSTER_ROLE_BINDINGS, found.name, version)
+        if found.drains:  # not before: who was added would be bound to nothing
+            await self._delete(core.CLUSTER_ROLES, found.name)
 
     async def _rules(self, role: str) -> list[Untyped]:
         """Return what a role allows, which people may have changed."""

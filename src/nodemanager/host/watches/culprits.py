@@ -46,10 +46,10 @@ class Culprits:
         self._clock = clock
         self._group = Fanotify()
         self._pump = Pump(self._group.descriptor, self._drain)
-        self._marked: dict[str, bytes] = {}
-        """Directories, and what their events are known by."""
+        self._marked: set[str] = set()
         self._names: dict[bytes, list[tuple[str, frozenset[str] | None]]] = {}
-        """The reverse, with the entries that matter, None = all do; several paths may lead to a directory."""
+        """By what events of a marked directory are known: the paths to it, and the entries that matter there;
+        None = all do."""
         self._did: OrderedDict[str, tuple[str, float]] = OrderedDict()
         self._seen: dict[int, str] = {}
         self._seen_until = 0.0
@@ -68,7 +68,7 @@ class Culprits:
             if names is not None:
                 names.add(name)
         wanted.update(dict.fromkeys(purged))
-        for folder in self._marked.keys() - wanted.keys():
+        for folder in self._marked - wanted.keys():
             self._unmark(folder)
         found: dict[bytes, list[tuple[str, frozenset[str] | None]]] = {}
         for folder, names in wanted.items():
@@ -84,23 +84,23 @@ class Culprits:
 
     def _mark(self, folder: str) -> bytes:
         """Mark a directory, or what has taken its place; empty where that cannot be."""
+        self._marked.discard(folder)
         try:
             walked = self._tree.walk(folder)
         except OSError:
-            self._marked.pop(folder, None)
             return b""
         try:
-            key = self._marked[folder] = self._group.add(walked)
+            key = self._group.add(walked)
         except OSError as error:
             log.debug("who changes files in %s cannot be told: %s", folder, error.strerror)
-            self._marked.pop(folder, None)
             return b""
         finally:
             os.close(walked)
+        self._marked.add(folder)
         return key
 
     def _unmark(self, folder: str) -> None:
-        del self._marked[folder]
+        self._marked.remove(folder)
         with suppress(OSError):  # it is gone, and its mark with it
             walked = self._tree.walk(folder)
             try:
