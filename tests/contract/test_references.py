@@ -30,7 +30,7 @@ from support.joined_host import ask, join
 FORBIDDEN = 403
 SECONDS = 50.0
 SOON = 2.0
-"""What a host may read follows what is declared within this time, unless the machine has other things to do."""
+"""What a host may read follows what is declared within this time, where the machine has the time."""
 ROLE = "nodemanager-web1-references"
 
 
