@@ -39,12 +39,12 @@ def _stop(number: int) -> float:
 
 def _disable(number: int) -> float:
     link = WANTS / f"drift@{number}.service"
-    before, started = link.lstat().st_ino, time.perf_counter()
+    before, started = _identity(link), time.perf_counter()
     with subprocess.Popen(
         ["systemctl", "disable", f"drift@{number}.service"], stderr=subprocess.DEVNULL
     ) as process:
-        _until(lambda: _inode(link) != before, number)
-        began = started if _inode(link) else time.perf_counter()  # it was back before we saw it gone
+        _until(lambda: _identity(link) != before, number)
+        began = started if _identity(link) else time.perf_counter()  # it was back before we saw it gone
         _until(link.is_symlink, number)
         took = (time.perf_counter() - began) * 1000
         if process.wait(PATIENCE):
@@ -52,11 +52,13 @@ def _disable(number: int) -> float:
     return took
 
 
-def _inode(link: Path) -> int:
+def _identity(link: Path) -> tuple[int, int] | None:
+    """Tell one link from the next of its name: ext4 gives the inode number to the next file at once."""
     try:
-        return link.lstat().st_ino
+        found = link.lstat()
     except FileNotFoundError:
-        return 0
+        return None
+    return found.st_ino, found.st_ctime_ns
 
 
 def _until(holds: Callable[[], bool], number: int) -> None:
