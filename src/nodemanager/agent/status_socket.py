@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 from nodemanager.agent.local_status import LINUX, SOCKET, Board
-from nodemanager.host import state_files
+from nodemanager.host import private
 from nodemanager.host.base import HostError
 from nodemanager.host.tree import NoParent, Tree
 from nodemanager.runtime import tasks
@@ -157,7 +157,7 @@ def _listen(tree: Tree, path: str) -> socket.socket:
     place = tree.place(path)
     if _answers(address(tree, path)):
         raise SocketTaken("another agent answers there, and is the one that is shown")
-    name = state_files.temporary_name()
+    name = private.temporary_name()
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     try:
         made.bind(address(tree, f"{folder}/{name}"))

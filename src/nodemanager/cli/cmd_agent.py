@@ -29,7 +29,8 @@ from nodemanager.client.http import Client
 from nodemanager.client.renewed_token import RenewedToken
 from nodemanager.client.transport import HttpTransport
 from nodemanager.host import allocator, priority
-from nodemanager.host.bucket import MAX_AGE, MAX_SIZE, Limits
+from nodemanager.host.bucket import MAX_AGE, MAX_SIZE, MAX_TOTAL, MAX_USER, Limits
+from nodemanager.host.bucket_room import Caps
 from nodemanager.runtime import metrics, probes, process_metrics, sd_notify
 from nodemanager.runtime.manager import StopTimedOut
 
@@ -67,6 +68,14 @@ Examples:
               default=MAX_SIZE, show_default=True, metavar="BYTES",
               envvar="NODEMANAGER_CONFIGSET_FILE_BUCKET_MAX_FILE_SIZE_BYTES",
               help="Files larger than this are not backed up; 0 = all are.")  # fmt: skip
+@click.option("--configset.file-bucket.max-total-bytes", "max_total", type=click.IntRange(0),
+              default=MAX_TOTAL, show_default=True, metavar="BYTES",
+              envvar="NODEMANAGER_CONFIGSET_FILE_BUCKET_MAX_TOTAL_BYTES",
+              help="Room on the disk for all backups; the oldest go first; 0 = no limit.")  # fmt: skip
+@click.option("--configset.file-bucket.max-user-bytes", "max_user", type=click.IntRange(0),
+              default=MAX_USER, show_default=True, metavar="BYTES",
+              envvar="NODEMANAGER_CONFIGSET_FILE_BUCKET_MAX_USER_BYTES",
+              help="The same for backups of files of one user other than root.")  # fmt: skip
 @click.option("--managednode.forgiveness-period", "forgiveness", type=Duration(1), default="1m",
               show_default=True, metavar="TIME", envvar="NODEMANAGER_MANAGEDNODE_FORGIVENESS_PERIOD",
               help="How long after its slot an upgrade may start, and wait for its group.")  # fmt: skip
@@ -108,7 +117,7 @@ def command(settings: connect.Settings, root: str, hostname: str, **flags: Any) 
     logs.configure(flags["log_level"], flags["log_format"])
     priority.step_back(flags["nice"])
     allocator.keep_little()
-    limits = Limits(flags["max_size"], flags["max_age"])
+    limits = Limits(flags["max_size"], flags["max_age"], Caps(flags["max_total"], flags["max_user"]))
     body = BodyOptions(
         root, hostname, bucket=flags["bucket"], backups=limits, start_delay=flags["start_delay"]
     )

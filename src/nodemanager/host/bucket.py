@@ -12,14 +12,16 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 import msgspec
 
 from nodemanager.host import file_facts, state_files
 from nodemanager.host.base import HostError
+from nodemanager.host.bucket_room import BLOCK, Caps, Holding, Room
+from nodemanager.host.drafts import Draft
 from nodemanager.host.durable import Unsynced
 from nodemanager.host.tree import NoParent, Place, Tree
 from nodemanager.plan.resources import shown
@@ -28,6 +30,8 @@ log = logging.getLogger(__name__)
 FOLDER: Final = "/var/lib/nodemanager/filebucket"
 MAX_SIZE: Final = 16 * 1024 * 1024
 MAX_AGE: Final = 168 * 3600.0
+MAX_TOTAL: Final = 1024 * 1024 * 1024
+MAX_USER: Final = 64 * 1024 * 1024
 _META_MAX: Final = 64 * 1024
 
 
@@ -60,6 +64,8 @@ class Kept(NamedTuple):
     digest: str
     device: int
     """Where it is; it is a backup only if that can be synced."""
+    mode: int
+    """The mode of the very file that was copied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +76,7 @@ class Limits:
     """Larger files are not kept; 0 = any size."""
     age: float = MAX_AGE
     """Seconds after which a backup may go; 0 = never."""
+    caps: Caps = field(default_factory=lambda: Caps(MAX_TOTAL, MAX_USER))
 
 
 def _refused(error: OSError) -> None:
@@ -89,6 +96,7 @@ class Bucket:
         self.folder = folder
         self._limits = limits or Limits()
         self._clock = clock
+        self._room = Room(self._limits.caps)
 
     @property
     def forgets(self) -> bool:
@@ -96,7 +104,7 @@ class Bucket:
         return self._limits.age > 0
 
     def keep(self, place: Place, unsynced: Unsynced) -> Kept | None:
-        """Copy a file into the bucket; None if it is larger than what is kept.
+        """Copy a file into the bucket; None if it is larger than what is kept, which the log says.
 
         The copy is in `unsynced` afterwards: who replaces the file makes both durable at once.
         """
@@ -104,10 +112,15 @@ class Bucket:
         try:
             found = os.fstat(source)
             if self._limits.size and found.st_size > self._limits.size:
+                log.warning("no backup of %s: it has %d bytes, %d are the limit", shown(place.path),
+                            found.st_size, self._limits.size)  # fmt: skip
                 return None
-            with _Draft(self._prepared()) as draft:
+            if not self._make_room(shown(place.path), found):
+                return None
+            with Draft(self._prepared()) as draft:
                 # Copied and hashed at once, and no further than it was long: it may be written to.
                 digest, size = draft.copy(source, found.st_size)
+                self._room.add(found.st_uid, draft.room + BLOCK)
                 blob = self._tree.place(self._blob(digest), make_parents=True)
                 device = unsynced.add(draft.put(blob.folder, blob.name))
         finally:
@@ -116,10 +129,42 @@ class Bucket:
         meta = Meta(
             path, self._now(), f"{found.st_mode & 0o7777:04o}", found.st_uid, found.st_gid, size,
         )  # fmt: skip
-        with _Draft(self._prepared()) as draft:
+        with Draft(self._prepared()) as draft:
             state_files.write_all(draft.descriptor, msgspec.json.encode(meta))
             unsynced.add(draft.put(blob.folder, f"{blob.name}.{_short(path)}.meta"))
-        return Kept(digest, device)
+        return Kept(digest, device, found.st_mode)
+
+    def _make_room(self, path: str, found: os.stat_result) -> bool:
+        """Have old backups go for a new one; False if there would be no room for it anyway."""
+        owner, needed = found.st_uid, found.st_blocks * 512 + BLOCK
+        if self._limits.caps.refuses(owner, needed):
+            log.warning("no backup of %s: it takes %d bytes, more than all may have", path, needed)
+            return False
+        going = self._room.make(owner, needed, self._holdings)
+        for one in going:
+            self._remove(*one.name)
+            self._room.add(one.owner, -one.size)
+        if going:
+            kept = {one.digest for one in self.backups()}
+            for digest in {one.name[0] for one in going} - kept:
+                self._unlink(self._blob(digest))
+            log.warning(
+                "removed the %d oldest backups (%d bytes): user %d has too many, or all together are",
+                len(going), sum(one.size for one in going), owner,
+            )  # fmt: skip
+        return True
+
+    def _holdings(self) -> Iterator[Holding]:
+        for one in self.backups():
+            try:
+                place = self._tree.place(self._blob(one.digest))
+                size = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False).st_blocks * 512
+            except OSError:
+                size = 0
+            yield Holding(one.meta.uid, one.meta.backed_up_at, size + BLOCK, (one.digest, one.meta.path))
+
+    def _remove(self, digest: str, path: str) -> None:
+        self._unlink(f"{self._blob(digest)}.{_short(path)}.meta")
 
     def _prepared(self) -> int:
         try:
@@ -181,9 +226,11 @@ class Bucket:
             else:
                 kept.add(one.digest)
         for one in old:
-            self._unlink(f"{self._blob(one.digest)}.{_short(one.meta.path)}.meta")
+            self._remove(one.digest, one.meta.path)
         for digest in {one.digest for one in old} - kept:
             self._unlink(self._blob(digest))
+        if old:
+            self._room.count(self._holdings())
         return len(old)
 
     def _unlink(self, path: str) -> None:
@@ -196,39 +243,6 @@ class Bucket:
 
     def _now(self) -> str:
         return datetime.fromtimestamp(self._clock(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-class _Draft:
-    """A new file of the bucket, without its name; removed unless it gets one."""
-
-    def __init__(self, folder: int) -> None:
-        self._folder = folder
-        self._name = state_files.temporary_name()
-        self.descriptor = os.open(self._name, state_files.NEW, 0o600, dir_fd=folder)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.descriptor >= 0:
-            os.close(self.descriptor)
-            with contextlib.suppress(OSError):
-                os.unlink(self._name, dir_fd=self._folder)
-
-    def copy(self, source: int, size: int) -> tuple[str, int]:
-        """Copy up to `size` bytes; return their digest and number."""
-        hasher, rest = hashlib.sha256(), size
-        while rest > 0 and (chunk := os.read(source, min(rest, file_facts.CHUNK))):
-            hasher.update(chunk)
-            state_files.write_all(self.descriptor, chunk)
-            rest -= len(chunk)
-        return hasher.hexdigest(), size - rest
-
-    def put(self, folder: int, name: str) -> int:
-        """Give it its name, in place of what is there (a crash may have left it empty), and hand it over."""
-        os.rename(self._name, name, src_dir_fd=self._folder, dst_dir_fd=folder)
-        descriptor, self.descriptor = self.descriptor, -1
-        return descriptor
 
 
 def _time(backup: Backup) -> float:

@@ -6,11 +6,12 @@ import contextlib
 import os
 import stat
 
+from nodemanager.host import private
 from nodemanager.host.base import HostError
 from nodemanager.host.file_facts import hash_descriptor
 from nodemanager.host.staging import Staged
 from nodemanager.host.tree import Place, Tree, make_folder
-from nodemanager.plan.facts import Kind
+from nodemanager.plan.facts import NOBODY, Kind
 from nodemanager.plan.steps import (
     FileStep,
     MakeDirectory,
@@ -43,13 +44,18 @@ def carry_out(tree: Tree, step: FileStep, staged: Staged | None) -> None:
 
 
 def make_directory(tree: Tree, step: MakeDirectory) -> None:
-    """Make a directory with its owner and mode; one that appeared meanwhile is given them, too."""
+    """Make a directory with its owner and mode; one of root's that appeared meanwhile is given them, too."""
     place = tree.place(step.path, make_parents=True)
     try:
-        os.close(make_folder(place.folder, place.name, step.mode, step.uid, step.gid))
+        os.close(make_folder(place.folder, place.name, step.mode, step.uid, step.gid, writer=place.writer))
     except FileExistsError:
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-        opened = os.open(place.name, flags, dir_fd=place.folder)
+        if place.writer != NOBODY:
+            raise Unsafe(
+                f"cannot make directory {step.path}: others than root can have put there what is there now,"
+                " and it is no empty directory, so it is neither changed nor replaced; look at it and move it"
+                " away, or give it its owner and mode by hand"
+            ) from None
+        opened = os.open(place.name, private.OPEN, dir_fd=place.folder)
         try:
             _change(opened, step.uid, step.gid, step.mode)
         finally:
@@ -72,6 +78,8 @@ def _set_attributes(tree: Tree, step: SetAttributes) -> None:
             _change(opened, uid, gid, step.mode)
         return
     place = tree.place(step.path)
+    if place.writer != NOBODY and step.before.kind is not Kind.DIRECTORY:
+        raise Unsafe(f"cannot change owner or mode of {step.path}: others can write there since a moment ago")
     if step.before.kind is Kind.SYMLINK:
         os.chown(place.name, uid, gid, dir_fd=place.folder, follow_symlinks=False)
         return
@@ -79,7 +87,9 @@ def _set_attributes(tree: Tree, step: SetAttributes) -> None:
     opened = os.open(place.name, flags, dir_fd=place.folder)
     try:
         _check_kind(opened, step)
-        _check_names(opened, place)
+        if place.writer != NOBODY:
+            _check_owner(opened, step)
+            private.remove_acls(opened)
         _change(opened, uid, gid, None if step.before.digest else step.mode)
         if step.before.digest:
             _check_content(opened, step)  # its former owner can no longer exchange it now
@@ -90,13 +100,11 @@ def _set_attributes(tree: Tree, step: SetAttributes) -> None:
 
 
 def _change(opened: int, uid: int, gid: int, mode: int | None) -> None:
-    before = os.fstat(opened)
+    """Set owner and mode; setuid and setgid, which chown clears, only where a declaration has them."""
     if uid != -1 or gid != -1:
         os.fchown(opened, uid, gid)
-    # chown clears setuid and setgid, so the mode is set after it, wished for or not.
-    wanted = stat.S_IMODE(before.st_mode) if mode is None else mode
-    if stat.S_IMODE(os.fstat(opened).st_mode) != wanted:
-        os.fchmod(opened, wanted)
+    if mode is not None and stat.S_IMODE(os.fstat(opened).st_mode) != mode:
+        os.fchmod(opened, mode)
 
 
 def _check_kind(opened: int, step: SetAttributes) -> None:
@@ -106,22 +114,14 @@ def _check_kind(opened: int, step: SetAttributes) -> None:
         raise Unsafe(f"cannot change owner or mode of {step.path}: it is no longer a {step.before.kind}")
 
 
+def _check_owner(opened: int, step: SetAttributes) -> None:
+    """Refuse to change another directory than the one that the plan was made for."""
+    found = os.fstat(opened)
+    if (found.st_uid, stat.S_IMODE(found.st_mode)) != (step.before.uid, step.before.mode):
+        raise Unsafe(f"cannot change owner or mode of {step.path}: another directory was put there meanwhile")
+
+
 def _check_content(opened: int, step: SetAttributes) -> None:
     """Refuse to give powers (root's name, setuid) to content that is not what was looked at."""
     if hash_descriptor(opened) != step.before.digest:
         raise Unsafe(f"cannot change the mode of {step.path}: its content was changed meanwhile")
-
-
-def _check_names(opened: int, place: Place) -> None:
-    """Refuse to change an inode that has another name, where others could have given it that name.
-
-    Whoever may write into a directory may, on some systems, link a file of root's into it; changing
-    the owner of `x` there would then change the owner of /etc/shadow.
-    """
-    found, folder = os.fstat(opened), os.fstat(place.folder)
-    theirs = folder.st_uid != 0 or folder.st_mode & 0o022
-    if stat.S_ISREG(found.st_mode) and found.st_nlink > 1 and theirs:
-        raise Unsafe(
-            f"cannot change owner or mode of {place.path}: the file has {found.st_nlink} names, and others"
-            " than root may write into its directory; make it a file of its own: cp it away, and move it back"
-        )

@@ -17,7 +17,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from nodemanager.host import commits, differences, runner, staging
+from nodemanager.api.declarations import Validation
+from nodemanager.host import commits, differences, staging, validating
 from nodemanager.host.base import HostError, Runner
 from nodemanager.host.bucket import Bucket
 from nodemanager.host.durable import Unsynced
@@ -92,6 +93,7 @@ class FileBatch:
     """What is not there, and is left so."""
     _jobs: list[_Job] = field(default_factory=list)
     _unsynced: Unsynced = field(default_factory=Unsynced)
+    _areas: staging.Areas = field(default_factory=staging.Areas)
     _needed: set[ResourceId] = field(default_factory=set)
     """What other steps of the batch are below of."""
 
@@ -108,6 +110,7 @@ class FileBatch:
             for job in self._jobs:
                 if job.staged is not None:
                     job.staged.discard(self.hands.tree)
+            self._areas.close()
             self._unsynced.close()
             self.hands.tree.forget()
         return self.results
@@ -169,38 +172,30 @@ class FileBatch:
                 self.hands.journal.owe(owed([step]))
             commits.make_directory(tree, step)
         elif isinstance(step, MakeLink):
-            job.staged = staging.stage_link(tree, step)
+            job.staged = staging.stage_link(tree, step, self._areas)
             if step.id in self._needed:  # what is below of it would be made elsewhere, or be in its way
                 self._commit_early(job, job.staged)
         elif isinstance(step, WriteFile):
-            job.staged = staging.stage_file(tree, step)
+            job.staged = staging.stage_file(tree, step, self._areas)
             try:
-                await self._validate(step, job.staged)
+                if step.validation is not None:
+                    await self._validate(step, job.staged, step.validation)
                 job.devices.add(self._unsynced.add(job.staged.hand_over()))
             except BaseException:
                 job.staged.discard(tree)
                 raise
 
-    async def _validate(self, step: WriteFile, staged: staging.Staged) -> None:
-        check = step.validation
-        if check is None:
-            return
-        values = {"${STAGED}": staged.temporary, "${TARGET}": step.path}
-        argv = [check.command]
-        for argument in check.args:
-            for name, value in values.items():
-                argument = argument.replace(name, value)  # noqa: PLW2901
-            argv.append(argument)
+    async def _validate(self, step: WriteFile, staged: staging.Staged, check: Validation) -> None:
         try:
-            completed = await self.hands.run(argv, timeout=check.timeout_seconds)
-            completed.check()
-        except runner.RunError as error:
+            if staged.area < 0:
+                await validating.validate(self.hands.run, step, check, staged.temporary)
+            else:  # by its name, the program might be given something else to read, and to quote
+                with validating.copied(self.hands.tree, self.hands.journal.folder, step) as copy:
+                    await validating.validate(self.hands.run, step, check, copy)
+        except validating.ValidationFailed:
             if check.on_failure == "abort":
                 self.aborted.update(step.sources)
-            said = _without_output(error) if step.content.secret else str(error)
-            raise ValidationFailed(
-                f"cannot put {step.path} in place: its validation failed: {said}"
-            ) from None
+            raise
 
     def _commit_early(self, job: _Job, staged: staging.Staged) -> None:
         try:
@@ -248,14 +243,13 @@ class FileBatch:
             return
         try:
             place = self.hands.tree.place(job.step.path)
-            mode = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False).st_mode
-            if not stat.S_ISREG(mode):
+            if not stat.S_ISREG(os.stat(place.name, dir_fd=place.folder, follow_symlinks=False).st_mode):
                 return
             kept = self.hands.bucket.keep(place, self._unsynced)
         except FileNotFoundError:
             return  # nothing is there yet, or somebody else removed it meanwhile
         if kept is not None:
-            if mode & stat.S_IROTH:
+            if kept.mode & stat.S_IROTH:
                 self.kept[shown(job.step.path)] = kept.digest
             job.devices.add(kept.device)
 
@@ -316,19 +310,8 @@ class FileBatch:
         self.results.append(said)
 
 
-def _without_output(error: runner.RunError) -> str:
-    """Return why a program failed, without its words: they may quote the secret it looked at."""
-    if not isinstance(error, runner.CommandFailed):
-        return str(error)
-    return f"exit status {error.returncode}, output not shown: the content is made of Secrets"
-
-
 class NotDurable(HostError):
     """It was done, and a power cut may undo it."""
-
-
-class ValidationFailed(HostError):
-    """A program refused the new content of a file; the old one is in place."""
 
 
 def explain(step: FileStep, error: Exception) -> str:

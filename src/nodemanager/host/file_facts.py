@@ -11,8 +11,9 @@ import time
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 
+from nodemanager.host import private
 from nodemanager.host.tree import NoParent, Place, Tree, TreeError
-from nodemanager.plan.facts import FileFact, Kind
+from nodemanager.plan.facts import NOBODY, FileFact, Kind
 
 CHUNK = 1024 * 1024
 SECOND = 1_000_000_000
@@ -29,26 +30,29 @@ _SIGNATURE = struct.Struct("=QQqqq")
 class Digests:
     """Remembers what a file was while its inode says that nothing has happened since.
 
-    Everything changes ctime: the content, and also owner, mode and the number of names.
+    Everything changes ctime: the content, and also owner, mode, access control lists and the number of
+    names. One thing does not: writing through a mapping to pages that are dirty already. So nothing is
+    remembered of a file that anybody but root may write to.
     """
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[Signature, FileFact]] = {}
 
-    def get(self, path: str, found: os.stat_result) -> FileFact | None:
+    def get(self, place: Place, found: os.stat_result) -> FileFact | None:
         """Return what is known of a file that has not changed since it was read."""
-        known = self._known.get(path)
-        return known[1] if known is not None and known[0] == _signature(found) else None
+        known = self._known.get(place.path)
+        if known is None or known[0] != _signature(found) or known[1].writer != place.writer:
+            return None
+        return known[1]
 
-    def put(self, path: str, found: os.stat_result, digest: str) -> FileFact:
+    def put(self, path: str, found: os.stat_result, fact: FileFact) -> None:
         """Remember a file, unless it was written just now: it may change within the same tick."""
-        fact = _of_file(found, digest)
         grain = GRAIN if found.st_ctime_ns % SECOND else COARSE_GRAIN
-        if time.time_ns() - found.st_ctime_ns > grain:
+        quiet = time.time_ns() - found.st_ctime_ns > grain
+        if quiet and not found.st_mode & 0o022 and found.st_uid in (0, os.geteuid()):
             self._known[path] = _signature(found), fact
         else:
             self._known.pop(path, None)
-        return fact
 
     def keep_only(self, paths: AbstractSet[str]) -> None:
         """Forget everything but these."""
@@ -87,19 +91,37 @@ def _fact(place: Place, found: os.stat_result, size: int | None, digests: Digest
     mode, kind, target = found.st_mode, Kind.OTHER, ""
     if stat.S_ISREG(mode):
         if size != found.st_size:
-            return _of_file(found, "")
-        return digests.get(place.path, found) or _read(place, digests)
+            return _of_file(found, "", place.writer)
+        return digests.get(place, found) or _read(place, digests)
     if stat.S_ISDIR(mode):
-        kind = Kind.DIRECTORY
-    elif stat.S_ISLNK(mode):
+        return _of_directory(place, found)
+    if stat.S_ISLNK(mode):
         kind = Kind.SYMLINK
         target = os.readlink(place.name, dir_fd=place.folder)
-    return FileFact(kind, stat.S_IMODE(mode), found.st_uid, found.st_gid, "", target, found.st_nlink)
+    return FileFact(
+        kind, stat.S_IMODE(mode), found.st_uid, found.st_gid, "", target, found.st_nlink,
+        writer=place.writer,
+    )  # fmt: skip
 
 
-def _of_file(found: os.stat_result, digest: str) -> FileFact:
+def _of_directory(place: Place, found: os.stat_result) -> FileFact:
+    """Return what there is to say of a directory; whether it has an ACL, where others can have made it."""
+    acl = False
+    if place.writer != NOBODY:
+        opened = os.open(place.name, private.OPEN, dir_fd=place.folder)
+        try:
+            found, acl = os.fstat(opened), private.has_acl(opened)
+        finally:
+            os.close(opened)
     mode = stat.S_IMODE(found.st_mode)
-    return FileFact(Kind.FILE, mode, found.st_uid, found.st_gid, digest, "", found.st_nlink)
+    return FileFact(Kind.DIRECTORY, mode, found.st_uid, found.st_gid, writer=place.writer, acl=acl)
+
+
+def _of_file(found: os.stat_result, digest: str, writer: int, *, acl: bool = False) -> FileFact:
+    return FileFact(
+        Kind.FILE, stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid, digest, "", found.st_nlink,
+        writer=writer, acl=acl,
+    )  # fmt: skip
 
 
 def open_file(place: Place) -> int:
@@ -121,12 +143,14 @@ def _read(place: Place, digests: Digests) -> FileFact:
     try:
         before = os.fstat(descriptor)
         digest = hash_descriptor(descriptor, before.st_size)
+        acl = place.writer != NOBODY and private.has_acl(descriptor)
         after = os.fstat(descriptor)
     finally:
         os.close(descriptor)
+    fact = _of_file(after, digest, place.writer, acl=acl)
     if _signature(before) == _signature(after):
-        return digests.put(place.path, after, digest)
-    return _of_file(after, digest)
+        digests.put(place.path, after, fact)
+    return fact
 
 
 def hash_descriptor(descriptor: int, size: int = CHUNK) -> str:

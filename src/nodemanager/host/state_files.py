@@ -5,21 +5,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import stat
 from typing import Final
 
+from nodemanager.host import private
 from nodemanager.host.tree import Tree
 
-PREFIX: Final = ".nodemanager-"
-"""How every temporary file of ours is called, so that what a killed process left can be told and removed."""
 MAX_LINKS: Final = 8
 NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
-def temporary_name() -> str:
-    """Return a name for a temporary file that nobody can foresee."""
-    return PREFIX + secrets.token_hex(6)
 
 
 def prepare_below(tree: Tree, path: str) -> None:
@@ -44,7 +37,7 @@ def prepare_folder(tree: Tree, path: str) -> None:
 def write(tree: Tree, path: str, data: bytes, mode: int = 0o600) -> None:
     """Replace a file, and return when it is on disk; only its owner may read it unless a mode says more."""
     place = tree.place(path)
-    name = temporary_name()
+    name = private.temporary_name()
     descriptor = os.open(name, NEW, 0o600, dir_fd=place.folder)
     try:
         try:

@@ -18,11 +18,13 @@ import os
 import stat
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from nodemanager.host import private
 from nodemanager.host.base import HostError
+from nodemanager.plan.facts import ANYBODY, NOBODY
 
 MAX_LINKS = 40
 MAX_OPEN = 128
@@ -55,6 +57,8 @@ class Place(NamedTuple):
     """Descriptor of the directory; valid until `Tree.forget`."""
     name: str
     path: str
+    writer: int = NOBODY
+    """Who, besides those we trust, can exchange what is at the path (see `FileFact.writer`)."""
 
 
 def is_running(root: str) -> bool:
@@ -77,7 +81,8 @@ class Tree:
             self._top = os.open(self.root, os.O_DIRECTORY | os.O_CLOEXEC | getattr(os, "O_PATH", 0))
         except OSError as error:
             raise TreeError(f"cannot use root {root}: {error.strerror}") from error
-        self._open: OrderedDict[str, int] = OrderedDict()
+        self._open: OrderedDict[str, tuple[int, int]] = OrderedDict()
+        """Directories that are open, with who may exchange what is in them."""
         self._trusted = {0, os.geteuid()}
         self.running = is_running(self.root)
         """Whether this is a system that runs, in which services can be started, and not an image."""
@@ -92,7 +97,7 @@ class Tree:
     def forget(self) -> None:
         """Close the directories that were walked, so that the next walk sees what has become of them."""
         while self._open:
-            os.close(self._open.popitem()[1])
+            os.close(self._open.popitem()[1][0])
 
     def outside(self, path: str) -> str:
         """Return how a path is called outside of the root, for messages and for programs that run there."""
@@ -103,18 +108,22 @@ class Tree:
         above, _, name = path.rstrip("/").rpartition("/")
         if not path.startswith("/") or not name or name in (".", ".."):
             raise TreeError(errno.EINVAL, f"cannot use path {path!r}: it names no entry of a directory")
-        return Place(self.folder(above or "/", make=make_parents), name, path)
+        folder, writer = self._entered(above or "/", make=make_parents)
+        return Place(folder, name, path, writer)
 
     def folder(self, path: str, *, make: bool = False) -> int:
         """Return a descriptor of a directory; it is ours to close, and good until `forget`."""
+        return self._entered(path, make=make)[0]
+
+    def _entered(self, path: str, *, make: bool) -> tuple[int, int]:
         known = self._open.get(path)
         if known is not None:
             self._open.move_to_end(path)
             return known
-        found = _Walk(self._top, self._trusted, path, make=make).run()
-        self._open[path] = found
+        walk = _Walk(self._top, self._trusted, path, make=make)
+        self._open[path] = found = walk.run(), walk.writer
         if len(self._open) > MAX_OPEN:
-            os.close(self._open.popitem(last=False)[1])
+            os.close(self._open.popitem(last=False)[1][0])
         return found
 
     def walk(self, path: str, passing: Passing | None = None) -> int:
@@ -143,12 +152,29 @@ class _Walk:
         self._passing = passing
         self._ahead = _components(path)[::-1]
         self._behind = [os.dup(top)]
+        self._passed = {self._writer(top)}
         self._links = 0
+
+    @property
+    def writer(self) -> int:
+        """Who, besides those we trust, can exchange an entry of the directory that was reached, or itself."""
+        users = self._passed - {NOBODY}
+        return users.pop() if len(users) == 1 else ANYBODY if users else NOBODY
+
+    def _writer(self, folder: int, *, sticky: bool = True) -> int:
+        """Return who can exchange what is in a directory; where it is sticky, nobody can if it is ours."""
+        found = os.fstat(folder)
+        if found.st_mode & 0o022 and not (sticky and found.st_mode & stat.S_ISVTX):
+            return ANYBODY
+        return NOBODY if found.st_uid in self._trusted else found.st_uid
 
     def run(self) -> int:
         try:
             while self._ahead:
                 self._step(self._ahead.pop())
+                self._passed.add(self._writer(self._behind[-1]))
+            # Where we end, a sticky bit keeps nobody from putting something new there.
+            self._passed.add(self._writer(self._behind[-1], sticky=False))
             return self._behind.pop()
         finally:
             for descriptor in self._behind:
@@ -175,13 +201,18 @@ class _Walk:
         if not self._make:
             raise NoParent(f"cannot reach {self._path}: {name} does not exist")
         try:
-            self._behind.append(make_folder(self._behind[-1], name, NEW_PARENT))
+            made = make_folder(self._behind[-1], name, NEW_PARENT, writer=self._writer_here())
+            self._behind.append(made)
         except FileExistsError:  # somebody else was faster; what it is, we see now
             self._make = False
             self._step(name)
             self._make = True
         except OSError as error:
             raise self._obstructed(name, error.strerror or "", "cannot make") from error
+
+    def _writer_here(self) -> int:
+        here = self._writer(self._behind[-1], sticky=False)
+        return self.writer if here == NOBODY else here
 
     def _not_a_directory(self, name: str) -> None:
         """Follow a link of somebody we trust; everything else is in the way."""
@@ -219,11 +250,33 @@ class _Walk:
         return Obstructed(f"{what} {self._path}: {why or name}")
 
 
-def make_folder(above: int, name: str, mode: int, uid: int = -1, gid: int = -1) -> int:
+def make_folder(
+    above: int, name: str, mode: int, uid: int = -1, gid: int = -1, *, writer: int = NOBODY
+) -> int:
     """Make a directory and return it open; one that is there already is FileExistsError.
 
-    It has its mode from the first moment on as far as the umask lets it: who is killed here leaves
-    no directory behind that nobody can enter, and that nothing would ever mend.
+    Where others may write, they could exchange it before it has its owner and mode: there it gets them
+    in a folder of ours, and then its name, also in place of a directory that is empty.
+    """
+    if writer == NOBODY:
+        return _make_folder(above, name, mode, uid, gid)
+    with closing(private.PrivateFolder(above)) as own:
+        temporary = private.temporary_name()
+        made = _make_folder(own.descriptor, temporary, mode, uid, gid)
+        try:
+            os.rename(temporary, name, src_dir_fd=own.descriptor, dst_dir_fd=above)
+        except OSError as error:
+            os.close(made)
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise FileExistsError(errno.EEXIST, "something else is there already") from error
+            raise
+    return made
+
+
+def _make_folder(above: int, name: str, mode: int, uid: int, gid: int) -> int:
+    """Make a directory that has its mode from the first moment on, as far as the umask lets it.
+
+    Who is killed here leaves no directory behind that nobody can enter, and that nothing would ever mend.
     """
     os.mkdir(name, mode & 0o777, dir_fd=above)
     made = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)

@@ -1,4 +1,10 @@
-"""Owner, group and mode: what a declaration wants, and what is lacking."""
+"""Owner, group and mode: what a declaration wants, what is lacking, and whether what is there may get it.
+
+A user who can write into a directory may have put what is at a path there: a file of hers, open or
+mapped in her programs for ever, or something of root's that she may move but not read. To change its
+owner or mode would give root's name to the one, or the other to her. So where others can write,
+what is there is replaced by something new, and nothing is taken over from what was not root's.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +14,14 @@ from functools import lru_cache
 from typing import Final
 
 from nodemanager.api.declarations import File
-from nodemanager.plan.facts import Facts, FileFact, Kind
+from nodemanager.plan.facts import NOBODY, Facts, FileFact, Kind
 
 NEW_FILE: Final = 0o644
 NEW_SECRET: Final = 0o600
 NEW_DIRECTORY: Final = 0o755
+POWERS: Final = 0o7000
+"""Setuid, setgid and sticky: a file has them because a declaration says so, or not at all."""
+OTHERS_WRITE: Final = 0o022
 
 
 class UnknownOwner(ValueError):
@@ -58,11 +67,56 @@ def _number(field: str, what: str, name: str, known: Mapping[str, int]) -> int |
 def of_new_file(wanted: Attributes, before: FileFact, *, secret: bool) -> tuple[int, int, int]:
     """Return uid, gid and mode of a file that replaces what is there, if anything."""
     mode = wanted.mode
-    if mode is None and before.kind is Kind.FILE:
-        mode = before.mode & ~0o007 if secret else before.mode
+    if mode is None and _may_inherit(wanted, before):
+        mode = before.mode & ~POWERS & ~(OTHERS_WRITE if before.uid else 0)
+        mode = mode & ~0o007 if secret else mode
     if mode is None:
         mode = NEW_SECRET if secret else NEW_FILE
     return wanted.uid or 0, wanted.gid or 0, mode
+
+
+def _may_inherit(wanted: Attributes, before: FileFact) -> bool:
+    """Tell whether nobody but root and the declared owner can have chosen the mode of a file."""
+    theirs = before.uid in (0, wanted.uid) and before.writer in (NOBODY, wanted.uid)
+    return before.kind is Kind.FILE and theirs
+
+
+def hardened(wanted: Attributes, before: FileFact, *, secret: bool) -> Attributes:
+    """Return a wish that leaves an undeclared mode no more than it may have.
+
+    A secret is nobody else's business; where others can write, nothing of root's is theirs to change.
+    """
+    if wanted.mode is not None:
+        return wanted
+    mode = before.mode & ~0o007 if secret else before.mode
+    if before.writer not in (NOBODY, wanted.uid):
+        mode &= ~(POWERS | OTHERS_WRITE)
+    return wanted if mode == before.mode else Attributes(mode, wanted.uid, wanted.gid)
+
+
+def file_may_stay(wanted: Attributes, before: FileFact) -> bool:
+    """Tell whether a file with the declared content may get its attributes, or has to be made anew.
+
+    Who could write to it before may have it open still: from those it cannot be taken away any more.
+    """
+    mode = before.mode if wanted.mode is None else wanted.mode
+    lost = before.mode & OTHERS_WRITE & ~mode
+    regrouped = wanted.gid not in (None, before.gid) and before.mode & 0o020
+    return before.writer == NOBODY and before.uid in (0, wanted.uid) and not lost and not regrouped
+
+
+def directory_may_stay(wanted: Attributes, before: FileFact) -> bool:
+    """Tell whether a directory may get its attributes.
+
+    Where others can write, they can move a directory of root's to the path: it is neither given away nor
+    opened. What belongs to the declared owner already is theirs anyway.
+    """
+    if before.writer == NOBODY:
+        return True
+    if wanted.uid not in (None, before.uid):
+        return False
+    tightened = wanted.mode is None or not wanted.mode & ~before.mode
+    return bool(before.uid) or (tightened and wanted.gid in (None, before.gid))
 
 
 def lacking(wanted: Attributes, before: FileFact) -> list[str]:
@@ -74,4 +128,6 @@ def lacking(wanted: Attributes, before: FileFact) -> list[str]:
         said.append(f"owner is {before.uid}, not {wanted.uid}")
     if wanted.gid is not None and wanted.gid != before.gid:
         said.append(f"group is {before.gid}, not {wanted.gid}")
+    if before.acl:
+        said.append("an access control list says more than its mode")
     return said

@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from nodemanager.plan.resources import ResourceId
+
+NOBODY: Final = -1
+"""No user but root."""
+ANYBODY: Final = -2
+"""More than one user besides root, or nobody can say who."""
 
 
 class Kind(StrEnum):
@@ -37,6 +43,10 @@ class FileFact:
     """How many names the inode has."""
     error: str = ""
     """Why it could not be observed; everything else is then meaningless."""
+    writer: int = NOBODY
+    """Who, besides root, can put something else at this path: NOBODY, one user's number, or ANYBODY."""
+    acl: bool = False
+    """Whether it has an access control list; looked for only where somebody else could have made it."""
 
 
 @dataclass(frozen=True, slots=True)

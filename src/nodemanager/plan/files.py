@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from nodemanager.api.declarations import File
 from nodemanager.plan import attributes, resources
 from nodemanager.plan.attributes import Attributes, UnknownOwner
-from nodemanager.plan.desired import Content, Contents, Desired, Failure, Item
-from nodemanager.plan.facts import Facts, FileFact, Kind
+from nodemanager.plan.desired import Contents, Desired, Failure, Item
+from nodemanager.plan.facts import NOBODY, Facts, FileFact, Kind
 from nodemanager.plan.resources import ResourceId
 from nodemanager.plan.steps import (
     Blocked,
@@ -123,10 +123,14 @@ def _file(item: Item[File], before: FileFact, wish: Attributes, scene: _Scene) -
     if before.kind in (Kind.DIRECTORY, Kind.OTHER):
         what = "a directory" if before.kind is Kind.DIRECTORY else "a device, socket or pipe"
         return _blocked(item, f"cannot write {path}: it is {what}; move it out of the way")
-    if before.kind is Kind.FILE and before.digest == content.digest:
-        return _attributes(item, before, _harden(wish, before, content), scene)
     reasons = {Kind.ABSENT: "does not exist", Kind.SYMLINK: f"is a link to {resources.shown(before.target)}"}
     reason = reasons.get(before.kind, "content differs")
+    if before.kind is Kind.FILE and before.digest == content.digest:
+        hardened = attributes.hardened(wish, before, secret=content.secret)
+        lacking = attributes.lacking(hardened, before)
+        if not lacking or attributes.file_may_stay(hardened, before):
+            return _attributes(item, before, hardened, lacking, scene)
+        reason = "; ".join(lacking)
     if before.kind is Kind.FILE and before.links > 1:
         reason += f"; it has {before.links} names, and the others keep the old content"
     uid, gid, mode = attributes.of_new_file(wish, before, secret=content.secret)
@@ -137,18 +141,14 @@ def _file(item: Item[File], before: FileFact, wish: Attributes, scene: _Scene) -
     )  # fmt: skip
 
 
-def _harden(wish: Attributes, before: FileFact, content: Content) -> Attributes:
-    """A secret is nobody else's business, unless a mode says otherwise."""
-    if content.secret and wish.mode is None and before.mode & 0o007:
-        return Attributes(before.mode & ~0o007, wish.uid, wish.gid)
-    return wish
-
-
 def _directory(item: Item[File], before: FileFact, wish: Attributes, scene: _Scene) -> Step:
-    path = item.declaration.path
+    path, reason = item.declaration.path, "does not exist"
     if before.kind is Kind.DIRECTORY:
-        return _attributes(item, before, wish, scene)
-    if before.kind is not Kind.ABSENT:
+        lacking = attributes.lacking(wish, before)
+        if not lacking or attributes.directory_may_stay(wish, before):
+            return _attributes(item, before, wish, lacking, scene)
+        reason = "; ".join(lacking)
+    elif before.kind is not Kind.ABSENT:
         what = (
             f"a link to {resources.shown(before.target)}"
             if before.kind is Kind.SYMLINK
@@ -156,7 +156,7 @@ def _directory(item: Item[File], before: FileFact, wish: Attributes, scene: _Sce
         )
         return _blocked(item, f"cannot make directory {path}: it is {what}; move it out of the way")
     return MakeDirectory(
-        id=item.id, sources=item.sources, reason="does not exist", path=path, before=before,
+        id=item.id, sources=item.sources, reason=reason, path=path, before=before,
         notifies=scene.notified.get(path, ()), needs=_needs(path, scene.declared),
         mode=attributes.NEW_DIRECTORY if wish.mode is None else wish.mode,
         uid=wish.uid or 0, gid=wish.gid or 0,
@@ -168,12 +168,16 @@ def _link(item: Item[File], before: FileFact, wish: Attributes, scene: _Scene) -
     if before.kind in (Kind.DIRECTORY, Kind.OTHER):
         what = "a directory" if before.kind is Kind.DIRECTORY else "a device, socket or pipe"
         return _blocked(item, f"cannot make link {path}: it is {what}; move it out of the way")
-    if before.kind is Kind.SYMLINK and before.target == target:
-        return _attributes(item, before, Attributes(None, wish.uid, wish.gid), scene)
     reasons = {Kind.ABSENT: "does not exist", Kind.FILE: "is a file"}
+    reason = reasons.get(before.kind, f"points to {resources.shown(before.target)}")
+    if before.kind is Kind.SYMLINK and before.target == target:
+        wish = Attributes(None, wish.uid, wish.gid)
+        lacking = attributes.lacking(wish, before)
+        if not lacking or before.writer == NOBODY:
+            return _attributes(item, before, wish, lacking, scene)
+        reason = "; ".join(lacking)
     return MakeLink(
-        id=item.id, sources=item.sources, path=path, before=before, target=target,
-        reason=reasons.get(before.kind, f"points to {resources.shown(before.target)}"),
+        id=item.id, sources=item.sources, path=path, before=before, target=target, reason=reason,
         notifies=scene.notified.get(path, ()), needs=_needs(path, scene.declared),
         uid=wish.uid or 0, gid=wish.gid or 0,
     )  # fmt: skip
@@ -212,9 +216,10 @@ def _removal(item: Item[File], path: str, before: FileFact, reason: str, scene: 
     )  # fmt: skip
 
 
-def _attributes(item: Item[File], before: FileFact, wish: Attributes, scene: _Scene) -> Step:
+def _attributes(
+    item: Item[File], before: FileFact, wish: Attributes, lacking: list[str], scene: _Scene
+) -> Step:
     """Return what it takes to give an existing path its owner and mode."""
-    lacking = attributes.lacking(wish, before)
     if not lacking:
         return _noop(item, f"is as declared ({before.kind})")
     path = item.declaration.path

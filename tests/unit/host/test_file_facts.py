@@ -13,7 +13,7 @@ from nodemanager.host import file_facts
 from nodemanager.host.file_facts import Digests, observe
 from nodemanager.host.tree import Tree
 from nodemanager.plan.desired import Content, encoded
-from nodemanager.plan.facts import FileFact
+from nodemanager.plan.facts import FileFact, Kind
 
 LONG_AGO = time.time_ns() + 3600 * file_facts.SECOND
 """Seen from then, a file that was written just now is old."""
@@ -104,17 +104,18 @@ def test_a_file_may_change_again_within_the_grain_of_its_time_stamp(
     found = os.stat_result(watched.file.stat(), values)
     assert found.st_ctime_ns == changed
     monkeypatch.setattr(time, "time_ns", lambda: changed + int(age * file_facts.SECOND))
-    watched.digests.put("/file", found, "digest")
-    assert (watched.digests.get("/file", found) is not None) is kept
+    place = watched.tree.place("/file")
+    watched.digests.put("/file", found, FileFact(Kind.FILE))
+    assert (watched.digests.get(place, found) is not None) is kept
 
 
 @pytest.mark.usefixtures("old")
 def test_what_is_no_longer_looked_at_is_forgotten(watched: Watched) -> None:
     watched.look()
-    found = watched.file.stat()
-    assert watched.digests.get("/file", found) is not None
+    found, place = watched.file.stat(), watched.tree.place("/file")
+    assert watched.digests.get(place, found) is not None
     file_facts.observe_all(watched.tree, {}, (), watched.digests)
-    assert watched.digests.get("/file", found) is None
+    assert watched.digests.get(place, found) is None
 
 
 @pytest.mark.parametrize("source", ["", "plain", "grün", "\udcff", b"\x00\xff"])

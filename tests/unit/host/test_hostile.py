@@ -62,7 +62,9 @@ async def test_a_link_of_ours_where_others_write_is_followed_only_if_they_cannot
     assert host.at("/etc/x").exists() == followed
 
 
-async def test_a_second_name_in_a_directory_that_all_may_write_into_is_not_changed(host: RootTree) -> None:
+async def test_a_second_name_in_a_directory_that_all_may_write_into_is_replaced_and_not_changed(
+    host: RootTree,
+) -> None:
     shadow = host.at("/shadow")
     shadow.write_text("root:secret")
     shadow.chmod(0o600)
@@ -71,7 +73,8 @@ async def test_a_second_name_in_a_directory_that_all_may_write_into_is_not_chang
     os.link(shadow, host.at("/tmp/x"))
     declared = {"path": "/tmp/x", "content": "root:secret", "owner": "1000", "mode": "0666"}
     results = await host.converge(config_set("a", files=[declared]))
-    assert "make it a file of its own" in failure(results, "file:/tmp/x")
+    assert outcomes(results) == {"file:/tmp/x": "changed"}
+    assert not shadow.samefile(host.at("/tmp/x"))
     assert (shadow.stat().st_uid, stat.S_IMODE(shadow.stat().st_mode)) == (0, 0o600)
 
 
@@ -81,8 +84,20 @@ async def test_content_that_was_exchanged_meanwhile_gets_no_powers(host: RootTre
     os.chown(tool, 1000, 1000)
     steps = host.plan(config_set("a", files=[{"path": "/home/eve/tool", "content": "good", "mode": "04755"}]))
     tool.write_text("evil")
+    evil = tool.stat().st_ino
+    assert outcomes(await host.apply(steps)) == {"file:/home/eve/tool": "changed"}
+    assert tool.read_text() == "good"
+    assert (tool.stat().st_uid, stat.S_IMODE(tool.stat().st_mode)) == (0, 0o4755)
+    assert tool.stat().st_ino != evil
+
+
+async def test_content_of_root_s_that_was_exchanged_meanwhile_gets_no_powers(host: RootTree) -> None:
+    tool = host.at("/tool")
+    tool.write_text("good")
+    steps = host.plan(config_set("a", files=[{"path": "/tool", "content": "good", "mode": "04755"}]))
+    tool.write_text("evil")
     results = await host.apply(steps)
-    assert "its content was changed meanwhile" in failure(results, "file:/home/eve/tool")
+    assert "its content was changed meanwhile" in failure(results, "file:/tool")
     assert not tool.stat().st_mode & stat.S_ISUID
 
 
@@ -95,7 +110,9 @@ async def test_what_is_no_longer_of_its_kind_is_not_changed(host: RootTree) -> N
     folder.rmdir()
     folder.write_text("a file now")
     results = await host.apply(steps)
-    assert "it is no longer a directory" in failure(results, "file:/home/eve/d")
+    assert "it is no empty directory, so it is neither changed nor replaced" in failure(
+        results, "file:/home/eve/d"
+    )
     assert (folder.stat().st_uid, folder.stat().st_mode & 0o7000) == (0, 0)
 
 
@@ -205,14 +222,14 @@ async def test_a_file_that_grows_while_it_is_kept(host: RootTree, monkeypatch: p
     log.write_bytes(b"x" * 100)
     steps = host.plan(config_set("a", files=[{"path": "/log", "ensure": "absent"}]))
     assert isinstance(steps[0], RemovePath)
-    real = os.read
+    real = os.pread
 
-    def growing(descriptor: int, size: int) -> bytes:
+    def growing(descriptor: int, size: int, offset: int) -> bytes:
         with log.open("ab") as file:
             file.write(b"y" * 1000)
-        return real(descriptor, size)
+        return real(descriptor, size, offset)
 
-    monkeypatch.setattr(os, "read", growing)
+    monkeypatch.setattr(os, "pread", growing)
     await host.apply(steps)
     monkeypatch.undo()
     (kept,) = host.bucket.backups()

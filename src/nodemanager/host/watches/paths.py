@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable
 from typing import Final
 
-from nodemanager.host.state_files import PREFIX
+from nodemanager.host.private import PREFIX
 from nodemanager.host.tree import Tree
 from nodemanager.host.watches import inotify
 from nodemanager.host.watches.inbox import NOW, Concern, Inbox, Settle

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from nodemanager.host import file_facts
 from nodemanager.host.file_facts import Digests
 from nodemanager.host.tree import Tree
-from nodemanager.plan.facts import FileFact, Kind
+from nodemanager.plan.facts import NOBODY, FileFact, Kind
 from support.root_tree import needs_root
 from support.watched import Watched
 
@@ -90,14 +90,16 @@ def attempt(root: Path, operation: tuple[str, str, str]) -> None:
 
 
 def look(tree: Tree) -> dict[str, FileFact]:
-    """Return what is at each path; how many directories are in one matters to nobody."""
+    """Return what is at each path; nobody cares how many directories are in one, nor who could."""
     tree.forget()
     facts = {path: file_facts.observe(tree, path, None, Digests()) for path in MANAGED}
     digests = {
         path: tree_content(tree, path) if fact.kind is Kind.FILE else "" for path, fact in facts.items()
     }
     return {
-        path: replace(fact, digest=digests[path], links=1 if fact.kind is Kind.DIRECTORY else fact.links)
+        path: replace(
+            fact, digest=digests[path], links=1 if fact.kind is Kind.DIRECTORY else fact.links, writer=NOBODY
+        )
         for path, fact in facts.items()
     }
 

@@ -1,0 +1,99 @@
+"""How much of the disk backups may take: in all, and those of one user's files.
+
+A user who may put files where they are replaced or purged chooses what is kept, and how much of it. So what
+she causes goes first, and at the expense of her own backups: root's are not pushed out by hers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+BLOCK: Final = 4096
+"""What the small file beside a backup takes, that says whose it is."""
+SPARE: Final = 0.1
+"""How much is freed beyond what is needed, so that not every backup has to look at all others."""
+
+
+class Holding(NamedTuple):
+    """One backup, as far as its room matters."""
+
+    owner: int
+    since: str
+    size: int
+    name: tuple[str, str]
+    """Digest and path: which one it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """Bytes on the disk; 0 = no limit."""
+
+    total: int = 0
+    user: int = 0
+    """Of the files of one user who is not root."""
+
+    def refuses(self, owner: int, size: int) -> bool:
+        """Tell whether a backup is too large even if it were the only one."""
+        return bool((self.total and size > self.total) or (owner and self.user and size > self.user))
+
+
+@dataclass(slots=True)
+class Room:
+    """What is taken, by owner; counted once, and kept up to date from then on."""
+
+    caps: Caps
+    _taken: dict[int, int] | None = None
+
+    def make(self, owner: int, size: int, look: Callable[[], Iterable[Holding]]) -> list[Holding]:
+        """Return what has to go so that a backup of so many bytes of a user's file fits."""
+        if self._taken is None:
+            self.count(look())
+        taken = self._taken or {}
+        caps, mine = self.caps, taken.get(owner, 0) + size
+        over_own = owner and caps.user and mine > caps.user
+        over_all = caps.total and sum(taken.values()) + size > caps.total
+        if not over_own and not over_all:
+            return []
+        holdings = list(look())
+        self.count(holdings)  # what was kept several times was counted as often
+        return choose(holdings, owner, size, caps)
+
+    def count(self, holdings: Iterable[Holding]) -> None:
+        """Take stock."""
+        taken: dict[int, int] = {}
+        for one in holdings:
+            taken[one.owner] = taken.get(one.owner, 0) + one.size
+        self._taken = taken
+
+    def add(self, owner: int, size: int) -> None:
+        """Take note of a backup that was made, or, with a negative size, that went."""
+        if self._taken is not None:
+            self._taken[owner] = max(self._taken.get(owner, 0) + size, 0)
+
+
+def choose(holdings: Iterable[Holding], owner: int, size: int, caps: Caps) -> list[Holding]:
+    """Return which backups go, the oldest first: this user's own, then other users', root's at last."""
+    oldest = sorted(holdings, key=lambda one: one.since)
+    going: list[Holding] = []
+    if owner and caps.user:
+        own = [one for one in oldest if one.owner == owner]
+        going = _free(own, size, caps.user)
+    if caps.total:
+        left = [one for one in oldest if one not in going]
+        going += _free(sorted(left, key=lambda one: one.owner == 0), size, caps.total)
+    return going
+
+
+def _free(holdings: Sequence[Holding], size: int, cap: int) -> list[Holding]:
+    """Return the first of these without which there is room, and some to spare; none where there is room."""
+    taken, going = sum(one.size for one in holdings) + size, []
+    if taken <= cap:
+        return []
+    for one in holdings:
+        if taken <= max(cap * (1 - SPARE), size):
+            break
+        going.append(one)
+        taken -= one.size
+    return going

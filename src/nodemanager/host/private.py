@@ -1,0 +1,106 @@
+"""Folders that nobody but us can look into, in directories that others may change.
+
+Whoever may write into a directory may rename, replace or link whatever is in it, at the very moment
+between two calls of ours. What is in a folder of our own, held open, they cannot touch: at most they
+take its name away. So everything that gets its owner, mode and content step by step gets them in there,
+and leaves it by one rename.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from typing import Final
+
+PREFIX: Final = ".nodemanager-"
+"""How every temporary file of ours is called, so that what a killed process left can be told and removed."""
+OPEN: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+ACL: Final = "system.posix_acl_access"
+_ACLS: Final = (ACL, "system.posix_acl_default")
+_NO_ACL: Final = (errno.ENODATA, errno.ENOTSUP, errno.EINVAL)
+
+
+class Intruded(OSError):
+    """Somebody put something else where we have just made a folder."""
+
+
+def temporary_name() -> str:
+    """Return a name for a temporary file that nobody can foresee."""
+    return PREFIX + secrets.token_hex(6)
+
+
+class PrivateFolder:
+    """One such folder; to be closed, with which it goes."""
+
+    def __init__(self, above: int) -> None:
+        self._above = os.dup(above)
+        self.name = temporary_name()
+        self.descriptor = -1
+        try:
+            os.mkdir(self.name, 0o700, dir_fd=above)
+            self.descriptor = os.open(self.name, OPEN, dir_fd=above)
+            _check_new(self.descriptor)
+            remove_acls(self.descriptor)  # or what is made in it would inherit them
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Remove it, with whatever is still in it."""
+        if self.descriptor >= 0:
+            with contextlib.suppress(OSError):
+                empty(self.descriptor)
+            os.close(self.descriptor)
+            self.descriptor = -1
+        if self._above >= 0:
+            with contextlib.suppress(OSError):  # it was renamed meanwhile: empty, it is no harm
+                os.rmdir(self.name, dir_fd=self._above)
+            os.close(self._above)
+            self._above = -1
+
+
+def _check_new(opened: int) -> None:
+    """Raise unless this is the folder that we have just made, or one that is no different from it."""
+    found = os.fstat(opened)
+    ours = found.st_uid == os.geteuid() and not stat.S_IMODE(found.st_mode) & 0o077
+    if not ours or os.listdir(opened):
+        raise Intruded(errno.EPERM, "somebody exchanges files there while they are written")
+
+
+def empty(folder: int) -> None:
+    """Remove what we have put into a folder of ours: files and links, and directories that are empty.
+
+    Only what is named as we name it: somebody may have renamed another folder of root's to look like this.
+    """
+    for name in os.listdir(folder):
+        if not name.startswith(PREFIX):
+            continue
+        if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            os.rmdir(name, dir_fd=folder)
+        else:
+            os.unlink(name, dir_fd=folder)
+
+
+def remove_acls(opened: int) -> None:
+    """Take all access control lists off a file or directory, so that its mode alone says who may what."""
+    if not hasattr(os, "removexattr"):
+        return
+    for name in _ACLS:
+        try:
+            os.removexattr(opened, name)
+        except OSError as error:
+            if error.errno not in _NO_ACL:
+                raise
+
+
+def has_acl(opened: int) -> bool:
+    """Tell whether an access control list says more of a file or directory than its mode."""
+    if not hasattr(os, "listxattr"):
+        return False
+    try:
+        return ACL in os.listxattr(opened)
+    except OSError:
+        return False
