@@ -248,6 +248,9 @@ class FileBatch:
             kept = self.hands.bucket.keep(place, self._unsynced)
         except FileNotFoundError:
             return  # nothing is there yet, or somebody else removed it meanwhile
+        except BlockingIOError:
+            log.warning("no backup of %s: its owner holds a lease on it", shown(job.step.path))
+            return
         if kept is not None:
             if kept.mode & stat.S_IROTH:
                 self.kept[shown(job.step.path)] = kept.digest

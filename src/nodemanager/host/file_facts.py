@@ -139,7 +139,10 @@ def open_file(place: Place) -> int:
 
 def _read(place: Place, digests: Digests) -> FileFact:
     """Read a file; what its inode says is taken after that, so that it fits what was read."""
-    descriptor = open_file(place)
+    try:
+        descriptor = open_file(place)
+    except BlockingIOError:
+        return _leased(place)
     try:
         before = os.fstat(descriptor)
         digest = hash_descriptor(descriptor, before.st_size)
@@ -151,6 +154,17 @@ def _read(place: Place, digests: Digests) -> FileFact:
     if _signature(before) == _signature(after):
         digests.put(place.path, after, fact)
     return fact
+
+
+def _leased(place: Place) -> FileFact:
+    """Return what there is to say of a file on which its owner has a lease: nobody else can open it now.
+
+    A user must not keep a file of hers where a declared one belongs by that: whatever is in it, it differs.
+    """
+    found = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
+    if found.st_uid in (0, os.geteuid()):
+        raise OSError(errno.EAGAIN, "a program holds a lease on it; see /proc/locks")
+    return _of_file(found, "", place.writer)
 
 
 def hash_descriptor(descriptor: int, size: int = CHUNK) -> str:

@@ -15,6 +15,8 @@ import secrets
 import stat
 from typing import Final
 
+from nodemanager.host.base import HostError
+
 PREFIX: Final = ".nodemanager-"
 """How every temporary file of ours is called, so that what a killed process left can be told and removed."""
 OPEN: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -23,7 +25,7 @@ _ACLS: Final = (ACL, "system.posix_acl_default")
 _NO_ACL: Final = (errno.ENODATA, errno.ENOTSUP, errno.EINVAL)
 
 
-class Intruded(OSError):
+class Intruded(HostError):
     """Somebody put something else where we have just made a folder."""
 
 
@@ -67,7 +69,10 @@ def _check_new(opened: int) -> None:
     found = os.fstat(opened)
     ours = found.st_uid == os.geteuid() and not stat.S_IMODE(found.st_mode) & 0o077
     if not ours or os.listdir(opened):
-        raise Intruded(errno.EPERM, "somebody exchanges files there while they are written")
+        raise Intruded(
+            "cannot make a folder of our own there: somebody exchanges files in that directory just now;"
+            " find out who writes there, and take the right to do so away"
+        )
 
 
 def empty(folder: int) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import mmap
 import os
+import signal
 import stat
 import struct
 import time
@@ -351,3 +353,16 @@ def _forget(folder: Path) -> None:
             left.rmdir()
         else:
             left.unlink()
+
+
+async def test_a_lease_on_a_file_of_hers_does_not_keep_it_there(host: RootTree) -> None:
+    """Whoever opens it has to wait for her, 45 s by default: nobody does, and it is replaced."""
+    path = of_eve(host.at("/home/eve/x"), "hers")
+    with path.open("rb") as opened:
+        fcntl.fcntl(opened, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        signals = signal.signal(signal.SIGIO, signal.SIG_IGN)  # which tells her that somebody wants it
+        try:
+            assert outcomes(await host.converge(declared())) == {"file:/home/eve/x": "changed"}
+            assert path.read_text() == "ours"
+        finally:
+            signal.signal(signal.SIGIO, signals)
