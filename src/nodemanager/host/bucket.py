@@ -20,7 +20,7 @@ import msgspec
 
 from nodemanager.host import file_facts, state_files
 from nodemanager.host.base import HostError
-from nodemanager.host.bucket_room import BLOCK, Caps, Holding, Room
+from nodemanager.host.bucket_room import BLOCK, Caps, Holding, Room, room
 from nodemanager.host.drafts import Draft
 from nodemanager.host.durable import Unsynced
 from nodemanager.host.tree import NoParent, Place, Tree
@@ -120,7 +120,7 @@ class Bucket:
             with Draft(self._prepared()) as draft:
                 # Copied and hashed at once, and no further than it was long: it may be written to.
                 digest, size = draft.copy(source, found.st_size)
-                self._room.add(found.st_uid, draft.room + BLOCK)
+                self._room.add(found.st_uid, room(os.fstat(draft.descriptor)))
                 blob = self._tree.place(self._blob(digest), make_parents=True)
                 device = unsynced.add(draft.put(blob.folder, blob.name))
         finally:
@@ -136,7 +136,7 @@ class Bucket:
 
     def _make_room(self, path: str, found: os.stat_result) -> bool:
         """Have old backups go for a new one; False if there would be no room for it anyway."""
-        owner, needed = found.st_uid, found.st_blocks * 512 + BLOCK
+        owner, needed = found.st_uid, room(found)
         if self._limits.caps.refuses(owner, needed):
             log.warning("no backup of %s: it takes %d bytes, more than all may have", path, needed)
             return False
@@ -158,10 +158,10 @@ class Bucket:
         for one in self.backups():
             try:
                 place = self._tree.place(self._blob(one.digest))
-                size = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False).st_blocks * 512
+                size = room(os.stat(place.name, dir_fd=place.folder, follow_symlinks=False))
             except OSError:
-                size = 0
-            yield Holding(one.meta.uid, one.meta.backed_up_at, size + BLOCK, (one.digest, one.meta.path))
+                size = BLOCK
+            yield Holding(one.meta.uid, one.meta.backed_up_at, size, (one.digest, one.meta.path))
 
     def _remove(self, digest: str, path: str) -> None:
         self._unlink(f"{self._blob(digest)}.{_short(path)}.meta")

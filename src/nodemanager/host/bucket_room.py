@@ -6,6 +6,7 @@ she causes goes first, and at the expense of her own backups: root's are not pus
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -26,9 +27,14 @@ class Holding(NamedTuple):
     """Digest and path: which one it is."""
 
 
+def room(found: os.stat_result) -> int:
+    """Return what a backup counts for: holes count, too, for whoever reads or copies it has to read them."""
+    return max(found.st_size, found.st_blocks * 512) + BLOCK
+
+
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """Bytes on the disk; 0 = no limit."""
+    """Bytes; 0 = no limit."""
 
     total: int = 0
     user: int = 0

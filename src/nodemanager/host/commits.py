@@ -36,7 +36,7 @@ def carry_out(tree: Tree, step: FileStep, staged: Staged | None) -> None:
     if staged is not None:
         staged.commit(tree)
     elif isinstance(step, RemovePath):
-        _remove(tree.place(step.path), step)
+        _remove(tree, tree.place(step.path), step)
     elif isinstance(step, SetAttributes):
         _set_attributes(tree, step)
     elif not isinstance(step, MakeDirectory):  # those were made before anything was staged in them
@@ -47,7 +47,12 @@ def make_directory(tree: Tree, step: MakeDirectory) -> None:
     """Make a directory with its owner and mode; one of root's that appeared meanwhile is given them, too."""
     place = tree.place(step.path, make_parents=True)
     try:
-        os.close(make_folder(place.folder, place.name, step.mode, step.uid, step.gid, writer=place.writer))
+        made = make_folder(place.folder, place.name, step.mode, step.uid, step.gid, writer=place.writer)
+        try:
+            if place.writer != NOBODY:
+                private.mark(made, step.path)
+        finally:
+            os.close(made)
     except FileExistsError:
         if place.writer != NOBODY:
             raise Unsafe(
@@ -62,12 +67,23 @@ def make_directory(tree: Tree, step: MakeDirectory) -> None:
             os.close(opened)
 
 
-def _remove(place: Place, step: RemovePath) -> None:
+def _remove(tree: Tree, place: Place, step: RemovePath) -> None:
+    if step.purged and place.writer != NOBODY:
+        _check_purged(tree, place)
     with contextlib.suppress(FileNotFoundError):
         if step.before.kind is Kind.DIRECTORY:
             os.rmdir(place.name, dir_fd=place.folder)
         else:
             os.unlink(place.name, dir_fd=place.folder)
+
+
+def _check_purged(tree: Tree, place: Place) -> None:
+    """Refuse to remove anything from another directory than the one that is purged."""
+    above = place.path.rpartition("/")[0]
+    with tree.readable(place.folder) as opened:
+        if os.fstat(opened).st_uid == place.writer or private.is_marked(opened, above):
+            return
+    raise Unsafe(f"cannot remove {place.path}: somebody moved another directory to {above} meanwhile")
 
 
 def _set_attributes(tree: Tree, step: SetAttributes) -> None:

@@ -50,11 +50,6 @@ class Draft:
         os.ftruncate(self.descriptor, done)
         return hasher.hexdigest(), done
 
-    @property
-    def room(self) -> int:
-        """Bytes that it takes on the disk."""
-        return os.fstat(self.descriptor).st_blocks * 512
-
     def put(self, folder: int, name: str) -> int:
         """Give it its name, in place of what is there (a crash may have left it empty), and hand it over."""
         os.rename(self._name, name, src_dir_fd=self._folder, dst_dir_fd=folder)

@@ -105,16 +105,19 @@ def _fact(place: Place, found: os.stat_result, size: int | None, digests: Digest
 
 
 def _of_directory(place: Place, found: os.stat_result) -> FileFact:
-    """Return what there is to say of a directory; whether it has an ACL, where others can have made it."""
-    acl = False
+    """Return what there is to say of a directory; more of it where others can have put it there."""
+    acl = marked = False
     if place.writer != NOBODY:
         opened = os.open(place.name, private.OPEN, dir_fd=place.folder)
         try:
             found, acl = os.fstat(opened), private.has_acl(opened)
+            marked = private.is_marked(opened, place.path)
         finally:
             os.close(opened)
     mode = stat.S_IMODE(found.st_mode)
-    return FileFact(Kind.DIRECTORY, mode, found.st_uid, found.st_gid, writer=place.writer, acl=acl)
+    return FileFact(
+        Kind.DIRECTORY, mode, found.st_uid, found.st_gid, writer=place.writer, marked=marked, acl=acl
+    )
 
 
 def _of_file(found: os.stat_result, digest: str, writer: int, *, acl: bool = False) -> FileFact:

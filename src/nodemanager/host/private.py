@@ -20,8 +20,10 @@ from nodemanager.host.base import HostError
 PREFIX: Final = ".nodemanager-"
 """How every temporary file of ours is called, so that what a killed process left can be told and removed."""
 OPEN: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-ACL: Final = "system.posix_acl_access"
-_ACLS: Final = (ACL, "system.posix_acl_default")
+_MARK: Final = "trusted.nodemanager.path"
+"""Says for which path a directory was made; only root can see and set it, and it moves with the directory."""
+_ACL: Final = "system.posix_acl_access"
+_ACLS: Final = (_ACL, "system.posix_acl_default")
 _NO_ACL: Final = (errno.ENODATA, errno.ENOTSUP, errno.EINVAL)
 
 
@@ -89,6 +91,23 @@ def empty(folder: int) -> None:
             os.unlink(name, dir_fd=folder)
 
 
+def mark(opened: int, path: str) -> None:
+    """Note that a directory is the one for a path; where that cannot be noted, it counts as a strange one."""
+    if hasattr(os, "setxattr"):
+        with contextlib.suppress(OSError):
+            os.setxattr(opened, _MARK, os.fsencode(path))
+
+
+def is_marked(opened: int, path: str) -> bool:
+    """Tell whether a directory is the one that was made for a path, and not one that was moved there."""
+    if not hasattr(os, "getxattr"):
+        return False
+    try:
+        return os.getxattr(opened, _MARK) == os.fsencode(path)
+    except OSError:
+        return False
+
+
 def remove_acls(opened: int) -> None:
     """Take all access control lists off a file or directory, so that its mode alone says who may what."""
     if not hasattr(os, "removexattr"):
@@ -106,6 +125,6 @@ def has_acl(opened: int) -> bool:
     if not hasattr(os, "listxattr"):
         return False
     try:
-        return ACL in os.listxattr(opened)
+        return _ACL in os.listxattr(opened)
     except OSError:
         return False

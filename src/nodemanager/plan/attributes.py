@@ -119,6 +119,14 @@ def directory_may_stay(wanted: Attributes, before: FileFact) -> bool:
     return bool(before.uid) or (tightened and wanted.gid in (None, before.gid))
 
 
+def may_be_purged(before: FileFact) -> bool:
+    """Tell whether what is in a directory may go: if nobody can have moved another directory to the path.
+
+    Unless it is the directory of the one user who can: what is in there, she could remove herself.
+    """
+    return before.writer in (NOBODY, before.uid) or before.marked
+
+
 def lacking(wanted: Attributes, before: FileFact) -> list[str]:
     """Return, in words, how the attributes of what is there differ from the wish."""
     said = []

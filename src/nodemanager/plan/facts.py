@@ -45,6 +45,8 @@ class FileFact:
     """Why it could not be observed; everything else is then meaningless."""
     writer: int = NOBODY
     """Who, besides root, can put something else at this path: NOBODY, one user's number, or ANYBODY."""
+    marked: bool = False
+    """Whether we made this very directory for this path; looked for only where others can move one there."""
     acl: bool = False
     """Whether it has an access control list; looked for only where somebody else could have made it."""
 

@@ -145,9 +145,10 @@ def _directory(item: Item[File], before: FileFact, wish: Attributes, scene: _Sce
     path, reason = item.declaration.path, "does not exist"
     if before.kind is Kind.DIRECTORY:
         lacking = attributes.lacking(wish, before)
-        if not lacking or attributes.directory_may_stay(wish, before):
+        strange = item.declaration.purge and not attributes.may_be_purged(before)
+        if not strange and (not lacking or attributes.directory_may_stay(wish, before)):
             return _attributes(item, before, wish, lacking, scene)
-        reason = "; ".join(lacking)
+        reason = "; ".join(lacking) or "others than root can have moved it there, and it is to be purged"
     elif before.kind is not Kind.ABSENT:
         what = (
             f"a link to {resources.shown(before.target)}"
@@ -192,7 +193,8 @@ def _absent(item: Item[File], before: FileFact, scene: _Scene) -> Step:
 def _purge(item: Item[File], scene: _Scene) -> Iterator[Step]:
     """Yield the removal of every entry that nobody declares; of none, if the directory cannot be read."""
     folder = item.declaration.path
-    if scene.facts.files.get(folder, FileFact()).kind is Kind.ABSENT:
+    before = scene.facts.files.get(folder, FileFact())
+    if before.kind is Kind.ABSENT or not attributes.may_be_purged(before):
         return
     names = scene.facts.listings.get(folder)
     if names is None:
@@ -203,16 +205,17 @@ def _purge(item: Item[File], scene: _Scene) -> Iterator[Step]:
         fact = scene.facts.files.get(path, FileFact())
         if path in scene.declared or fact.error or fact.kind in (Kind.ABSENT, Kind.DIRECTORY):
             continue
-        yield _removal(
-            item, path, fact, f"no ConfigSet of this host declares it, and {folder} is purged", scene
-        )
+        reason = f"no ConfigSet of this host declares it, and {folder} is purged"
+        yield _removal(item, path, fact, reason, scene, purged=True)
 
 
-def _removal(item: Item[File], path: str, before: FileFact, reason: str, scene: _Scene) -> Step:
+def _removal(
+    item: Item[File], path: str, before: FileFact, reason: str, scene: _Scene, *, purged: bool = False
+) -> Step:
     owed = dict.fromkeys((*scene.notified.get(path, ()), *scene.notified.get(item.declaration.path, ())))
     return RemovePath(
         id=resources.file_id(path), sources=item.sources, reason=reason, path=path, before=before,
-        notifies=tuple(owed),
+        notifies=tuple(owed), purged=purged,
     )  # fmt: skip
 
 

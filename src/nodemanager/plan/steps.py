@@ -112,6 +112,9 @@ class MakeLink(FileStep):
 class RemovePath(FileStep):
     """Remove a file (kept in the bucket), a link, or a directory that is empty."""
 
+    purged: bool = False
+    """Nobody declares the path: it goes because the directory that it is in is purged."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeService(Step):
