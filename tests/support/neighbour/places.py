@@ -23,7 +23,7 @@ PLACES: Final = {
     HOME: (MALLORY, MALLORY, 0o700),
 }
 """Owner, group and mode of each."""
-VAULTS: Final = (f"{OWN}/vault", f"{HOME}/vault")
+VAULTS: Final = tuple(f"{place}/vault-{number}" for place in (OWN, HOME) for number in range(4))
 """Directories of root's that nobody else may look into; she can rename them, and that must not help her."""
 SHADOW: Final = "/etc/canary-shadow"
 CANARIES: Final = (SHADOW, "/etc/canary.d", "/root/canary", "/etc/passwd", "/etc/shadow")

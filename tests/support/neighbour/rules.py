@@ -179,7 +179,7 @@ def canaries() -> dict[str, Inode]:
             found[path] = _inode(path)
     for top in places.VAULTS:
         for path in (top, f"{top}/inner"):
-            with contextlib.suppress(FileNotFoundError):  # she may have moved it; it is looked at by number
+            with contextlib.suppress(OSError):  # she may have moved it; it is looked at by number
                 found[path] = _inode(path)
     return found
 
