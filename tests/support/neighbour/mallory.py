@@ -131,6 +131,9 @@ class Reader(Racer):
         for target in self.tricks.targets:
             for name in names(target.path) if target.ensure == "directory" else ():
                 look(f"{target.path}/{name}")
+        for process in filter(str.isdecimal, names("/proc")):
+            look(f"/proc/{process}/cmdline")
+            look(f"/proc/{process}/environ")
         look(places.SHADOW)
         time.sleep(PAUSE)
 

@@ -7,6 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 MALLORY: Final = 1200
+ODD: Final = 200001
+"""A number that is hers, too, and nobody's name: what a user namespace gives her."""
+SHES: Final = (MALLORY, ODD)
 DAEMON: Final = 1
 OWN: Final = "/srv/evil"
 BELOW: Final = "/srv/evil/roots"

@@ -100,7 +100,7 @@ class Watch:
         return [
             one
             for one in found
-            if one.rpartition("/")[2].startswith(places.STAGED) and os.lstat(one).st_uid != places.MALLORY
+            if one.rpartition("/")[2].startswith(places.STAGED) and os.lstat(one).st_uid not in places.SHES
         ]
 
     def tidy(self) -> None:
