@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import pytest
 
 from support.fleet import Fleet, until
-from support.neighbour.rounds import Neighbourhood, say
+from support.neighbour.rounds import ROUND_SECONDS, Neighbourhood, say
 
 SECONDS = float(os.environ.get("NODEMANAGER_NEIGHBOUR_SECONDS", "60"))
 SEED = int(os.environ.get("NODEMANAGER_NEIGHBOUR_SEED", "1"))
@@ -41,7 +41,7 @@ def neighbourhood(
 @pytest.mark.timeout(SECONDS * 4 + 900)
 def test_a_neighbour_gets_nothing_from_the_agent(neighbourhood: Neighbourhood) -> None:
     over = time.monotonic() + SECONDS
-    while not neighbourhood.rounds or time.monotonic() < over:
+    while not neighbourhood.rounds or time.monotonic() + ROUND_SECONDS < over:
         neighbourhood.round()
     neighbourhood.finish()
     say(neighbourhood.report())

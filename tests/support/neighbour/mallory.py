@@ -30,6 +30,8 @@ from support.neighbour.rules import names
 LOOK = re.compile(places.MARKER)
 NAP = 0.002
 """Between two tricks, at most: the agent shall have some of the processor, too."""
+PAUSE = 0.05
+"""Between two looks at everything."""
 
 
 class Racer:
@@ -70,38 +72,51 @@ class Swapper(Racer):
                     self._inotify.follow(path)
 
     def _swap(self, staged: str) -> None:
-        ways = (self._over, self._exchange, self._steal, self._link, self._name, self._peek)
+        if self.tricks.dice.random() < 0.4:
+            return  # or the agent would never get anything done
+        ways = (self._swap_file, self._swap_folder, self._swap_link, self._steal, self._promote, self._peek)
         way = self.tricks.dice.choice(ways)
         with contextlib.suppress(OSError, ValueError):
             way(staged)
             self.tricks.count(f"staged{way.__name__}", staged)
 
-    def _mine(self, staged: str) -> str:
+    def _swap_file(self, staged: str) -> None:
         target = places.Target(staged, "staged")
-        return self.tricks.make(target, self.tricks.dice.choice((0o4777, 0o755)))
+        self._place(self.tricks.make(target, self.tricks.dice.choice((0o4777, 0o755))), staged)
 
-    def _over(self, staged: str) -> None:
-        Path(self._mine(staged)).rename(staged)
+    def _swap_folder(self, staged: str) -> None:
+        aside = self.tricks.aside(staged.rpartition("/")[0])
+        Path(aside).mkdir(mode=0o777)
+        self._place(aside, staged)
 
-    def _exchange(self, staged: str) -> None:
-        mine = self._mine(staged)
-        kernel.exchange(mine, staged)
+    def _swap_link(self, staged: str) -> None:
+        aside = self.tricks.aside(staged.rpartition("/")[0])
+        Path(aside).symlink_to(self.tricks.dice.choice((places.SHADOW, *places.CANARIES[1:3], places.HOME)))
+        self._place(aside, staged)
+
+    def _place(self, mine: str, staged: str) -> None:
+        """Put something of hers under the name: in its place, or so that the two change places."""
+        act = self.tricks.dice.choice((os.rename, kernel.exchange, kernel.exchange))
+        act(mine, staged)
 
     def _steal(self, staged: str) -> None:
-        mine = self._mine(staged)
-        Path(staged).rename(self.tricks.aside(staged.rpartition("/")[0]))
-        Path(mine).rename(staged)
+        """Take it away, and sometimes bring it back in time."""
+        away = self.tricks.aside(staged.rpartition("/")[0])
+        Path(staged).rename(away)
+        if self.tricks.dice.random() < 0.3:
+            Path(away).rename(staged)
 
-    def _link(self, staged: str) -> None:
-        aside = self.tricks.aside(staged.rpartition("/")[0])
-        Path(aside).symlink_to(self.tricks.dice.choice((places.SHADOW, "/etc/canary.d/open")))
-        Path(aside).rename(staged)
-
-    def _name(self, staged: str) -> None:
-        os.link(staged, self.tricks.aside(staged.rpartition("/")[0]), follow_symlinks=False)
+    def _promote(self, staged: str) -> None:
+        """Have it in the place of something else that is declared."""
+        near = [one.path for one in self.tricks.targets if one.place == staged.rpartition("/")[0]]
+        self.tricks.put(staged, self.tricks.dice.choice(near))
 
     def _peek(self, staged: str) -> None:
         look(staged)
+        with contextlib.suppress(OSError):
+            os.link(staged, self.tricks.aside(staged.rpartition("/")[0]), follow_symlinks=False)
+        for name in names(staged):
+            look(f"{staged}/{name}")
         self.tricks.grip.hold(staged)
 
 
@@ -116,8 +131,11 @@ class Reader(Racer):
         for target in self.tricks.targets:
             for name in names(target.path) if target.ensure == "directory" else ():
                 look(f"{target.path}/{name}")
+        for process in filter(str.isdecimal, names("/proc")):
+            look(f"/proc/{process}/cmdline")
+            look(f"/proc/{process}/environ")
         look(places.SHADOW)
-        time.sleep(NAP * 5)
+        time.sleep(PAUSE)
 
 
 def look(path: str) -> None:
@@ -171,7 +189,6 @@ def answer(player: Racer, command: dict[str, Any]) -> Any:
 def main() -> None:
     role, seed = sys.argv[1:]
     player = {"racer": Racer, "swapper": Swapper, "reader": Reader}[role](f"{seed}/{role}")
-    os.nice(5)
     racing = False
     while True:
         ready, _, _ = select.select([sys.stdin], [], [], 0.0 if racing else None)

@@ -7,6 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 MALLORY: Final = 1200
+ODD: Final = 200001
+"""A number that is hers, too, and nobody's name: what a user namespace gives her."""
+SHES: Final = (MALLORY, ODD)
 DAEMON: Final = 1
 OWN: Final = "/srv/evil"
 BELOW: Final = "/srv/evil/roots"
@@ -23,7 +26,7 @@ PLACES: Final = {
     HOME: (MALLORY, MALLORY, 0o700),
 }
 """Owner, group and mode of each."""
-VAULTS: Final = (f"{OWN}/vault", f"{HOME}/vault")
+VAULTS: Final = tuple(f"{place}/vault-{number}" for place in (OWN, HOME) for number in range(4))
 """Directories of root's that nobody else may look into; she can rename them, and that must not help her."""
 SHADOW: Final = "/etc/canary-shadow"
 CANARIES: Final = (SHADOW, "/etc/canary.d", "/root/canary", "/etc/passwd", "/etc/shadow")

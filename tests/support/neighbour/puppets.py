@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import queue
 import re
@@ -82,7 +83,8 @@ class Puppet:
     def end(self) -> None:
         """Have it end, by itself: to kill nsenter would leave what it runs."""
         assert self._process.stdin is not None
-        self._process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):  # it has ended already
+            self._process.stdin.close()
         self._process.wait(20)
         self._thread.join(20)
         assert self._process.stdout is not None

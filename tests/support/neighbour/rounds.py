@@ -23,13 +23,20 @@ from support.neighbour import places
 from support.neighbour.puppets import INSIDE, Escape, Puppet
 
 HERE: Final = Path(__file__).parent
-PLAYERS: Final = ("racer", "racer", "swapper", "reader")
+PLAYERS: Final = {
+    "racer-0": places.MALLORY,
+    "racer-1": places.MALLORY,
+    "racer-2": places.ODD,
+    "swapper-3": places.MALLORY,
+    "reader-4": places.MALLORY,
+}
+"""Her processes, and as whom each of them runs."""
 ROUND_SECONDS: Final = 10.0
 PATIENCE: Final = 30.0
 """Seconds without any progress after which the agent is not expected to put right what is wrong."""
 SETTLE_SECONDS: Final = 150.0
-LIMITS: Final = {"rss": 512 << 20, "apparent": 1 << 30, "allocated": 1 << 30, "foreign": 0}
-"""Bytes of memory and of the state folder, as told and as taken; and files in it that are not root's."""
+LIMITS: Final = {"rss": 512 << 20, "allocated": 1 << 30, "foreign": 0}
+"""Bytes of memory, and of disk that the state folder takes; files in it that are not root's."""
 SILENT_SECONDS: Final = 60.0
 SHOWN: Final = 3
 """So many escapes of a family are told with all that led to them."""
@@ -84,10 +91,11 @@ class Neighbourhood:
         """Start her processes, and root's; watch first."""
         watch = ("python3", "-m", "support.neighbour.watch")
         self.puppets.append(Puppet(self.host.machine, "watch", self.cries, *watch))
-        user = ("setpriv", f"--reuid={places.MALLORY}", f"--regid={places.MALLORY}", "--clear-groups")
-        for number, role in enumerate(PLAYERS):
-            argv = (*user, "python3", "-m", "support.neighbour.mallory", role, f"{self.seed}/{number}")
-            self.puppets.append(Puppet(self.host.machine, f"{role}-{number}", self.cries, *argv))
+        for name, uid in PLAYERS.items():
+            user = ("setpriv", f"--reuid={uid}", f"--regid={places.MALLORY}", "--clear-groups")
+            program = ("python3", "-m", "support.neighbour.mallory", name.partition("-")[0])
+            argv = (*user, *program, f"{self.seed}/{name}")
+            self.puppets.append(Puppet(self.host.machine, name, self.cries, *argv))
         self._pid = self.host.shows("nodemanager", "MainPID")
         self._began = time.monotonic()
 
@@ -164,10 +172,10 @@ class Neighbourhood:
             self._escaped("agent", "has ended, and was started again")
             self._pid = self.host.shows("nodemanager", "MainPID")
         health = self.watch.ask("health", pid=int(self._pid))
-        for what, most in LIMITS.items():
-            self.worst[what] = max(self.worst[what], health[what])
-            if health[what] > most:
-                self._escaped("agent", f"takes too much: {what} is {health[what]}")
+        for what, taken in health.items():
+            self.worst[what] = max(self.worst[what], taken)
+            if taken > LIMITS.get(what, taken):
+                self._escaped("agent", f"takes too much: {what} is {taken}")
         if self._silence() > SILENT_SECONDS:
             self._escaped("agent", f"is silent for {self._silence():.0f} s")
         for where, text in (*self._published(), ("journal", self.host.log())):

@@ -86,13 +86,13 @@ def _powerful(path: str, target: Target | None) -> Iterator[Escape]:
 def _has_powers(found: os.stat_result) -> bool:
     if not stat.S_ISREG(found.st_mode):
         return False
-    foreign_user = found.st_mode & stat.S_ISUID and found.st_uid != places.MALLORY
+    foreign_user = found.st_mode & stat.S_ISUID and found.st_uid not in places.SHES
     foreign_group = found.st_mode & stat.S_ISGID and found.st_gid != places.MALLORY
     return bool(foreign_user or foreign_group)
 
 
 def _capable(opened: int, found: os.stat_result) -> bool:
-    return found.st_uid != places.MALLORY and kernel.CAPABILITY in os.listxattr(opened)
+    return found.st_uid not in places.SHES and kernel.CAPABILITY in os.listxattr(opened)
 
 
 def _declared_powers(content: bytes) -> bool:
@@ -179,7 +179,7 @@ def canaries() -> dict[str, Inode]:
             found[path] = _inode(path)
     for top in places.VAULTS:
         for path in (top, f"{top}/inner"):
-            with contextlib.suppress(FileNotFoundError):  # she may have moved it; it is looked at by number
+            with contextlib.suppress(OSError):  # she may have moved it; it is looked at by number
                 found[path] = _inode(path)
     return found
 

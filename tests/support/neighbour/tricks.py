@@ -217,7 +217,7 @@ def sparse(self: Tricks, target: Target) -> None:
 def flood(self: Tricks, target: Target) -> None:
     """Very many entries, with names that are hard to print."""
     inside = target.path if target.ensure == "directory" else target.place
-    for number in range(self.dice.choice((30, 30, 30, 2000))):
+    for number in range(2000 if self.dice.random() < 0.03 else 30):
         name = f"{inside}/\x1b[2J\n\u2028flood-{number}"
         Path(name).touch()
         Path(name).unlink()

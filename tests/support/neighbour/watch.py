@@ -26,7 +26,8 @@ from support.neighbour import places, rules
 from support.neighbour.mallory import say
 from support.neighbour.places import Target
 
-NAP = 0.02
+NAP = 0.05
+"""Between two looks."""
 
 
 class Watch:
@@ -35,6 +36,7 @@ class Watch:
     def __init__(self) -> None:
         self.declared: dict[str, Target] = {}
         self.known = rules.canaries()
+        self._inner = {one: Path(f"{one}/inner").read_bytes() for one in places.VAULTS}
         self.roots = os.lstat(places.BELOW).st_ino
         self._said: set[rules.Escape] = set()
 
@@ -60,6 +62,8 @@ class Watch:
         self._put_back(places.OWN, places.BELOW, self.roots)
         for one in places.VAULTS:
             self._put_back(one.rpartition("/")[0], one, self.known[one].number)
+            with contextlib.suppress(OSError):
+                Path(f"{one}/inner").write_bytes(self._inner[one])
         for target in self.declared.values():
             with contextlib.suppress(OSError):
                 if in_the_way(target, os.lstat(target.path)):
@@ -96,7 +100,7 @@ class Watch:
         return [
             one
             for one in found
-            if one.rpartition("/")[2].startswith(places.STAGED) and os.lstat(one).st_uid != places.MALLORY
+            if one.rpartition("/")[2].startswith(places.STAGED) and os.lstat(one).st_uid not in places.SHES
         ]
 
     def tidy(self) -> None:
