@@ -7,6 +7,7 @@ import queue
 import random
 import re
 import secrets
+import signal
 import sys
 import time
 from collections import Counter
@@ -17,7 +18,7 @@ from typing import Any, Final
 from nodemanager.agent.heartbeat import lease_name
 from nodemanager.client.calls import Selection
 from nodemanager.client.http import Client
-from support.fleet import Host
+from support.fleet import Host, until
 from support.fleet_api import NAMESPACE, resource_of
 from support.neighbour import places
 from support.neighbour.puppets import INSIDE, Escape, Puppet
@@ -53,7 +54,7 @@ class Neighbourhood:
         """All escapes; of each family, only a few are kept."""
         self._told: set[tuple[str, str]] = set()
         self.tricks: Counter[str] = Counter()
-        self.rounds = self.strikes = 0
+        self.rounds = self.strikes = self.looks = 0
         self.worst: Counter[str] = Counter()
         self.cries: queue.Queue[dict[str, Any]] = queue.Queue()
         self.puppets: list[Puppet] = []
@@ -127,8 +128,8 @@ class Neighbourhood:
         self._strike()
         self._look()
         self._take()
-        done, took = sum(self.tricks.values()), time.monotonic() - rested
-        say(f"round {self.rounds}: {done} tricks so far; checked in {took:.1f} s")
+        took = time.monotonic() - rested
+        say(f"round {self.rounds}: {self.tricks.total()} tricks so far; checked in {took:.1f} s")
 
     def _all(self, do: str) -> list[Any]:
         for one in self.players:
@@ -209,6 +210,7 @@ class Neighbourhood:
         self.tricks = Counter()
         for answer in self._all("rest"):
             self.tricks.update(answer["tricks"])
+        self.looks = self.tricks.pop("look", 0)
 
     def _escaped(self, path: str, what: str, at: float | None = None) -> None:
         if (path, what) in self._told:
@@ -225,10 +227,18 @@ class Neighbourhood:
         """Start the agent anew, which sweeps, and look for what is left."""
         self.host.machine.run("systemctl", "restart", "nodemanager")
         self._pid = self.host.shows("nodemanager", "MainPID")
+        until(self._hears, "an agent that can be asked for a pass")
         self._settle()
         for path in self.watch.ask("left"):
             self._escaped(path, "is left")
         self._look()
+        self._take()
+
+    def _hears(self) -> bool:
+        """Tell whether the agent catches SIGHUP, which ends a process that does not yet."""
+        status = self.host.text(f"/proc/{self._pid}/status")
+        caught = re.search(r"^SigCgt:\s*([0-9a-f]+)$", status, re.MULTILINE)
+        return caught is not None and bool(int(caught[1], 16) >> (signal.SIGHUP - 1) & 1)
 
     def end(self) -> None:
         for one in self.puppets:
@@ -237,15 +247,16 @@ class Neighbourhood:
     def report(self) -> str:
         """Return what was done, and what came of it."""
         drift = self.host.status().get("drift", {})
-        looks = self.tricks.pop("look", 0)
         told = drift.get("sequence", 0)
         lines = [
-            f"seed {self.seed}: {self.rounds} rounds, {sum(self.tricks.values())} tricks, {looks} looks",
-            f"{told} drifts told, {self.strikes} strikes, {sum(self.families.values())} escapes",
+            f"seed {self.seed}: {self.rounds} rounds, {self.tricks.total()} tricks, {self.looks} looks",
+            f"{told} drifts told, {self.strikes} strikes, {self.families.total()} escapes",
             f"tricks: {dict(self.tricks.most_common())}",
             f"at worst: {dict(self.worst)}",
         ]
-        lines += [f"{times} x {name}" for name, times in self.families.most_common()]
+        for name, times in self.families.most_common():
+            first = min(one.after for one in self.escapes if one.family == name)
+            lines.append(f"{times} x {name}, first after {first:.1f} s")
         return "\n".join((*lines, *map(str, self.escapes)))
 
 

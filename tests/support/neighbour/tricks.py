@@ -28,6 +28,9 @@ BEGIN {{ if ($> == 0) {{ open(my $proof, ">", "{places.PROOF}"); print $proof "a
 """
 
 
+Trick = Callable[["Tricks", Target], None]
+
+
 class Tricks:
     """Everything she can do; `play` does one of it."""
 
@@ -42,10 +45,10 @@ class Tricks:
         self._seed = seed.replace("/", "-")
         signal.signal(signal.SIGIO, signal.SIG_IGN)  # what a lease tells by
 
-    def play(self) -> None:
+    def play(self, among: tuple[Trick, ...] = ()) -> None:
         """Do something to some path."""
         target = self.dice.choice(self.targets)
-        trick = self.dice.choice(TRICKS)
+        trick = self.dice.choice(among or TRICKS)
         with contextlib.suppress(OSError, ValueError):
             trick(self, target)
             self.count(trick.__name__, target.path)
