@@ -145,8 +145,8 @@ def _directory(item: Item[File], before: FileFact, wish: Attributes, scene: _Sce
     path, reason = item.declaration.path, "does not exist"
     if before.kind is Kind.DIRECTORY:
         lacking = attributes.lacking(wish, before)
-        strange = item.declaration.purge and not attributes.may_be_purged(before)
-        if not strange and (not lacking or attributes.directory_may_stay(wish, before)):
+        renewed = _is_strange(item, before) and not scene.facts.listings.get(path)
+        if not renewed and (not lacking or attributes.directory_may_stay(wish, before)):
             return _attributes(item, before, wish, lacking, scene)
         reason = "; ".join(lacking) or "others than root can have moved it there, and it is to be purged"
     elif before.kind is not Kind.ABSENT:
@@ -162,6 +162,11 @@ def _directory(item: Item[File], before: FileFact, wish: Attributes, scene: _Sce
         mode=attributes.NEW_DIRECTORY if wish.mode is None else wish.mode,
         uid=wish.uid or 0, gid=wish.gid or 0,
     )  # fmt: skip
+
+
+def _is_strange(item: Item[File], before: FileFact) -> bool:
+    """Tell whether a directory is to be purged and may be another one than was meant."""
+    return item.declaration.purge and not attributes.may_be_purged(before)
 
 
 def _link(item: Item[File], before: FileFact, wish: Attributes, scene: _Scene) -> Step:
@@ -194,9 +199,16 @@ def _purge(item: Item[File], scene: _Scene) -> Iterator[Step]:
     """Yield the removal of every entry that nobody declares; of none, if the directory cannot be read."""
     folder = item.declaration.path
     before = scene.facts.files.get(folder, FileFact())
-    if before.kind is Kind.ABSENT or not attributes.may_be_purged(before):
+    if before.kind is Kind.ABSENT:
         return
     names = scene.facts.listings.get(folder)
+    if names and _is_strange(item, before):
+        yield _blocked(
+            item,
+            f"cannot purge {folder}: others than root can have moved it there; look at it and remove it,"
+            " then it is made anew",
+        )
+        return
     if names is None:
         yield _blocked(item, f"cannot purge {folder}: its entries cannot be listed, so none is removed")
         return

@@ -109,7 +109,8 @@ class Swapper(Racer):
     def _promote(self, staged: str) -> None:
         """Have it in the place of something else that is declared."""
         near = [one.path for one in self.tricks.targets if one.place == staged.rpartition("/")[0]]
-        self.tricks.put(staged, self.tricks.dice.choice(near))
+        if near:
+            self.tricks.put(staged, self.tricks.dice.choice(near))
 
     def _peek(self, staged: str) -> None:
         look(staged)
