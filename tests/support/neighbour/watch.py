@@ -74,7 +74,7 @@ class Watch:
             if os.lstat(path).st_ino == number:
                 return
         for above in (folder, *(one.path for one in self.declared.values() if one.place == folder)):
-            for name in rules.names(above):
+            for name in all_names(above):
                 moved = f"{above}/{name}"
                 with contextlib.suppress(OSError):
                     if os.lstat(moved).st_ino == number and moved != path:
@@ -112,6 +112,14 @@ class Watch:
             for name in rules.names(place):
                 if f"{place}/{name}" not in kept:
                     discard(f"{place}/{name}")
+
+
+def all_names(folder: str) -> list[str]:
+    """Return the entries of a directory, however many she has put there."""
+    try:
+        return [one.name for one in Path(folder).iterdir()]
+    except OSError:
+        return []
 
 
 def in_the_way(target: Target, found: os.stat_result) -> bool:
