@@ -108,10 +108,9 @@ class Swapper(Racer):
 
     def _promote(self, staged: str) -> None:
         """Have it in the place of something else that is declared."""
-        folder = staged.rpartition("/")[0]
-        near = [one for one in self.tricks.targets if one.place == folder]
-        # None is near in a directory of an earlier round.
-        self.tricks.put(staged, self.tricks.dice.choice(near or self.tricks.targets).path)
+        near = [one.path for one in self.tricks.targets if one.place == staged.rpartition("/")[0]]
+        if near:
+            self.tricks.put(staged, self.tricks.dice.choice(near))
 
     def _peek(self, staged: str) -> None:
         look(staged)

@@ -28,6 +28,8 @@ from support.neighbour.places import Target
 
 NAP = 0.05
 """Between two looks."""
+MARK = "trusted.nodemanager.path"
+"""For which path the agent made a directory."""
 
 
 class Watch:
@@ -124,8 +126,21 @@ def in_the_way(target: Target, found: os.stat_result) -> bool:
         return False
     folder, plain = stat.S_ISDIR(found.st_mode), stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)
     if target.ensure == "directory":
-        return not folder or found.st_uid != target.uid
+        return not folder or found.st_uid != target.uid or (target.purge and is_strange(target.path, found))
     return folder or not plain or found.st_nlink > 1
+
+
+def is_strange(path: str, found: os.stat_result) -> bool:
+    """Tell whether a directory may have been moved to its path, by another user than the one who owns it.
+
+    One that was made for another path has changed places with this one.
+    """
+    if os.lstat(path.rpartition("/")[0]).st_uid == found.st_uid:
+        return False
+    try:
+        return os.getxattr(path, MARK, follow_symlinks=False) != os.fsencode(path)
+    except OSError:
+        return True
 
 
 def discard(path: str) -> None:
