@@ -36,8 +36,8 @@ ROUND_SECONDS: Final = 10.0
 PATIENCE: Final = 30.0
 """Seconds without any progress after which the agent is not expected to put right what is wrong."""
 SETTLE_SECONDS: Final = 150.0
-LIMITS: Final = {"rss": 512 << 20, "allocated": 1 << 30, "foreign": 0}
-"""Bytes of memory, and of disk that the state folder takes; files in it that are not root's."""
+LIMITS: Final = {"rss": 512 << 20, "apparent": 1 << 30, "allocated": 1 << 30, "foreign": 0}
+"""Bytes of memory, and of the state folder, with holes and without; files in it that are not root's."""
 SILENT_SECONDS: Final = 60.0
 SHOWN: Final = 3
 """So many escapes of a family are told with all that led to them."""
@@ -84,9 +84,8 @@ class Neighbourhood:
         self.host.join()
 
     def _folder(self, path: str, uid: int, gid: int, mode: int) -> None:
-        self.host.machine.run("mkdir", "-p", path)
-        self.host.machine.run("chown", f"{uid}:{gid}", path)
-        self.host.machine.run("chmod", f"{mode:04o}", path)
+        owner = (f"--owner={uid}", f"--group={gid}", f"--mode={mode:04o}")
+        self.host.machine.run("install", "--directory", *owner, path)
 
     def start(self) -> None:
         """Start her processes, and root's; watch first."""

@@ -28,6 +28,8 @@ from support.neighbour.places import Target
 
 NAP = 0.05
 """Between two looks."""
+MARK = "trusted.nodemanager.path"
+"""For which path the agent made a directory."""
 
 
 class Watch:
@@ -137,9 +139,16 @@ def in_the_way(target: Target, found: os.stat_result) -> bool:
 
 
 def is_strange(path: str, found: os.stat_result) -> bool:
-    """Tell whether a directory may have been moved to its path, by another user than the one who owns it."""
-    own = os.lstat(path.rpartition("/")[0]).st_uid == found.st_uid
-    return not own and "trusted.nodemanager.path" not in os.listxattr(path, follow_symlinks=False)
+    """Tell whether a directory may have been moved to its path, by another user than the one who owns it.
+
+    One that was made for another path has changed places with this one.
+    """
+    if os.lstat(path.rpartition("/")[0]).st_uid == found.st_uid:
+        return False
+    try:
+        return os.getxattr(path, MARK, follow_symlinks=False) != os.fsencode(path)
+    except OSError:
+        return True
 
 
 def discard(path: str) -> None:
