@@ -88,6 +88,16 @@ OTHER_AGENT: Final = "OtherAgent"
 ONE_AGENT: Final = "OneAgent"
 """Reason of Duplicated=False: nobody else does any more."""
 
+SERVED: Final = "Served"
+"""Condition type: metrics and health probes are served where the agent was told to. Absent as long as they
+always were."""
+
+ADDRESS_UNAVAILABLE: Final = "AddressUnavailable"
+"""Reason of Served=False: the host does not have the address, or somebody else has, who answers there."""
+
+LISTENING: Final = "Listening"
+"""Reason of Served=True: the address could be had after all."""
+
 LABEL_OS: Final = "nodemanager.io/os"
 """Label the agent sets: the ID of os-release, such as debian or arch."""
 
@@ -295,7 +305,7 @@ class ManagedNodeStatus(Struct):
     conditions: Annotated[
         list[Condition],
         meta(
-            "Ready, Drifted, Contested, Conflicted, Watching, TokenRenewed and Duplicated.",
+            "Ready, Drifted, Contested, Conflicted, Watching, TokenRenewed, Duplicated and Served.",
             list_map_keys=("type",),
             max_items=64,
         ),
