@@ -36,6 +36,8 @@ _PLAIN_TAGS = frozenset((_TAG + "int", _TAG + "float", _TAG + "bool", _TAG + "nu
 _UNFIT = re.compile("[^\\t\\n\\r\\x20-\\x7e\\x85\\xa0-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
 
 _OTHER_BREAKS = re.compile("[\\r\\x85\\u2028\\u2029]")
+_TURNS = re.compile("[\\u202a-\\u202e\\u2066-\\u2069]")
+"""What makes text read in another direction, so that it says something else to people than to programs."""
 
 
 class ManifestError(ValueError):
@@ -241,7 +243,7 @@ def dump(obj: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> str:
         explicit_start=len(objects) > 1,
         width=100,
     )
-    return text
+    return _TURNS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)  # `_style` has them in double quotes
 
 
 def _dumper(yaml: Any) -> Any:
@@ -254,8 +256,8 @@ def _dumper(yaml: Any) -> Any:
 
 
 def _style(text: str) -> str | None:
-    if _OTHER_BREAKS.search(text):
-        return '"'  # any other style would turn these line breaks into plain ones
+    if _OTHER_BREAKS.search(text) or _TURNS.search(text):
+        return '"'  # any other style would turn these line breaks into plain ones, and has no escapes
     if "\n" in text:
         return "|"
     return None if scalars.is_text(text) else "'"
