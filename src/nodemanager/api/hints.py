@@ -104,6 +104,11 @@ PRINTABLE = rf"^[^\x00-\x1f{_UNSAFE}]*$"
 TEXT = rf"^[^\x00-\x08\x0b-\x1f{_UNSAFE}]*$"
 ASCII = "^[ -~]*$"
 HEX = "^[0-9A-Fa-f]*$"
+# One word to every package manager: no option, no path or address, no pattern, no `name=version`, `@group` or
+# `name-` (which removes, to apt).
+PACKAGE = "^[A-Za-z0-9_]([A-Za-z0-9_.+:@-]*[A-Za-z0-9_.+:@])?$"
+PACKAGE_VERSION = "^([A-Za-z0-9_][A-Za-z0-9_.+:~^,-]*)?$"
+PACKAGE_MAX = 255
 UNIT = r"^[A-Za-z0-9_.@:][-A-Za-z0-9_.@:\\]*$"
 WORD = Rule(
     "!self.startsWith('-') && !self.contains(' ')",

@@ -29,6 +29,9 @@ MAX_DEPTH = 100
 MAX_ALIASED = 4 * 2**20
 """Most characters that aliases may repeat, in one text."""
 
+MAX_WHY = 1024
+"""Most characters that a message repeats of what it is about."""
+
 _ODD_START = "cannot start any token"
 _NO_TABS = "; indent by spaces, not tabs, and quote texts that begin with @ or `"
 _TAG = "tag:yaml.org,2002:"
@@ -82,7 +85,8 @@ def documents(text: str, source: str) -> list[tuple[int, Any]]:
 
 
 def _error(source: str, document: int, line: int, why: str) -> ManifestError:
-    return ManifestError(f"cannot read {source}: document {document}, line {line}: {why}", line)
+    shown = why if len(why) <= MAX_WHY else why[:MAX_WHY] + "..."
+    return ManifestError(f"cannot read {source}: document {document}, line {line}: {shown}", line)
 
 
 def _objects(value: Any, line: int, source: str, document: int) -> list[Untyped]:
