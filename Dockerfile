@@ -2,6 +2,7 @@
 # DaemonSet runs as root. Nothing here names a package index: give yours as a secret, if you need one:
 #   docker build --secret id=pip,src=/etc/pip.conf --tag nodemanager .
 # There is no shell in any step, and no init: the operator starts no processes, the agent waits for its own.
+# A tag, so that a build at home gets what was mended meanwhile; `make release-image` insists on a digest.
 ARG BASE=python:3.11.14-slim-bookworm
 
 FROM ${BASE} AS build

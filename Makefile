@@ -49,7 +49,14 @@ bin/manager: $(VENV)/.dev requirements/runtime.txt $(wildcard tools/*) $(shell f
 .PHONY: image
 IMAGE ?= nodemanager
 image: ## Build the container image (IMAGE=name, IMAGE_FLAGS for docker build; needs docker)
-	docker build $(IMAGE_FLAGS) --tag "$(IMAGE):$$(sed -n 's/^__version__ = "\(.*\)"/\1/p' src/nodemanager/__init__.py)" .
+	docker build $(if $(BASE),--build-arg "BASE=$(BASE)") $(IMAGE_FLAGS) --tag "$(IMAGE):$$(sed -n 's/^__version__ = "\(.*\)"/\1/p' src/nodemanager/__init__.py)" .
+
+.PHONY: release-image
+release-image: ## Build the image for others: the same, on BASE=name@sha256:... that you have looked at
+	@[[ "$(BASE)" =~ ^[^@[:space:]]+@sha256:[0-9a-f]{64}$$ ]] || { echo "cannot build an image for others:" \
+	  "BASE='$(BASE)' has no digest, and a tag may mean something else tomorrow; find it with" \
+	  "'docker buildx imagetools inspect python:3.11-slim-bookworm' and give BASE=python@sha256:..." >&2; exit 1; }
+	$(MAKE) image
 
 .PHONY: deb
 deb: bin/manager ## Build dist/nodemanager_VERSION_ARCHITECTURE.deb for this Debian

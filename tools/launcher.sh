@@ -1,7 +1,9 @@
 #!/bin/sh
 # What follows these lines is a zip archive: a program for Python @PYTHON@ that is unpacked once, and run from there.
-# Root unpacks where nobody else can have put something before, and what root unpacked serves all. -I and -S keep
-# out what is in the environment, in homes and in site-packages.
+# Root unpacks where nobody else can have put something before, and what root unpacked serves all. -I and -S, also to ask
+# for a version, keep out what is in the environment, in homes and in site-packages; two variables that say where the
+# interpreter and its library are work all the same, and go.
+unset PYTHONEXECUTABLE __PYVENV_LAUNCHER__
 case "${1-}" in  # an agent that is told to look again before it can listen must not end
     ""|-*|agent) trap "" HUP ;;
 esac
@@ -18,7 +20,7 @@ fi
 if command -v python@PYTHON@ >/dev/null; then
     exec python@PYTHON@ -IS "$program" "$@"
 fi
-if python3 -c 'import sys; sys.exit("%d.%d" % sys.version_info[:2] != "@PYTHON@")' 2>/dev/null; then
+if python3 -IS -c 'import sys; sys.exit("%d.%d" % sys.version_info[:2] != "@PYTHON@")' 2>/dev/null; then
     exec python3 -IS "$program" "$@"
 fi
 echo "error: cannot run: this build of nodemanager needs Python @PYTHON@; install it, or build for yours: make build" >&2

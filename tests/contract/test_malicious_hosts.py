@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -141,17 +142,28 @@ async def test_it_moves_no_addresses_of_its_node(place: Place, me: Client, api: 
     assert (await ask(api.client, "DELETE", "/api/v1/nodes/b")).code == 200
 
 
+BREAK = "@"
+"""What stands for every character that somebody takes for the end of a line, or that steers a terminal."""
+BREAKS = "\n\r\x0b\x1b\x7f\x85\x9b\u2028\u2029\u202e\u2066"
+
+
 @pytest.mark.parametrize(
     "status",
     [
-        {"wireGuard": [{"name": "wg0", "publicKey": "a2V5\nPostUp = reboot"}]},
-        {"wireGuard": [{"name": "wg0\nPostUp = x", "publicKey": "a2V5"}]},
-        {"interfaces": {"eth0": {"ipv4": ["10.0.0.1\nPostUp = reboot"]}}},
-        {"interfaces": {"eth0": {"ipv6": ["fe80::1\nPostUp = reboot"]}}},
-        {"interfaces": {"eth0\nPostUp = reboot": {"ipv4": ["10.0.0.1"]}}},
-        {"sshHostKeys": [{"algorithm": 4, "fingerprintType": 2, "fingerprint": "aa\n* IN TXT x"}]},
-        {"release": "6.1\nroot::0:0:::"},
-        {"agentVersion": "1\nroot::0:0:::"},
+        {"wireGuard": [{"name": "wg0", "publicKey": "a2V5@PostUp = reboot"}]},
+        {"wireGuard": [{"name": "wg0@PostUp = x", "publicKey": "a2V5"}]},
+        {"interfaces": {"eth0": {"ipv4": ["10.0.0.1@PostUp = reboot"]}}},
+        {"interfaces": {"eth0": {"ipv6": ["fe80::1@PostUp = reboot"]}}},
+        {"interfaces": {"eth0@PostUp = reboot": {"ipv4": ["10.0.0.1"]}}},
+        {"sshHostKeys": [{"algorithm": 4, "fingerprintType": 2, "fingerprint": "aa@* IN TXT x"}]},
+        {"release": "6.1@root::0:0:::"},
+        {"agentVersion": "1@root::0:0:::"},
+        {"heartbeat": {"leaseName": "a@b"}},
+        {"configsets": [{"name": "a@b"}]},
+        {"configsets": [{"name": "a", "resourceVersion": "1@2"}]},
+        {"configsets": [{"name": "a", "conflicts": ["file:/a@b"]}]},
+        {"drift": {"lastResource": "file:/a@b"}},
+        {"fileBackups": {"/a": "00@x"}},
     ],
 )
 async def test_it_tells_no_lines_of_its_own_that_others_write_to_their_files(
@@ -161,12 +173,31 @@ async def test_it_tells_no_lines_of_its_own_that_others_write_to_their_files(
     here = place.namespace
     mine = f"{OURS}/{here}/managednodes/b"
     assert (await ask(me, "POST", f"{OURS}/{here}/managednodes", node("b", here))).code == 200
-    reply = await ask(me, "PATCH", f"{mine}/status", {"status": status})
-    assert reply.code in {FORBIDDEN, 422}, reply
+    for char in BREAKS:
+        evil = json.loads(json.dumps(status).replace(BREAK, json.dumps(char)[1:-1]))
+        reply = await ask(me, "PATCH", f"{mine}/status", {"status": evil})
+        assert reply.code in {FORBIDDEN, 422}, (char, reply)
     good = {
         "wireGuard": [{"name": "wg0", "publicKey": "TrMvSoP4jYQlY6RIzBgbssQqY3vxI2Pi+y71lOWWXX0="}],
         "interfaces": {"br-lan.7": {"ipv4": ["10.0.0.1"], "ipv6": ["2001:db8::1", "::ffff:10.0.0.1"]}},
         "release": "6.1.0-13-amd64", "agentVersion": "1.2.3+abc",
         "sshHostKeys": [{"algorithm": 4, "fingerprintType": 2, "fingerprint": "AA00ff"}],
     }  # fmt: skip
+    assert (await ask(me, "PATCH", f"{mine}/status", {"status": good})).code == 200
+
+
+async def test_its_messages_steer_no_terminal(place: Place, me: Client) -> None:
+    """They are for people, and may have lines; of other hosts' files, they are no part."""
+    here, now = place.namespace, "2026-01-01T00:00:00Z"
+    mine = f"{OURS}/{here}/managednodes/b"
+    assert (await ask(me, "POST", f"{OURS}/{here}/managednodes", node("b", here))).code == 200
+    said = {"type": "Ready", "status": "True", "reason": "Applied", "lastTransitionTime": now}
+    for char in BREAKS[1:]:
+        for status in (
+            {"conditions": [{**said, "message": f"a{char}b"}]},
+            {"configsets": [{"name": "a", "error": f"a{char}b"}]},
+        ):
+            reply = await ask(me, "PATCH", f"{mine}/status", {"status": status})
+            assert reply.code == 422, (char, status, reply)
+    good: dict[str, Any] = {"conditions": [{**said, "message": "größer: it said\n\tno \u65e5\u672c"}]}
     assert (await ask(me, "PATCH", f"{mine}/status", {"status": good})).code == 200

@@ -19,10 +19,11 @@ from support.root_tree import config_set
 
 
 @contextlib.asynccontextmanager
-async def lone_agent(root: Path) -> AsyncIterator[Agent]:
-    """Build an agent of a folder; nothing of it runs."""
+async def lone_agent(root: Path, metrics: str = ":8080", probes: str = ":8081") -> AsyncIterator[Agent]:
+    """Build an agent of a folder, which would serve at these addresses; nothing of it runs."""
     async with connected(ClientConfig("http://127.0.0.1:1")) as client:
-        agent = service.build(client, service.AgentOptions(body=BodyOptions(str(root), "web1")), Registry())
+        options = service.AgentOptions("nodemanager", BodyOptions(str(root), "web1"), metrics, probes)
+        agent = service.build(client, options, Registry())
         own = ManagedNode(metadata=ObjectMeta(name="web1", namespace="nodemanager"))
         agent.memory.keep([config_set("s")], World(), own, peers=False)
         agent.contact.failed("nobody is there")

@@ -18,7 +18,7 @@ import msgspec
 from nodemanager.agent.contact import Contact
 from nodemanager.agent.drift_log import DriftLog
 from nodemanager.agent.node_object import NodeObject
-from nodemanager.api import core, errors
+from nodemanager.api import core, errors, reported
 from nodemanager.api.access.host_rights import MAX_EVENT_HOST
 from nodemanager.api.managednode import MANAGED_NODES, Drift, DriftRecord, ManagedNode
 from nodemanager.api.objects import ObjectMeta
@@ -143,7 +143,7 @@ class Delivery:
             ),
             type=kind,
             reason=reason or usual,
-            message=said[:MAX_MESSAGE],
+            message=reported.text(said[:MAX_MESSAGE]),
             source=core.EventSource(component=COMPONENT, host=host),
             count=1,
             first_timestamp=record.time,

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from nodemanager.api import errors
+from nodemanager.api import errors, reported
 from nodemanager.api.managednode import MANAGED_NODES, ManagedNode, ManagedNodeStatus
 from nodemanager.api.objects import ObjectKey
 from nodemanager.client.http import Client
@@ -78,7 +78,8 @@ class NodeObject:
 
     async def write_status(self, node: ManagedNode, status: ManagedNodeStatus) -> ManagedNode:
         """Write what is new in the status, if anything is, unless somebody was faster: lists go whole."""
-        patch = difference(msgspec.to_builtins(node.status), msgspec.to_builtins(status))
+        wanted = reported.status(msgspec.to_builtins(status))
+        patch = difference(msgspec.to_builtins(node.status), wanted)
         if not patch:
             return node
         body = MergePatch({"metadata": {"resourceVersion": node.metadata.resource_version}, "status": patch})

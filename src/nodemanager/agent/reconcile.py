@@ -84,6 +84,8 @@ class HostReconciler:
     """What the status says of upgrades; None = this host does none."""
     token: Callable[[], Condition] | None = None
     """How the renewal of the host's own token goes; None where it uses another credential."""
+    unserved: Callable[[], str] = lambda: ""
+    """Why metrics or probes are not served; empty = they are."""
     follow: Callable[[], Awaitable[None]] | None = None
     """Has what the last pass was about watched; None = nothing is watched."""
     changed: Callable[[], None] = lambda: None
@@ -344,6 +346,7 @@ class HostReconciler:
             seen = status.of_host(seen, sight, self.heartbeat_lease, generation)
         wanted = self._if_broken(status.of_pass(seen, done, self.now(), generation), generation)
         wanted = status.of_duplication(wanted, self.duplicated, self.now(), generation)
+        wanted = status.of_servers(wanted, self.unserved(), self.now(), generation)
         wanted = status.of_token(wanted, self.token() if self.token else None, self.now(), generation)
         return status.of_upgrades(wanted, self.upgrades()) if self.upgrades is not None else wanted
 

@@ -27,6 +27,8 @@ NAMES: Final = {
 FORGIVENESS: Final = timedelta(minutes=1)
 WRONG_CLOCK: Final = timedelta(days=1)
 """A remembered time so far ahead of now comes from a clock that was wrong, and is forgotten."""
+MAX_TEXT: Final = 256
+"""Longest schedule that is looked at, as in the schema."""
 _SECOND: Final = timedelta(seconds=1)
 _LOOK_BACK: Final = timedelta(hours=25)
 _YEARS: Final = range(1970, 2100)
@@ -86,6 +88,8 @@ class Schedule:
 
 def parse(text: str) -> Schedule:
     """Read a schedule; raise ScheduleError that says what to write instead."""
+    if len(text) > MAX_TEXT:
+        raise ScheduleError(f"cannot read schedule {text[:20]!r}...: longer than {MAX_TEXT} characters")
     fields = NAMES.get(text.strip().lower(), text).replace("?", "*").split()
     seconds = years = ""
     if len(fields) == 7:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -154,7 +154,9 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
     if body.tree.running:  # an image is not upgraded, and cannot be rebooted
         voice = UpgradeVoice(hostname, registry, events)
         manager.add(upgrades(body, client, reconciler, nodes, locks, voice, options.upgrades))
-    _add_servers(manager, options, registry, _routes(manager, body, contact))
+    servers = _servers(options, registry, _routes(manager, body, contact))
+    manager.add_server(*servers)
+    _report_on(servers, reconciler)
     _tell_build(registry, body.identity)
     for one in (config_sets, nodes, references):
         contact.subscribe(one.hurry)
@@ -240,11 +242,23 @@ def _secret_vault(options: AgentOptions) -> Vault | None:
     return Vault(options.body.root, options.body.state, cipher)
 
 
-def _add_servers(manager: Manager, options: AgentOptions, registry: Registry, routes: probes.Routes) -> None:
-    if address := probes.parse_address(options.metrics_address):
-        manager.add_server(probes.ProbeServer("metrics", address, probes.Routes(metrics=registry)))
-    if address := probes.parse_address(options.probe_address):
-        manager.add_server(probes.ProbeServer("health probes", address, routes))
+def _servers(options: AgentOptions, registry: Registry, routes: probes.Routes) -> list[probes.ProbeServer]:
+    served = (
+        ("metrics", options.metrics_address, probes.Routes(metrics=registry)),
+        ("health probes", options.probe_address, routes),
+    )
+    return [
+        probes.ProbeServer(name, address, what)
+        for name, text, what in served
+        if (address := probes.parse_address(text))
+    ]
+
+
+def _report_on(servers: Sequence[probes.ProbeServer], reconciler: HostReconciler) -> None:
+    """Have the status say which of them somebody keeps from listening."""
+    reconciler.unserved = lambda: "; ".join(one.fault for one in servers if one.fault)
+    for one in servers:
+        one.on_change = reconciler.report
 
 
 def _tell_build(registry: Registry, identity: Identity) -> None:

@@ -115,6 +115,18 @@ def of_duplication(
     return of_condition(old, said, now, generation) if known or duplicated else old
 
 
+def of_servers(old: ManagedNodeStatus, fault: str, now: datetime, generation: int) -> ManagedNodeStatus:
+    """Return the status with why metrics or probes are not served; nothing is said before that was so."""
+    known = conditions.get(old.conditions, managednode.SERVED) is not None
+    said = Condition(type=managednode.SERVED, status=conditions.TRUE, reason=managednode.LISTENING)
+    if fault:
+        said = Condition(
+            type=managednode.SERVED, status=conditions.FALSE, reason=managednode.ADDRESS_UNAVAILABLE,
+            message=_cut(fault),
+        )  # fmt: skip
+    return of_condition(old, said, now, generation) if known or fault else old
+
+
 def of_token(
     old: ManagedNodeStatus, token: Condition | None, now: datetime, generation: int
 ) -> ManagedNodeStatus:

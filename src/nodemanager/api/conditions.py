@@ -10,7 +10,7 @@ from typing import Annotated
 
 import msgspec
 
-from nodemanager.api.hints import meta
+from nodemanager.api.hints import ASCII, TEXT, meta
 from nodemanager.api.objects import Struct
 
 TRUE = "True"
@@ -35,14 +35,24 @@ class Condition(Struct, omit_defaults=False):
 
     # Written with its defaults: the schema requires an empty message to be there.
 
-    type: Annotated[str, meta("What is judged, in CamelCase.", required=True, max_length=316)] = ""
+    type: Annotated[
+        str, meta("What is judged, in CamelCase.", required=True, pattern=ASCII, max_length=316)
+    ] = ""
     status: Annotated[
         str, meta("Whether it holds: True, False or Unknown.", required=True, enum=(TRUE, FALSE, UNKNOWN))
     ] = UNKNOWN
     reason: Annotated[
-        str, meta("Why, as one CamelCase word that programs may compare.", required=True, max_length=1024)
+        str,
+        meta(
+            "Why, as one CamelCase word that programs may compare.",
+            required=True,
+            pattern=ASCII,
+            max_length=1024,
+        ),
     ] = ""
-    message: Annotated[str, meta("Why, for people; may be empty.", required=True, max_length=32768)] = ""
+    message: Annotated[
+        str, meta("Why, for people; may be empty.", required=True, pattern=TEXT, max_length=32768)
+    ] = ""
     last_transition_time: Annotated[
         str,
         meta("When the status last changed from one value to another.", required=True, format="date-time"),

@@ -16,6 +16,9 @@ from nodemanager.api.hints import (
     NAME_MAX,
     NO_PARENT,
     OBJECT_NAME,
+    PACKAGE,
+    PACKAGE_MAX,
+    PACKAGE_VERSION,
     PATH,
     PATH_MAX,
     PLAIN_PATH,
@@ -68,12 +71,11 @@ class Package(Struct):
     name: Annotated[
         str,
         meta(
-            "Name as the package manager knows it.",
-            WORD,
-            pattern=PRINTABLE,
+            "Name as the package manager knows it: letters, digits and _.+:@- only.",
+            pattern=PACKAGE,
             required=True,
             min_length=1,
-            max_length=512,
+            max_length=PACKAGE_MAX,
         ),
     ] = ""
     ensure: Annotated[
@@ -89,9 +91,8 @@ class Package(Struct):
         str,
         meta(
             "Exact version to hold the package at, such as 1.24.0-2; omitted = any version.",
-            WORD,
-            pattern=PRINTABLE,
-            max_length=512,
+            pattern=PACKAGE_VERSION,
+            max_length=PACKAGE_MAX,
         ),
     ] = ""
     drift: DriftPolicy = ""

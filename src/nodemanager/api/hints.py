@@ -97,8 +97,18 @@ _PART = "([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|\N{MICRO SIGN}s|ms|s|m|h)"
 
 ABSOLUTE_PATH = Rule("self.startsWith('/')", 'must be an absolute path, such as "/etc/motd"')
 # Patterns, not CEL: on long texts the estimated cost of matches() is beyond what a CRD may have.
-PATH = "^/?([^/[:cntrl:]]+/?)*$"
-PRINTABLE = "^[^[:cntrl:]]*$"
+# Unsafe: what ends a line for some reader (YAML has three of its own), steers a terminal, or turns text over.
+_UNSAFE = r"\x7f-\x9f\x{2028}\x{2029}\x{202a}-\x{202e}\x{2066}-\x{2069}"
+PATH = rf"^/?([^/\x00-\x1f{_UNSAFE}]+/?)*$"
+PRINTABLE = rf"^[^\x00-\x1f{_UNSAFE}]*$"
+TEXT = rf"^[^\x00-\x08\x0b-\x1f{_UNSAFE}]*$"
+ASCII = "^[ -~]*$"
+HEX = "^[0-9A-Fa-f]*$"
+# One word to every package manager: no option, no path or address, no pattern, no `name=version`, `@group` or
+# `name-` (which removes, to apt).
+PACKAGE = "^[A-Za-z0-9_]([A-Za-z0-9_.+:@-]*[A-Za-z0-9_.+:@])?$"
+PACKAGE_VERSION = "^([A-Za-z0-9_][A-Za-z0-9_.+:~^,-]*)?$"
+PACKAGE_MAX = 255
 UNIT = r"^[A-Za-z0-9_.@:][-A-Za-z0-9_.@:\\]*$"
 WORD = Rule(
     "!self.startsWith('-') && !self.contains(' ')",

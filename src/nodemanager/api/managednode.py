@@ -12,13 +12,16 @@ import msgspec
 from nodemanager.api.conditions import Condition
 from nodemanager.api.configset import GROUP, VERSION
 from nodemanager.api.hints import (
+    ASCII,
     DURATION,
     DURATION_MAX,
+    HEX,
     INTERFACE,
     NAME_MAX,
     OBJECT_NAME,
     PATH_MAX,
     PRINTABLE,
+    TEXT,
     Rule,
     meta,
 )
@@ -87,6 +90,16 @@ OTHER_AGENT: Final = "OtherAgent"
 
 ONE_AGENT: Final = "OneAgent"
 """Reason of Duplicated=False: nobody else does any more."""
+
+SERVED: Final = "Served"
+"""Condition type: metrics and health probes are served where the agent was told to. Absent as long as they
+always were."""
+
+ADDRESS_UNAVAILABLE: Final = "AddressUnavailable"
+"""Reason of Served=False: the host does not have the address, or somebody else has, who answers there."""
+
+LISTENING: Final = "Listening"
+"""Reason of Served=True: the address could be had after all."""
 
 LABEL_OS: Final = "nodemanager.io/os"
 """Label the agent sets: the ID of os-release, such as debian or arch."""
@@ -174,9 +187,11 @@ class Interface(Struct):
 class AppliedConfigSet(Struct):
     """How a ConfigSet went on this host."""
 
-    name: Annotated[str, meta("Name of the ConfigSet.", required=True, max_length=NAME_MAX)] = ""
+    name: Annotated[
+        str, meta("Name of the ConfigSet.", required=True, pattern=ASCII, max_length=NAME_MAX)
+    ] = ""
     resource_version: Annotated[
-        str, meta("The metadata.resourceVersion that was applied.", max_length=64)
+        str, meta("The metadata.resourceVersion that was applied.", pattern=ASCII, max_length=64)
     ] = ""
     observed_generation: Annotated[
         int, meta("The metadata.generation that was applied; 0 = the agent does not say.", minimum=0)
@@ -184,9 +199,9 @@ class AppliedConfigSet(Struct):
     last_applied: Annotated[
         str | None, meta("When it was last applied.", format="date-time", nullable=True)
     ] = None
-    error: Annotated[str, meta("What went wrong; empty = nothing.", max_length=32768)] = ""
+    error: Annotated[str, meta("What went wrong; empty = nothing.", pattern=TEXT, max_length=32768)] = ""
     conflicts: Annotated[
-        list[str],
+        list[Annotated[str, meta("A resource.", pattern=PRINTABLE)]],
         meta(
             "Resources held back because another ConfigSet says otherwise, such as "
             'file:/etc/motd (also in configset "base").',
@@ -205,16 +220,14 @@ class SSHHostKey(Struct, omit_defaults=False):
         int, meta("Hash of the fingerprint: 1 SHA-1, 2 SHA-256.", format="int32", required=True)
     ] = 0
     fingerprint: Annotated[
-        str, meta("The fingerprint, in hex.", required=True, pattern="^[0-9A-Fa-f]*$", max_length=256)
+        str, meta("The fingerprint, in hex.", required=True, pattern=HEX, max_length=256)
     ] = ""
 
 
 class WireGuardStatus(Struct, omit_defaults=False):
     """Public side of a WireGuard interface."""
 
-    name: Annotated[
-        str, meta("Network interface.", required=True, pattern="^[^/[:space:][:cntrl:]]*$", max_length=15)
-    ] = ""
+    name: Annotated[str, meta("Network interface.", required=True, pattern="^[!-.0-~]*$", max_length=15)] = ""
     public_key: Annotated[
         str,
         meta(  # the agent of the Go project passes on what `wg show` says of an interface without a key
@@ -229,7 +242,11 @@ class Heartbeat(Struct):
 
     lease_name: Annotated[
         str,
-        meta("Lease, in the namespace of the ManagedNode, that the agent renews.", max_length=NAME_MAX),
+        meta(
+            "Lease, in the namespace of the ManagedNode, that the agent renews.",
+            pattern=ASCII,
+            max_length=NAME_MAX,
+        ),
     ] = ""
 
 
@@ -241,7 +258,13 @@ class DriftRecord(Struct):
     ] = 0
     time: Annotated[str, meta("When it was noticed.", required=True, format="date-time")] = ""
     resource: Annotated[
-        str, meta("What it was about, such as file:/etc/motd.", required=True, max_length=PATH_MAX + 64)
+        str,
+        meta(
+            "What it was about, such as file:/etc/motd.",
+            required=True,
+            pattern=PRINTABLE,
+            max_length=PATH_MAX + 64,
+        ),
     ] = ""
     outcome: Annotated[
         str,
@@ -252,19 +275,28 @@ class DriftRecord(Struct):
             required=True,
         ),
     ] = ""
-    message: Annotated[str, meta("What differed, or why it could not be put back.", max_length=4096)] = ""
+    message: Annotated[
+        str, meta("What differed, or why it could not be put back.", pattern=TEXT, max_length=4096)
+    ] = ""
     found: Annotated[
         str,
-        meta("SHA-256 of the content that was found, of files that everybody may read.", max_length=64),
+        meta(
+            "SHA-256 of the content that was found, of files that everybody may read.",
+            pattern=HEX,
+            max_length=64,
+        ),
     ] = ""
     wanted: Annotated[
-        str, meta("SHA-256 of the declared content, of files that everybody may read.", max_length=64)
+        str,
+        meta(
+            "SHA-256 of the declared content, of files that everybody may read.", pattern=HEX, max_length=64
+        ),
     ] = ""
     took: Annotated[
         str,
         meta('From noticing it to having put it back, such as "3.2ms".', DURATION, max_length=DURATION_MAX),
     ] = ""
-    by: Annotated[str, meta("Who did it, where the host can tell.", max_length=256)] = ""
+    by: Annotated[str, meta("Who did it, where the host can tell.", pattern=PRINTABLE, max_length=256)] = ""
 
 
 class Drift(Struct, omit_defaults=False):
@@ -275,7 +307,7 @@ class Drift(Struct, omit_defaults=False):
         str | None, meta("When the last one was undone.", format="date-time", nullable=True)
     ] = None
     last_resource: Annotated[
-        str, meta("What it was about, such as file:/etc/motd.", max_length=PATH_MAX + 64)
+        str, meta("What it was about, such as file:/etc/motd.", pattern=PRINTABLE, max_length=PATH_MAX + 64)
     ] = ""
     observed: Annotated[int, meta("How many were seen and left alone, as told.", minimum=0)] = 0
     sequence: Annotated[int, meta("The newest drift that is reported here.", minimum=0)] = 0
@@ -289,21 +321,22 @@ class ManagedNodeStatus(Struct):
     """What the agent saw on the host; never what was wished for."""
 
     # Templates of other hosts write addresses and keys of this one into their files, line by line. The
-    # patterns keep a host that was broken into from adding lines of its own there.
+    # patterns keep a host that was broken into from adding lines of its own there; `api.reported` has the
+    # same rules for whoever sends and reads.
 
     observed_generation: Annotated[int, meta("The metadata.generation this status is about.", minimum=0)] = 0
     conditions: Annotated[
         list[Condition],
         meta(
-            "Ready, Drifted, Contested, Conflicted, Watching, TokenRenewed and Duplicated.",
+            "Ready, Drifted, Contested, Conflicted, Watching, TokenRenewed, Duplicated and Served.",
             list_map_keys=("type",),
             max_items=64,
         ),
     ] = []
     agent_version: Annotated[
-        str, meta("Version of the agent on the host.", pattern=PRINTABLE, max_length=256)
+        str, meta("Version of the agent on the host.", pattern=ASCII, max_length=256)
     ] = ""
-    release: Annotated[str, meta("Kernel release, as in uname -r.", pattern=PRINTABLE, max_length=256)] = ""
+    release: Annotated[str, meta("Kernel release, as in uname -r.", pattern=ASCII, max_length=256)] = ""
     heartbeat: Annotated[Heartbeat | None, meta("Sign of life, kept out of this object to spare writes.")] = (
         None
     )
@@ -327,7 +360,7 @@ class ManagedNodeStatus(Struct):
         meta("WireGuard interfaces and their public keys.", list_map_keys=("name",), max_items=256),
     ] = []
     file_backups: Annotated[
-        dict[str, str],
+        dict[str, Annotated[str, meta("A SHA-256.", pattern=HEX)]],
         meta(
             "SHA-256 of the content a managed file had before it was first replaced, by path.",
             max_properties=65536,

@@ -16,6 +16,7 @@ from nodemanager.api.objects import Resource, Untyped
 from nodemanager.api.schemas import defaulting, pruning, structural, validation
 
 T = TypeVar("T")
+MAX_SHOWN = 600
 _NO_TEXT = "must be of type string"
 
 
@@ -25,19 +26,29 @@ def typed(obj: Untyped, resource: Resource[T], source: str) -> T:
     node = structural.compile_schema(schema)
     obj = copy.deepcopy(obj)
     name = str((obj.get("metadata") or {}).get("name", "")) if isinstance(obj.get("metadata"), dict) else ""
-    where = f"cannot use {resource.kind} {name or '(without a name)'} in {source}"
+    where = f"cannot use {resource.kind} {_cut(name) or '(without a name)'} in {source}"
     if not name:
         raise ManifestError(f"{where}: metadata.name is missing")
     unknown = pruning.prune(obj, node)
     if unknown:
-        raise ManifestError(f"{where}: unknown field {unknown[0]}; {_hint(schema, unknown[0])}")
+        raise ManifestError(f"{where}: unknown field {_cut(unknown[0])}; {_hint(schema, unknown[0])}")
     defaulting.apply_defaults(obj, node)
     faults = validation.validate(obj, node) or RuleSet(schema).evaluate(obj)
     if faults:
-        said = "; ".join(f"{fault.field}: {fault.message}" for fault in faults[:5])
+        said = "; ".join(f"{_cut(fault.field)}: {_cut(fault.message)}" for fault in faults[:5])
         said += "; what is to be a text needs quotes in YAML" if _NO_TEXT in said else ""
         raise ManifestError(f"{where}: {said}")
-    return msgspec.convert(obj, resource.type)
+    try:
+        return msgspec.convert(obj, resource.type)
+    except msgspec.ValidationError as error:  # of metadata, of which the schema says nothing
+        raise ManifestError(
+            f"{where}: {_cut(str(error))}; what is to be a text needs quotes in YAML"
+        ) from None
+
+
+def _cut(text: str) -> str:
+    """Return what fits into a message; what is left out is in the manifest."""
+    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN // 2]}...{text[-MAX_SHOWN // 2 :]}"
 
 
 def _hint(schema: dict[str, Any], path: str) -> str:

@@ -29,6 +29,9 @@ MAX_DEPTH = 100
 MAX_ALIASED = 4 * 2**20
 """Most characters that aliases may repeat, in one text."""
 
+MAX_WHY = 1024
+"""Most characters that a message repeats of what it is about."""
+
 _ODD_START = "cannot start any token"
 _NO_TABS = "; indent by spaces, not tabs, and quote texts that begin with @ or `"
 _TAG = "tag:yaml.org,2002:"
@@ -36,6 +39,8 @@ _PLAIN_TAGS = frozenset((_TAG + "int", _TAG + "float", _TAG + "bool", _TAG + "nu
 _UNFIT = re.compile("[^\\t\\n\\r\\x20-\\x7e\\x85\\xa0-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
 
 _OTHER_BREAKS = re.compile("[\\r\\x85\\u2028\\u2029]")
+_TURNS = re.compile("[\\u202a-\\u202e\\u2066-\\u2069]")
+"""What makes text read in another direction, so that it says something else to people than to programs."""
 
 
 class ManifestError(ValueError):
@@ -80,7 +85,8 @@ def documents(text: str, source: str) -> list[tuple[int, Any]]:
 
 
 def _error(source: str, document: int, line: int, why: str) -> ManifestError:
-    return ManifestError(f"cannot read {source}: document {document}, line {line}: {why}", line)
+    shown = why if len(why) <= MAX_WHY else why[:MAX_WHY] + "..."
+    return ManifestError(f"cannot read {source}: document {document}, line {line}: {shown}", line)
 
 
 def _objects(value: Any, line: int, source: str, document: int) -> list[Untyped]:
@@ -241,7 +247,7 @@ def dump(obj: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> str:
         explicit_start=len(objects) > 1,
         width=100,
     )
-    return text
+    return _TURNS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)  # `_style` has them in double quotes
 
 
 def _dumper(yaml: Any) -> Any:
@@ -254,8 +260,8 @@ def _dumper(yaml: Any) -> Any:
 
 
 def _style(text: str) -> str | None:
-    if _OTHER_BREAKS.search(text):
-        return '"'  # any other style would turn these line breaks into plain ones
+    if _OTHER_BREAKS.search(text) or _TURNS.search(text):
+        return '"'  # any other style would turn these line breaks into plain ones, and has no escapes
     if "\n" in text:
         return "|"
     return None if scalars.is_text(text) else "'"

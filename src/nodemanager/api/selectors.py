@@ -14,6 +14,8 @@ NOT_IN = "NotIn"
 EXISTS = "Exists"
 DOES_NOT_EXIST = "DoesNotExist"
 
+MAX_SHOWN = 200
+"""Most characters of a selector that a message repeats."""
 MAX_TEXT = 16384
 """Longest selector text we look at."""
 
@@ -148,12 +150,12 @@ def _parse_requirement(text: str, position: int) -> tuple[Requirement, int]:
         if found and (not after or after.startswith(",")):
             end = len(text) - len(after)
             if after and not after[1:].strip():
-                raise ValueError(f"cannot read selector {text!r}: nothing follows the last comma")
+                raise ValueError(f"cannot read selector {_shown(text)}: nothing follows the last comma")
             return _requirement(found, text), end + 1 if after else end
     shown = text[start:].split(",")[0].strip()
     raise ValueError(
-        f"cannot read selector {text!r}: {shown!r} is none of key=value, key!=value, key in (a,b), "
-        "key notin (a,b), key and !key"
+        f"cannot read selector {_shown(text)}: {_shown(shown)} is none of key=value, key!=value, "
+        "key in (a,b), key notin (a,b), key and !key"
     )
 
 
@@ -171,8 +173,8 @@ def _requirement(found: re.Match[str], text: str) -> Requirement:
     for value in values:
         if value and not _NAME.fullmatch(value):
             raise ValueError(
-                f"cannot read selector {text!r}: {value!r} is not a label value (at most 63 letters, digits, "
-                "'-', '_', '.')"
+                f"cannot read selector {_shown(text)}: {_shown(value)} is not a label value (at most 63 "
+                "letters, digits, '-', '_', '.')"
             )
     return Requirement(key=key, operator=operator, values=values)
 
@@ -181,5 +183,10 @@ def _check_key(key: str, text: str) -> None:
     prefix, slash, name = key.rpartition("/")
     if not _NAME.fullmatch(name) or (slash and (len(prefix) > NAME_MAX or not _PREFIX.fullmatch(prefix))):
         raise ValueError(
-            f"cannot read selector {text!r}: {key!r} is not a label key, such as role or example.com/role"
+            f"cannot read selector {_shown(text)}: {_shown(key)} is not a label key, such as role or "
+            "example.com/role"
         )
+
+
+def _shown(text: str) -> str:
+    return repr(text) if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]!r}..."

@@ -60,7 +60,7 @@ async def _apply(world: World, body: Body) -> list[Result]:
     desired, made = wanted(world, body)
     for name, said in desired.conflicts.items():
         for conflict in said:
-            click.echo(f"conflict in ConfigSet {name}: {conflict}", err=True)
+            click.echo(output.one_line(f"conflict in ConfigSet {name}: {conflict}"), err=True)
     async with waiting.told(lambda: f"at work: {body.progress.program() or 'this host'}"):
         results = await body.converger.run(desired, made)
     held = [Result(one, (), Outcome.BLOCKED, why) for one, why in desired.held.items()]
@@ -75,7 +75,7 @@ def wanted(world: World, body: Body) -> tuple[Desired, Contents]:
         click.echo("there is no ConfigSet at all", err=True)
     elif not matching:
         labels = ", ".join(f"{key}={value}" for key, value in sorted(node.metadata.labels.items()))
-        click.echo(f"no ConfigSet matches this host, whose labels are {labels}", err=True)
+        click.echo(output.one_line(f"no ConfigSet matches this host, whose labels are {labels}"), err=True)
     desired = merge.merge(matching)
     return desired, contents.Contenter().make(desired, world, node)
 
@@ -95,7 +95,7 @@ def report(results: Sequence[Result], style: output.Style) -> list[str]:
     said = []
     for one in results:
         if one.outcome is not Outcome.UNCHANGED:
-            name = style.paint(str(one.id), colours[one.outcome])
+            name = style.paint(output.one_line(str(one.id)), colours[one.outcome])
             said.append(f"{name}  {one.outcome}: {output.one_line(one.message, MAX)}")
     counts = {outcome: sum(one.outcome is outcome for one in results) for outcome in Outcome}
     shown = ", ".join(f"{number} {outcome}" for outcome, number in counts.items() if number)

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import click
 
 from nodemanager.api import errors
-from nodemanager.cli import cmd_rbac, connect, host_credential
+from nodemanager.cli import cmd_rbac, connect, host_credential, output
 from nodemanager.cli.durations import Duration
 from nodemanager.host import credential_file
 
@@ -58,4 +58,4 @@ def command(bootstrap_kubeconfig: str, target: Path, namespace: str, hostname: s
     except errors.Unreachable as error:
         raise errors.Unreachable(f"{error}{_hint(connect.client_config(settings).server)}") from error
     credential_file.write(target, document)
-    click.echo(f"wrote {target} (expires {issued.expires})", err=True)
+    click.echo(output.one_line(f"wrote {target} (expires {issued.expires})"), err=True)

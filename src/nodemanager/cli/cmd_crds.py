@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import click
 
 from nodemanager.api import crds, durations, errors, manifests
-from nodemanager.cli import connect, crd_changes, forms
+from nodemanager.cli import connect, crd_changes, forms, output
 from nodemanager.client.http import Client
 
 
@@ -128,8 +128,8 @@ async def _survey(request: Request) -> tuple[str, dict[str, int]]:
 
 
 def _say(outcome: crd_changes.Outcome, dry_run: bool) -> None:
-    click.echo(f"{outcome.name} {outcome.result}{' (server dry run)' if dry_run else ''}")
+    click.echo(output.one_line(f"{outcome.name} {outcome.result}{' (server dry run)' if dry_run else ''}"))
 
 
 def _progress(message: str) -> None:
-    click.echo(message, err=True)
+    click.echo(output.one_line(message), err=True)

@@ -57,9 +57,9 @@ Examples:
 """,
 )
 @connect.options(namespaced=True)
-@click.option("--metrics-bind-address", default=":8080", show_default=True, metavar="ADDRESS",
-              help="Where to serve /metrics; ':8080' is loopback only, '0' is nowhere.")  # fmt: skip
-@click.option("--health-probe-bind-address", default=":8081", show_default=True, metavar="ADDRESS",
+@click.option("--metrics-bind-address", default=":8082", show_default=True, metavar="ADDRESS",
+              help="Where to serve /metrics; ':8082' is loopback only, '0' is nowhere.")  # fmt: skip
+@click.option("--health-probe-bind-address", default=":8083", show_default=True, metavar="ADDRESS",
               help="Where to serve /healthz and /readyz; '0' is nowhere.")  # fmt: skip
 @click.option("--leader-elect/--no-leader-elect", default=True, show_default=True,
               help="Work only while holding the lease, so that several may run.")  # fmt: skip

@@ -7,7 +7,7 @@ import hashlib
 
 import click
 
-from nodemanager.cli import completing
+from nodemanager.cli import completing, output
 from nodemanager.cli.host_options import BUCKET, ROOT, whole_path
 from nodemanager.host import environment, file_facts
 from nodemanager.host.base import HostError
@@ -44,7 +44,8 @@ def command(path: str, digest: str, bucket: str, root: str) -> None:
         asyncio.run(_restore(tree, kept, backup, path))
     finally:
         tree.close()
-    click.echo(f"restored {path} to {backup.digest[:16]}, as it was at {backup.meta.backed_up_at}")
+    when = backup.meta.backed_up_at
+    click.echo(output.one_line(f"restored {path} to {backup.digest[:16]}, as it was at {when}"))
 
 
 async def _restore(tree: Tree, bucket: Bucket, backup: Backup, path: str) -> None:

@@ -94,7 +94,7 @@ def _watch(root: str, show: Callable[[Snapshot], None]) -> None:
         except status_client.NotRunning as error:
             if last is None:
                 raise
-            click.echo(f"{error}; waiting for it to come back", err=True)
+            click.echo(output.one_line(f"{error}; waiting for it to come back"), err=True)
             last = _await_return(root)
             show(last)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from nodemanager.api import errors
-from nodemanager.cli import connect, host_credential
+from nodemanager.cli import connect, host_credential, output
 from nodemanager.cli.cmd_rbac import HOSTNAME
 from nodemanager.cli.durations import Duration
 from nodemanager.host import credential_file
@@ -42,4 +42,4 @@ def command(settings: connect.Settings, hostname: str, ttl: float, out: Path | N
         click.echo(document, nl=False)
     else:
         credential_file.write(out, document)
-    click.echo(f"token issued (expires {issued.expires})", err=True)
+    click.echo(output.one_line(f"token issued (expires {issued.expires})"), err=True)

@@ -39,6 +39,10 @@ def printable(line: str) -> str:
     return "".join(char if char.isprintable() or char == "\t" else "?" for char in line)
 
 
+def _is_plain(cell: str) -> bool:
+    return cell.isascii() and cell.isprintable()
+
+
 # Time
 
 
@@ -118,7 +122,7 @@ class TableWriter:
     """Writes rows in columns that never get narrower, so that rows may follow for hours."""
 
     def __init__(self, headers: Sequence[str], style: Style = PLAIN, out: TextIO | None = None) -> None:
-        self._headers = list(headers)
+        self._headers = [one_line(header) for header in headers]
         self._style = style
         self._out = out
         self._widths = [0] * len(headers)
@@ -132,8 +136,9 @@ class TableWriter:
         out.flush()
 
     def lines(self, rows: Sequence[Sequence[str]]) -> list[str]:
-        """Return rows as text."""
-        shown = list(rows) if self._begun else [self._headers, *rows]
+        """Return rows as text; cells that others wrote stay in their cells."""
+        safe = [[one_line(cell) if not _is_plain(cell) else cell for cell in row] for row in rows]
+        shown = safe if self._begun else [self._headers, *safe]
         self._begun = True
         for row in shown:
             needed = [max(_MIN_WIDTH, len(cell) + _PADDING) for cell in row]

@@ -44,7 +44,10 @@ def lines(
             continue
         verb = VERBS[type(step)]
         colour = _COLOURS.get(verb, "green")
-        yield style.paint(f"{step.id}", colour) + f"  {verb}: {output.one_line(step.reason, 200)}"
+        yield (
+            style.paint(output.one_line(str(step.id)), colour)
+            + f"  {verb}: {output.one_line(step.reason, 200)}"
+        )
         yield from (f"    {line}" for line in details(step, tree, style))
     if count["cannot"]:
         yield f"{count['change']} to change, {count['cannot']} that cannot be, {count['keep']} as declared."
@@ -57,11 +60,11 @@ def details(step: Step, tree: Tree, style: output.Style) -> Iterator[str]:
     if isinstance(step, steps.WriteFile):
         yield from _diff(step, tree, style)
     elif isinstance(step, steps.MakeLink):
-        yield f"-> {step.target}"
+        yield output.one_line(f"-> {step.target}")
     elif isinstance(step, steps.RunCommand):
         yield output.one_line(" ".join([step.execution.command, *step.execution.args]), 200)
     elif isinstance(step, steps.InstallPackage) and step.version:
-        yield f"version {step.version}"
+        yield output.one_line(f"version {step.version}")
 
 
 def _diff(step: steps.WriteFile, tree: Tree, style: output.Style) -> Iterator[str]:

@@ -76,7 +76,7 @@ class NamePrinter:
     def show(self, items: Sequence[Item]) -> None:
         """Print one reference per line."""
         for item in items:
-            click.echo(self._kind.reference(item.key.name))
+            click.echo(output.one_line(self._kind.reference(item.key.name)))
 
 
 class ObjectPrinter:

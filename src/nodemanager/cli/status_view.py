@@ -27,8 +27,8 @@ def text(snapshot: Snapshot, now: datetime, style: output.Style = output.PLAIN) 
     faults = snapshot.faults()
     state = style.paint("as declared", "green") if not faults else style.paint("does not hold", "red")
     lines = [
-        _line("Host", f"{snapshot.host} in namespace {snapshot.namespace}{_root(snapshot)}"),
-        _line("Agent", _agent(snapshot, now)),
+        _line("Host", output.one_line(f"{snapshot.host} in namespace {snapshot.namespace}{_root(snapshot)}")),
+        _line("Agent", output.one_line(_agent(snapshot, now))),
         _line("State", state),
         *(" " * WIDTH + output.one_line(fault, 160) for fault in faults),
         _line("API", _api(snapshot.api, now, style)),
@@ -97,7 +97,7 @@ def _of_another_clock(timestamp: str | None, now: datetime) -> bool:
 
 
 def _root(snapshot: Snapshot) -> str:
-    return "" if snapshot.root == "/" else f", root {output.one_line(snapshot.root)}"
+    return "" if snapshot.root == "/" else f", root {snapshot.root}"
 
 
 def _agent(snapshot: Snapshot, now: datetime) -> str:
@@ -131,7 +131,7 @@ def _token(snapshot: Snapshot, now: datetime, style: output.Style) -> str:
     renews = (
         f"renewed in {output.human_duration(due)}" if due > 0 else style.paint("renewal is due", "yellow")
     )
-    return f"expires in {output.human_duration(rest)} ({token.expires}), {renews}"
+    return f"expires in {output.human_duration(rest)} ({output.one_line(token.expires)}), {renews}"
 
 
 def _passes(snapshot: Snapshot, now: datetime) -> str:

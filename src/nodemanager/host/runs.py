@@ -1,9 +1,10 @@
 """Runs of executions, each with a record that outlives us: how it ended is known even if we were killed.
 
 The program is started by a shell that does nothing but run it and note how it ended. It writes
-into a file, for a pipe would break, and end the program, when we go. After a crash there are three
-cases: the end is noted, and counts; the shell is still there, and is waited for; or neither, and
-the run was interrupted (a power cut, or somebody killed everything), and has to begin again.
+into a file, for a pipe would break, and end the program, when we go. After a crash there are four
+cases: it had not begun, and we take back that it may; the end is noted, and counts; the shell is still
+there, and is waited for; or neither, and the run was interrupted (a power cut, or somebody killed
+everything), and has to begin again.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ import hashlib
 import os
 import signal
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Final
 
 from nodemanager.api import durations
 from nodemanager.api.declarations import Execution
-from nodemanager.host import file_facts, state_files
+from nodemanager.host import file_facts, processes, state_files
 from nodemanager.host.base import Runner
 from nodemanager.host.journal import STATE, Journal
+from nodemanager.host.processes import Process
 from nodemanager.host.runner import CommandTimedOut, Completed, RunError
 from nodemanager.host.threads import to_the_end
 from nodemanager.host.tree import Tree
@@ -29,7 +30,9 @@ from nodemanager.plan.resources import ResourceId
 
 GO: Final = b"go\n"
 SUPERVISOR: Final = """\
-read -r go && : >> "$0.out" || exit 125
+read -r go || exit 125
+{ read -r boot < /proc/sys/kernel/random/boot_id; read -r stat < /proc/self/stat; } 2> /dev/null
+echo "$boot $$ $stat" > "$0.by" && mv "$0.go" "$0.out" 2> /dev/null || exit 125
 "$@" < /dev/null >> "$0.out" 2>&1
 status=$?
 echo "$status" > "$0.new" && mv "$0.new" "$0"
@@ -37,13 +40,15 @@ exit "$status"
 """
 """A fixed text; the program and its arguments are passed beside it, and are never parsed.
 
-It waits for a word from us, which comes when it is there for all to see: were we killed while it is
-being started, and back before that is done, we would not find it, and would run the program twice.
+It notes which process it is, and then takes the permission to begin, `.go`, by making it the file for what
+the program says. Who comes back and can take that away knows that the program never ran, and never will;
+who cannot finds the note, which nobody but us can have written: our folder is closed to all others.
 """
 POLL: Final = 0.2
 MAX_OUTPUT: Final = 1024 * 1024
 """A program that writes more than this loses the beginning of it."""
 SHOWN: Final = 16 * 1024
+MAX_NOTE: Final = 4096
 
 
 class Runs:
@@ -61,6 +66,7 @@ class Runs:
             self._tree.forget()
             state_files.prepare_below(self._tree, self._folder)
             self.clear(resource)
+            self._permit(resource)
         except OSError as error:
             where = self._tree.outside(self._folder)
             raise RunError(
@@ -115,6 +121,8 @@ class Runs:
         """Return how a run ended that was begun before we were killed; None = it has to begin again."""
         bounding = asyncio.create_task(self._bound(resource))
         try:
+            if self._forbid(resource):
+                return None
             async with asyncio.timeout(timeout):
                 while True:
                     running = self._process(resource)  # first: who is gone now has noted its end before
@@ -124,15 +132,14 @@ class Runs:
                     await asyncio.sleep(POLL)  # it is nobody's child any more, so nothing tells us
         except TimeoutError:
             if running := self._process(resource):
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(os.getpgid(running), signal.SIGKILL)
+                processes.kill_group(running)
             return 128 + signal.SIGKILL
         finally:
             bounding.cancel()
 
     def clear(self, resource: ResourceId) -> None:
         """Forget the last run."""
-        self._remove(self._name(resource) + end for end in ("", ".out", ".new"))
+        self._remove(self._name(resource) + end for end in ("", ".out", ".new", ".go", ".by"))
 
     def sweep(self, kept: Iterable[ResourceId]) -> None:
         """Forget all runs but these: a process that was killed may have had no time to."""
@@ -156,15 +163,25 @@ class Runs:
         text = (noted or b"").decode("ascii", "replace").strip()
         return int(text) if text.isdecimal() else None
 
-    def _process(self, resource: ResourceId) -> int | None:
-        """Return the number of the shell of a run, if it is still there.
+    def _permit(self, resource: ResourceId) -> None:
+        """Let a shell begin; what it says goes there, too, for nobody else to read."""
+        folder = self._tree.folder(self._folder)
+        os.close(os.open(self._name(resource) + ".go", state_files.NEW, 0o600, dir_fd=folder))
 
-        It is looked for by its arguments, which it has before the program begins; a number that it
-        wrote down itself would be missing if we are back before it got that far.
-        """
-        note = self._note(resource).encode()
-        for folder in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                if note in (folder / "cmdline").read_bytes().split(b"\0"):
-                    return int(folder.name)
-        return None
+    def _forbid(self, resource: ResourceId) -> bool:
+        """Take back that a shell may begin; False = it has begun, or there was none."""
+        try:
+            os.unlink(self._name(resource) + ".go", dir_fd=self._tree.folder(self._folder))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _process(self, resource: ResourceId) -> Process | None:
+        """Return the shell of a run, if it is still there."""
+        noted = state_files.read(self._tree, self._note(resource) + ".by", MAX_NOTE) or b""
+        boot, _, rest = noted.partition(b" ")
+        pid, _, stat = rest.partition(b" ")
+        try:
+            return processes.same(int(pid), processes.parse(stat).started, boot.decode("ascii"))
+        except ValueError:  # where the system has no /proc; without it nobody is ours for certain
+            return None

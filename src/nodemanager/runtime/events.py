@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from nodemanager.api import core, errors
+from nodemanager.api import core, errors, reported
 from nodemanager.api.objects import HasMetadata, ObjectMeta, Resource
 from nodemanager.client.http import Client
 from nodemanager.client.patches import MergePatch
@@ -131,7 +131,7 @@ class EventRecorder:
         # Named here, once: if an answer gets lost, the second try must not make a second event.
         name = f"{meta.name}.{int(now.timestamp() * 1_000_000):x}{next(self._sequence) & 0xFFFF:04x}"
         # File names are bytes: what is no Unicode in one must not end us when it is encoded.
-        text = message[:MAX_MESSAGE].encode("utf-8", "replace").decode()
+        text = reported.text(message[:MAX_MESSAGE])
         self._pending.append(_Note(reference, kind, reason, text, now, name))
         self._wake.set()
 

@@ -19,11 +19,13 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from nodemanager.api import errors
 from nodemanager.runtime import metrics as metrics_
 from nodemanager.runtime import tiny_http
+from nodemanager.runtime.backoff import Backoff
 from nodemanager.runtime.tiny_http import Reply
 
 log = logging.getLogger(__name__)
 
 LOOPBACK = "127.0.0.1"
+RETRY = Backoff(base=0.5, maximum=10.0)
 MAX_REASON = 500
 """Characters of a check's reason that we repeat."""
 
@@ -104,45 +106,87 @@ class Routes:
 def _why(error: OSError) -> str:
     """Return why nobody can listen there; asyncio says once more where."""
     if error.errno == errno.EADDRINUSE:
-        return "it is in use, perhaps by another nodemanager on this host"
+        return "it is in use, by another nodemanager on this host or by somebody else"
     return os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
 
 
 @dataclass(eq=False)
 class ProbeServer:
-    """A part that serves routes on one address."""
+    """A part that serves routes on one address, as soon as that can be had.
+
+    Any user of a machine can take a port before us. That costs us what we serve there, and never the process;
+    whoever probes it meanwhile hears what somebody else says.
+    """
 
     name: str
     address: Address
     routes: Routes
     limits: tiny_http.Limits = field(default_factory=tiny_http.Limits)
+    retry: Backoff = RETRY
+    on_change: Callable[[], None] = lambda: None
+    """Told that `fault` is another one."""
     bound: list[Address] = field(default_factory=list, init=False)
     """Where it really listens, once it does: port 0 has become a number."""
-    _listening: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    fault: str = field(default="", init=False)
+    """Why it does not listen; empty when it does, and before it tried."""
+    _tried: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     async def ready(self) -> None:
-        """Wait until it listens."""
-        await self._listening.wait()
+        """Wait until it listens, or is known to have to wait for that: nothing else has to."""
+        await self._tried.wait()
 
     async def run(self) -> None:
         """Serve until cancelled."""
         connections = tiny_http.Connections(self.routes, self.limits)
-        try:
-            server = await asyncio.start_server(
-                connections.accept, *self.address, limit=self.limits.header_bytes
-            )
-        except OSError as exc:
-            raise errors.ConfigError(
-                f"cannot listen on {self.address} for {self.name}: {_why(exc)}; "
-                "free that address or choose another bind address ('0' for none)"
-            ) from exc
+        server = await self._listening(connections)
         try:
             self.bound = [Address(*socket.getsockname()[:2]) for socket in server.sockets]
-            self._listening.set()
+            self._tried.set()
             await asyncio.get_running_loop().create_future()
         finally:
             server.close()
             await connections.close()
+
+    async def _listening(self, connections: tiny_http.Connections) -> asyncio.Server:
+        failures = 0
+        while True:
+            try:
+                server = await self._listen(connections)
+            except OSError as error:
+                failures += 1
+                self._say(
+                    f"cannot listen on {self.address} for {self.name}: {_why(error)}; "
+                    "free that address or choose another bind address ('0' for none)"
+                )
+            else:
+                self._say("")
+                return server
+            self._tried.set()
+            await asyncio.sleep(self.retry.delay(failures))
+
+    async def _listen(self, connections: tiny_http.Connections) -> asyncio.Server:
+        limit = self.limits.header_bytes
+        server = await asyncio.start_server(
+            connections.accept, *self.address, limit=limit, start_serving=False
+        )  # fmt: skip
+        try:
+            await (
+                server.start_serving()
+            )  # fails for an address that somebody else listens on since we have it
+        except BaseException:
+            server.close()
+            raise
+        return server
+
+    def _say(self, fault: str) -> None:
+        if fault == self.fault:
+            return
+        if fault:
+            log.warning("%s; until then others may answer there in our place", fault)
+        else:
+            log.info("listening on %s for %s", self.address, self.name)
+        self.fault = fault
+        self.on_change()
 
 
 def _render(registry: metrics_.Registry) -> Reply:

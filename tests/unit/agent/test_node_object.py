@@ -13,8 +13,9 @@ import pytest
 from nodemanager.agent.housekeeping import INTERVAL, Housekeeper
 from nodemanager.agent.node_object import NodeObject
 from nodemanager.api import errors
-from nodemanager.api.managednode import MANAGED_NODES, ManagedNode, ManagedNodeStatus
-from nodemanager.api.objects import ObjectKey
+from nodemanager.api.conditions import Condition
+from nodemanager.api.managednode import MANAGED_NODES, Interface, ManagedNode, ManagedNodeStatus
+from nodemanager.api.objects import ObjectKey, ObjectMeta
 from nodemanager.client.config import ClientConfig
 from nodemanager.host.bucket import Bucket, Limits
 from nodemanager.host.durable import Unsynced
@@ -164,3 +165,16 @@ def test_backups_that_are_kept_for_ever_need_no_housekeeping(tmp_path: Path) -> 
     tree = Tree(str(tmp_path))
     assert Housekeeper(Bucket(tree, limits=Limits(age=0.0)), lambda: 0.0).due_in() is None
     tree.close()
+
+
+async def test_what_is_sent_steers_nothing(pair: tuple[Api, NodeObject, Cache[ManagedNode]]) -> None:
+    """File names and kernels may be called anything; and bytes that are no Unicode must not end us."""
+    api, node, _ = pair
+    bad = "a\x1b[2J\x85PostUp = x\u2028\u202e\udc80"
+    said = Condition(type="Ready", message=f"cannot read {bad}\nas said")
+    addresses = {bad: Interface(ipv4=["10.0.0.1"])}
+    wanted = ManagedNodeStatus(release=bad, interfaces=addresses, conditions=[said])
+    await node.write_status(ManagedNode(metadata=ObjectMeta(resource_version="1")), wanted)
+    assert api.status["release"] == "a?[2J?PostUp = x???"
+    assert list(api.status["interfaces"]) == ["a?[2J?PostUp?=?x???"]
+    assert api.status["conditions"][0]["message"] == "cannot read a?[2J?PostUp = x???\nas said"

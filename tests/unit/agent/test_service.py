@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import socket
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from nodemanager.agent import status
 from nodemanager.agent.converge import Converger
 from nodemanager.agent.progress import GRACE, QUIET_SECONDS
 from nodemanager.agent.service import Agent
+from nodemanager.api.managednode import ManagedNodeStatus
 from nodemanager.host.results import Result
 from nodemanager.runtime.probes import ProbeServer
 from support.lone_agent import lone_agent
+from support.scripted_server import until
 
 
 @pytest.fixture(name="agent")
@@ -62,3 +69,40 @@ async def test_that_a_status_has_no_room_for_all_backups_is_said_once(
         said.append(caplog.text.count("the status has no room for"))
     assert said == [0, 1, 1]
     assert "nodemanager backups has them all" in caplog.text
+
+
+@pytest.mark.parametrize("which", ["metrics", "probes", "both"])
+async def test_a_user_who_takes_our_ports_keeps_nothing_from_being_managed(
+    tmp_path: Path, which: str
+) -> None:
+    with contextlib.ExitStack() as theirs:
+        taken = [theirs.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
+        wanted = [f"127.0.0.1:{one.getsockname()[1]}" for one in taken]
+        if which != "both":
+            wanted[which == "metrics"] = "0"
+        async with lone_agent(tmp_path, *wanted) as agent:
+            over = agent.reconciler.settled()
+            running = asyncio.create_task(agent.manager.run())
+            done = asyncio.create_task(over)
+            await asyncio.wait({running, done}, return_when=asyncio.FIRST_COMPLETED)
+            assert done.done(), "a pass over the host, with somebody else on our port"
+            assert agent.manager.not_ready() is None
+            said = agent.reconciler.unserved()
+            assert said.count("cannot listen on") == len([one for one in wanted if one != "0"])
+            theirs.close()
+            await until(lambda: not agent.reconciler.unserved())
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
+
+
+def test_the_status_says_that_ports_are_taken_from_then_on() -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    untold = status.of_servers(ManagedNodeStatus(), "", now, 1)
+    assert untold.conditions == []
+    taken = status.of_servers(untold, "cannot listen on 127.0.0.1:8080 for metrics", now, 1)
+    (said,) = taken.conditions
+    assert (said.type, said.status, said.reason) == ("Served", "False", "AddressUnavailable")
+    assert said.message == "cannot listen on 127.0.0.1:8080 for metrics"
+    (said,) = status.of_servers(taken, "", now, 1).conditions
+    assert (said.type, said.status, said.reason, said.message) == ("Served", "True", "Listening", "")

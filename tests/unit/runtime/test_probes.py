@@ -16,7 +16,9 @@ from prometheus_client import parser
 
 from nodemanager.api import errors
 from nodemanager.runtime import metrics
+from nodemanager.runtime.backoff import Backoff
 from nodemanager.runtime.probes import Address, ProbeServer, Routes, parse_address
+from support.scripted_server import until
 
 
 @pytest.mark.parametrize(
@@ -225,21 +227,51 @@ async def test_ipv6() -> None:
     if not socket.has_ipv6:
         pytest.skip("no IPv6 here")
     try:
-        async with serving(GOOD, Address("::1", 0)) as address:
-            assert (await asyncio.to_thread(fetch, f"http://{address}/healthz"))[0] == 200
-    except errors.ConfigError as error:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError as error:
         pytest.skip(f"no IPv6 here: {error}")
+    async with serving(GOOD, Address("::1", 0)) as address:
+        assert (await asyncio.to_thread(fetch, f"http://{address}/healthz"))[0] == 200
 
 
-async def test_a_taken_port_is_an_error_that_names_it() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
+@pytest.mark.parametrize("how", ["listening", "bound"])
+async def test_a_taken_port_is_named_and_served_once_it_is_free(
+    how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Any user of the machine can take it, before us or between our binding and our listening."""
+    caplog.set_level("INFO")
+    changes = []
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        if how == "listening":
+            taken.listen()
         address = Address(*taken.getsockname())
-        server = ProbeServer("metrics", address, GOOD)
-        with pytest.raises(
-            errors.ConfigError,
-            match=r"cannot listen on 127\.0\.0\.1:\d+ for metrics: it is in use, perhaps by another",
-        ):
-            await server.run()
+        server = ProbeServer("metrics", address, GOOD, retry=Backoff(0.01, 0.02))
+        server.on_change = lambda: changes.append(server.fault)
+        task = asyncio.create_task(server.run())
+        await server.ready()
+        assert not task.done()
+        assert server.bound == []
+        await until(lambda: caplog.text.count("cannot listen") > 0)
+    await until(lambda: bool(server.bound))
+    assert (await asyncio.to_thread(fetch, f"http://{address}/healthz"))[0] == 200
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert changes[-1] == ""
+    assert caplog.text.count("cannot listen on 127.0.0.1") == 1, "said once, however often it is tried"
+    assert "for metrics: it is in use, by another nodemanager on this host or by somebody else" in caplog.text
+    assert f"listening on {address} for metrics" in caplog.text
+
+
+async def test_an_address_that_the_host_does_not_have_yet_is_waited_for() -> None:
+    server = ProbeServer("metrics", Address("192.0.2.1", 0), GOOD)
+    task = asyncio.create_task(server.run())
+    await server.ready()
+    assert "cannot listen on 192.0.2.1:0 for metrics: " in server.fault
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
 async def test_a_port_is_free_again_after_the_end() -> None:

@@ -51,15 +51,15 @@ class Program:
         (site / "nodemanager-1.dist-info/RECORD").write_text(str(site))
         binary.build(site, self.file)
 
-    def start(self, *args: str, **variables: str) -> subprocess.Popen[str]:
+    def start(self, *args: str, cwd: Path | None = None, **variables: str) -> subprocess.Popen[str]:
         env = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "HOME": str(self.folder)}
         env |= {"NODEMANAGER_CACHE": str(self.cache), **variables}
         argv = ["sh", "-c", f'{self.before}; exec "$@"', "sh", str(self.file), *args]
         pipe = subprocess.PIPE
-        return subprocess.Popen(argv, env=env, text=True, stdin=pipe, stdout=pipe, stderr=pipe)
+        return subprocess.Popen(argv, env=env, cwd=cwd, text=True, stdin=pipe, stdout=pipe, stderr=pipe)
 
-    def run(self, *args: str, **variables: str) -> list[str]:
-        with self.start(*args, **variables) as process:
+    def run(self, *args: str, cwd: Path | None = None, **variables: str) -> list[str]:
+        with self.start(*args, cwd=cwd, **variables) as process:
             return process.communicate("\n", timeout=30)[0].splitlines()
 
     def age(self) -> None:
@@ -183,3 +183,68 @@ def test_what_somebody_else_put_there_is_not_run(program: Program, whose: str) -
     assert out == ""
     assert process.returncode == 1
     assert "belongs to user 1234, who could have you run anything" in said
+
+
+PLANTED = (
+    "sitecustomize",
+    "usercustomize",
+    "contextlib",
+    "fcntl",
+    "os",
+    "sys",
+    "nodemanager",
+    "tarfile",
+    "late",
+)
+
+
+@pytest.fixture
+def planted(tmp_path: Path) -> Path:
+    """Return a folder with modules of somebody else, in every place that Python may look for them."""
+    folder = tmp_path / "planted"
+    version = "{}.{}".format(*sys.version_info)
+    for place in (".", "cli", "encodings", f"lib/python{version}/site-packages", f"lib/python{version}"):
+        (folder / place).mkdir(parents=True, exist_ok=True)
+        for name in (*PLANTED, "__init__", "__main__", "main", "utf_8", "site"):
+            (folder / place / f"{name}.py").write_text(f"open({str(folder / 'ran')!r}, 'a').write(__name__)")
+        (folder / place / "x.pth").write_text(f"import os; open({str(folder / 'ran')!r}, 'a').write('pth')\n")
+    (folder / ".local").symlink_to(folder)
+    (folder / "pyvenv.cfg").write_text(f"home = {folder}\n")
+    scripts.write(folder / "python", f"echo python >> {folder}/ran")
+    return folder
+
+
+@pytest.mark.parametrize("python", ["python3", "python{}.{}".format(*sys.version_info)])
+@pytest.mark.parametrize(
+    "variables",
+    [
+        pytest.param({}, id="working-directory"),
+        pytest.param({"PYTHONPATH": "{}"}, id="PYTHONPATH"),
+        pytest.param({"PYTHONPATH": ""}, id="PYTHONPATH-empty"),
+        pytest.param({"PYTHONPATH": "."}, id="PYTHONPATH-here"),
+        pytest.param({"PYTHONHOME": "{}"}, id="PYTHONHOME"),
+        pytest.param({"PYTHONUSERBASE": "{}"}, id="PYTHONUSERBASE"),
+        pytest.param({"HOME": "{}"}, id="HOME"),
+        pytest.param({"PYTHONSTARTUP": "{}/sys.py", "PYTHONINSPECT": "1"}, id="PYTHONSTARTUP"),
+        pytest.param({"PYTHONWARNINGS": "error::sitecustomize.X", "PYTHONPATH": "{}"}, id="PYTHONWARNINGS"),
+        pytest.param({"PYTHONPLATLIBDIR": "{}", "PYTHONPYCACHEPREFIX": "{}"}, id="PYTHONPLATLIBDIR"),
+        pytest.param({"PYTHONBREAKPOINT": "late.x"}, id="PYTHONBREAKPOINT"),
+        pytest.param({"PYTHONEXECUTABLE": "{}/python"}, id="PYTHONEXECUTABLE"),
+        pytest.param({"__PYVENV_LAUNCHER__": "{}/python"}, id="PYVENV_LAUNCHER"),
+    ],
+)
+def test_nothing_of_the_environment_or_the_working_directory_is_run(
+    program: Program, planted: Path, python: str, variables: dict[str, str]
+) -> None:
+    """As root, with what `sudo -E` brings along, in a folder of somebody else."""
+    tools = program.folder / "tools"
+    tools.mkdir()
+    for name in ("sh", "id"):
+        (tools / name).symlink_to(shutil.which(name) or "")
+    (tools / python).symlink_to(Path(sys.executable).resolve())
+    found = {name: value.format(planted) for name, value in variables.items()}
+    for _ in range(2):  # unpacking, and unpacked
+        said = program.run("agent", cwd=planted, PATH=str(tools), **found)
+        assert not (planted / "ran").exists(), (planted / "ran").read_text()
+        assert said[0] == f"{program.file} agent 1 1"
+        assert said[1].startswith("first ")

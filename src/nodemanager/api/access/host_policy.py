@@ -220,7 +220,7 @@ _CHECKS = (
     _Check(
         "managednodes",  # templates of others write them into their files; a schema cannot tell of keys
         f"{_DELETE} || !has(object.status) || !has(object.status.interfaces) ||"
-        " object.status.interfaces.all(name, name.matches('^[^/[:space:][:cntrl:]]+$'))",
+        " object.status.interfaces.all(name, name.matches('^[!-.0-~]+$'))",
         "a host may only tell of interfaces with names that interfaces can have",
     ),
     _Check("leases", f"!({_DELETE})", "a host may not delete Leases"),

@@ -14,6 +14,10 @@ class CostExceeded(CelError):
         super().__init__("operation cancelled: actual cost limit exceeded")
 
 
+MAX_SHOWN = 2000
+"""Most characters of a line of an expression that a message repeats."""
+
+
 class CompileError(Exception):
     """The expression cannot be compiled; the text shows the place as Kubernetes does."""
 
@@ -24,8 +28,12 @@ class CompileError(Exception):
         start = source.rfind("\n", 0, position) + 1
         self.column = position - start + 1
         end = source.find("\n", position)
-        shown = source[start : end if end >= 0 else len(source)]
-        pointer = "." * (self.column - 1) + "^"
+        end = end if end >= 0 else len(source)
+        if end - start > MAX_SHOWN:  # only what is around the place
+            start = max(start, position - MAX_SHOWN // 2)
+            end = min(end, start + MAX_SHOWN)
+        shown = source[start:end]
+        pointer = "." * (position - start) + "^"
         super().__init__(f"ERROR: <input>:{self.line}:{self.column}: {message}\n | {shown}\n | {pointer}")
 
 

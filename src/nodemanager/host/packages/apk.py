@@ -113,7 +113,9 @@ class Apk:
 
         apk reports success when others still need a package, so it is asked before.
         """
-        common.check_names(names)
+        names = common.removable(names, await self.installed())
+        if not names:
+            return
         doing = f"remove {listed(names)}"
         preview = common.check(doing, await self._tool.ask("apk", "del", "--simulate", *names))
         common.refuse_dependents(names, parse_kept(said(preview)))

@@ -33,6 +33,7 @@ _REMOVES: Final = re.compile(r"^The following packages will be REMOVED:\n((?:[ \
 _REMOVAL: Final = re.compile(r"^(?:Remv|Purg) (\S+)", re.MULTILINE)
 _FIELD: Final = re.compile(rb"^(Package|Status|Version|Architecture):[ \t]*(\S[^\n]*)$", re.MULTILINE)
 _ROW: Final = re.compile(r"^(?: \*\*\*|    ) (\S+) -?\d+$")
+_NO_ARCHITECTURE: Final = ("any", "native")
 _NEEDED: Final = frozenset((b"Package", b"Status", b"Version", b"Architecture"))
 _INSTALLED: Final = (b"installed", b"triggers-pending", b"triggers-awaited")
 
@@ -55,7 +56,10 @@ def parse_status(data: bytes) -> dict[str, str]:
             found.setdefault(name, {})[arch] = version
     host = next(iter(found.get("dpkg", {})), "")
     plain = {name: each.get(host) or next(iter(each.values())) for name, each in found.items()}
-    return plain | {f"{name}:{arch}": each[arch] for name, each in found.items() for arch in each}
+    full = {f"{name}:{arch}": each[arch] for name, each in found.items() for arch in each}
+    # What fits all architectures is what apt installs for the host's own.
+    own = {f"{name}:{host}": each["all"] for name, each in found.items() if host and "all" in each}
+    return plain | own | full
 
 
 def _stanzas(data: bytes) -> Iterator[bytes]:
@@ -166,7 +170,9 @@ class Apt:
 
     async def remove(self, names: Sequence[str]) -> None:
         """Remove these and only these."""
-        common.check_names(names)
+        names = common.removable(names, await self.installed())
+        if not names:
+            return
         doing = f"remove {listed(names)}"
         preview = common.check(doing, await self._tool.ask("apt-get", "-s", *options(0), "remove", *names))
         plain = [name.partition(":")[0] for name in names]
@@ -194,8 +200,10 @@ class Apt:
     async def _offers(self, names: Sequence[str]) -> Mapping[str, Offer]:
         answer = common.check("look for packages", await self._tool.ask("apt-cache", "policy", *names))
         offers = parse_policy(answer.stdout.decode("utf-8", "replace"))
-        # The host's own architecture is not repeated in the answer.
-        plain = {name: offers.get(name, offers.get(name.partition(":")[0])) for name in names}
+        # The host's own architecture is not repeated in the answer. What is none is: but nothing is ever
+        # installed as name:any, so that it would be missing for ever.
+        known = [name for name in names if name.partition(":")[2] not in _NO_ARCHITECTURE]
+        plain = {name: offers.get(name, offers.get(name.partition(":")[0])) for name in known}
         return {name: offer for name, offer in plain.items() if offer is not None}
 
     async def _refresh(self) -> None:

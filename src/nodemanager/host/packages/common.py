@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from nodemanager.api import hints
 from nodemanager.host.base import Busy, HostError, Runner, ToolFailed, Wanted
 from nodemanager.host.runner import Completed, tail
 from nodemanager.host.tree import Tree
@@ -25,8 +26,8 @@ MAX_ANSWER: Final = 32 * 1024 * 1024
 _RETRY: Final = 1.0
 _SEARCHED: Final = 64 * 1024
 _SHOWN_NAMES: Final = 10
-_NAME: Final = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_.+:@-]{0,254}$")
-_VERSION: Final = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_.+:~^,-]{0,254}$")
+_NAME: Final = re.compile(hints.PACKAGE)
+_VERSION: Final = re.compile(hints.PACKAGE_VERSION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,17 +105,32 @@ def check(doing: str, done: Completed) -> Completed:
 
 
 def check_wanted(wanted: Iterable[Wanted]) -> None:
-    """Refuse names and versions that a package manager could take for an option or a pattern."""
+    """Refuse names and versions that a package manager could take for an option or a pattern.
+
+    The schema refuses them as well; an older one did not.
+    """
     for one in wanted:
-        if not _NAME.match(one.name) or one.name.endswith("-"):  # `name-` means remove, to apt
-            raise HostError(f"cannot manage package {one.name!r}: this is not the name of a package")
-        if one.version and not _VERSION.match(one.version):
-            raise HostError(f"cannot install {one.name} {one.version!r}: this is not a version")
+        if len(one.name) > hints.PACKAGE_MAX or not _NAME.fullmatch(one.name):
+            name = one.name[: hints.PACKAGE_MAX]
+            raise HostError(f"cannot manage package {name!r}: this is not the name of a package")
+        if len(one.version) > hints.PACKAGE_MAX or not _VERSION.fullmatch(one.version):
+            version = one.version[: hints.PACKAGE_MAX]
+            raise HostError(f"cannot install {one.name} {version!r}: this is not a version")
 
 
 def check_names(names: Iterable[str]) -> None:
     """Refuse names that a package manager could take for an option or a pattern."""
     check_wanted(Wanted(name) for name in names)
+
+
+def removable(names: Sequence[str], installed: Mapping[str, str]) -> list[str]:
+    """Return those that are installed under exactly this name.
+
+    What is not is absent already; asked for it all the same, package managers remove something else:
+    all of a group, the newest of `name-version`; and apt would install what `name+` names.
+    """
+    check_names(names)
+    return [name for name in names if name in installed]
 
 
 def unoffered(wanted: Iterable[Wanted], offers: Mapping[str, Offer]) -> list[Wanted]:

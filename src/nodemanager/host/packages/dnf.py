@@ -116,7 +116,9 @@ class Dnf:
 
     async def remove(self, names: Sequence[str]) -> None:
         """Remove these and only these: rpm says who needs them, dnf would take those along."""
-        common.check_names(names)
+        names = common.removable(names, await self.installed())
+        if not names:
+            return
         doing = f"remove {listed(names)}"
         test = await self._tool.ask("rpm", "-e", "--test", *names)
         if test.returncode != 0:

@@ -140,7 +140,9 @@ class Pacman:
 
     async def remove(self, names: Sequence[str]) -> None:
         """Remove these and only these; pacman itself refuses what others need."""
-        common.check_names(names)
+        names = common.removable(names, await self.installed())
+        if not names:
+            return
         doing = f"remove {listed(names)}"
         done = await self._tool.act(doing, ["pacman", "-R", *QUIET, "--", *names])
         if done.returncode != 0:

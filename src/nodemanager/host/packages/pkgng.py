@@ -107,7 +107,9 @@ class Pkgng:
 
     async def remove(self, names: Sequence[str]) -> None:
         """Remove these and only these: pkg says who needs them, and would take those along."""
-        common.check_names(names)
+        names = common.removable(names, await self.installed())
+        if not names:
+            return
         common.refuse_dependents(names, parse_dependents(await self._query("-a", "%n %rn"), names))
         await self._tool.transact(f"remove {listed(names)}", ["pkg", "delete", "-y", *names])
 

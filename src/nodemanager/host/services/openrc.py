@@ -44,6 +44,8 @@ class OpenRC:
     async def _look(self, key: ServiceKey, enabled: bool) -> ServiceFact:
         if key.user:
             return ServiceFact(error=refusals.no_users(self.name, key))
+        if not refusals.is_name(key.name):
+            return ServiceFact(error=refusals.no_name(key))
         if (await self._ask(["rc-service", "--exists", key.name])).returncode != 0:
             return ServiceFact(state="not-found")
         if not self._booted:
@@ -66,7 +68,7 @@ class OpenRC:
 
     async def enable(self, key: ServiceKey, *, enabled: bool) -> bool:
         """Add it to the default runlevel, or take it out of all that are part of booting."""
-        _refuse_user(key)
+        _refuse(key)
         levels = boot_levels(parse_show((await self._ask(["rc-update", "show"])).check().stdout), key.name)
         if bool(levels) != enabled:
             done = await self._ask(enable_argv(key.name, () if enabled else levels))
@@ -117,7 +119,7 @@ class OpenRC:
         refusals.check(done, f"{verb} {key.name}")
 
     def _check(self, key: ServiceKey, verb: str) -> None:
-        _refuse_user(key)
+        _refuse(key)
         if not self._booted:
             raise refusals.not_running(self.name, verb, key)
 
@@ -154,6 +156,8 @@ def parse_describe(output: bytes) -> frozenset[str]:
     return frozenset(_COMMAND.findall(output.decode("utf-8", "replace")))
 
 
-def _refuse_user(key: ServiceKey) -> None:
+def _refuse(key: ServiceKey) -> None:
     if key.user:
         raise NotSupported(refusals.no_users(OpenRC.name, key))
+    if not refusals.is_name(key.name):
+        raise NotSupported(refusals.no_name(key))

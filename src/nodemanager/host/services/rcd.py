@@ -43,7 +43,7 @@ class RcD:
     async def _look(self, key: ServiceKey, names: frozenset[str]) -> ServiceFact:
         if key.user:
             return ServiceFact(error=refusals.no_users(self.name, key))
-        if key.name not in names:
+        if key.name not in names or not refusals.is_name(key.name):
             return ServiceFact(state="not-found")
         enabled = await self._ask(["service", key.name, "enabled"])
         arguments = (await self._ask(read_arguments_argv(key.name))).stdout
@@ -111,15 +111,19 @@ class RcD:
         refusals.check(done, f"{verb} {key.name}")
 
     async def _set(self, key: ServiceKey, what: str, argv: list[str]) -> None:
-        if key.user:
-            raise NotSupported(refusals.no_users(self.name, key))
+        self._refuse(key)
         refusals.check(await self._ask(argv), f"{what} {key.name}")
 
     def _check(self, key: ServiceKey, verb: str) -> None:
-        if key.user:
-            raise NotSupported(refusals.no_users(self.name, key))
+        self._refuse(key)
         if not self._booted:
             raise refusals.not_running(self.name, verb, key)
+
+    def _refuse(self, key: ServiceKey) -> None:
+        if key.user:
+            raise NotSupported(refusals.no_users(self.name, key))
+        if not refusals.is_name(key.name):
+            raise NotSupported(refusals.no_name(key))
 
     async def _ask(self, argv: list[str]) -> runner.Completed:
         return await self._run(argv, timeout=ASK_SECONDS)

@@ -2,27 +2,45 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
+from nodemanager.api import hints
 from nodemanager.host import runner
 from nodemanager.host.base import NotSupported, ServiceKey, ToolFailed
+
+MAX_NAME: Final = 255
+_NAME: Final = re.compile(hints.UNIT)
+
+
+def is_name(name: str) -> bool:
+    """Tell whether a name is one to every service manager: no option, no path, no pattern."""
+    return len(name) <= MAX_NAME and _NAME.fullmatch(name) is not None
+
+
+def no_name(key: ServiceKey) -> str:
+    """Return why a service cannot be managed whose name is none; the schema says so, an older one did not."""
+    return f"cannot manage {_cut(key.name)!r}: this is not the name of a service"
 
 
 def not_running(manager: str, verb: str, key: ServiceKey) -> NotSupported:
     """Return why nothing can be started in a root that is not booted."""
     return NotSupported(
-        f"cannot {verb} {key.name}: {manager} does not run in this root, so nothing can be started or stopped"
-        " in it; enable what shall run when it is booted"
+        f"cannot {verb} {_cut(key.name)}: {manager} does not run in this root, so nothing can be started or"
+        " stopped in it; enable what shall run when it is booted"
     )
 
 
 def no_users(manager: str, key: ServiceKey) -> str:
     """Return why a service of a user cannot be managed."""
-    return f"cannot manage {key.name} of {key.user}: {manager} has no services of users; leave user out"
+    name, user = _cut(key.name), _cut(key.user)
+    return f"cannot manage {name} of {user}: {manager} has no services of users; leave user out"
 
 
 def exited(verb: str, key: ServiceKey, state: str, advice: str) -> ToolFailed:
     """Return why a start is none: it did not last."""
     return ToolFailed(
-        f"cannot {verb} {key.name}: it started and exited, and is {state or 'unknown'} now; {advice}"
+        f"cannot {verb} {_cut(key.name)}: it started and exited, and is {state or 'unknown'} now; {advice}"
     )
 
 
@@ -31,3 +49,7 @@ def check(done: runner.Completed, deed: str) -> None:
     if done.returncode != 0:
         said = runner.tail(done.stderr + done.stdout) or "it said nothing"
         raise ToolFailed(f"cannot {deed}: {done.argv[0]} exited with {done.returncode}: {said}")
+
+
+def _cut(name: str) -> str:
+    return name[:MAX_NAME]

@@ -32,7 +32,7 @@ class OfflineSystemd:
             return ServiceFact(error=_users_text(key))
         unit = systemd_units.unit_name(key.name)
         if not systemd_units.is_unit_name(unit):
-            return ServiceFact(error=f"cannot look at {key.name}: that is no name for a unit")
+            return ServiceFact(error=_no_unit(key))
         done = await self._run(is_enabled_argv(unit), env=_OFFLINE, timeout=SECONDS)
         return parse_is_enabled(done)
 
@@ -44,6 +44,8 @@ class OfflineSystemd:
         if key.user:
             raise NotSupported(_users_text(key))
         unit = systemd_units.unit_name(key.name)
+        if not systemd_units.is_unit_name(unit):
+            raise NotSupported(_no_unit(key))
         done = await self._run(enable_argv(unit, enabled=enabled), env=_OFFLINE, timeout=SECONDS)
         refusals.check(done, f"{'enable' if enabled else 'disable'} {unit}")
         return False
@@ -71,12 +73,12 @@ class OfflineSystemd:
 
 def is_enabled_argv(unit: str) -> list[str]:
     """Return the command that says whether a unit starts at boot."""
-    return ["systemctl", "--no-pager", "is-enabled", unit]
+    return ["systemctl", "--no-pager", "is-enabled", "--", unit]
 
 
 def enable_argv(unit: str, *, enabled: bool) -> list[str]:
     """Return the command that makes a unit start at boot, or not."""
-    return ["systemctl", "--no-pager", "--quiet", "enable" if enabled else "disable", unit]
+    return ["systemctl", "--no-pager", "--quiet", "enable" if enabled else "disable", "--", unit]
 
 
 def parse_is_enabled(done: runner.Completed) -> ServiceFact:
@@ -91,5 +93,9 @@ def parse_is_enabled(done: runner.Completed) -> ServiceFact:
     return ServiceFact(known=True, enabled=systemd_units.starts_at_boot(word), state=state)
 
 
+def _no_unit(key: ServiceKey) -> str:
+    return f"cannot manage {key.name[:255]!r}: that is no name for a unit"
+
+
 def _users_text(key: ServiceKey) -> str:
-    return f"cannot reach {key.user}'s services: systemd does not run in this root"
+    return f"cannot reach {key.user[:255]}'s services: systemd does not run in this root"

@@ -10,7 +10,7 @@ from typing import Any, Final
 from nodemanager.plan.facts import ServiceFact
 
 _SUFFIX: Final = re.compile(r"\.(service|socket|device|mount|automount|swap|target|path|timer|slice|scope)$")
-_NAME: Final = re.compile(r"^[A-Za-z0-9:_.\\@-]{1,255}$")
+_NAME: Final = re.compile(r"[A-Za-z0-9:_.\\@-]{1,255}")
 _RUNNING: Final = frozenset(("active", "reloading", "refreshing"))
 _BOOT: Final = {
     "enabled": True,
@@ -90,7 +90,7 @@ def unit_name(name: str) -> str:
 def is_unit_name(name: str) -> bool:
     """Return whether systemd would take a full name for one of a unit."""
     prefix, _, _ = name.rpartition(".")
-    return bool(_NAME.match(name)) and bool(prefix) and not prefix.startswith("@")
+    return bool(_NAME.fullmatch(name)) and bool(prefix) and not prefix.startswith("@")
 
 
 def is_template(name: str) -> bool:

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
+from nodemanager.api import reported
 from nodemanager.api.conditions import Condition
 from nodemanager.api.managednode import (
     AppliedConfigSet,
@@ -130,7 +131,7 @@ def peer_data(node: ManagedNode) -> Mapping[str, Any]:
     return {
         "Name": node.metadata.name,
         "Labels": dict(sorted(node.metadata.labels.items())) or None,
-        "Status": msgspec.to_builtins(node.status),
+        "Status": reported.status_of_other(msgspec.to_builtins(node.status)),
     }
 
 

@@ -68,6 +68,7 @@ async def test_unknown_packages_refresh_the_indexes_once_and_are_named(alpine: A
 
 
 async def test_removal_is_refused_while_others_need_it_before_world_is_touched(alpine: Alpine) -> None:
+    alpine.database.write_text("P:libcurl\nV:8-r0\n\nP:nginx\nV:1-r0\n")
     alpine.tools.answer("apk del --simulate libcurl", (CASES / "apk-del-kept.txt").read_text())
     with pytest.raises(ToolFailed, match="cannot remove libcurl: cmake, curl, git would have to go as well"):
         await alpine.apk.remove(["libcurl"])

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.host.base import Wanted
-from nodemanager.host.packages import apk, apt, dnf, pacman, pkgng
+from nodemanager.host.base import HostError, Wanted
+from nodemanager.host.packages import apk, apt, common, dnf, pacman, pkgng
 from nodemanager.host.packages.common import Offer
 
 CASES = Path(__file__).parents[3] / "cases" / "packages"
@@ -65,6 +65,24 @@ def test_dpkg_name_alone_is_the_one_of_the_hosts_architecture(order: tuple[str, 
     parsed = apt.parse_status(text.encode())
     assert (parsed["libx"], parsed["libx:amd64"], parsed["libx:i386"]) == ("2:2.0-1", "2:2.0-1", "2:1.0-1")
     assert (parsed["wine32"], parsed["wine32:i386"]) == ("8.0", "8.0")
+
+
+def test_dpkg_what_fits_all_architectures_is_there_for_the_hosts_own() -> None:
+    """Else a package that is declared as name:amd64 would be missing for ever, as apt installs that."""
+    text = stanza("dpkg", "install ok installed", arch="amd64") + stanza("x", "install ok installed", "2")
+    parsed = apt.parse_status(text.encode())
+    assert (parsed["x:all"], parsed["x:amd64"], parsed["x"]) == ("2", "2", "2")
+    assert "x:i386" not in parsed
+
+
+@pytest.mark.parametrize(
+    "name", ["nm-lib\n", "nm-lib-", "-o", "a b", "a=1", "a/b", "@x", "a*", "", "a" * 256]
+)
+def test_what_is_no_name_of_a_package_is_refused(name: str) -> None:
+    with pytest.raises(HostError, match="this is not the name of a package"):
+        common.check_names([name])
+    with pytest.raises(HostError, match="this is not a version"):
+        common.check_wanted([Wanted("a", f"1 {name}")])
 
 
 def test_dpkg_fields_in_descriptions_are_no_fields() -> None:

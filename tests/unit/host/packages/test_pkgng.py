@@ -62,6 +62,7 @@ async def test_unknown_packages_are_named(freebsd: FreeBsd) -> None:
 
 
 async def test_removal_never_takes_dependents_along(freebsd: FreeBsd) -> None:
+    freebsd.tools.answer("pkg query -a %n %v", "curl 8\ngit 2\ncmake 3\n")
     freebsd.tools.answer("pkg query -a %n %rn", "curl git\ncurl cmake\nbash zsh\n")
     with pytest.raises(ToolFailed, match="cannot remove curl: cmake, git would have to go as well"):
         await freebsd.pkg.remove(["curl"])

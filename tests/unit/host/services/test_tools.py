@@ -138,7 +138,7 @@ async def test_rc_restarts_what_cannot_reload() -> None:
 async def test_units_of_an_image(
     status: int, output: bytes, known: bool, enabled: bool | None, state: str
 ) -> None:
-    run = Script({"systemctl --no-pager is-enabled x.service": (status, output)})
+    run = Script({"systemctl --no-pager is-enabled -- x.service": (status, output)})
     fact = (await systemctl.OfflineSystemd(run).observe([KEY]))[KEY]
     assert (fact.known, fact.enabled, fact.state, fact.error) == (known, enabled, state, "")
 

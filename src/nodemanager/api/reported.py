@@ -1,0 +1,69 @@
+"""What hosts say about themselves, made fit to be written where somebody else reads it.
+
+Templates of other hosts write addresses, keys and versions into files that root reads line by line, and
+YAML, for one, takes U+0085, U+2028 and U+2029 for line breaks. So what a host reports is printable ASCII,
+but for texts that name files or repeat what programs said; and of those, nothing that ends a line, steers
+a terminal or turns the direction of what follows.
+
+The schema says the same (`api.hints`). It is said again by whoever sends, whose write would be refused, and
+by whoever reads: an older server refuses nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+_UNSAFE: Final = "\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff"
+_UNSAFE_TEXT: Final = re.compile(f"[\x00-\x08\x0b-\x1f{_UNSAFE}]")
+_UNSAFE_LINE: Final = re.compile(f"[\x00-\x1f{_UNSAFE}]")
+_NOT_ASCII: Final = re.compile("[^ -~]")
+_NOT_IN_A_NAME: Final = re.compile("[^!-.0-~]")
+_TEXTS: Final = frozenset({"message", "error"})
+"""Fields of several lines."""
+_LINES: Final = frozenset({"conflicts", "resource", "lastResource", "by", "fileBackups"})
+"""Fields that name files, which may be called anything."""
+
+
+def text(said: str) -> str:
+    """Return a text of several lines without what could pass for something else."""
+    return said if _is_plain(said) else _UNSAFE_TEXT.sub("?", said)
+
+
+def line(said: str) -> str:
+    """Return a text as one line."""
+    return said if _is_plain(said) else _UNSAFE_LINE.sub("?", said)
+
+
+def status(found: Any) -> Any:
+    """Return the status of a ManagedNode, as plain values, fit to be sent."""
+    return _clean(found, "", lines=False)
+
+
+def status_of_other(found: Any) -> Any:
+    """Return the status of a ManagedNode, as plain values, of which no text is more than one line."""
+    return _clean(found, "", lines=True)
+
+
+def _is_plain(said: str) -> bool:
+    return said.isascii() and said.isprintable()
+
+
+def _clean(value: Any, field: str, *, lines: bool) -> Any:
+    if isinstance(value, str):
+        return value if _is_plain(value) else _replaced(value, field, lines=lines)
+    if isinstance(value, list):
+        return [_clean(each, field, lines=lines) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if field == "interfaces":
+        return {_NOT_IN_A_NAME.sub("?", key): _clean(each, "", lines=lines) for key, each in value.items()}
+    if field == "fileBackups":
+        return {line(key): _clean(each, "", lines=lines) for key, each in value.items()}
+    return {key: _clean(each, key, lines=lines) for key, each in value.items()}
+
+
+def _replaced(said: str, field: str, *, lines: bool) -> str:
+    if field in _LINES or (lines and field in _TEXTS):
+        return _UNSAFE_LINE.sub("?", said)
+    return (_UNSAFE_TEXT if field in _TEXTS else _NOT_ASCII).sub("?", said)
