@@ -11,7 +11,7 @@ from asyncio import sslproto
 from dataclasses import dataclass
 from pathlib import Path
 
-from aiohttp import web
+from aiohttp import web, web_response
 
 from nodemanager.server import (
     access,
@@ -103,6 +103,8 @@ class EmbeddedServer:
         authority = certs.load_or_create(folder / "ca.pem", utc_now())
         api = self._api(store)
         sslproto.SSLProtocol.max_size = TLS_BUFFER
+        # In answers to what is no HTTP; `app` sees to all others.
+        web_response.SERVER_SOFTWARE = ""  # type: ignore[attr-defined]
         with listen(options.host, options.port) as sock:
             address = sock.getsockname()
             host = f"[{address[0]}]" if ":" in address[0] else address[0]
