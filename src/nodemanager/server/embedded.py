@@ -30,6 +30,7 @@ from nodemanager.server.authz import Authorizer
 from nodemanager.server.builtin_kinds import BUILTIN
 from nodemanager.server.disruption import DisruptionController
 from nodemanager.server.eviction import Evictions
+from nodemanager.server.expiry import Expiry
 from nodemanager.server.gate import AccessGate
 from nodemanager.server.hub import Hub, utc_now
 from nodemanager.server.listening_socket import listen
@@ -38,6 +39,7 @@ from nodemanager.server.observation import Instrument, Instruments
 from nodemanager.server.openapi_feed import Feed
 from nodemanager.server.policies import Policies
 from nodemanager.server.policy_writes import PolicyWrites
+from nodemanager.server.quotas import Quotas
 from nodemanager.server.reaper import SHARE, Reaper, hang_up, raise_file_limit, sockets_of
 from nodemanager.server.resources import Catalogue
 from nodemanager.server.security import HttpGate
@@ -155,6 +157,7 @@ class EmbeddedServer:
             access.CreationByPatch(gate), access.RbacAdmission(gate), PolicyWrites(hub, gate.authorizer),
         )  # fmt: skip
         hub.validation = (Policies(hub, gate.authorizer),)
+        hub.quota = Quotas(store)
         instruments = self._instrument(hub)
         settings = Settings(
             namespaces=(self._options.namespace,),
@@ -173,4 +176,5 @@ def _controllers(hub: Hub) -> list[asyncio.Task[None]]:
     return [
         asyncio.create_task(DisruptionController(hub).run(), name="disruption controller"),
         asyncio.create_task(aggregation.keep_roles(hub), name="aggregation of ClusterRoles"),
+        asyncio.create_task(Expiry(hub).run(), name="expiry of Events"),
     ]
