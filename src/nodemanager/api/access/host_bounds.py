@@ -96,7 +96,8 @@ def _within(limit: int, *paths: str) -> str:
 
 _OWN_EVENT = "{0}.involvedObject.kind == 'ManagedNode' && {0}.involvedObject.name == variables.host"
 _OWN_EVENT_NAME = (
-    "object.metadata.name.contains('.') && "
+    f"object.metadata.name.size() <= {_MAX_NAME} && "
+    "object.metadata.name.matches('^[-a-z0-9.]*[.][-a-z0-9]+$') && "
     "object.metadata.name.substring(0, object.metadata.name.lastIndexOf('.')) in "
     f"(variables.host.size() > {MAX_EVENT_HOST} ?"
     f" [variables.host, variables.host.substring(0, {MAX_EVENT_HOST})] : [variables.host])"
@@ -146,7 +147,7 @@ CHECKS: Final = (
     Check(
         "events",  # whoever has the name of another's Event first keeps it from being recorded
         f"!({CREATE}) || ({_OWN_EVENT_NAME})",
-        "a host may only record Events that are named after it: HOST.SOMETHING",
+        "a host may only record Events that are named after it: HOST.SOMETHING, of letters, digits and '-'",
     ),
     Check(
         "events",
