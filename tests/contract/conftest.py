@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from nodemanager.client.http import Client
 from support import either
 from support.agent_process import Agent, Api, Starts, api_of
 from support.either import Place
+from support.joined_host import guard, join
 
 
 @pytest.fixture(scope="session")
@@ -39,6 +41,15 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, caches: Path) -> Place
     else:
         kubeconfig = request.getfixturevalue("kube").kubeconfig
     return either.prepared(kubeconfig, tmp_path, caches / request.param)
+
+
+@pytest.fixture(name="me")
+async def _me(place: Place, tmp_path: Path) -> AsyncIterator[Client]:
+    """Host b, which has all the rights that a host can be given, as somebody else uses them."""
+    await guard(place, tmp_path)
+    flags = ("--wide-secrets", "--lock-group", "db", "--kubernetes-node")
+    async with (await join(place, tmp_path, "b", *flags)).client() as client:
+        yield client
 
 
 @pytest.fixture(name="api")

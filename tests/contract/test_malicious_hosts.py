@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +12,12 @@ from nodemanager.client.http import Client
 from support.agent_process import Api
 from support.either import Place
 from support.host_attempts import APPLY, LEASES, OURS, event, lease, meta, node
-from support.joined_host import ask, guard, join
+from support.joined_host import ask
 
 FORBIDDEN = 403
 NOBODY = "00000000-0000-0000-0000-000000000000"
 OWNER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": NOBODY}
 TOKEN_OF = "kubernetes.io/service-account.name"
-
-
-@pytest.fixture(name="me")
-async def _me(place: Place, tmp_path: Path) -> AsyncIterator[Client]:
-    """Host b, which has all the rights that a host can be given, as somebody else uses them."""
-    await guard(place, tmp_path)
-    flags = ("--wide-secrets", "--lock-group", "db", "--kubernetes-node")
-    async with (await join(place, tmp_path, "b", *flags)).client() as client:
-        yield client
 
 
 async def test_it_acts_as_nobody_else(place: Place, me: Client, tmp_path: Path) -> None:

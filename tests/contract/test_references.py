@@ -25,6 +25,7 @@ from nodemanager.host import runner
 from support import cli
 from support.agent_process import Api, Starts, owned
 from support.either import Place
+from support.host_attempts import OURS, custom
 from support.joined_host import ask, join
 
 FORBIDDEN = 403
@@ -198,3 +199,23 @@ async def test_an_agent_with_nothing_but_its_rights_gets_its_secrets(
     await agent.reads("/etc/x", "value")
     await api.ready("web")
     assert agent.stop() == 0
+
+
+async def test_what_is_no_name_of_a_config_map_opens_none(api: Api, me: Client) -> None:
+    """In a Role, the empty name would mean every ConfigMap of the namespace: listed and watched."""
+    folder = f"{OURS}/{api.namespace}/configsets"
+    admitted = []
+    for number, name in enumerate(("", "*", "One", "a/b", "one,metadata.namespace=kube-system", "one\n")):
+        for field in ("configMapRefs", "secretRefs"):
+            file = {"path": "/etc/x", "template": "x", field: ["one", name]}
+            body = custom("ConfigSet", f"{field.lower()}{number}", api.namespace, labels={"role": "web"})
+            reply = await ask(api.client, "POST", folder, {**body, "spec": {"files": [file]}})
+            if (reply.code, f"{field}[1]" in reply.message) != (422, True):
+                admitted.append((field, name, reply.code))
+    await api.config_set("web", {"role": "web"}, files=reads("one", maps=("one",)))
+
+    async def can() -> set[str]:
+        return await readable(me, api)  # which asserts that nothing can be listed as a whole
+
+    await becomes(can, {"secrets/one", "configmaps/one"})
+    assert admitted == []

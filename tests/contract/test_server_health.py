@@ -160,16 +160,21 @@ async def test_metrics_are_for_those_who_may_read_them(server: Server) -> None:
 
 
 async def test_health_by_check(server: Server) -> None:
+    async with admin_session(server) as http:
+        for path in ("/livez/ping", "/readyz/store"):
+            async with http.get(path) as response:
+                assert (response.status, await response.text()) == (200, "ok")
     async with session(server) as http:
-        for path in ("/livez", "/readyz", "/healthz", "/livez/ping", "/readyz/store"):
+        for path in ("/livez", "/readyz", "/healthz"):
             async with http.get(path) as response:
                 assert (response.status, await response.text()) == (200, "ok")
         async with http.get("/readyz?verbose&exclude=store") as response:
             assert (await response.text()).splitlines() == [
                 "[+]ping ok", "[+]started ok", "[+]store excluded: ok", "readyz check passed",
             ]  # fmt: skip
-        async with http.get("/readyz/nonsense") as response:
-            assert response.status == 404
+        for path in ("/readyz/store", "/readyz/nonsense"):  # single checks give reasons, and so need rights
+            async with http.get(path) as response:
+                assert response.status == 403
 
 
 async def test_a_full_disk_turns_readiness_off_and_on_again(tmp_path: Path) -> None:
@@ -181,7 +186,9 @@ async def test_a_full_disk_turns_readiness_off_and_on_again(tmp_path: Path) -> N
             resource.prlimit(pid, resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
             await answers(http, 503)
             async with http.get("/readyz") as response:
-                assert "[-]store failed: cannot write" in await response.text()
+                assert "[-]store failed: reason withheld" in await response.text()
+            async with http.get("/readyz/store") as response:
+                assert "store failed: cannot write" in await response.text()
             async with http.post(MAPS, json={"metadata": {"name": "now"}}) as response:
                 assert response.status == 503
                 assert "cannot write" in (await response.json())["message"]
@@ -235,3 +242,16 @@ async def slow_post(port: int, context: ssl.SSLContext) -> tuple[asyncio.StreamR
     writer.write(b'{"metadata":{"na')
     await writer.drain()
     return reader, writer
+
+
+async def test_strangers_learn_nothing_of_the_software(server: Server) -> None:
+    """But for the version of the API at /version, which Kubernetes tells everybody, too."""
+    paths = ("/version", "/readyz?verbose", "/api", "/api/v1/nodes", "/nonsense", "/healthz/nonsense")
+    requests = [f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" for path in paths]
+    requests += ["nonsense\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", f"GET /{'x' * 20_000} HTTP/1.1\r\n\r\n"]
+    requests += ["GET /api HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n"]
+    for request in requests:
+        answer = (await raw(server, request.encode())).decode().lower()
+        assert answer.startswith("http/1."), request[:40]
+        assert "python" not in answer, answer
+        assert "aiohttp" not in answer, answer

@@ -37,7 +37,6 @@ _REASONS: Final = {
     "failed": ("Warning", "DriftNotRepaired"),
 }
 _HOPELESS: Final = (errors.Invalid, errors.BadRequest, errors.TooLarge)
-MAX_MESSAGE: Final = 1024
 
 
 class Delivery:
@@ -143,7 +142,7 @@ class Delivery:
             ),
             type=kind,
             reason=reason or usual,
-            message=reported.text(said[:MAX_MESSAGE]),
+            message=core.event_message(reported.text(said)),
             source=core.EventSource(component=COMPONENT, host=host),
             count=1,
             first_timestamp=record.time,

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from nodemanager.api import core, errors
+from nodemanager.api.access import host_bounds
 from nodemanager.api.objects import Untyped
 from nodemanager.client import subresources
 from nodemanager.client.calls import Selection
@@ -23,7 +24,7 @@ from nodemanager.client.http import Client
 from nodemanager.client.patches import MergePatch
 
 log = logging.getLogger(__name__)
-ANNOTATION_CORDONED: Final = "upgrade.nodemanager/cordoned-by"
+ANNOTATION_CORDONED: Final = host_bounds.CORDONED
 """On a Node: the agent that cordoned it and will uncordon it."""
 MIRROR: Final = "kubernetes.io/config.mirror"
 DRAIN_SECONDS: Final = 300.0

@@ -16,6 +16,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from nodemanager.api import errors
+from nodemanager.api.access import host_bounds
 from nodemanager.api.core import LEASES
 from nodemanager.client.http import Client
 from nodemanager.client.patches import MergePatch
@@ -26,7 +27,7 @@ DURATION: Final = 60
 """Seconds after which a host that has not renewed its Lease counts as silent."""
 
 
-ANNOTATION_INSTANCE: Final = "nodemanager.io/instance"
+ANNOTATION_INSTANCE: Final = host_bounds.INSTANCE
 """Annotation of the Lease: which process renewed it last."""
 REPEATED: Final = 2
 """So many renewals in a row with somebody else's in between are no accident."""

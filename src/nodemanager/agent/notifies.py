@@ -7,12 +7,13 @@ Errors are worth a warning, not a failed pass: the host itself is as it shall be
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
 
-from nodemanager.api import errors
+from nodemanager.api import errors, hints
 from nodemanager.api.configset import ConfigSet
 from nodemanager.api.declarations import Notify
 from nodemanager.api.objects import ObjectMeta, Resource, Struct
@@ -97,6 +98,8 @@ class Notifier:
         known = self._resources.get((api_version, kind))
         if known is not None:
             return known
+        if not re.fullmatch(hints.API_VERSION, api_version):
+            raise errors.NotFound(f"there is no API version {api_version[:64]!r}: write GROUP/VERSION, or v1")
         group, _, version = api_version.rpartition("/")
         path = f"/apis/{api_version}" if group else f"/api/{api_version}"
         body = await self._client.send(Call("GET", path, f"find out what {api_version} serves", {}))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from nodemanager.api import conditions, errors
+from nodemanager.api.access.host_bounds import MAX_TOKEN_SECONDS
 from nodemanager.api.conditions import Condition
 from nodemanager.api.managednode import CREDENTIAL_GOOD, CREDENTIAL_RENEWED, RENEWAL_FAILING
 from nodemanager.client import host_kubeconfig, host_tokens, kubeconfig
@@ -118,11 +119,11 @@ class TokenRenewal:
         )  # fmt: skip
 
     async def renew(self) -> None:
-        """Get a new token for as long as the present one was for, try it, and put it in place.
+        """Get a new token for as long as the present one was for, a year at most; try it, put it in place.
 
         It is used at once, also where it cannot be written: the old one would run out, the disk may be freed.
         """
-        seconds = max(host_tokens.MIN_SECONDS, round(self._length()))
+        seconds = min(max(host_tokens.MIN_SECONDS, round(self._length())), MAX_TOKEN_SECONDS)
         issued = await host_tokens.issue(self.client, self.hostname, self.namespace, seconds)
         await host_tokens.verify(self.config, self.hostname, self.namespace, issued.token)
         self._unsaved = host_kubeconfig.kubeconfig(self.config, self.hostname, self.namespace, issued.token)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from nodemanager.api.objects import ObjectMeta, Resource, Struct, Untyped
+
+MAX_EVENT_MESSAGE: Final = 1024
+"""Bytes of an Event's message, as Kubernetes has it for those of events.k8s.io."""
 
 
 class LeaseSpec(Struct):
@@ -54,6 +59,17 @@ class Event(Struct):
     last_timestamp: str | None = None
     reporting_component: str = ""
     reporting_instance: str = ""
+
+
+def event_message(text: str) -> str:
+    """Return a text as an Event may have it.
+
+    File names are bytes: what is no Unicode in one must not end us when it is encoded.
+    """
+    data = text.encode("utf-8", "replace")
+    if len(data) <= MAX_EVENT_MESSAGE:
+        return data.decode()
+    return data[: MAX_EVENT_MESSAGE - 3].decode("utf-8", "ignore") + "..."
 
 
 class Secret(Struct):

@@ -12,9 +12,12 @@ import msgspec
 
 from nodemanager.api.hints import (
     ABSOLUTE_PATH,
+    API_VERSION,
     DURATION_MAX,
+    KIND,
     NAME_MAX,
     NO_PARENT,
+    NOT_EMPTY,
     OBJECT_NAME,
     PACKAGE,
     PACKAGE_MAX,
@@ -24,6 +27,8 @@ from nodemanager.api.hints import (
     PLAIN_PATH,
     POSITIVE_DURATION,
     PRINTABLE,
+    REFERENCE,
+    TEMPLATED_REFERENCE,
     TEXT_MAX,
     UNIT,
     WORD,
@@ -212,7 +217,17 @@ class File(Struct):
         str, meta("Where a symlink points to; may be relative to it.", pattern=PRINTABLE, max_length=PATH_MAX)
     ] = ""
     secret_refs: Annotated[
-        list[Annotated[str, meta("Name of a Secret, or a template that renders to one.", max_length=4096)]],
+        list[
+            Annotated[
+                str,
+                meta(
+                    "Name of a Secret, or a template that renders to one.",
+                    NOT_EMPTY,
+                    pattern=TEMPLATED_REFERENCE,
+                    max_length=4096,
+                ),
+            ]
+        ],
         meta(
             "Secrets, in the namespace of the ConfigSet, whose keys the template may use. An entry may "
             "itself be a template, so that each host reads its own Secret.",
@@ -220,7 +235,7 @@ class File(Struct):
         ),
     ] = []
     config_map_refs: Annotated[
-        list[Annotated[str, meta("Name of a ConfigMap.", max_length=NAME_MAX)]],
+        list[Annotated[str, meta("Name of a ConfigMap.", NOT_EMPTY, pattern=REFERENCE, max_length=NAME_MAX)]],
         meta(
             "ConfigMaps, in the namespace of the ConfigSet, whose keys the template may use.", max_items=256
         ),
@@ -352,13 +367,19 @@ class Notify(Struct):
         str,
         meta(
             "API version of the object, such as common.nodemanager/v1.",
+            pattern=API_VERSION,
             required=True,
             min_length=1,
             max_length=317,
         ),
     ] = ""
-    kind: Annotated[str, meta("Kind of the object.", required=True, min_length=1, max_length=63)] = ""
-    name: Annotated[str, meta("Name of the object; omitted = all of that kind.", max_length=NAME_MAX)] = ""
+    kind: Annotated[
+        str, meta("Kind of the object.", pattern=KIND, required=True, min_length=1, max_length=63)
+    ] = ""
+    name: Annotated[
+        str, meta("Name of the object; omitted = all of that kind.", pattern=REFERENCE, max_length=NAME_MAX)
+    ] = ""
     namespace: Annotated[
-        str, meta("Namespace of the object; omitted = that of the ConfigSet.", max_length=63)
+        str,
+        meta("Namespace of the object; omitted = that of the ConfigSet.", pattern=REFERENCE, max_length=63),
     ] = ""

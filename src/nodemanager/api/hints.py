@@ -12,6 +12,8 @@ from typing import Any, NamedTuple, TypedDict, Unpack
 
 import msgspec
 
+from nodemanager.api import object_names
+
 
 class Rule(NamedTuple):
     """A CEL rule: what must hold, and what to tell the person whose manifest does not."""
@@ -84,7 +86,7 @@ def validation(rule: Rule) -> dict[str, str]:
 PATH_MAX = 4096
 """Longest path Linux takes."""
 
-NAME_MAX = 253
+NAME_MAX = object_names.MAX
 """Longest name of a Kubernetes object."""
 
 DURATION_MAX = 64
@@ -94,6 +96,15 @@ TEXT_MAX = 1_572_864
 """What etcd takes in one request: no text admitted at all is longer."""
 
 _PART = "([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|\N{MICRO SIGN}s|ms|s|m|h)"
+
+# Lists in lists of names: too many for matches(), so that a pattern tells the form, and a rule the rest.
+REFERENCE = f"^({object_names.FORM})?$"
+TEMPLATED_REFERENCE = rf"^(({object_names.FORM})?|(.|\n)*\{{\{{(.|\n)*)$"
+NOT_EMPTY = Rule(
+    "self != ''", "is empty, which names nothing: write the name of an object, or remove the entry"
+)
+API_VERSION = r"^([a-z0-9][-a-z0-9.]*/)?[a-z0-9]+$"
+KIND = "^[A-Za-z][A-Za-z0-9]*$"
 
 ABSOLUTE_PATH = Rule("self.startsWith('/')", 'must be an absolute path, such as "/etc/motd"')
 # Patterns, not CEL: on long texts the estimated cost of matches() is beyond what a CRD may have.
@@ -135,6 +146,6 @@ INTERFACE = Rule(
     "must consist of lower case letters, digits and '-', such as \"wg0\": it is part of the name of a Secret",
 )
 OBJECT_NAME = Rule(
-    "self == '' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",
+    f"self == '' || self.matches('^{object_names.FORM}$')",
     "names a Lease, so it must consist of lower case letters, digits, '-' and '.', such as \"web-frontends\"",
 )

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import click
 
 from nodemanager.api import errors
+from nodemanager.api.access.host_bounds import MAX_TOKEN_SECONDS
 from nodemanager.cli import cmd_rbac, connect, host_credential, output
 from nodemanager.cli.durations import Duration
 from nodemanager.host import credential_file
@@ -44,8 +45,9 @@ Examples:
 @click.option("--hostname", default=socket.gethostname, callback=cmd_rbac.hostname, metavar="NAME",
               envvar="NODEMANAGER_HOSTNAME", show_envvar=True,
               help="Name of the host, as in `nodemanager token`. Default: its own.")  # fmt: skip
-@click.option("--token-ttl", type=Duration(), default="8760h", show_default=True, metavar="TIME",
-              help="How long the credential is good for; the agent renews it long before.")  # fmt: skip
+@click.option("--token-ttl", type=Duration(most=MAX_TOKEN_SECONDS), default="8760h", show_default=True,
+              metavar="TIME", help="How long the credential is good for, 8760h at most; the agent renews it"
+              " long before.")  # fmt: skip
 def command(bootstrap_kubeconfig: str, target: Path, namespace: str, hostname: str, token_ttl: float) -> None:
     """Fetch this host's own credential, try it, and put it in place.
 

@@ -64,13 +64,18 @@ async def _run(targets: list[kinds.Target], settings: connect.Settings) -> int:
 async def _describe(client: Client, kind: kinds.Kind, name: str, namespace: str) -> str:
     with kinds.installed(kind.resource):
         obj = await client.get(kind.resource, name, namespace)
-    events = await _events(client, obj)
+    events = await _events(client, kind.resource.kind, obj)
     return _RENDER[kind.resource.kind](obj, events, datetime.now(UTC))
 
 
-async def _events(client: Client, obj: Any) -> list[core.Event]:
-    """Return the events about this incarnation of an object; none if they cannot be read."""
-    selection = Selection(obj.metadata.namespace, fields=f"involvedObject.uid={obj.metadata.uid}")
+async def _events(client: Client, kind: str, obj: Any) -> list[core.Event]:
+    """Return the events about this incarnation of an object; none if they cannot be read.
+
+    The uid alone would not do: a host may claim that of another, but tells stories of its own name only.
+    """
+    about = {"kind": kind, "name": obj.metadata.name, "uid": obj.metadata.uid}
+    fields = ",".join(f"involvedObject.{name}={value}" for name, value in about.items())
+    selection = Selection(obj.metadata.namespace, fields=fields)
     try:
         return (await client.list(core.EVENTS, selection)).items
     except errors.KubeError as error:

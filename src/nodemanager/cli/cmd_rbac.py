@@ -2,34 +2,42 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
 import click
 
 from nodemanager.api import manifests
 from nodemanager.api.access import host_rights
+from nodemanager.api.object_names import is_object_name
 from nodemanager.cli import connect
 
-_LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_NAME: Final = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 _MAX: Final = 253 - len("nodemanager--token-refresh")
 
 
 def hostname(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
     """Check a host name: it becomes part of the names of objects."""
-    if not _NAME.fullmatch(value):
-        raise click.BadParameter(
-            f"{value[:60]!r} cannot be the name of an object: use lower-case letters, digits, '-' and '.'"
-        )
     if len(value) > _MAX:
         raise click.BadParameter(f"{value[:60]!r}... is too long: {_MAX} characters are the most")
+    _check_name(value, "an object")
     for suffix in host_rights.SUFFIXES:
         if value.endswith(suffix):  # its Role would be that of the host without the suffix
             raise click.BadParameter(f"names that end with {suffix} are those of roles of other hosts")
     if value in (host_rights.OPERATOR, host_rights.DAEMONSET):
         raise click.BadParameter(f"{value!r} is the name of the {value}'s own ServiceAccount")
     return value
+
+
+def _groups(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    for value in values:
+        _check_name(value, "a Lease")
+    return values
+
+
+def _check_name(value: str, what: str) -> None:
+    if not is_object_name(value):
+        raise click.BadParameter(
+            f"{value[:60]!r} cannot be the name of {what}: use lower-case letters, digits, '-' and '.'"
+        )
 
 
 HOSTNAME: Final = click.option(
@@ -55,7 +63,7 @@ Examples:
 @click.option("--wide-secrets", is_flag=True,
               help="Let it read all Secrets and ConfigMaps of the namespace. Without this flag, the operator"
               " lets it read those that its ConfigSets refer to.")  # fmt: skip
-@click.option("--lock-group", "lock_groups", multiple=True, metavar="NAME",
+@click.option("--lock-group", "lock_groups", multiple=True, metavar="NAME", callback=_groups,
               help="A lock_group or upgrade group it takes part in; for where no operator runs.")  # fmt: skip
 @click.option("--daemonset", is_flag=False, flag_value=host_rights.DAEMONSET_NAMESPACE, default="",
               metavar="NAMESPACE",

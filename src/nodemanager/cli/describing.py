@@ -52,7 +52,7 @@ def add_events(report: output.Report, events: Sequence[core.Event], now: datetim
             event.type,
             event.reason,
             _when(event, now),
-            event.source.component or event.reporting_component,
+            _who(event),
             output.one_line(event.message, MESSAGE_LIMIT),
         ]
         for event in sorted(events, key=_last)
@@ -62,6 +62,15 @@ def add_events(report: output.Report, events: Sequence[core.Event], now: datetim
 
 def _last(event: core.Event) -> str:
     return event.last_timestamp or event.first_timestamp or event.metadata.creation_timestamp or ""
+
+
+def _who(event: core.Event) -> str:
+    """Return who says so: the program, and the host that it runs on."""
+    said = (
+        event.source.component or event.reporting_component,
+        event.source.host or event.reporting_instance,
+    )
+    return output.one_line(", ".join(filter(None, said)), MESSAGE_LIMIT)
 
 
 def _when(event: core.Event, now: datetime) -> str:

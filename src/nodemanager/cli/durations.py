@@ -14,9 +14,10 @@ class Duration(click.ParamType[float]):
 
     name = "duration"
 
-    def __init__(self, least: float = -math.inf) -> None:
-        """Accept `least` seconds or more."""
+    def __init__(self, least: float = -math.inf, most: float = math.inf) -> None:
+        """Accept `least` seconds or more, and `most` or less."""
         self._least = least
+        self._most = most
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return seconds."""
@@ -28,4 +29,6 @@ class Duration(click.ParamType[float]):
             self.fail(str(error), param, ctx)
         if seconds < self._least:
             self.fail(f"{value} is too short; {self._least:g}s is the least", param, ctx)
+        if seconds > self._most:
+            self.fail(f"{value} is too long; {self._most / 3600:g}h is the most", param, ctx)
         return seconds

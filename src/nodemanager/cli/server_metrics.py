@@ -5,14 +5,17 @@ Here and not in the server, because that layer does not know the runtime whose r
 
 from __future__ import annotations
 
+import functools
 import logging
 from typing import Final
 
 from aiohttp import web
 
+from nodemanager.api.access import host_quota
 from nodemanager.runtime import metrics, process_metrics
 from nodemanager.server.hub import Hub
 from nodemanager.server.observation import Instrument, Instruments, Observation
+from nodemanager.server.quotas import Quotas
 from nodemanager.server.request_log import RequestLog
 
 PATH: Final = "/metrics"
@@ -68,6 +71,17 @@ class ApiMetrics:
         self._objects = registry.gauge(
             "apiserver_storage_objects", "Objects that are stored, by resource.", ("resource",)
         )
+        self._refused = registry.counter(
+            "nodemanager_host_quota_refusals_total",
+            "Writes of a host that were refused, as too much of it is there.",
+            ("namespace", "node", "quota"),
+        )
+        fullest = registry.gauge(
+            "nodemanager_host_quota_used_ratio", "How full the fullest quota of any host is.", ("quota",)
+        )
+        if isinstance(hub.quota, Quotas):
+            for quota in host_quota.LIMITS:
+                fullest.labels(quota).set_function(functools.partial(hub.quota.fullest, quota))
         revision = registry.gauge("apiserver_storage_revision", "The revision of the last change.")
         revision.labels().set_function(lambda: hub.store.revision)
         self._known: set[Labels] = set()
@@ -93,6 +107,10 @@ class ApiMetrics:
         if request.path != PATH or request.method not in ("GET", "HEAD"):
             return None
         self._count_objects()
+        if isinstance(self._hub.quota, Quotas):
+            for owner, count in self._hub.quota.refused.items():
+                series = self._refused.labels(*owner)
+                series.inc(count - series.get())
         text = self._registry.render().encode("utf-8", "replace")
         return web.Response(body=text, headers={"Content-Type": metrics.CONTENT_TYPE})
 

@@ -44,6 +44,7 @@ class HostRoles:
         self._client = client
         self._seen = seen
         self._queue = queue
+        self._complaints: dict[ObjectKey, str] = {}
         seen.config_sets.subscribe(self._on_config_set)
         seen.nodes.subscribe(self._on_node)
         seen.roles.subscribe(self._on_role)
@@ -53,6 +54,7 @@ class HostRoles:
         """Write the Role of a host and its binding, if they are not what they should be."""
         node = self._seen.nodes.get(key)
         if node is None:
+            self._complaints.pop(key, None)
             return  # its Role goes with it
         sets = [
             one
@@ -60,8 +62,7 @@ class HostRoles:
             if one.metadata.namespace == key.namespace and matching.matches(one, node.metadata.labels)
         ]
         found = templates.referenced((file for one in sets for file in one.spec.files), node)
-        for error in found.errors:
-            log.debug("a reference of %s cannot be told: %s", key, error)  # its agent reports it
+        self._complain(key, "; ".join(map(str, found.errors)))
         needed = host_references.needs(node, sets, found.secrets, found.config_maps)
         role, binding = host_references.objects(node, needed)
         its = ObjectKey(key.namespace, role["metadata"]["name"])
@@ -74,6 +75,12 @@ class HostRoles:
             log.info("%s may now read %d Secrets and %d ConfigMaps", key, *counts)
         if bound is None or bound.subjects != binding["subjects"]:
             await self._apply(ROLE_BINDINGS, binding)
+
+    def _complain(self, key: ObjectKey, text: str) -> None:
+        """Say once which references are not followed; the agent of the host reports them in its status."""
+        if text and self._complaints.get(key) != text:
+            log.warning("%s gets no right by references that cannot be followed: %s", key, text)
+        self._complaints[key] = text
 
     async def _apply(self, resource: Resource[Any], obj: dict[str, Any]) -> None:
         meta = obj["metadata"]

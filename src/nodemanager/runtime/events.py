@@ -25,7 +25,6 @@ from nodemanager.runtime.backoff import Backoff
 
 log = logging.getLogger(__name__)
 
-MAX_MESSAGE = 1024
 MAX_PENDING = 1000
 MAX_REMEMBERED = 512
 MAX_ATTEMPTS = 12
@@ -130,8 +129,7 @@ class EventRecorder:
         now = self._now()
         # Named here, once: if an answer gets lost, the second try must not make a second event.
         name = f"{meta.name}.{int(now.timestamp() * 1_000_000):x}{next(self._sequence) & 0xFFFF:04x}"
-        # File names are bytes: what is no Unicode in one must not end us when it is encoded.
-        text = reported.text(message[:MAX_MESSAGE])
+        text = core.event_message(reported.text(message))
         self._pending.append(_Note(reference, kind, reason, text, now, name))
         self._wake.set()
 
@@ -217,7 +215,8 @@ class EventRecorder:
             return note
         while len(messages) > self._limits.similar + 1:
             messages.popitem(last=False)
-        return replace(note, message=f"(combined from similar events): {note.message}", combined=True)
+        text = core.event_message(f"(combined from similar events): {note.message}")
+        return replace(note, message=text, combined=True)
 
     def _allowed(self, subject: str) -> bool:
         """Take a token from the object's bucket."""

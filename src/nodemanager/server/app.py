@@ -8,7 +8,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from aiohttp import web
+from aiohttp import hdrs, web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from nodemanager.api import errors
@@ -124,6 +124,7 @@ class Api:
         app.router.add_route("*", r"/{path:[\s\S]*}", self._handle)  # a newline is a character, too
         app.cleanup_ctx.append(self._background)
         app.on_shutdown.append(self._shut_down)
+        app.on_response_prepare.append(_without_software)
         return app
 
     async def _background(self, _app: web.Application) -> AsyncIterator[None]:
@@ -186,16 +187,14 @@ class Api:
             raise errors.BadRequest(f"cannot read the query: longer than {MAX_QUERY} characters")
         query = dict(request.query)
         info = seen.info = routing.parse(request.method, request.rel_url.raw_path, query)
-        if not info.is_resource:
-            told = await self._health.answer(request, info.path)
-            if told is not None:
-                return told
+        if not info.is_resource and health.is_open(info.path):
+            return await self._health.answer(request, info.path)
         asked = _attributes(info, query)
         user = await self._gate.admit(request, asked)
         seen.user = user.name
         await self._gate.authorize(user, asked)
         if not info.is_resource:
-            return self._document(request, info)
+            return await self._page(request, info)
         kind = seen.kind = routing.resolve(info, self.hub.catalogue)
         for observer in self._settings.observers:
             observer.begun(seen)
@@ -247,6 +246,11 @@ class Api:
         with self._watching.take(claimant(call.user, request.remote), exempt=is_exempt(call.user)):
             return await watch.serve(self.hub, call, request, self._unsent)
 
+    async def _page(self, request: web.Request, info: routing.RequestInfo) -> web.Response:
+        if health.is_ours(info.path):
+            return await self._health.answer(request, info.path)
+        return self._document(request, info)
+
     def _document(self, request: web.Request, info: routing.RequestInfo) -> web.Response:
         aggregated = discovery.aggregated(info.path, self.hub.catalogue)
         if aggregated is not None and "as=APIGroupDiscoveryList" in request.headers.get("Accept", ""):
@@ -286,6 +290,11 @@ async def _body(request: web.Request) -> bytes:
         raise errors.BadRequest(
             f"cannot read the body: it did not arrive within {BODY_TIMEOUT:g} s"
         ) from error
+
+
+async def _without_software(_request: web.Request, response: web.StreamResponse) -> None:
+    """Send no `Server` header, which would tell anybody what to look for."""
+    response.headers.pop(hdrs.SERVER, None)
 
 
 def _attributes(info: routing.RequestInfo, query: Mapping[str, str]) -> Attributes:

@@ -22,6 +22,10 @@ NAMESPACES = ServedKind(
     verbs=tuple(verb for verb in ALL_VERBS if verb != "deletecollection"), name_rule="label",
     subresources={"finalize": ("update",), **_STATUS},
 )  # fmt: skip
+EVENTS = ServedKind(
+    "", "v1", "Event", "events", short_names=("ev",), fields=_CORE_EVENT_FIELDS, upserts=True,
+    name_rule="path",
+)  # fmt: skip
 PODS = ServedKind(
     "", "v1", "Pod", "pods", short_names=("po",), categories=("all",), counted=True,
     subresources={"eviction": ("create",), **_STATUS},
@@ -56,10 +60,7 @@ BUILTIN: tuple[ServedKind, ...] = (
     ServedKind("", "v1", "ConfigMap", "configmaps", short_names=("cm",)),
     ServedKind("", "v1", "Secret", "secrets", fields=("type",)),
     ServedKind("", "v1", "ServiceAccount", "serviceaccounts", short_names=("sa",)),
-    ServedKind(
-        "", "v1", "Event", "events", short_names=("ev",), fields=_CORE_EVENT_FIELDS, upserts=True,
-        name_rule="path",
-    ),
+    EVENTS,
     ServedKind(
         "", "v1", "Node", "nodes", namespaced=False, short_names=("no",), subresources=_STATUS,
         fields=("spec.unschedulable",), keeps_status=True,

@@ -11,7 +11,7 @@ from asyncio import sslproto
 from dataclasses import dataclass
 from pathlib import Path
 
-from aiohttp import web
+from aiohttp import web, web_response
 
 from nodemanager.server import (
     access,
@@ -30,6 +30,7 @@ from nodemanager.server.authz import Authorizer
 from nodemanager.server.builtin_kinds import BUILTIN
 from nodemanager.server.disruption import DisruptionController
 from nodemanager.server.eviction import Evictions
+from nodemanager.server.expiry import Expiry
 from nodemanager.server.gate import AccessGate
 from nodemanager.server.hub import Hub, utc_now
 from nodemanager.server.listening_socket import listen
@@ -38,6 +39,7 @@ from nodemanager.server.observation import Instrument, Instruments
 from nodemanager.server.openapi_feed import Feed
 from nodemanager.server.policies import Policies
 from nodemanager.server.policy_writes import PolicyWrites
+from nodemanager.server.quotas import Quotas
 from nodemanager.server.reaper import SHARE, Reaper, hang_up, raise_file_limit, sockets_of
 from nodemanager.server.resources import Catalogue
 from nodemanager.server.security import HttpGate
@@ -103,6 +105,8 @@ class EmbeddedServer:
         authority = certs.load_or_create(folder / "ca.pem", utc_now())
         api = self._api(store)
         sslproto.SSLProtocol.max_size = TLS_BUFFER
+        # In answers to what is no HTTP; `app` sees to all others.
+        web_response.SERVER_SOFTWARE = ""  # type: ignore[attr-defined]
         with listen(options.host, options.port) as sock:
             address = sock.getsockname()
             host = f"[{address[0]}]" if ":" in address[0] else address[0]
@@ -153,6 +157,7 @@ class EmbeddedServer:
             access.CreationByPatch(gate), access.RbacAdmission(gate), PolicyWrites(hub, gate.authorizer),
         )  # fmt: skip
         hub.validation = (Policies(hub, gate.authorizer),)
+        hub.quota = Quotas(store)
         instruments = self._instrument(hub)
         settings = Settings(
             namespaces=(self._options.namespace,),
@@ -171,4 +176,5 @@ def _controllers(hub: Hub) -> list[asyncio.Task[None]]:
     return [
         asyncio.create_task(DisruptionController(hub).run(), name="disruption controller"),
         asyncio.create_task(aggregation.keep_roles(hub), name="aggregation of ClusterRoles"),
+        asyncio.create_task(Expiry(hub).run(), name="expiry of Events"),
     ]

@@ -1,7 +1,8 @@
 """`/livez`, `/readyz` and `/healthz`: whether to restart this server, and whether it is of use.
 
 Each check has a path of its own (`/readyz/store`), `?verbose` lists them all, and `?exclude=NAME` leaves
-one out; when one fails the answer is 503 and says why.
+one out; when one fails the answer is 503. Why it failed, which may name files, only single checks say:
+whoever may ask for these has an identity.
 """
 
 from __future__ import annotations
@@ -55,6 +56,16 @@ class StoreCheck:
         return ""
 
 
+def is_ours(path: str) -> bool:
+    """Tell whether a path is one of health."""
+    return path.strip("/").partition("/")[0] in SURFACES
+
+
+def is_open(path: str) -> bool:
+    """Tell whether anybody may ask: for a whole surface, as with Kubernetes, and not for single checks."""
+    return path.strip("/") in SURFACES
+
+
 class Health:
     """The checks of one server."""
 
@@ -67,11 +78,9 @@ class Health:
             "store": StoreCheck(store),
         }
 
-    async def answer(self, request: web.Request, path: str) -> web.Response | None:
-        """Answer a request for one of our paths; None for all others."""
+    async def answer(self, request: web.Request, path: str) -> web.Response:
+        """Answer a request for one of our paths."""
         surface, _, name = path.strip("/").partition("/")
-        if surface not in SURFACES:
-            return None
         names = ["ping"] if surface == "livez" else sorted(self._checks)
         if name and name not in names:
             return answers.plain_text("404 page not found\n", 404)
@@ -97,7 +106,7 @@ class Health:
                 continue
             reason = await self._ask(name)
             failed += [name] if reason else []
-            lines.append(f"[-]{name} failed: {reason}" if reason else f"[+]{name} ok")
+            lines.append(f"[-]{name} failed: reason withheld" if reason else f"[+]{name} ok")
         if not failed and not verbose:
             return answers.plain_text("ok")
         lines.append(f"{surface} check {'failed' if failed else 'passed'}\n")

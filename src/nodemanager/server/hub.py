@@ -53,6 +53,14 @@ class Validation(Protocol):
         ...
 
 
+class Quota(Protocol):
+    """Something that may refuse to keep more for a user, by raising a StatusError."""
+
+    def check(self, call: Call, key: str, size: int, before: int | None) -> None:
+        """Return if an object of so many bytes may be stored, in place of one of `before` bytes if any."""
+        ...
+
+
 def utc_now() -> datetime:
     """Return the present time."""
     return datetime.now(UTC)
@@ -91,6 +99,9 @@ class Hub:
     """Set when one of those may have got further."""
     collected: Callable[[int], Awaitable[None]] = at_once
     """Waits until what the changes up to a revision left without owners has been collected."""
+
+    quota: Quota | None = None
+    """Says how much single users may keep here; None = as much as they like."""
 
     turn: Turn = field(default_factory=Turn)
     """Taken before large answers are made."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from nodemanager.api.errors import Cause
 from nodemanager.api.objects import Untyped
+from nodemanager.server.event_faults import event_faults
 from nodemanager.server.metadata import key_faults, name_faults
 from nodemanager.server.refusals import value_forbidden, value_invalid, value_required, value_unsupported
 
@@ -179,18 +180,10 @@ def _pod_faults(obj: Untyped, _old: Untyped | None) -> list[Cause]:
     return found
 
 
-def _event_faults(obj: Untyped, _old: Untyped | None) -> list[Cause]:
-    field = "involvedObject" if "involvedObject" in obj else "regarding"
-    place = (obj.get(field) or {}).get("namespace", "")
-    if place != obj["metadata"].get("namespace"):
-        return [value_invalid("involvedObject.namespace", place, "does not match event.namespace")]
-    return []
-
-
 CHECKS: dict[str, Callable[[Untyped, Untyped | None], list[Cause]]] = {
     "configmaps": _data_faults, "secrets": _secret_faults, "roles": _role_faults,
     "clusterroles": _role_faults, "rolebindings": _binding_faults, "clusterrolebindings": _binding_faults,
     "leases": _lease_faults, "poddisruptionbudgets": _budget_faults, "nodes": _node_faults,
-    "events": _event_faults, "pods": _pod_faults,
+    "events": event_faults, "pods": _pod_faults,
 }  # fmt: skip
 """The checks by resource; each is given the object and what was there before."""

@@ -82,8 +82,11 @@ async def _insert(hub: Hub, call: Call, key: str, obj: Untyped, *, dry_run: bool
         return obj if hub.store.get(key) is None else None
     if str(obj["metadata"].pop("resourceVersion", "")).strip("0").isdecimal():
         raise refusals.internal("resourceVersion should not be set on objects to be created")
+    data = stored.dump(call.kind, obj)
+    if hub.quota is not None and hub.store.get(key) is None:
+        hub.quota.check(call, key, len(data), None)
     try:
-        record = await hub.store.create(key, stored.dump(call.kind, obj))
+        record = await hub.store.create(key, data)
     except KeyExists:
         return None
     strategies.after_write(hub, call.kind, record)
@@ -140,8 +143,11 @@ async def save(
         return Answer(obj, 200, warnings)
     if options.dry_run:
         return Answer(obj, 200, warnings)
+    data = stored.dump(kind, obj)
+    if hub.quota is not None:
+        hub.quota.check(call, record.key, len(data), len(record.value))
     try:
-        saved = await hub.store.update(record.key, stored.dump(kind, obj), record.revision)
+        saved = await hub.store.update(record.key, data, record.revision)
     except KeyMissing as error:
         raise refusals.not_found(kind, call.info.name) from error
     strategies.after_write(hub, kind, saved)

@@ -7,7 +7,7 @@ opaque bytes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
@@ -91,6 +91,9 @@ class Listing:
     """How many are behind the last one."""
 
 
+Listener = Callable[[Sequence[Event]], None]
+
+
 class Subscription(Protocol):
     """A running watch."""
 
@@ -143,6 +146,10 @@ class Store(Protocol):
 
     def watch(self, prefix: str, after: int) -> Subscription:
         """Follow all changes under a prefix that came after a revision."""
+        ...
+
+    def listen(self, listener: Listener) -> None:
+        """Call somebody with all changes, as soon as they have happened; it must be quick and not raise."""
         ...
 
     async def compact(self, revision: int) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 
-from nodemanager.store.base import Compacted, Event, StoreClosed
+from nodemanager.store.base import Compacted, Event, Listener, StoreClosed
 from nodemanager.store.state import FIRST
 
 BUFFER = 4096
@@ -26,6 +26,7 @@ class Broadcast:
         self.closed = False
         self._buffer = buffer
         self._channels: dict[str, _Channel] = {}
+        self._listeners: list[Listener] = []
 
     def __len__(self) -> int:
         """How many watches there are."""
@@ -40,8 +41,14 @@ class Broadcast:
             channel = self._channels[prefix] = _Channel(prefix)
         return Watch(self, channel, backlog)
 
+    def listen(self, listener: Listener) -> None:
+        """Hand all changes from now on to somebody, before those who watch are woken."""
+        self._listeners.append(listener)
+
     def publish(self, events: Sequence[Event]) -> None:
         """Hand changes that have happened, in order, to whoever is interested."""
+        for listener in self._listeners:
+            listener(events)
         touched: dict[str, _Channel] = {}
         for event in events:
             self.revision = event.record.revision

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from nodemanager.store import state as state_
-from nodemanager.store.base import Kind, Listing, Record, StoreClosed, Subscription
+from nodemanager.store.base import Kind, Listener, Listing, Record, StoreClosed, Subscription
 from nodemanager.store.broadcast import BUFFER, Broadcast
 from nodemanager.store.state import Change, Retention, State
 
@@ -58,6 +58,10 @@ class MemoryStore:
     def watch(self, prefix: str, after: int) -> Subscription:
         """Follow all changes under a prefix that came after a revision."""
         return self._broadcast.subscribe(prefix, self._state.history(prefix, after))
+
+    def listen(self, listener: Listener) -> None:
+        """Call somebody with all changes, as soon as they have happened."""
+        self._broadcast.listen(listener)
 
     async def compact(self, revision: int) -> None:
         """Forget what is older than a revision."""

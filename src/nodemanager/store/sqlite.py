@@ -17,7 +17,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nodemanager.store import state as state_
-from nodemanager.store.base import Event, Kind, Listing, Record, StoreClosed, StoreError, Subscription
+from nodemanager.store.base import (
+    Event,
+    Kind,
+    Listener,
+    Listing,
+    Record,
+    StoreClosed,
+    StoreError,
+    Subscription,
+)
 from nodemanager.store.broadcast import BUFFER, Broadcast
 from nodemanager.store.database import Contents, Database
 from nodemanager.store.state import Change, Retention, State
@@ -121,6 +130,10 @@ class SqliteStore:
     def watch(self, prefix: str, after: int) -> Subscription:
         """Follow all changes under a prefix that came after a revision."""
         return self._broadcast.subscribe(prefix, self._state.history(prefix, after))
+
+    def listen(self, listener: Listener) -> None:
+        """Call somebody with all changes, as soon as they have happened."""
+        self._broadcast.listen(listener)
 
     async def compact(self, revision: int) -> None:
         """Forget what is older than a revision, in small steps between which others may write."""

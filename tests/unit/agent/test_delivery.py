@@ -246,3 +246,16 @@ async def test_what_is_refused_is_said_once_per_reason(
         ("WARNING", "no Role"), ("WARNING", "quota"), ("WARNING", "no Role"), ("INFO", "no Role"),
     ]  # fmt: skip
     assert world.reported == ["/1"]
+
+
+async def test_a_long_story_is_cut_to_what_the_api_takes_in_bytes(world: World) -> None:
+    log = world.boot()
+    log.adopt(None)
+    long = DriftRecord(
+        time="2026-01-01T00:00:00Z", resource="file:/x", outcome="repaired", by="\u00e9" * 2000
+    )
+    log.add(long)
+    log.flush()
+    await world.delivery.deliver()
+    [one] = world.api.events
+    assert len(one["message"].encode()) <= 1024

@@ -58,6 +58,8 @@ class TokenApi:
     expired: int = 0
     requests: int = 0
     who: str = SUBJECT
+    life: int = LIFE
+    """For how long it is asked for tokens."""
 
     def now(self) -> float:
         """The API's clock."""
@@ -82,7 +84,7 @@ class TokenApi:
             await exchange.refuse(401, "Unauthorized")
         elif path.endswith("/nodemanager-web1/token"):
             seconds = json.loads(exchange.body)["spec"]["expirationSeconds"]
-            assert seconds == LIFE
+            assert seconds == self.life
             self.issued.append(make_token(self.now(), seconds))
             status = {"token": self.issued[-1], "expirationTimestamp": "later"}
             await exchange.json({"status": status}, 201)
@@ -193,6 +195,17 @@ def test_across_restarts_a_token_at_85_percent_of_its_life_is_renewed_at_once(tm
             assert len(host.api.issued) == 1
             await asyncio.sleep(0.2 * LIFE)
             assert len(host.api.issued) == 2
+
+
+def test_one_for_ten_years_is_renewed_for_the_one_that_hosts_may_ask_for(tmp_path: Path) -> None:
+    async def tell(host: Host) -> None:
+        host.api.life = 8760 * 3600
+        ten = 10 * host.api.life
+        async with host.running(make_token(START - 0.85 * ten, ten)):
+            await asyncio.sleep(1)
+            assert len(host.api.issued) == 1
+
+    story(tell, tmp_path)
 
     story(tell, tmp_path)
 

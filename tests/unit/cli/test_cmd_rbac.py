@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -57,3 +58,19 @@ def test_only_our_own_namespace_is_closed_to_pods_with_rights() -> None:
         first = next(yaml.safe_load_all(cli.run("rbac", "--hostname", "n1", "-n", name).stdout))
         assert (first["kind"], first["metadata"]["name"]) == ("Namespace", name)
         assert ("labels" in first["metadata"]) is labelled
+
+
+@pytest.mark.parametrize("name", ["", "*", "Web", "a,b=c"])
+def test_what_is_no_name_of_a_lock_group_is_refused(name: str) -> None:
+    """Among the names of a rule, an empty one means whatever is asked for without a name."""
+    done = cli.run("rbac", "--hostname", "web1", "--lock-group", name)
+    assert (done.code, done.stdout) == (2, "")
+    assert "cannot be the name of a Lease" in done.stderr
+
+
+def test_a_token_for_longer_than_a_host_may_ask_for_is_refused(tmp_path: Path) -> None:
+    short = tmp_path / "short"
+    short.touch()
+    done = cli.run("bootstrap", "--bootstrap-kubeconfig", str(short), "--token-ttl", "8761h")
+    assert done.code == 2
+    assert "8761h is too long; 8760h is the most" in done.stderr

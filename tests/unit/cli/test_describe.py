@@ -246,7 +246,9 @@ async def test_the_command_reads_the_object_and_its_events(tmp_path: Path) -> No
 
     async def handler(exchange: Exchange) -> None:
         if "/events" in exchange.target:
-            assert exchange.query["fieldSelector"] == "involvedObject.uid=u1"
+            fields = dict(one.split("=") for one in exchange.query["fieldSelector"].split(","))
+            about = {"kind": "ManagedNode", "name": "web1", "uid": "u1"}
+            assert fields == {f"involvedObject.{name}": value for name, value in about.items()}
             meta = {"metadata": {"name": "e1"}, "involvedObject": {}, "source": {}}
             event = {**meta, "reason": "Applied", "firstTimestamp": None}
             await exchange.json({"items": [event], "metadata": {"resourceVersion": "7"}})

@@ -139,3 +139,29 @@ def test_names_and_labels_are_such_as_the_api_takes(name: str) -> None:
     assert len(label) <= 63
     assert label[-1].isalnum()
     assert binding["roleRef"]["name"] == role["metadata"]["name"] == f"nodemanager-{name}-references"
+
+
+@virtual_time.test
+async def test_what_is_no_name_is_never_granted(caplog: pytest.LogCaptureFixture) -> None:
+    """An older definition of ConfigSets may have let it in: `resourceNames: [""]` is every object."""
+    cluster = Cluster()
+    cluster.put_node("web1")
+    meta = {"name": "set", "namespace": "ns", "labels": {"a": "b"}}
+    bad = ["", " ", "*", "One", "a/b", "a,b=c", "one\n"]
+    references = {"configMapRefs": [*bad, "one"], "secretRefs": ["`*`", "{{ `A b` }}"]}
+    file = {"path": "/x", "template": "x", **references}
+    services = [{"name": "x", "lock_group": "*"}, {"name": "y", "lock_group": "good"}]
+    body = {"metadata": meta, "spec": {"files": [file], "services": services}}
+    cluster.seen.config_sets._put(ObjectKey("ns", "set"), msgspec.convert(body, ConfigSet))
+    assert len(await cluster.settle()) == 2
+    role = cluster.seen.roles.get(ObjectKey("ns", "nodemanager-web1-references"))
+    assert role is not None
+    assert [rule["resourceNames"] for rule in role.rules or []] == [["one"], ["good"]]
+    assert "configMapRefs[0] of /x" in caplog.text
+    cluster.queue.shut_down()
+
+
+def test_no_needs_are_worth_a_rule_without_names() -> None:
+    """Whatever asks for it: a rule about Secrets, ConfigMaps or Leases names them, and by real names."""
+    needed = Needs(("", "*"), ("",), ("", "A"))
+    assert host_references.rules(needed) == []

@@ -228,3 +228,16 @@ async def test_a_message_that_is_no_unicode_does_not_end_us() -> None:
         recorder.warning(LEASES, about("a"), "Failed", "cannot read " + os.fsdecode(b"/etc/caf\xe9"))
         recorder.warning(LEASES, about("a"), "Next", "x")
     assert api.seen() == [("Failed", "cannot read /etc/caf?", 1), ("Next", "x", 1)]
+
+
+@virtual_time.test
+async def test_messages_fit_what_the_api_takes_in_bytes_also_when_combined() -> None:
+    api = EventApi()
+    async with recording(api, similar=1) as recorder:
+        for number in range(3):
+            recorder.normal(LEASES, about("a"), "Applied", f"{number}" + "\u00e9" * 2000)
+            await asyncio.sleep(1)
+    sizes = [len(event["message"].encode()) for event in api.events.values()]
+    assert len(sizes) == 2
+    assert max(sizes) <= 1024
+    assert all(event["message"].endswith("...") for event in api.events.values())

@@ -7,13 +7,25 @@ any host. See docs/adr/0009-who-is-a-host.md.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from nodemanager.api import configset
+from nodemanager.api.access.host_bounds import (
+    CHECKS,
+    CORDONED,
+    CREATE,
+    DELETE,
+    LIFE,
+    LITTLE_DATA,
+    VARIABLES,
+    Check,
+    only_noted,
+    unchanged,
+    untouched,
+)
 from nodemanager.api.access.host_rights import (
     DAEMONSET,
     HOSTNAME_LABEL,
-    MAX_EVENT_HOST,
     OPERATOR,
     OWN_LABELS,
     POLICY,
@@ -51,7 +63,7 @@ def policies() -> list[Object]:
                 "variables": [{"name": name, "expression": text} for name, text in _VARIABLES.items()],
                 "validations": [
                     {"expression": expression, "message": message, "reason": "Forbidden"}
-                    for expression, message in (_AT_HOME, *((one.expression, one.message) for one in _CHECKS))
+                    for expression, message in (_AT_HOME, *((one.expression, one.message) for one in _ALL))
                 ],
             },
         },
@@ -117,9 +129,8 @@ _VARIABLES = {
     "old": _LABELS.format("oldObject"),
     "new": _LABELS.format("object"),
     "allowed": "[" + ", ".join(f"'{label}'" for label in OWN_LABELS) + "]",
+    **VARIABLES,
 }
-_DELETE = "request.operation == 'DELETE'"
-_CREATE = "request.operation == 'CREATE'"
 _SAME_SPEC = "has(object.spec) == has(oldObject.spec) && (!has(object.spec) || object.spec == oldObject.spec)"
 _LABELS_ALLOWED = (
     "variables.new.all(key, key in variables.allowed || "
@@ -136,29 +147,12 @@ _MAY_UPDATE = (
     "authorizer.group('coordination.k8s.io').resource('leases').namespace(request.namespace)"
     ".name(object.metadata.name).check('update').allowed()"
 )
-_OWN_EVENT = "{0}.involvedObject.kind == 'ManagedNode' && {0}.involvedObject.name == variables.host"
-_OWN_EVENT_NAME = (
-    "object.metadata.name.contains('.') && "
-    "object.metadata.name.substring(0, object.metadata.name.lastIndexOf('.')) in "
-    f"(variables.host.size() > {MAX_EVENT_HOST} ?"
-    f" [variables.host, variables.host.substring(0, {MAX_EVENT_HOST})] : [variables.host])"
+_SAME_LIFE = untouched(*LIFE)
+_ONLY_CORDONED = f"variables.old == variables.new && {only_noted(CORDONED)} && " + unchanged(
+    *LIFE, "spec.taints", "spec.podCIDR", "spec.podCIDRs", "spec.providerID"
 )
-_SAME = "has({0}) == has({1}) && (!has({0}) || {0} == {1})"
-
-
-def _unchanged(*fields: str) -> str:
-    return " && ".join(f"({_SAME.format(f'object.{field}', f'oldObject.{field}')})" for field in fields)
-
-
-_LIFE = ("metadata.finalizers", "metadata.ownerReferences")
-_SAME_LIFE = (
-    f"{_CREATE} ? ({' && '.join(f'!has(object.{field})' for field in _LIFE)}) : ({_unchanged(*_LIFE)})"
-)
-_ONLY_CORDONED = "variables.old == variables.new && " + _unchanged(
-    *_LIFE, "spec.taints", "spec.podCIDR", "spec.podCIDRs", "spec.providerID"
-)
-_PLAIN_SECRET = "(!has(object.type) || object.type == 'Opaque') && " + " && ".join(
-    f"!has(object.{field})" for field in ("metadata.labels", "metadata.annotations", *_LIFE)
+_PLAIN_SECRET = f"(!has(object.type) || object.type == 'Opaque') && {LITTLE_DATA} && " + " && ".join(
+    f"!has(object.{field})" for field in ("metadata.labels", "metadata.annotations", *LIFE)
 )
 _NAME = "(request.name != '' ? request.name : object.metadata.name)"
 
@@ -168,7 +162,7 @@ _AT_HOME = (
     "a host may write in its own namespace only",
 )
 
-_IS_NO_OPERATOR = f"variables.host != '{OPERATOR}' || {_DELETE}"
+_IS_NO_OPERATOR = f"variables.host != '{OPERATOR}' || {DELETE}"
 _OF_REFERENCES = f"{_NAME}.startsWith('{PREFIX}') && {_NAME}.endsWith('-references')"
 _BINDS_ITS_HOST = (
     f"object.roleRef.kind == 'Role' && object.roleRef.name == {_NAME} && "
@@ -177,120 +171,99 @@ _BINDS_ITS_HOST = (
 )
 
 
-class _Check(NamedTuple):
-    """What must hold of one kind of object, and what to say if it does not."""
-
-    kind: str
-    holds: str
-    message: str
-
-    @property
-    def expression(self) -> str:
-        return f"variables.kind != '{self.kind}' || ({self.holds})"
-
-
 _CHECKS = (
-    _Check(
+    Check(
         "managednodes",  # a finalizer would have its rights outlive its removal; an owner would remove it
-        f"{_DELETE} || ({_SAME_LIFE})",
+        f"{DELETE} || ({_SAME_LIFE})",
         "a host may not say how long its ManagedNode stays: finalizers and owners are for others",
     ),
-    _Check("managednodes", f"!({_DELETE})", "a host may not delete ManagedNodes"),
-    _Check(
+    Check("managednodes", f"!({DELETE})", "a host may not delete ManagedNodes"),
+    Check(
         "managednodes",
-        f"{_DELETE} || {_NAME} == variables.host",
+        f"{DELETE} || {_NAME} == variables.host",
         "a host may only write the ManagedNode of its own name",
     ),
-    _Check(
+    Check(
         "managednodes",
-        f"{_DELETE} || ({_CREATE} ? (!has(object.spec) || object.spec == {{}}) : ({_SAME_SPEC}))",
+        f"{DELETE} || ({CREATE} ? (!has(object.spec) || object.spec == {{}}) : ({_SAME_SPEC}))",
         "a host may not change its spec: that is for people",
     ),
-    _Check(
+    Check(
         "managednodes",
-        f"{_DELETE} || ({_LABELS_ALLOWED})",
+        f"{DELETE} || ({_LABELS_ALLOWED})",
         "a host may only set these labels on itself: " + ", ".join(OWN_LABELS),
     ),
-    _Check(
+    Check(
         "managednodes",
-        f"{_DELETE} || !('{HOSTNAME_LABEL}' in variables.new) ||"
+        f"{DELETE} || !('{HOSTNAME_LABEL}' in variables.new) ||"
         f" variables.new['{HOSTNAME_LABEL}'] == variables.host",
         f"a host may not give itself the {HOSTNAME_LABEL} of another",
     ),
-    _Check(
+    Check(
         "managednodes",  # templates of others write them into their files; a schema cannot tell of keys
-        f"{_DELETE} || !has(object.status) || !has(object.status.interfaces) ||"
+        f"{DELETE} || !has(object.status) || !has(object.status.interfaces) ||"
         " object.status.interfaces.all(name, name.matches('^[!-.0-~]+$'))",
         "a host may only tell of interfaces with names that interfaces can have",
     ),
-    _Check("leases", f"!({_DELETE})", "a host may not delete Leases"),
-    _Check(
+    Check("leases", f"!({DELETE})", "a host may not delete Leases"),
+    Check(
         "leases",
-        f"{_DELETE} || !{_NAME}.startsWith('{PREFIX}') || {_NAME} == '{PREFIX}' + variables.host",
+        f"{DELETE} || !{_NAME}.startsWith('{PREFIX}') || {_NAME} == '{PREFIX}' + variables.host",
         "a host may only renew the Lease of its own name, and those of its lock groups",
     ),
-    _Check(
+    Check(
         "leases",
-        f"{_DELETE} || !has(object.spec) || !has(object.spec.holderIdentity) ||"
+        f"{DELETE} || !has(object.spec) || !has(object.spec.holderIdentity) ||"
         " object.spec.holderIdentity in ['', variables.host]",
         "a host may hold a Lease in its own name only",
     ),
-    _Check(
+    Check(
         "leases",
-        f"!({_CREATE}) || ({_MAY_UPDATE})",
+        f"!({CREATE}) || ({_MAY_UPDATE})",
         "a host may only create the Lease of its own name, and those of its lock groups",
     ),
-    _Check(
+    Check(
         "leases",
-        f"{_DELETE} || ({_SAME_LIFE})",
+        f"{DELETE} || ({_SAME_LIFE})",
         "a host may not say how long a Lease stays: finalizers and owners are for others",
     ),
-    _Check("events", f"!({_DELETE})", "a host may not delete Events"),
-    _Check(
-        "events",
-        f"{_DELETE} || ({_OWN_EVENT.format('object')} && (oldObject == null ||"
-        f" {_OWN_EVENT.format('oldObject')}))",
-        "a host may only record Events about its own ManagedNode",
-    ),
-    _Check(
-        "events",  # whoever has the name of another's Event first keeps it from being recorded
-        f"!({_CREATE}) || ({_OWN_EVENT_NAME})",
-        "a host may only record Events that are named after it: HOST.SOMETHING",
-    ),
-    _Check(
+    Check(
         "serviceaccounts",
         f"request.name == '{PREFIX}' + (variables.host == '{DAEMONSET}' ? variables.node : variables.host)",
         "a host may only get its own token, a pod of the DaemonSet that of the node which its token names",
     ),
-    _Check(
+    Check(
         "serviceaccounts",  # a token that is bound to a node names it to whoever reads it
         "!has(object.spec.boundObjectRef) || object.spec.boundObjectRef == null",
         "a host may not bind a token to another object",
     ),
-    _Check(
+    Check(
         "roles",
         f"{_IS_NO_OPERATOR} || ({_OF_REFERENCES})",
         "the operator may only write Roles of references: nodemanager-HOST-references",
     ),
-    _Check(
+    Check(
         "rolebindings",
         f"{_IS_NO_OPERATOR} || ({_OF_REFERENCES} && {_BINDS_ITS_HOST})",
         "the operator may only bind a host to its Role of references: nodemanager-HOST-references",
     ),
-    _Check("secrets", _CREATE, "a host may not change Secrets"),
-    _Check(
+    Check("secrets", CREATE, "a host may not change Secrets"),
+    Check(
         "nodes",  # with labels and taints it could draw pods to itself that are meant for others
         f"request.operation == 'UPDATE' && {_ONLY_CORDONED}",
-        "a host may only cordon its Node, and not change its labels, taints, finalizers and owners",
+        "a host may only cordon its Node, and not change its labels, annotations, taints, finalizers and"
+        " owners",
     ),
-    _Check(
+    Check(
         "secrets",
-        f"!({_CREATE}) || ({_OWN_KEY})",
+        f"!({CREATE}) || ({_OWN_KEY})",
         "a host may only create the Secret of its own WireGuard key: wg-INTERFACE-HOST",
     ),
-    _Check(
+    Check(
         "secrets",  # by their types and annotations controllers fill Secrets with what is not the host's
-        f"!({_CREATE}) || ({_PLAIN_SECRET})",
-        "a host may only create a Secret of type Opaque, without labels, annotations, finalizers and owners",
+        f"!({CREATE}) || ({_PLAIN_SECRET})",
+        "a host may only create a Secret of type Opaque, without labels, annotations, finalizers and owners,"
+        " and with little in it",
     ),
 )
+_ALL = (*_CHECKS, *CHECKS)

@@ -13,6 +13,7 @@ from typing import Any, Final
 from nodemanager.api.access.host_rights import RBAC, account_name
 from nodemanager.api.configset import ConfigSet
 from nodemanager.api.managednode import ManagedNode
+from nodemanager.api.object_names import is_object_name
 
 LABEL: Final = "nodemanager.io/host"
 """On the Roles that the operator keeps: the host it is for."""
@@ -55,21 +56,18 @@ def role_name(hostname: str) -> str:
 def rules(needed: Needs) -> list[Object]:
     """Return the rules of a host's Role."""
     read = ["get", "list", "watch"]
-    found = []
-    if needed.secrets:
-        found.append(_rule("", "secrets", read, needed.secrets))
-    if needed.own_key:
-        found.append(_rule("", "secrets", ["create"], ()))  # the admission policy pins the name
-    if needed.config_maps:
-        found.append(_rule("", "configmaps", read, needed.config_maps))
-    if needed.leases:
-        found.append(_rule("coordination.k8s.io", "leases", ["get", "update", "patch"], needed.leases))
-    return found
+    found = _named("", "secrets", read, needed.secrets)
+    if needed.own_key:  # no rule can name what is not there yet: the admission policy pins the name
+        found.append({"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]})
+    found += _named("", "configmaps", read, needed.config_maps)
+    return found + _named("coordination.k8s.io", "leases", ["get", "update", "patch"], needed.leases)
 
 
-def _rule(group: str, resource: str, verbs: list[str], names: Sequence[str]) -> Object:
-    rule: Object = {"apiGroups": [group], "resources": [resource], "verbs": verbs}
-    return {**rule, "resourceNames": list(names)} if names else rule
+def _named(group: str, resource: str, verbs: list[str], names: Sequence[str]) -> list[Object]:
+    """Return a rule about objects of these names, or none; what is no name would mean all of them."""
+    known = [name for name in names if is_object_name(name)]
+    rule: Object = {"apiGroups": [group], "resources": [resource], "verbs": verbs, "resourceNames": known}
+    return [rule] if known else []
 
 
 def objects(node: ManagedNode, needed: Needs) -> tuple[Object, Object]:

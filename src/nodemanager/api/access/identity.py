@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from nodemanager.api.object_names import is_object_name
+
 ANONYMOUS: Final = "system:anonymous"
 AUTHENTICATED: Final = "system:authenticated"
 UNAUTHENTICATED: Final = "system:unauthenticated"
@@ -24,8 +26,6 @@ NODE_UID: Final = "authentication.kubernetes.io/node-uid"
 _ACCOUNT_PREFIX = "system:serviceaccount:"
 _NODE_PREFIX = "system:node:"
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_SUBDOMAIN_MAX = 253
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def split_service_account(username: str) -> tuple[str, str] | None:
     if not username.startswith(_ACCOUNT_PREFIX):
         return None
     namespace, colon, name = username.removeprefix(_ACCOUNT_PREFIX).partition(":")
-    if not colon or not _LABEL.fullmatch(namespace) or not _is_subdomain(name):
+    if not colon or not _LABEL.fullmatch(namespace) or not is_object_name(name):
         return None
     return namespace, name
 
@@ -98,7 +98,7 @@ def split_service_account(username: str) -> tuple[str, str] | None:
 def split_node(username: str) -> str | None:
     """Return the node's name behind a user name, or None when it is not one of a node."""
     name = username.removeprefix(_NODE_PREFIX)
-    return name if username.startswith(_NODE_PREFIX) and _is_subdomain(name) else None
+    return name if username.startswith(_NODE_PREFIX) and is_object_name(name) else None
 
 
 def is_domain_path(key: str) -> bool:
@@ -106,10 +106,6 @@ def is_domain_path(key: str) -> bool:
     domain, _, rest = key.partition("/")
     return (
         bool(rest)
-        and _is_subdomain(domain)
+        and is_object_name(domain)
         and re.fullmatch(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+", rest) is not None
     )
-
-
-def _is_subdomain(text: str) -> bool:
-    return len(text) <= _SUBDOMAIN_MAX and _SUBDOMAIN.fullmatch(text) is not None

@@ -23,6 +23,7 @@ from nodemanager.api.cel.errors import CelError
 from nodemanager.api.cel.registry import Library
 from nodemanager.api.cel.types import Type
 from nodemanager.api.cel.values import Extension
+from nodemanager.api.object_names import is_object_name
 
 LIBRARY = Library()
 _PACKAGE = "kubernetes.authorization"
@@ -32,9 +33,7 @@ _DECISION = f"{_PACKAGE}.Decision"
 AUTHORIZER_TYPE = Type(_AUTHORIZER, fields={"requestResource": Type(_RESOURCE)})
 """The type of the variable that policies are given."""
 
-_NAME_MAX = 253
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 Decide = Callable[[User, Attributes], Decision]
 
@@ -96,7 +95,7 @@ class DecisionValue(Extension):
 
 @LIBRARY.add("serviceAccount", f"{_AUTHORIZER}.(string, string) -> {_AUTHORIZER}")
 def _service_account(value: AuthorizerValue, namespace: str, name: str) -> AuthorizerValue:
-    if len(name) > _NAME_MAX or not _SUBDOMAIN.fullmatch(name):
+    if not is_object_name(name):
         raise CelError("Invalid service account name")
     if not _LABEL.fullmatch(namespace):
         raise CelError("Invalid service account namespace")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from nodemanager.api.declarations import File
 from nodemanager.api.managednode import ManagedNode
+from nodemanager.api.object_names import is_object_name
 from nodemanager.plan.templates.engine import render
 from nodemanager.plan.templates.errors import TemplateError
 from nodemanager.plan.templates.shapes import Data, node_data
@@ -34,13 +35,25 @@ def referenced(files: Iterable[File], node: ManagedNode) -> References:
     for file in files:
         if not file.template:
             continue
-        config_maps.update(dict.fromkeys(file.config_map_refs))
+        for place, name in enumerate(file.config_map_refs):
+            if is_object_name(name):
+                config_maps[name] = None
+            else:
+                errors.append(_unfit(f"configMapRefs[{place}] of {file.path}", "ConfigMap"))
         for place, entry in enumerate(file.secret_refs):
+            where = f"secretRefs[{place}] of {file.path}"
             try:
-                name = render(entry, data, name=f"secretRefs[{place}] of {file.path}").strip()
+                name = render(entry, data, name=where).strip()
             except TemplateError as error:
                 errors.append(error)
                 continue
-            if name:
+            if is_object_name(name):
                 secrets[name] = None
+            elif name or not entry:  # a template may say that this host needs none
+                errors.append(_unfit(where, "Secret"))
     return References(tuple(secrets), tuple(config_maps), tuple(errors))
+
+
+def _unfit(where: str, kind: str) -> TemplateError:
+    """Return why a reference is not followed: in a role, a path or a selector it could mean much more."""
+    return TemplateError(where, f"no {kind} can be called so: name one, or remove the entry")
