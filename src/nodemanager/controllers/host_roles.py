@@ -18,7 +18,9 @@ from nodemanager.api.objects import ObjectKey, Resource, key_of
 from nodemanager.client.calls import WriteOptions
 from nodemanager.client.http import Client
 from nodemanager.client.patches import ApplyPatch
-from nodemanager.plan import templates
+from nodemanager.plan.templates import NotRendered
+from nodemanager.rendering import referring
+from nodemanager.rendering.renderer import Rendering
 from nodemanager.runtime.cache import Cache, Change
 from nodemanager.runtime.queue import WorkQueue
 
@@ -40,8 +42,9 @@ class Seen:
 class HostRoles:
     """What each host may read follows what is declared for it."""
 
-    def __init__(self, client: Client, seen: Seen, queue: WorkQueue[ObjectKey]) -> None:
+    def __init__(self, client: Client, seen: Seen, queue: WorkQueue[ObjectKey], renderer: Rendering) -> None:
         self._client = client
+        self._renderer = renderer
         self._seen = seen
         self._queue = queue
         seen.config_sets.subscribe(self._on_config_set)
@@ -59,9 +62,11 @@ class HostRoles:
             for one in self._seen.config_sets.values()
             if one.metadata.namespace == key.namespace and matching.matches(one, node.metadata.labels)
         ]
-        found = templates.referenced((file for one in sets for file in one.spec.files), node)
+        found = await referring.referenced(self._renderer, sets, node)
         for error in found.errors:
-            log.debug("a reference of %s cannot be told: %s", key, error)  # its agent reports it
+            # Its agent reports it, and here it is a right that the host does not get.
+            level = logging.WARNING if isinstance(error, NotRendered) else logging.DEBUG
+            log.log(level, "a reference of %s cannot be told: %s", key, error)
         needed = host_references.needs(node, sets, found.secrets, found.config_maps)
         role, binding = host_references.objects(node, needed)
         its = ObjectKey(key.namespace, role["metadata"]["name"])

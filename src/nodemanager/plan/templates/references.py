@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from nodemanager.api.declarations import File
 from nodemanager.api.managednode import ManagedNode
-from nodemanager.plan.templates.engine import render
 from nodemanager.plan.templates.errors import TemplateError
+from nodemanager.plan.templates.jobs import Job, Rendered
 from nodemanager.plan.templates.shapes import Data, node_data
 
 
@@ -21,26 +21,35 @@ class References:
     errors: tuple[TemplateError, ...] = ()
 
 
-def referenced(files: Iterable[File], node: ManagedNode) -> References:
-    """Return all names that the files refer to, in the order of the files: later ones win.
+def jobs(files: Iterable[File], node: ManagedNode, owner: str = "") -> list[Job]:
+    """Return what has to be rendered to tell which Secrets the files refer to.
 
     Only a file with a template needs any. An entry of secretRefs may itself be a template; it sees
     labels, status and name of its node, no Secret and no other node.
     """
     data = Data(node=node_data(node, secrets=None, config_maps=None))
+    return [
+        Job(entry, data, name=f"secretRefs[{place}] of {file.path}", owner=owner)
+        for file in files
+        if file.template
+        for place, entry in enumerate(file.secret_refs)
+    ]
+
+
+def referenced(files: Iterable[File], rendered: Iterable[Rendered]) -> References:
+    """Return all names that the files refer to, in the order of the files: later ones win.
+
+    `rendered` is what became of the `jobs` of these files.
+    """
     secrets: dict[str, None] = {}
     config_maps: dict[str, None] = {}
     errors: list[TemplateError] = []
     for file in files:
-        if not file.template:
-            continue
-        config_maps.update(dict.fromkeys(file.config_map_refs))
-        for place, entry in enumerate(file.secret_refs):
-            try:
-                name = render(entry, data, name=f"secretRefs[{place}] of {file.path}").strip()
-            except TemplateError as error:
-                errors.append(error)
-                continue
-            if name:
-                secrets[name] = None
+        if file.template:
+            config_maps.update(dict.fromkeys(file.config_map_refs))
+    for made in rendered:
+        if isinstance(made, TemplateError):
+            errors.append(made)
+        elif name := made.strip():
+            secrets[name] = None
     return References(tuple(secrets), tuple(config_maps), tuple(errors))
