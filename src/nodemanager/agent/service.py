@@ -124,7 +124,7 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
     memory = Memory(Vault(root, state), _secret_vault(options), node.key)
     drifts = DriftLog(root, state)
     references = ReferenceWatch(client, namespace, lambda: queue.add_after(node.key, SETTLE_SECONDS))
-    renderer = Renderer(companion)
+    renderer = Renderer(companion, answered=lambda _answer: body.progress.tick())
     standing = Standing(drifts, _now, time.monotonic, DriftWatch(memory))
     reconciler = HostReconciler(
         body=body,

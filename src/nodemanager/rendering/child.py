@@ -28,7 +28,7 @@ _NEEDED: Final = (
     "nodemanager.plan.templates.jinja", "jinja2.debug",
     "nodemanager.plan.templates.functions.yaml_text", "yaml.cyaml",
     "nodemanager.plan.templates.functions.toml_text", "csv",
-    "encodings.ascii", "encodings.latin_1", "encodings.unicode_escape", "linecache", "traceback",
+    "encodings.ascii", "encodings.latin_1", "encodings.unicode_escape", "difflib", "linecache", "traceback",
 )  # fmt: skip
 """Also what libraries import only when they need it."""
 

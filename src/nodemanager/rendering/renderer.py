@@ -12,12 +12,13 @@ import contextlib
 import hashlib
 import logging
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Final, Protocol, Self
 
 from nodemanager.plan import templates
 from nodemanager.plan.templates import Job, NotRendered, Rendered, jobs
+from nodemanager.plan.templates.jobs import Answer
 from nodemanager.rendering.limits import FILES, Limits
 from nodemanager.rendering.process import Ended, RenderProcess, Start
 
@@ -41,9 +42,13 @@ class Renderer:
 
     name = "renderer"
 
-    def __init__(self, start: Start, limits: Limits = FILES) -> None:
+    def __init__(
+        self, start: Start, limits: Limits = FILES, answered: Callable[[Answer], object] = lambda _: None
+    ) -> None:
         self._start = start
         self._limits = limits
+        self.answered = answered
+        """Told of every answer as it comes."""
         self._child: RenderProcess | None = None
         self._turn = asyncio.Lock()
         self._timer: asyncio.TimerHandle | None = None
@@ -53,8 +58,6 @@ class Renderer:
         self._told: set[str] = set()
         self.starts = 0
         """Processes that were started."""
-        self.peak = 0
-        """Bytes of memory that any of them told to have had at most."""
 
     async def render(self, todo: Sequence[Job]) -> list[Rendered]:
         """Return what became of each job, in their order."""
@@ -206,7 +209,7 @@ class _Round:
         job = self._todo[place]
         with self._paid(place):
             answer = await child.answer()
-        self._renderer.peak = max(self._renderer.peak, answer.peak)
+        self._renderer.answered(answer)
         if answer.exhausted:
             self._finish(place, self._renderer.set_aside(job, answer.why))
             await self._renderer.discard()

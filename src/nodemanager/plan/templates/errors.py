@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 MASK = "(secret)"
-WHY_MAX = 2_000
+WHY_MAX = 4_000
 """Characters of an error: what a template spells may be long, and a status holds many."""
 _SHORTEST = 4
 
