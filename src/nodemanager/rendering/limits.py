@@ -30,5 +30,5 @@ class Limits:
 
 FILES: Final = Limits()
 """For the contents of files."""
-NAMES: Final = Limits(cpu=1, wall=5.0, owner=5.0)
+NAMES: Final = Limits(cpu=1, wall=10.0, owner=10.0)
 """For names, such as those of Secrets: they are short, and many hosts wait for one operator."""

@@ -21,7 +21,7 @@ from nodemanager.host.identity import Identity
 from nodemanager.host.results import Outcome, Result
 from nodemanager.plan import merge
 from nodemanager.plan.desired import Content, Failure
-from nodemanager.plan.templates import reads_peers
+from nodemanager.plan.templates import NotRendered, reads_peers
 from support.rendering import Inline
 from support.root_tree import config_set, literal_contents
 
@@ -245,3 +245,65 @@ def test_declarations_change_with_the_content_of_templates() -> None:
     numbers = [declarations(desired, {"/x": Content(b"", digest)}) for digest in ("1", "2")]
     assert numbers[0] != numbers[1]
     assert msgspec.json.encode(list(numbers[0].values())) != msgspec.json.encode(list(numbers[1].values()))
+
+
+async def test_all_that_is_to_be_rendered_goes_together_and_only_once() -> None:
+    renderer = Inline()
+    wishes = Wishes(Contenter(renderer))
+    files = [
+        {"path": f"/{n}", "template": f"{{{{ .Node.Name }}}}{n}", "engine": "gotemplate"} for n in range(5)
+    ]
+    sets = [config_set("a", files=files)]
+    first = await wishes.make(sets, World(tuple(sets)), node())
+    assert [len(each) for each in renderer.asked] == [5]
+    assert await wishes.make(sets, World(tuple(sets)), node()) is first
+    await wishes.make(sets, World(tuple(sets)), node(release="6"))  # other data, so all of them again
+    await wishes.make(sets, World(tuple(sets)), node())  # and these are known
+    assert [len(each) for each in renderer.asked] == [5, 5]
+
+
+async def test_what_may_pass_is_tried_again_and_what_is_wrong_is_not() -> None:
+    renderer = Inline()
+    wishes = Wishes(Contenter(renderer))
+    sets = [templated("{{ .Node.Name }}", secretRefs=["{{ .Node.Name }}"])]
+    world = World(tuple(sets), secrets={"web1": {}})
+    renderer.failing = NotRendered("/x", "the renderer cannot be started")
+    for _ in range(2):
+        assert (await wishes.references(sets, node())).errors
+        failed = (await wishes.make(sets, world, node())).contents["/x"]
+        assert failed == Failure("cannot render /x: the renderer cannot be started", passing=True)
+    assert len(renderer.asked) == 4
+    renderer.failing = None
+    assert (await wishes.references(sets, node())).secrets == ("web1",)
+    made = (await wishes.make(sets, world, node())).contents["/x"]
+    assert isinstance(made, Content)
+    assert made.data == b"web1"
+    wrong = [templated("{{ .Node.Nope }}")]
+    for _ in range(2):
+        assert isinstance((await wishes.make(wrong, world, node())).contents["/x"], Failure)
+    asked = len(renderer.asked)
+    await wishes.make(wrong, world, node())
+    assert len(renderer.asked) == asked
+
+
+async def test_half_a_character_fails_one_file_only() -> None:
+    sets = [
+        config_set(
+            "a",
+            files=[
+                {"path": "/x", "template": r"{{ '\ud800' }}", "engine": "jinja"},
+                {"path": "/y", "template": "{{ Node.Name }}", "engine": "jinja"},
+            ],
+        )
+    ]
+    made = (await Wishes(Contenter(Inline())).make(sets, World(tuple(sets)), node())).contents
+    assert isinstance(made["/y"], Content)
+    failed = made["/x"]
+    assert isinstance(failed, Failure)
+    assert "half a character" in failed.message
+
+
+@pytest.mark.timeout(20)
+def test_to_tell_who_reads_peers_takes_no_time() -> None:
+    for text in ("{{ " * 500_000, "{{ (" + " " * 1_000_000, "{{ ds `data` " * 100_000, "((((" * 300_000):
+        reads_peers(File(path="/x", template=text))
