@@ -6,6 +6,7 @@ What a machine refuses to take from us is told, so that somebody can know.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes  # here: once root is gone, the place that modules come from may be closed to us
 import os
 import resource
@@ -63,7 +64,9 @@ class _Opened:
 
 
 def prepare() -> None:
-    """Open what is asked for later."""
+    """Open what is asked for later, and be the first to go where memory is short."""
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:  # noqa: PTH123
+        file.write("1000")
     try:
         _Opened.statm = os.open(_STATM, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:  # a system without it

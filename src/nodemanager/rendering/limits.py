@@ -22,7 +22,7 @@ class Limits:
     """Bytes on top of what the process has before the first template; more where the data is large."""
     start: float = 20.0
     """Seconds for a process to start."""
-    idle: float = 60.0
+    idle: float = 15.0
     """Seconds after which a process that has nothing to do ends, so that a host at rest pays nothing."""
     quarantine: float = 600.0
     """Seconds for which a template that met a limit is not tried again, with whatever data."""
@@ -30,5 +30,6 @@ class Limits:
 
 FILES: Final = Limits()
 """For the contents of files."""
-NAMES: Final = Limits(cpu=1, wall=10.0, owner=10.0)
-"""For names, such as those of Secrets: they are short, and many hosts wait for one operator."""
+NAMES: Final = Limits(cpu=1, wall=10.0, owner=10.0, memory=64 * MIB)
+"""For names, such as those of Secrets: they are short, many hosts wait for one operator, and its container
+has no more than 256 MiB."""
