@@ -28,6 +28,9 @@ MODULE = (sys.executable, "-m", "nodemanager")
 _APPLIED = re.compile(r'^nodemanager_configset_apply_total\{.*result="success"\} ([1-9])', re.MULTILINE)
 _FILES = re.compile(r"^nodemanager_file_changes_total\{.*\} (\d+)", re.MULTILINE)
 
+_REST_SECONDS = 60.0
+"""How long a process that renders may take to end; it does after 15 s without work."""
+
 
 @dataclass(frozen=True, slots=True)
 class Took:
@@ -86,9 +89,16 @@ class Running:
     """How many paths the first pass changed."""
 
     def mebibytes(self, settle: float) -> float:
-        """Return what it holds in memory after some quiet seconds."""
+        """Return what it and its children hold in memory after some quiet seconds."""
         time.sleep(settle)
         return sum(map(apis.resident, _family(self.pid))) / 1024
+
+    def at_rest(self) -> float:
+        """Return the same once the process that renders templates has ended for want of work."""
+        deadline = time.monotonic() + _REST_SECONDS
+        while len(_family(self.pid)) > 1 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        return self.mebibytes(settle=0)
 
 
 @contextlib.contextmanager

@@ -124,6 +124,34 @@ async def test_what_a_host_reads_follows_what_is_declared(api: Api, me: Client) 
     assert min(took) < SOON
 
 
+POISON = (
+    '{{ yamlArray (strings.Repeat 50000 "- ") }}',
+    '{{ yamlArray (strings.Repeat 100000 "[") }}',
+    '{{ toml (print "a" (strings.Repeat 50000 ".a") " = 1") }}',
+    "{{ range seq 1 100000 }}" + "{{ if 1 }}" * 60 + "{{ end }}" * 60 + "{{ end }}",
+)
+"""Names of Secrets that ended the operator with a signal, took all memory or minutes of its only thread."""
+
+
+async def test_a_set_that_kills_whoever_renders_it_keeps_no_right_alive(
+    api: Api, me: Client, operator: Path
+) -> None:
+    async def can() -> set[str]:
+        return await readable(me, api)
+
+    await api.config_set("web", {"role": "web"}, files=reads("one", "two"))
+    await becomes(can, {"secrets/one", "secrets/two"})
+    await api.config_set("evil", {"role": "web"}, files=reads(*POISON, "other"))
+    await becomes(can, {"secrets/one", "secrets/two", "secrets/other"})  # what it names clearly is no harm
+    await api.respec("web", files=reads("two"))
+    await becomes(can, {"secrets/two", "secrets/other"})
+    await api.client.delete(CONFIG_SETS, "web", api.namespace)
+    await becomes(can, {"secrets/other"})
+    said = operator.read_text()  # noqa: ASYNC240 - a few lines
+    assert "cannot render secretRefs[3] of /etc/x: it " in said  # needs too much, or took too long
+    assert "simplify it, it is tried again in" in said
+
+
 async def test_lock_groups_and_the_own_key(api: Api, me: Client) -> None:
     leases = f"/apis/coordination.k8s.io/v1/namespaces/{api.namespace}/leases"
     secrets = f"/api/v1/namespaces/{api.namespace}/secrets"

@@ -21,6 +21,7 @@ from typing import Final
 import msgspec
 
 from nodemanager.api import errors
+from nodemanager.api.errors import UNREADABLE
 from nodemanager.api.objects import Struct
 from nodemanager.client.transport import Request, Response, Transport
 from nodemanager.host.vault import Vault, VaultError
@@ -290,7 +291,7 @@ class Contact:
         try:
             data = self._vault.load(NAME)
             record = msgspec.json.decode(data, type=_Record) if data else _Record()
-        except (VaultError, msgspec.MsgspecError) as error:
+        except (VaultError, *UNREADABLE) as error:
             log.warning("%s; it is begun anew", error)
             self._vault.set_aside(NAME)
             return _Record()

@@ -294,7 +294,7 @@ class DriftLog:
                 raise ValueError("some of its lines are damaged")
             self._lines = len(found.good)
             self._whole = found.torn or not found.good
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             self._salvage(error)
 
     def _take(self, lines: list[bytes]) -> None:

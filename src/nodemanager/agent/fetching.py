@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from nodemanager.agent.world import World
 from nodemanager.api import errors
-from nodemanager.api.configset import CONFIG_SETS, ConfigSet
+from nodemanager.api.configset import CONFIG_SETS
 from nodemanager.api.core import CONFIG_MAPS, SECRETS
-from nodemanager.api.managednode import MANAGED_NODES, ManagedNode
+from nodemanager.api.managednode import MANAGED_NODES
 from nodemanager.client.calls import Selection
 from nodemanager.client.http import Client
 from nodemanager.host.identity import Identity
-from nodemanager.plan import templates
+from nodemanager.rendering import referring
+from nodemanager.rendering.renderer import Rendering
 
 UNREADABLE = (errors.NotFound, errors.Forbidden)
 
 
-async def fetch(client: Client, namespace: str, identity: Identity) -> World:
+async def fetch(client: Client, namespace: str, identity: Identity, renderer: Rendering) -> World:
     """Return what an API declares for a host, with the Secrets and ConfigMaps that it refers to."""
     here = Selection(namespace)
     config_sets = (await client.list(CONFIG_SETS, here)).items
     nodes = (await client.list(MANAGED_NODES, here)).items
     world = World(tuple(config_sets), tuple(nodes))
     node = world.node(identity)
-    needed = references(world.matching(node), node)
+    needed = await referring.referenced(renderer, world.matching(node), node)
     secrets, config_maps = {}, {}
     for name in needed.secrets:
         try:
@@ -37,8 +36,3 @@ async def fetch(client: Client, namespace: str, identity: Identity) -> World:
         except UNREADABLE:
             continue
     return World(world.config_sets, world.nodes, secrets, config_maps)
-
-
-def references(config_sets: Iterable[ConfigSet], node: ManagedNode) -> templates.References:
-    """Return the Secrets and ConfigMaps that the templates of these sets read on a host."""
-    return templates.referenced((file for one in config_sets for file in one.spec.files), node)

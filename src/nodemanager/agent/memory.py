@@ -20,6 +20,7 @@ import msgspec
 from nodemanager.agent import backup_records
 from nodemanager.agent.world import World
 from nodemanager.api.configset import ConfigSet, ConfigSetStatus
+from nodemanager.api.errors import UNREADABLE
 from nodemanager.api.managednode import ManagedNode
 from nodemanager.api.objects import ObjectKey, Struct
 from nodemanager.host.vault import Vault, VaultError
@@ -166,7 +167,7 @@ class Memory:
         try:
             data = vault.load(name)
             return None if data is None else msgspec.json.decode(data, type=kind)
-        except (VaultError, msgspec.MsgspecError, ValueError) as error:
+        except (VaultError, *UNREADABLE, ValueError) as error:
             log.warning("%s; this host goes on without, until the API is there", error)
             if name != SECRETS:  # the right key may come yet
                 vault.set_aside(name)

@@ -105,7 +105,7 @@ class Notifier:
         body = await self._client.send(Call("GET", path, f"find out what {api_version} serves", {}))
         try:
             served: Any = msgspec.json.decode(body, type=_ServedList).resources
-        except msgspec.MsgspecError as error:
+        except errors.UNREADABLE as error:
             raise errors.ProtocolError(f"cannot find out what {api_version} serves: {error}") from None
         for one in served:
             if one.kind == kind and "/" not in one.name:

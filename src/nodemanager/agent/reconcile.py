@@ -74,10 +74,10 @@ class HostReconciler:
     housekeeper: Housekeeper
     drifts: DriftLog
     standing: Standing
+    wishes: Wishes
     heartbeat_lease: str = ""
     period: float = 0.0
     """Seconds after which to look again where the ManagedNode does not say; 0 = never by itself."""
-    wishes: Wishes = field(default_factory=Wishes)
     _labels: Mapping[str, str] | None = None
     """Labels of the host in the last pass; None before the first."""
     upgrades: Callable[[], UpgradeStatus] | None = None
@@ -227,9 +227,9 @@ class HostReconciler:
         waiting = list(self._waiting)
         self._labels = node.metadata.labels
         sets = self.sources.world().matching(node)
-        await self.sources.follow(self.wishes.references(sets, node))
+        await self.sources.follow(await self.wishes.references(sets, node))
         world = self.sources.world()
-        wish = self.wishes.make(sets, world, node)
+        wish = await self.wishes.make(sets, world, node)
         await self._remember(sets, world, node)
         async with self.body.converger.turn:  # what a repair under way finds is about what was wanted before
             collection = await self.housekeeper.collect_if_due()

@@ -13,6 +13,7 @@ from nodemanager import __version__
 from nodemanager.agent import heartbeat, status_sources
 from nodemanager.agent.assembly import Body, BodyOptions, assemble
 from nodemanager.agent.contact import Contact, SecretLimits
+from nodemanager.agent.contents import Contenter
 from nodemanager.agent.delivery import Delivery
 from nodemanager.agent.drift import DriftWatch
 from nodemanager.agent.drift_log import DriftLog
@@ -34,6 +35,7 @@ from nodemanager.agent.status_sources import LastPass
 from nodemanager.agent.upgrade import UpgradeSettings
 from nodemanager.agent.upgrade_part import UpgradeVoice
 from nodemanager.agent.upgrading import upgrades
+from nodemanager.agent.wishes import Wishes
 from nodemanager.api import errors
 from nodemanager.api.configset import CONFIG_SETS
 from nodemanager.api.core import LEASES
@@ -43,11 +45,12 @@ from nodemanager.client.calls import Selection
 from nodemanager.client.http import Client
 from nodemanager.host.base import HostError
 from nodemanager.host.identity import Identity
-from nodemanager.host.runner import RunError
+from nodemanager.host.runner import RunError, companion
 from nodemanager.host.state_key import KeyRefused, cipher_of
 from nodemanager.host.tree import Tree
 from nodemanager.host.vault import Vault
 from nodemanager.host.watches import host_watch
+from nodemanager.rendering.renderer import Renderer
 from nodemanager.runtime import probes
 from nodemanager.runtime.cache import Cache
 from nodemanager.runtime.controller import Controller
@@ -121,6 +124,7 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
     memory = Memory(Vault(root, state), _secret_vault(options), node.key)
     drifts = DriftLog(root, state)
     references = ReferenceWatch(client, namespace, lambda: queue.add_after(node.key, SETTLE_SECONDS))
+    renderer = Renderer(companion, answered=lambda _answer: body.progress.tick())
     standing = Standing(drifts, _now, time.monotonic, DriftWatch(memory))
     reconciler = HostReconciler(
         body=body,
@@ -134,6 +138,7 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
         housekeeper=Housekeeper(body.bucket, time.monotonic),
         drifts=drifts,
         standing=standing,
+        wishes=Wishes(Contenter(renderer)),
         heartbeat_lease=heartbeat.lease_name(hostname),
         period=options.period,
     )
@@ -147,7 +152,7 @@ def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
     manager.add_cache(Patient(config_sets, reconciler.sources), Patient(nodes, reconciler.sources))
     beat = heartbeat.Heartbeat(client, namespace, hostname, _now)
     beat.unanswered = contact.failed
-    manager.add(references, events, beat, controller)
+    manager.add(references, renderer, events, beat, controller)
     if options.realtime:
         _add_realtime(manager, reconciler)
     manager.add(contact, drifts, Delivery(client, drifts, node, contact))

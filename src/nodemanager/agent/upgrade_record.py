@@ -9,6 +9,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from nodemanager.api.errors import UNREADABLE
 from nodemanager.host import state_files
 from nodemanager.host.base import HostError
 from nodemanager.host.journal import STATE
@@ -100,7 +101,7 @@ class RecordFile:
             self._tree.forget()
             data = state_files.read(self._tree, self._path, MAX_BYTES)
             return Record() if data is None else msgspec.json.decode(data, type=Record)
-        except (OSError, msgspec.MsgspecError) as error:
+        except (OSError, *UNREADABLE) as error:
             log.warning(
                 "cannot read how far the last upgrade got from %s: %s; going on as if it had failed",
                 self._tree.outside(self._path), error,

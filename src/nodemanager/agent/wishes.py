@@ -20,9 +20,11 @@ from nodemanager.api.configset import ConfigSet
 from nodemanager.api.managednode import ManagedNode, ManagedNodeStatus
 from nodemanager.host.base import Wanted
 from nodemanager.plan import merge, templates
-from nodemanager.plan.desired import Contents, Desired, Item
+from nodemanager.plan.desired import Contents, Desired, Failure, Item
 from nodemanager.plan.focus import Lens
 from nodemanager.plan.resources import ResourceId
+from nodemanager.plan.templates import NotRendered
+from nodemanager.rendering import referring
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class Wish:
 class Wishes:
     """Makes wishes, and remembers the last one."""
 
-    contenter: Contenter = field(default_factory=Contenter)
+    contenter: Contenter
     templated: bool = False
     """Some file is made by a template, so that what it reads matters."""
     reads_peers: bool = False
@@ -68,6 +70,8 @@ class Wishes:
     _wish: Wish | None = None
     _node: ManagedNode | None = None
     _world: World = field(default_factory=World)
+    _passing: bool = False
+    """Some content could not be had for now, so that it is tried again."""
 
     @property
     def desired(self) -> Desired:
@@ -80,22 +84,25 @@ class Wishes:
         packages = (item.declaration for item in self._desired.packages)
         return [Wanted(one.name, one.version) for one in packages if one.version]
 
-    def references(self, sets: Sequence[ConfigSet], node: ManagedNode) -> templates.References:
+    async def references(self, sets: Sequence[ConfigSet], node: ManagedNode) -> templates.References:
         """Return the Secrets and ConfigMaps that the templates of these sets read on a host."""
         self._take(sets)
         if self._needed_by is None or not _same_node(self._needed_by, node):
-            files = (file for one in sets for file in one.spec.files)
-            self._needed = templates.referenced(files, node) if self.templated else templates.References()
-            self._needed_by = node
+            self._needed, self._needed_by = templates.References(), None
+            if self.templated:
+                self._needed = await referring.referenced(self.contenter.renderer, sets, node)
+            if not any(isinstance(error, NotRendered) for error in self._needed.errors):
+                self._needed_by = node
         return self._needed
 
-    def make(self, sets: Sequence[ConfigSet], world: World, node: ManagedNode) -> Wish:
+    async def make(self, sets: Sequence[ConfigSet], world: World, node: ManagedNode) -> Wish:
         """Return what these sets want of a host."""
         self._take(sets)
         if self._wish is None or not self._still_holds(world, node):
-            contents = self.contenter.make(self._desired, world, node)
+            contents = await self.contenter.make(self._desired, world, node)
             self._wish = Wish(self._desired, contents, drift.declarations(self._desired, contents))
             self._world, self._node = world, node
+            self._passing = any(isinstance(one, Failure) and one.passing for one in contents.values())
         return self._wish
 
     def basis(self, world: World, node: ManagedNode) -> tuple[World, ManagedNode]:
@@ -125,6 +132,7 @@ class Wishes:
         old = self._world
         return (
             self._node is not None
+            and not self._passing
             and _same_node(self._node, node)
             and old.secrets == world.secrets
             and old.config_maps == world.config_maps

@@ -15,9 +15,11 @@ from nodemanager.agent import contents
 from nodemanager.agent.assembly import Body, BodyOptions, NoLocks, assemble
 from nodemanager.agent.world import World
 from nodemanager.cli import forms, host_options, manifest_folder, output, waiting
+from nodemanager.host import runner
 from nodemanager.host.results import Outcome, Result
 from nodemanager.plan import merge
 from nodemanager.plan.desired import Contents, Desired
+from nodemanager.rendering.renderer import Renderer, Rendering
 
 MAX = 300
 NO_API = "there is no API to share it through; restart the service yourself, or run the agent"
@@ -57,7 +59,8 @@ def command(paths: tuple[Path, ...], form: str, root: str, hostname: str) -> Non
 
 
 async def _apply(world: World, body: Body) -> list[Result]:
-    desired, made = wanted(world, body)
+    async with Renderer(runner.companion) as renderer:
+        desired, made = await wanted(world, body, renderer)
     for name, said in desired.conflicts.items():
         for conflict in said:
             click.echo(output.one_line(f"conflict in ConfigSet {name}: {conflict}"), err=True)
@@ -67,7 +70,7 @@ async def _apply(world: World, body: Body) -> list[Result]:
     return results + held
 
 
-def wanted(world: World, body: Body) -> tuple[Desired, Contents]:
+async def wanted(world: World, body: Body, renderer: Rendering) -> tuple[Desired, Contents]:
     """Return what this host shall be, templates rendered."""
     node = world.node(body.identity)
     matching = world.matching(node)
@@ -77,7 +80,7 @@ def wanted(world: World, body: Body) -> tuple[Desired, Contents]:
         labels = ", ".join(f"{key}={value}" for key, value in sorted(node.metadata.labels.items()))
         click.echo(output.one_line(f"no ConfigSet matches this host, whose labels are {labels}"), err=True)
     desired = merge.merge(matching)
-    return desired, contents.Contenter().make(desired, world, node)
+    return desired, await contents.Contenter(renderer).make(desired, world, node)
 
 
 def _plain(one: Result) -> dict[str, Any]:

@@ -26,6 +26,9 @@ from nodemanager.client.http import Client
 from nodemanager.client.transport import HttpTransport
 from nodemanager.controllers.configsets import ConfigSetRollup
 from nodemanager.controllers.host_roles import HostRoles, Seen
+from nodemanager.host import runner
+from nodemanager.rendering import limits
+from nodemanager.rendering.renderer import Renderer
 from nodemanager.runtime import metrics, probes, process_metrics
 from nodemanager.runtime.cache import Cache
 from nodemanager.runtime.controller import Controller
@@ -124,11 +127,13 @@ def assemble(client: Client, namespace: str, options: Options, registry: metrics
     ours = Selection(namespace, labels=host_references.LABEL)
     roles, bindings = Cache(client, ROLES, ours), Cache(client, ROLE_BINDINGS, ours)
     host_queue: WorkQueue[ObjectKey] = WorkQueue("hostrole", metrics=registry)
-    keeper = HostRoles(writer, Seen(config_sets, nodes, roles, bindings), host_queue)
+    renderer = Renderer(runner.companion, limits.NAMES)
+    keeper = HostRoles(writer, Seen(config_sets, nodes, roles, bindings), host_queue, renderer)
     host_roles = Controller(
         "hostrole", keeper.reconcile, queue=host_queue, metrics=registry, log=log, timeout=60
     )
     manager.add_cache(config_sets, nodes, roles, bindings)
+    manager.add_server(renderer)
     manager.add_leader_only(controller, host_roles)
     _add_servers(manager, options, registry, controller)
     return manager

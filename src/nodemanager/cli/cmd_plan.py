@@ -14,7 +14,9 @@ from nodemanager.agent.assembly import Body, BodyOptions, NoLocks, assemble
 from nodemanager.agent.world import World
 from nodemanager.api.configset import CONFIG_SETS
 from nodemanager.cli import cmd_apply, connect, forms, host_options, kinds, manifest_folder, output, plan_view
+from nodemanager.host import runner
 from nodemanager.plan.steps import Blocked, Step, changes
+from nodemanager.rendering.renderer import Renderer
 
 EXIT_CHANGES = 2
 
@@ -45,8 +47,7 @@ def command(
     """
     body = assemble(BodyOptions(root=root, hostname=hostname), NoLocks(cmd_apply.NO_API))
     try:
-        world = manifest_folder.load(paths) if paths else asyncio.run(_fetch(settings, body))
-        found = asyncio.run(_plan(world, body))
+        found = asyncio.run(_plan(settings, paths, body))
         if form != "diff":
             click.echo(forms.dump(plan_view.plain(found, body.tree), form), nl=False)
         else:
@@ -61,13 +62,15 @@ def command(
         raise click.exceptions.Exit(1)
 
 
-async def _fetch(settings: connect.Settings, body: Body) -> World:
-    async with connect.connect(settings) as client:
-        with kinds.installed(CONFIG_SETS):
-            return await fetching.fetch(client, settings.namespace, body.identity)
-
-
-async def _plan(world: World, body: Body) -> list[Step]:
-    desired, made = cmd_apply.wanted(world, body)
+async def _plan(settings: connect.Settings, paths: tuple[Path, ...], body: Body) -> list[Step]:
+    async with Renderer(runner.companion) as renderer:
+        world = manifest_folder.load(paths) if paths else await _fetch(settings, body, renderer)
+        desired, made = await cmd_apply.wanted(world, body, renderer)
     held = [Blocked(id=one, sources=(), reason=why) for one, why in desired.held.items()]
     return [*await body.converger.preview(desired, made), *held]
+
+
+async def _fetch(settings: connect.Settings, body: Body, renderer: Renderer) -> World:
+    async with connect.connect(settings) as client:
+        with kinds.installed(CONFIG_SETS):
+            return await fetching.fetch(client, settings.namespace, body.identity, renderer)

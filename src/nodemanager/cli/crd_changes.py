@@ -160,7 +160,7 @@ async def count_objects(client: Client) -> dict[str, int]:
             found = msgspec.json.decode(await client.send(call), type=_Counted)
         except errors.NotFound:
             continue
-        except msgspec.DecodeError as error:
+        except errors.UNREADABLE as error:
             raise errors.ProtocolError(f"cannot {call.doing}: the answer does not decode: {error}") from error
         counts[resource.plural] = len(found.items or []) + (found.metadata.remaining_item_count or 0)
     return counts

@@ -13,6 +13,7 @@ import msgspec
 
 from nodemanager.agent import status_socket
 from nodemanager.agent.local_status import SOCKET, Snapshot
+from nodemanager.api.errors import UNREADABLE
 from nodemanager.host.tree import Tree
 
 ANSWER_SECONDS: Final = 10.0
@@ -60,7 +61,7 @@ class Line:
         line, _, self._rest = self._rest.partition(b"\n")
         try:
             return msgspec.json.decode(line, type=Snapshot)
-        except msgspec.MsgspecError as error:
+        except UNREADABLE as error:
             raise CannotAsk(
                 f"cannot read the status: {error}; the agent may be of another version: restart it"
             ) from error

@@ -109,7 +109,7 @@ async def _pages(client: Client, resource: Resource[Any], selection: Selection, 
         body = await client.send(Call("GET", resource.path(selection.namespace), doing, query, accept=ACCEPT))
         try:
             table = check(msgspec.json.decode(body, type=Table), resource)
-        except msgspec.DecodeError as error:
+        except errors.UNREADABLE as error:
             raise errors.ProtocolError(f"cannot {doing}: the answer does not decode: {error}") from error
         columns = columns or table.column_definitions
         rows += table.rows or []

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import msgspec
 
 from nodemanager.api import errors
+from nodemanager.api.errors import UNREADABLE
 from nodemanager.client.config import Anonymous, Headers
 from nodemanager.client.credentials import bearer_headers
 
@@ -56,7 +57,7 @@ def lifetime(token: str) -> Lifetime | None:
     try:
         payload = base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
         claims = msgspec.json.decode(payload, type=_Claims)
-    except (binascii.Error, ValueError, msgspec.MsgspecError):
+    except (binascii.Error, ValueError, *UNREADABLE):
         return None
     issued = claims.iat if claims.iat is not None else claims.nbf
     if issued is None or claims.exp <= issued:

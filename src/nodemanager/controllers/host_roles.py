@@ -18,7 +18,8 @@ from nodemanager.api.objects import ObjectKey, Resource, key_of
 from nodemanager.client.calls import WriteOptions
 from nodemanager.client.http import Client
 from nodemanager.client.patches import ApplyPatch
-from nodemanager.plan import templates
+from nodemanager.rendering import referring
+from nodemanager.rendering.renderer import Rendering
 from nodemanager.runtime.cache import Cache, Change
 from nodemanager.runtime.queue import WorkQueue
 
@@ -40,8 +41,9 @@ class Seen:
 class HostRoles:
     """What each host may read follows what is declared for it."""
 
-    def __init__(self, client: Client, seen: Seen, queue: WorkQueue[ObjectKey]) -> None:
+    def __init__(self, client: Client, seen: Seen, queue: WorkQueue[ObjectKey], renderer: Rendering) -> None:
         self._client = client
+        self._renderer = renderer
         self._seen = seen
         self._queue = queue
         self._complaints: dict[ObjectKey, str] = {}
@@ -61,7 +63,7 @@ class HostRoles:
             for one in self._seen.config_sets.values()
             if one.metadata.namespace == key.namespace and matching.matches(one, node.metadata.labels)
         ]
-        found = templates.referenced((file for one in sets for file in one.spec.files), node)
+        found = await referring.referenced(self._renderer, sets, node)
         self._complain(key, "; ".join(map(str, found.errors)))
         needed = host_references.needs(node, sets, found.secrets, found.config_maps)
         role, binding = host_references.objects(node, needed)

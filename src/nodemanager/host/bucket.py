@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from nodemanager.api.errors import UNREADABLE
 from nodemanager.host import file_facts, state_files
 from nodemanager.host.base import HostError
 from nodemanager.host.bucket_room import BLOCK, Caps, Holding, Room, room
@@ -187,7 +188,7 @@ class Bucket:
                     continue
                 try:
                     yield Backup(digest, msgspec.json.decode(data, type=Meta))
-                except msgspec.MsgspecError:  # a power cut while it was made
+                except UNREADABLE:  # a power cut while it was made
                     log.warning("cannot read %s/%s: it is damaged; it is passed over", above, name)
 
     def find(self, path: str, digest: str = "") -> Backup:

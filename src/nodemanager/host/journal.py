@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from nodemanager.api.errors import UNREADABLE
 from nodemanager.host import state_files
 from nodemanager.host.base import HostError
 from nodemanager.host.tree import Tree
@@ -68,7 +69,7 @@ class Journal:
                 return
             found = msgspec.json.decode(data, type=_Document)
             self._entries = {parse_id(text): entry for text, entry in found.pending.items()}
-        except (OSError, msgspec.MsgspecError, ValueError) as error:
+        except (OSError, *UNREADABLE, ValueError) as error:
             raise JournalError(
                 f"cannot read what is owed from {self._tree.outside(self._path)}: {error}; restart the"
                 " services whose files changed recently, then remove the file"

@@ -182,6 +182,19 @@ def _starting(argv: tuple[str, ...], cwd: str | None) -> Iterator[None]:
         raise RunError(f"cannot run {_shown(argv)}: an argument or variable is malformed: {error}") from None
 
 
+def companion(argv: Sequence[str], channel: int) -> subprocess.Popen[bytes]:
+    """Start a program that talks to us through one descriptor and has nothing else of ours.
+
+    It runs at our priority, as part of our own work; whoever started it kills it, and asks how it ended.
+    """
+    argv = tuple(argv)
+    with _starting(argv, "/"):
+        return subprocess.Popen(  # noqa: S603 - an argv
+            argv, stdin=channel, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={}, cwd="/",
+            start_new_session=True,
+        )  # fmt: skip
+
+
 @contextlib.contextmanager
 def _files(argv: tuple[str, ...], stdin: bytes) -> Iterator[tuple[IO[bytes], IO[bytes], IO[bytes]]]:
     """Open files without a name for stdin, stdout and stderr."""

@@ -57,6 +57,8 @@ class Failure:
     """Why a file's content cannot be had: a template that does not render, a Secret that is missing."""
 
     message: str
+    passing: bool = False
+    """With the same inputs it may be otherwise the next time."""
 
 
 Contents = Mapping[str, Content | Failure]

@@ -20,7 +20,8 @@ from nodemanager.server.renewal import Renewed
 ADMIN: Final = "admin"
 CONTEXT: Final = "nodemanager"
 _UNUSABLE = (
-    private_files.UnsafeFile, yaml.YAMLError, InvalidSignature, LookupError, TypeError, ValueError
+    private_files.UnsafeFile, yaml.YAMLError, InvalidSignature,
+    LookupError, TypeError, ValueError, RecursionError,
 )  # fmt: skip
 """What reading a file can raise that is not, or not any more, one of ours."""
 

@@ -11,6 +11,7 @@ from nodemanager.api.objects import ObjectMeta
 from nodemanager.host import file_facts
 from nodemanager.plan import files, merge, needs
 from nodemanager.plan.facts import Facts
+from support.rendering import Inline
 from support.root_tree import RootTree, config_set, failure, needs_root, outcomes
 
 pytestmark = needs_root
@@ -30,7 +31,7 @@ async def test_a_broken_template_and_a_missing_secret_hide_nothing(tmp_path: Pat
     )
     desired = merge.merge([declared])
     node = ManagedNode(metadata=ObjectMeta(name="web1"))
-    made = Contenter().make(desired, World(nodes=(node,)), node)
+    made = await Contenter(Inline()).make(desired, World(nodes=(node,)), node)
     needed = needs.file_needs(desired, made)
     seen, listings = file_facts.observe_all(host.tree, needed.sizes, needed.purged, host.digests)
     results = await host.apply(files.plan_files(desired, made, Facts(files=seen, listings=listings)))

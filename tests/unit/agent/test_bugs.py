@@ -17,6 +17,7 @@ import pytest
 
 from nodemanager.agent import service, status
 from nodemanager.agent.assembly import BodyOptions
+from nodemanager.agent.contents import Contenter
 from nodemanager.agent.node_object import NodeObject
 from nodemanager.agent.wishes import Wishes
 from nodemanager.agent.world import World
@@ -33,12 +34,12 @@ from nodemanager.plan import merge, steps
 from nodemanager.plan.desired import Content
 from nodemanager.plan.facts import Facts, FileFact, Kind
 from nodemanager.plan.files import plan_files
-from nodemanager.plan.templates import engine
 from nodemanager.runtime import probes
 from nodemanager.runtime.cache import Cache
 from nodemanager.runtime.metrics import Registry
 from support.clients import connected
 from support.memory_host import DOWN, UP, Host
+from support.rendering import Inline
 from support.root_tree import RootTree, config_set, literal_contents, needs_root, outcomes
 from support.scripted_server import Exchange, serve
 
@@ -337,21 +338,14 @@ async def test_bug_23_creates_on_any_error(code: int) -> None:
         assert {one.method for one in server.requests} == {"GET"}
 
 
-def test_bug_24_a_process_for_each_template(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_bug_24_a_process_for_each_template(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
-    rendered: list[str] = []
-    render = engine.render
-
-    def counted(text: str, data: Any, **options: Any) -> str:
-        rendered.append(text)
-        return render(text, data, **options)
-
-    monkeypatch.setattr(engine, "render", counted)
-    wishes = Wishes()
+    renderer = Inline()
+    wishes = Wishes(Contenter(renderer))
     node = ManagedNode(metadata=ObjectMeta(name="web1"))
     for _ in range(3):  # declarations as they come from the API: new objects, equal content
         sets = [config_set("a", files=[{"path": "/x", "template": "{{ .Node.Name }}"}])]
-        wish = wishes.make(sets, World(tuple(sets), (node,)), node)
+        wish = await wishes.make(sets, World(tuple(sets), (node,)), node)
     found = wish.contents["/x"]
     assert isinstance(found, Content)
-    assert (found.data, rendered) == (b"web1", ["{{ .Node.Name }}"])
+    assert (found.data, renderer.asked) == (b"web1", [["{{ .Node.Name }}"]])

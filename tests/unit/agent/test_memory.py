@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from nodemanager.agent.backup_records import MAX_BYTES
+from nodemanager.agent.contents import Contenter
 from nodemanager.agent.memory import Memory
 from nodemanager.agent.wishes import Wishes
 from nodemanager.agent.world import World
@@ -21,6 +22,7 @@ from nodemanager.host import state_files
 from nodemanager.host.state_key import cipher_of
 from nodemanager.host.vault import Vault
 from nodemanager.plan.desired import Content
+from support.rendering import Inline
 from support.root_tree import config_set
 
 KEY = ObjectKey("n", "web1")
@@ -58,16 +60,16 @@ def stamps(folder: Path) -> dict[str, int]:
     return {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
 
 
-def test_the_same_wish_is_made_from_memory(tmp_path: Path) -> None:
-    live, there = Wishes(), world()
-    wish = live.make(sets(), there, node())
+async def test_the_same_wish_is_made_from_memory(tmp_path: Path) -> None:
+    live, there = Wishes(Contenter(Inline())), world()
+    wish = await live.make(sets(), there, node())
     assert isinstance(wish.contents["/etc/x"], Content)
     kept, own = live.basis(there, node())
     opened(tmp_path).keep(sets(), kept, own, peers=live.reads_peers)
     memory = opened(tmp_path)
     assert memory.node == own
     again = memory.world()
-    assert Wishes().make(again.config_sets, again, own) == wish
+    assert await Wishes(Contenter(Inline())).make(again.config_sets, again, own) == wish
     assert [one.metadata.name for one in again.nodes] == ["web1"]  # no template reads others
     assert opened(tmp_path / "nowhere").node is None
 

@@ -14,6 +14,7 @@ import pytest
 
 from nodemanager.agent import contact
 from nodemanager.agent.contact import Clocks, Contact, SecretLimits
+from nodemanager.agent.contents import Contenter
 from nodemanager.agent.memory import Memory
 from nodemanager.agent.references import ReferenceWatch
 from nodemanager.agent.sources import Sources
@@ -28,6 +29,7 @@ from nodemanager.runtime.cache import Cache
 from nodemanager.runtime.tasks import end
 from support import scripted_server
 from support.clients import connected
+from support.rendering import Inline
 from support.root_tree import config_set
 from support.scripted_server import Exchange
 
@@ -82,13 +84,13 @@ class Host:
 
     def __init__(self, sources: Sources, time: list[float]) -> None:
         self.sources, self.time = sources, time
-        self.wishes = Wishes()
+        self.wishes = Wishes(Contenter(Inline()))
 
     async def passes(self) -> Wish:
         """Do as a pass does."""
-        await self.sources.follow(self.wishes.references(SETS, NODE))
+        await self.sources.follow(await self.wishes.references(SETS, NODE))
         world = self.sources.world()
-        wish = self.wishes.make(SETS, world, NODE)
+        wish = await self.wishes.make(SETS, world, NODE)
         kept, own = self.wishes.basis(world, NODE)
         self.sources.memory.keep(SETS, kept, own, peers=False)
         if world.withheld:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from nodemanager.agent.contents import Contenter
 from nodemanager.agent.drift import DriftWatch, declarations
 from nodemanager.agent.wishes import Wishes, visible
 from nodemanager.agent.world import World
@@ -20,7 +21,8 @@ from nodemanager.host.identity import Identity
 from nodemanager.host.results import Outcome, Result
 from nodemanager.plan import merge
 from nodemanager.plan.desired import Content, Failure
-from nodemanager.plan.templates import reads_peers
+from nodemanager.plan.templates import NotRendered, reads_peers
+from support.rendering import Inline
 from support.root_tree import config_set, literal_contents
 
 WHO = Identity("web1", "debian", (), "linux", "x86_64", "6.1")
@@ -60,73 +62,75 @@ def test_who_reads_peers(template: str, engine: str, expected: bool) -> None:
     assert reads_peers(File(path="/x", template=template, engine=engine)) is expected
 
 
-def test_names_of_secrets_depend_on_the_host_and_not_on_its_peers() -> None:
-    wishes = Wishes()
+async def test_names_of_secrets_depend_on_the_host_and_not_on_its_peers() -> None:
+    wishes = Wishes(Contenter(Inline()))
     sets = [templated("x", secretRefs=["db-{{ .Node.Labels.role }}"])]
-    assert wishes.references(sets, node(labels={"role": "web"})).secrets == ("db-web",)
-    assert wishes.references(sets, node(labels={"role": "db"})).secrets == ("db-db",)
+    assert (await wishes.references(sets, node(labels={"role": "web"}))).secrets == ("db-web",)
+    assert (await wishes.references(sets, node(labels={"role": "db"}))).secrets == ("db-db",)
     assert not wishes.reads_peers
 
 
-def test_nothing_is_worked_out_twice() -> None:
-    wishes = Wishes()
+async def test_nothing_is_worked_out_twice() -> None:
+    wishes = Wishes(Contenter(Inline()))
 
-    def make(content: str = "one", **more: Any) -> object:
+    async def make(content: str = "one", **more: Any) -> object:
         sets = [config_set("a", files=[{"path": "/x", "content": content}])]
-        return wishes.make(sets, World(tuple(sets), **more), node(release=str(more)))
+        return await wishes.make(sets, World(tuple(sets), **more), node(release=str(more)))
 
-    first = make()
-    assert make() is first
-    assert make(secrets={"s": {}}) is first  # there is no template that could read it
-    assert make("two") is not first
+    first = await make()
+    assert await make() is first
+    assert await make(secrets={"s": {}}) is first  # there is no template that could read it
+    assert await make("two") is not first
 
 
-def test_templates_are_made_again_for_what_they_can_see() -> None:
-    wishes = Wishes()
+async def test_templates_are_made_again_for_what_they_can_see() -> None:
+    wishes = Wishes(Contenter(Inline()))
     sets = [templated("{{ .Node.Name }}{{ .Node.Status.Release }}", configMapRefs=["m"])]
 
-    def make(own: ManagedNode, *peers: ManagedNode, value: str = "1") -> object:
-        return wishes.make(sets, World(tuple(sets), (own, *peers), {}, {"m": {"k": value}}), own)
+    async def make(own: ManagedNode, *peers: ManagedNode, value: str = "1") -> object:
+        return await wishes.make(sets, World(tuple(sets), (own, *peers), {}, {"m": {"k": value}}), own)
 
-    first = make(node(release="6"))
-    assert make(node(release="6"), node("other", release="9")) is first  # nobody reads peers
-    assert make(node(release="6"), value="2") is not first
-    changed = wishes.make(sets, World(tuple(sets), (), {}, {"m": {}}), node(release="7")).contents["/x"]
+    first = await make(node(release="6"))
+    assert await make(node(release="6"), node("other", release="9")) is first  # nobody reads peers
+    assert await make(node(release="6"), value="2") is not first
+    changed = (await wishes.make(sets, World(tuple(sets), (), {}, {"m": {}}), node(release="7"))).contents[
+        "/x"
+    ]
     assert isinstance(changed, Content)
     assert changed.data == b"web17"
 
 
-def test_peers_count_where_somebody_reads_them() -> None:
-    wishes = Wishes()
+async def test_peers_count_where_somebody_reads_them() -> None:
+    wishes = Wishes(Contenter(Inline()))
     sets = [templated("{{ range .Nodes }}{{ .Name }} {{ end }}")]
     for peers, expected in (((), b"web1 "), ((node("web2"),), b"web1 web2 ")):
-        made = wishes.make(sets, World(tuple(sets), (node(), *peers)), node()).contents["/x"]
+        made = (await wishes.make(sets, World(tuple(sets), (node(), *peers)), node())).contents["/x"]
         assert isinstance(made, Content)
         assert made.data == expected
 
 
-def test_a_missing_secret_fails_one_file_and_says_what_to_do() -> None:
+async def test_a_missing_secret_fails_one_file_and_says_what_to_do() -> None:
     sets = [
         config_set(
             "a",
             files=[{"path": "/x", "template": "x", "secretRefs": ["gone"]}, {"path": "/y", "content": "y"}],
         )
     ]
-    made = Wishes().make(sets, World(tuple(sets)), node()).contents
+    made = (await Wishes(Contenter(Inline())).make(sets, World(tuple(sets)), node())).contents
     assert isinstance(made["/y"], Content)
     failed = made["/x"]
     assert isinstance(failed, Failure)
     assert "Secret gone does not exist, or this host may not read it; create it" in failed.message
 
 
-def test_content_made_of_secrets_is_marked_and_errors_do_not_repeat_it() -> None:
+async def test_content_made_of_secrets_is_marked_and_errors_do_not_repeat_it() -> None:
     world = World(secrets={"s": {"k": b"hush-hush"}})
     sets = [templated("{{ index .Node.Secrets `k` | base64.Decode }}", secretRefs=["s"])]
-    made = Wishes().make(sets, world, node()).contents["/x"]
+    made = (await Wishes(Contenter(Inline())).make(sets, world, node())).contents["/x"]
     assert isinstance(made, Content)
     assert (made.data, made.secret) == (b"hush-hush", True)
     sets = [templated("{{ fail (index .Node.Secrets `k` | base64.Decode) }}", secretRefs=["s"])]
-    failed = Wishes().make(sets, world, node()).contents["/x"]
+    failed = (await Wishes(Contenter(Inline())).make(sets, world, node())).contents["/x"]
     assert isinstance(failed, Failure)
     assert "hush" not in failed.message
 
@@ -241,3 +245,65 @@ def test_declarations_change_with_the_content_of_templates() -> None:
     numbers = [declarations(desired, {"/x": Content(b"", digest)}) for digest in ("1", "2")]
     assert numbers[0] != numbers[1]
     assert msgspec.json.encode(list(numbers[0].values())) != msgspec.json.encode(list(numbers[1].values()))
+
+
+async def test_all_that_is_to_be_rendered_goes_together_and_only_once() -> None:
+    renderer = Inline()
+    wishes = Wishes(Contenter(renderer))
+    files = [
+        {"path": f"/{n}", "template": f"{{{{ .Node.Name }}}}{n}", "engine": "gotemplate"} for n in range(5)
+    ]
+    sets = [config_set("a", files=files)]
+    first = await wishes.make(sets, World(tuple(sets)), node())
+    assert [len(each) for each in renderer.asked] == [5]
+    assert await wishes.make(sets, World(tuple(sets)), node()) is first
+    await wishes.make(sets, World(tuple(sets)), node(release="6"))  # other data, so all of them again
+    await wishes.make(sets, World(tuple(sets)), node())  # and these are known
+    assert [len(each) for each in renderer.asked] == [5, 5]
+
+
+async def test_what_may_pass_is_tried_again_and_what_is_wrong_is_not() -> None:
+    renderer = Inline()
+    wishes = Wishes(Contenter(renderer))
+    sets = [templated("{{ .Node.Name }}", secretRefs=["{{ .Node.Name }}"])]
+    world = World(tuple(sets), secrets={"web1": {}})
+    renderer.failing = NotRendered("/x", "the renderer cannot be started")
+    for _ in range(2):
+        assert (await wishes.references(sets, node())).errors
+        failed = (await wishes.make(sets, world, node())).contents["/x"]
+        assert failed == Failure("cannot render /x: the renderer cannot be started", passing=True)
+    assert len(renderer.asked) == 4
+    renderer.failing = None
+    assert (await wishes.references(sets, node())).secrets == ("web1",)
+    made = (await wishes.make(sets, world, node())).contents["/x"]
+    assert isinstance(made, Content)
+    assert made.data == b"web1"
+    wrong = [templated("{{ .Node.Nope }}")]
+    for _ in range(2):
+        assert isinstance((await wishes.make(wrong, world, node())).contents["/x"], Failure)
+    asked = len(renderer.asked)
+    await wishes.make(wrong, world, node())
+    assert len(renderer.asked) == asked
+
+
+async def test_half_a_character_fails_one_file_only() -> None:
+    sets = [
+        config_set(
+            "a",
+            files=[
+                {"path": "/x", "template": r"{{ '\ud800' }}", "engine": "jinja"},
+                {"path": "/y", "template": "{{ Node.Name }}", "engine": "jinja"},
+            ],
+        )
+    ]
+    made = (await Wishes(Contenter(Inline())).make(sets, World(tuple(sets)), node())).contents
+    assert isinstance(made["/y"], Content)
+    failed = made["/x"]
+    assert isinstance(failed, Failure)
+    assert "half a character" in failed.message
+
+
+@pytest.mark.timeout(20)
+def test_to_tell_who_reads_peers_takes_no_time() -> None:
+    for text in ("{{ " * 500_000, "{{ (" + " " * 1_000_000, "{{ ds `data` " * 100_000, "((((" * 300_000):
+        reads_peers(File(path="/x", template=text))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
 import pytest
 
+from nodemanager.agent.contents import Contenter
 from nodemanager.agent.wishes import Wishes
 from nodemanager.agent.world import World
 from nodemanager.api.managednode import Interface, ManagedNode, ManagedNodeStatus, SSHHostKey, WireGuardStatus
@@ -14,6 +16,7 @@ from nodemanager.api.objects import ObjectMeta
 from nodemanager.cli import manifest_folder
 from nodemanager.plan.desired import Content
 from support import cli
+from support.rendering import Inline
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 FOLDERS = sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir())
@@ -38,7 +41,8 @@ def rendered(name: str, path: str, node: ManagedNode, *peers: ManagedNode, **sec
         **({"wg-wg0-web1": {k.replace("_", "-"): v for k, v in secrets.items()}} if secrets else {}),
     }
     full = World(world.config_sets, (node, *peers), known, world.config_maps)
-    made = Wishes().make(world.config_sets, full, node).contents[path]
+    wish = asyncio.run(Wishes(Contenter(Inline())).make(world.config_sets, full, node))
+    made = wish.contents[path]
     assert isinstance(made, Content), made
     return made.data.decode()
 

@@ -27,6 +27,7 @@ from nodemanager.runtime.metrics import Registry
 from nodemanager.runtime.queue import WorkQueue
 from support import virtual_time
 from support.model_api import Answer
+from support.rendering import Inline
 
 HOSTS, SETS = 200, 50
 
@@ -43,7 +44,7 @@ class Cluster:
             Cache(client, ROLES, here), Cache(client, ROLE_BINDINGS, here),
         )  # fmt: skip
         self.queue: WorkQueue[ObjectKey] = WorkQueue("hostrole", metrics=Registry())
-        self.keeper = HostRoles(client, self.seen, self.queue)
+        self.keeper = HostRoles(client, self.seen, self.queue, Inline())
 
     async def send(self, request: Request) -> Answer:
         obj = json.loads(request.body)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 
-import pytest
-
+from nodemanager.api.configset import ConfigSet, ConfigSetSpec
 from nodemanager.api.declarations import File
 from nodemanager.api.managednode import (
     Interface,
@@ -19,14 +19,17 @@ from nodemanager.api.managednode import (
 from nodemanager.api.objects import ObjectMeta
 from nodemanager.plan.templates import (
     Data,
+    NotRendered,
+    References,
     RenderCache,
     TemplateError,
     data_of,
     node_data,
     peer_data,
-    referenced,
     render,
 )
+from nodemanager.rendering import referring
+from support.rendering import Inline
 
 
 def _node(name: str, **labels: str) -> ManagedNode:
@@ -70,13 +73,18 @@ def test_nodes_are_sorted_by_name() -> None:
     assert render("{{ range .Nodes }}{{ .Name }}{{ end }}", data) == "abc"
 
 
+def _referenced(files: list[File], node: ManagedNode) -> References:
+    """Do both halves, with the rendering between them."""
+    return asyncio.run(referring.referenced(Inline(), [ConfigSet(spec=ConfigSetSpec(files=files))], node))
+
+
 def test_only_files_with_a_template_need_references() -> None:
     files = [
         File(path="/a", content="x", secret_refs=["unused"], config_map_refs=["unused"]),
         File(path="/b", template="x", secret_refs=["one", "two"], config_map_refs=["m"]),
         File(path="/c", template="x", secret_refs=["two", "three"], config_map_refs=["m", "n"]),
     ]
-    found = referenced(files, _node("a"))
+    found = _referenced(files, _node("a"))
     assert found.secrets == ("one", "two", "three")
     assert found.config_maps == ("m", "n")
     assert found.errors == ()
@@ -87,13 +95,13 @@ def test_a_secret_ref_may_be_a_template_of_labels_and_status() -> None:
         "wg-wg0-{{ (ds `data`).Node.Labels.host }}",
         '{{ (index (ds "data").Node.Status.WireGuard 0).Name }}-{{ .Node.Name }}',
     ]
-    found = referenced([File(path="/b", template="x", secret_refs=refs)], _node("a", host="a"))
+    found = _referenced([File(path="/b", template="x", secret_refs=refs)], _node("a", host="a"))
     assert found.secrets == ("wg-wg0-a", "wg0-a")
 
 
 def test_a_secret_ref_that_cannot_be_rendered_is_reported_and_the_others_go_on() -> None:
     refs = ["{{ .Node.Labels.nope }}", "{{ index .Node.Secrets `x` }}{{ .Nope }}", "good"]
-    found = referenced([File(path="/b", template="x", secret_refs=refs)], _node("a", host="a"))
+    found = _referenced([File(path="/b", template="x", secret_refs=refs)], _node("a", host="a"))
     assert found.secrets == ("good",)
     assert [str(error).split(": ")[0] for error in found.errors] == [
         "cannot render secretRefs[0] of /b",
@@ -101,38 +109,38 @@ def test_a_secret_ref_that_cannot_be_rendered_is_reported_and_the_others_go_on()
     ]
 
 
-def test_the_cache_renders_once_per_input_and_forgets_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
-    from nodemanager.plan.templates import engine
-
-    rendered: list[str] = []
-    original = engine.render
-
-    def counting(text: str, data: Data, *, engine: str = "gotemplate", name: str = "template") -> str:
-        rendered.append(text)
-        return original(text, data, engine=engine, name=name)
-
-    monkeypatch.setattr(engine, "render", counting)
+def test_the_cache_knows_inputs_by_what_is_in_them_and_forgets_the_oldest() -> None:
     cache = RenderCache(entries=2)
     first, second = Data(node={"Name": "a"}), Data(node={"Name": "b"})
     text = "{{ .Node.Name }}"
-    assert [cache.render(text, first), cache.render(text, Data(node={"Name": "a"}))] == ["a", "a"]
-    assert len(rendered) == 1
-    assert cache.render(text, second) == "b"
-    assert cache.render("{{ Node.Name }}", first, engine="jinja") == "a"
+    assert cache.get(text, first, "gotemplate", "x") is None
+    cache.keep(text, first, "gotemplate", "a")
+    assert cache.get(text, Data(node={"Name": "a"}), "gotemplate", "x") == "a"
+    assert cache.get(text, first, "jinja", "x") is None
+    cache.keep(text, second, "gotemplate", "b")
+    cache.keep(text, first, "jinja", "c")
     assert len(cache) == 2
-    assert cache.render(text, first) == "a"
-    assert len(rendered) == 4, "the oldest entry had to go"
+    assert cache.get(text, first, "gotemplate", "x") is None, "the oldest entry had to go"
 
 
-def test_the_cache_is_bounded_in_size_and_keeps_no_errors() -> None:
+def test_the_cache_is_bounded_in_size() -> None:
     cache = RenderCache(size=10)
     data = Data(node={"Name": "a"})
-    assert cache.render("{{ `12345678` }}", data) == "12345678"
-    assert cache.render("{{ `abcdefgh` }}", data) == "abcdefgh"
+    for text in ("12345678", "abcdefgh"):
+        cache.keep(text, data, "gotemplate", text)
     assert len(cache) == 1
-    with pytest.raises(TemplateError):
-        cache.render("{{ nope }}", data)
-    assert len(cache) == 1
+    assert cache.get("abcdefgh", data, "gotemplate", "x") == "abcdefgh"
+
+
+def test_the_cache_keeps_errors_for_whoever_has_them_but_not_what_may_pass() -> None:
+    cache = RenderCache()
+    data = Data(node={"Name": "a"})
+    cache.keep("{{ nope }}", data, "gotemplate", TemplateError("/one", "there is no nope", 1))
+    cache.keep("{{ slow }}", data, "gotemplate", NotRendered("/one", "it took too long"))
+    assert str(cache.get("{{ nope }}", data, "gotemplate", "/two")) == (
+        "cannot render /two: line 1: there is no nope"
+    )
+    assert cache.get("{{ slow }}", data, "gotemplate", "/two") is None
 
 
 def test_the_template_libraries_are_imported_with_the_first_template() -> None:

@@ -59,6 +59,10 @@ def _value_text(value: Any) -> str:
     return json_values.compact(value)
 
 
+_TOO_DEEP = object()
+_DEPTH_MAX = 100
+
+
 @functools.lru_cache(maxsize=4096)
 def _order(element: str) -> tuple[Any, ...]:
     kind, rest = element[:2], element[2:]
@@ -202,6 +206,22 @@ class FieldSet:
 EMPTY = FieldSet()
 
 
+def _named(text: str) -> Any:
+    """Return what an element names; its depth is that of a text, and no limit of the body applies to it."""
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        value = _TOO_DEEP
+    if value is _TOO_DEEP or _deeper(value, _DEPTH_MAX):
+        raise ValueError(f"cannot decode fieldsV1: nested deeper than {_DEPTH_MAX} levels: {text[:100]!r}")
+    return value
+
+
+def _deeper(value: Any, levels: int) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return levels == 0 or any(_deeper(each, levels - 1) for each in inner)
+
+
 def _canonical(element: str) -> str | None:
     """Return an element in our spelling, or nothing for a kind of element that a newer server wrote."""
     kind, rest = element[:2], element[2:]
@@ -213,7 +233,7 @@ def _canonical(element: str) -> str | None:
         return f"i:{int(rest)}"
     if kind not in ("k:", "v:"):
         return None
-    value = json.loads(rest)
+    value = _named(rest)
     if kind == "v:":
         return item(value)
     if isinstance(value, dict):

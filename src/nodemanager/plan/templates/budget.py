@@ -7,6 +7,7 @@ bounds what walking over the value costs.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -71,11 +72,11 @@ def weigh(value: Any, known: dict[int, int] | None = None, depth: int = 0) -> in
         raise TooMuch(f"a value is nested deeper than {DEPTH_MAX} levels")
     known = {} if known is None else known
     total = 1
-    for part in value.items() if isinstance(value, dict) else value:
+    for part in itertools.chain(value, value.values()) if isinstance(value, dict) else value:
         weight = known.get(id(part))
         if weight is None:
             weight = weigh(part, known, depth + 1)
-            if isinstance(part, (list, dict)):
+            if isinstance(part, (list, tuple, dict)):
                 known[id(part)] = weight
         total += weight
         if total > VALUE_MAX:

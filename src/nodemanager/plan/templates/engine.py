@@ -8,7 +8,7 @@ from collections import OrderedDict
 from typing import Final
 
 from nodemanager.plan.templates.budget import ACTIONS_MAX, CODE_MAX, OUTPUT_MAX, Meter, Scope
-from nodemanager.plan.templates.errors import FunctionError, TemplateError, masked
+from nodemanager.plan.templates.errors import FunctionError, NotRendered, TemplateError, masked
 from nodemanager.plan.templates.shapes import Data
 
 ENGINES: Final = ("gotemplate", "jinja")
@@ -22,7 +22,7 @@ def render(text: str, data: Data, *, engine: str = "gotemplate", name: str = "te
     """Return what the template makes of the data; raise TemplateError, which never repeats the data."""
     if engine not in ENGINES:
         raise TemplateError(name, f"there is no engine {engine!r}: use {' or '.join(ENGINES)}")
-    if not any(mark in text for mark in _MARKS):
+    if is_literal(text):
         return text
     _check_size(text, name)
     try:
@@ -31,6 +31,11 @@ def render(text: str, data: Data, *, engine: str = "gotemplate", name: str = "te
         raise TemplateError(name, masked(error.why, data.secrets()), error.line) from None
     except FunctionError as error:
         raise TemplateError(name, masked(str(error), data.secrets())) from None
+
+
+def is_literal(text: str) -> bool:
+    """Tell whether a template has nothing to be rendered: it is its own output."""
+    return not any(mark in text for mark in _MARKS)
 
 
 def _check_size(text: str, name: str) -> None:
@@ -56,7 +61,7 @@ def _rendered(text: str, data: Data, engine: str, name: str) -> str:
 
 
 class RenderCache:
-    """Remembers what templates rendered to, by a hash of all that went in; errors are not kept.
+    """Remembers what templates rendered to, by a hash of all that went in, and what was wrong with them.
 
     Bounded by number and by size: what was not asked for the longest is forgotten first.
     """
@@ -65,7 +70,7 @@ class RenderCache:
         self._entries = entries
         self._size_max = size
         self._size = 0
-        self._known: OrderedDict[bytes, str] = OrderedDict()
+        self._known: OrderedDict[bytes, str | TemplateError] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._known)
@@ -75,19 +80,27 @@ class RenderCache:
         self._known.clear()
         self._size = 0
 
-    def render(self, text: str, data: Data, *, engine: str = "gotemplate", name: str = "template") -> str:
-        """Render, or return what the same template made of the same data before."""
+    def get(self, text: str, data: Data, engine: str, name: str) -> str | TemplateError | None:
+        """Return what the same template made of the same data before, or None."""
         key = _digest(text, data, engine)
         known = self._known.get(key)
         if known is not None:
             self._known.move_to_end(key)
-            return known
-        rendered = render(text, data, engine=engine, name=name)
-        self._known[key] = rendered
-        self._size += len(rendered)
+        return TemplateError(name, known.why, known.line) if isinstance(known, TemplateError) else known
+
+    def keep(self, text: str, data: Data, engine: str, made: str | TemplateError) -> None:
+        """Remember what became of a template, unless it may be otherwise the next time."""
+        key = _digest(text, data, engine)
+        if isinstance(made, NotRendered) or key in self._known:
+            return
+        self._known[key] = made
+        self._size += _length(made)
         while self._known and (len(self._known) > self._entries or self._size > self._size_max):
-            self._size -= len(self._known.popitem(last=False)[1])
-        return rendered
+            self._size -= _length(self._known.popitem(last=False)[1])
+
+
+def _length(made: str | TemplateError) -> int:
+    return len(made) if isinstance(made, str) else len(made.why)
 
 
 def _digest(text: str, data: Data, engine: str) -> bytes:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 MASK = "(secret)"
+WHY_MAX = 4_000
+"""Characters of an error: what a template spells may be long, and a status holds many."""
 _SHORTEST = 4
 
 
@@ -17,10 +19,18 @@ class TemplateError(ValueError):
 
     def __init__(self, name: str, why: str, line: int | None = None) -> None:
         where = "" if line is None else f"line {line}: "
+        why = why if len(why) <= WHY_MAX else f"{why[:WHY_MAX]}..."
         super().__init__(f"cannot render {name}: {where}{why}")
         self.name = name
         self.line = line
         self.why = why
+
+
+class NotRendered(TemplateError):
+    """The template was not rendered to its end: it met a limit, or there was no process to render it.
+
+    Unlike what a template itself does wrong, that may be otherwise the next time with the same data.
+    """
 
 
 class FunctionError(ValueError):

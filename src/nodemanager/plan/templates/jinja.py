@@ -57,6 +57,7 @@ class _Environment(ImmutableSandboxedEnvironment):
         if isinstance(argument, str):
             found = self._field(obj, argument)
             return self.undefined(name=_shown(argument)) if found is self else found
+        CURRENT.get().meter.work(weigh(argument))
         return super().getitem(obj, argument)
 
     def _field(self, obj: Any, name: str) -> Any:

@@ -146,6 +146,8 @@ def _replace(node: nodes.Node) -> None:
             setattr(node, name, [_counter(each) for each in value])
         elif isinstance(value, nodes.Node):
             setattr(node, name, _counter(value))
+    if isinstance(node, nodes.Pair):  # hashing it walks all of it, as often as it occurs in itself
+        node.key = _filter(node.key, _WEIGH)
     if isinstance(node, nodes.Compare):
         node.expr = _filter(node.expr, _WEIGH)
         for operand in node.ops:

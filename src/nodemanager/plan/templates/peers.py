@@ -7,7 +7,8 @@ from typing import Final
 
 from nodemanager.api.declarations import File
 
-_ACTION: Final = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
+_ACTION: Final = re.compile(r"\{\{(.*?)(?:\}\}|\Z)", re.DOTALL)
+"""One that nobody closes reaches to the end: to look for the end from every beginning would take hours."""
 _FIELD_OF_DATA: Final = re.compile(r"""\(\s*(?:ds|datasource)\s+(?:"data"|`data`)\s*\)\s*\.\w""")
 _WHOLE: Final = re.compile(r"\b(?:ds|datasource)\b|(?<![\w.)\]])[.$](?![\w.])")
 """The data, or the context, without a field: it may end anywhere, the nodes in it included."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from nodemanager.api.declarations import File
 from nodemanager.api.managednode import ManagedNode
 from nodemanager.api.object_names import is_object_name
-from nodemanager.plan.templates.engine import render
 from nodemanager.plan.templates.errors import TemplateError
+from nodemanager.plan.templates.jobs import Job, Rendered
 from nodemanager.plan.templates.shapes import Data, node_data
 
 
@@ -22,35 +22,45 @@ class References:
     errors: tuple[TemplateError, ...] = ()
 
 
-def referenced(files: Iterable[File], node: ManagedNode) -> References:
-    """Return all names that the files refer to, in the order of the files: later ones win.
+def jobs(files: Iterable[File], node: ManagedNode, owner: str = "") -> list[Job]:
+    """Return what has to be rendered to tell which Secrets the files refer to.
 
     Only a file with a template needs any. An entry of secretRefs may itself be a template; it sees
     labels, status and name of its node, no Secret and no other node.
     """
     data = Data(node=node_data(node, secrets=None, config_maps=None))
+    return [Job(entry, data, name=where, owner=owner) for where, entry in _entries(files)]
+
+
+def _entries(files: Iterable[File]) -> Iterator[tuple[str, str]]:
+    """Yield all entries of secretRefs that matter, with what an error calls them."""
+    for file in files:
+        if file.template:
+            for place, entry in enumerate(file.secret_refs):
+                yield f"secretRefs[{place}] of {file.path}", entry
+
+
+def referenced(files: Sequence[File], rendered: Iterable[Rendered]) -> References:
+    """Return all names that the files refer to, in the order of the files: later ones win.
+
+    `rendered` is what became of the `jobs` of these files.
+    """
     secrets: dict[str, None] = {}
     config_maps: dict[str, None] = {}
     errors: list[TemplateError] = []
     for file in files:
-        if not file.template:
-            continue
-        for place, name in enumerate(file.config_map_refs):
+        for place, name in enumerate(file.config_map_refs if file.template else ()):
             if is_object_name(name):
                 config_maps[name] = None
             else:
                 errors.append(_unfit(f"configMapRefs[{place}] of {file.path}", "ConfigMap"))
-        for place, entry in enumerate(file.secret_refs):
-            where = f"secretRefs[{place}] of {file.path}"
-            try:
-                name = render(entry, data, name=where).strip()
-            except TemplateError as error:
-                errors.append(error)
-                continue
-            if is_object_name(name):
-                secrets[name] = None
-            elif name or not entry:  # a template may say that this host needs none
-                errors.append(_unfit(where, "Secret"))
+    for (where, entry), made in zip(_entries(files), rendered, strict=True):
+        if isinstance(made, TemplateError):
+            errors.append(made)
+        elif is_object_name(name := made.strip()):
+            secrets[name] = None
+        elif name or not entry:  # a template may say that this host needs none
+            errors.append(_unfit(where, "Secret"))
     return References(tuple(secrets), tuple(config_maps), tuple(errors))
 
 

@@ -9,7 +9,7 @@ import io
 import json
 from typing import Any
 
-from nodemanager.plan.templates.errors import FunctionError
+from nodemanager.plan.templates.errors import FunctionError, TooMuch
 from nodemanager.plan.templates.functions.registry import add, checked_size
 from nodemanager.plan.templates.functions.values import entries, integer, items, raw, text
 
@@ -17,6 +17,7 @@ _HTML = str.maketrans(
     {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 )
 _YAML_COST = 8
+_TOML_COST = 8
 _ITERATIONS_MAX = 1_000_000
 
 
@@ -110,6 +111,8 @@ def parsed_json(value: Any) -> Any:
         return json.loads(text(value), parse_constant=lambda _: None)
     except json.JSONDecodeError as error:
         raise FunctionError(f"the text is not JSON: line {error.lineno}, column {error.colno}") from None
+    except RecursionError:
+        raise TooMuch("the JSON text is nested too deeply") from None
 
 
 @add("data.JSON", "json")
@@ -156,12 +159,10 @@ def _to_yaml(value: Any) -> str:
 
 @add("data.TOML", "toml")
 def _toml(value: Any) -> dict[str, Any]:
-    import tomllib
+    from nodemanager.plan.templates.functions import toml_text
 
-    try:
-        loaded = tomllib.loads(text(value))
-    except tomllib.TOMLDecodeError:
-        raise FunctionError("the text is not TOML") from None
+    checked_size(len(text(value)) * _TOML_COST)
+    loaded = toml_text.parsed(text(value))
     plain: dict[str, Any] = json.loads(json.dumps(loaded, default=str))
     return plain
 

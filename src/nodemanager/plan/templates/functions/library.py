@@ -17,6 +17,8 @@ from nodemanager.plan.templates.functions.registry import FUNCTIONS
 
 GO = ("and", "break", "continue", "eq", "ge", "gt", "le", "lt", "ne", "not", "or")
 """Functions that Go's template language has itself and that need no limit."""
+_LONGEST = 64
+"""Characters of a name that are compared with those that there are."""
 
 
 def unknown(name: str) -> str:
@@ -26,7 +28,7 @@ def unknown(name: str) -> str:
         return f"function {name} is not available: {why}"
     import difflib
 
-    similar = difflib.get_close_matches(name, FUNCTIONS, n=3, cutoff=0.7)
+    similar = difflib.get_close_matches(name[:_LONGEST], FUNCTIONS, n=3, cutoff=0.7)
     hint = f"did you mean {' or '.join(similar)}? " if similar else ""
     return f"there is no function {name}; {hint}there are: {', '.join(names())}"
 

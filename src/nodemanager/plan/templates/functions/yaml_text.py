@@ -6,7 +6,8 @@ from typing import Any
 
 import yaml
 
-from nodemanager.plan.templates.errors import FunctionError
+from nodemanager.plan.templates.budget import DEPTH_MAX
+from nodemanager.plan.templates.errors import FunctionError, TooMuch
 
 
 class _Loader(yaml.CSafeLoader):
@@ -22,8 +23,7 @@ _Loader.yaml_implicit_resolvers = {
 def parsed(text: str) -> Any:
     """Return what a YAML text says, of the first document."""
     try:
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=_Loader)):
-            raise FunctionError("YAML aliases are not supported: a few of them can stand for terabytes")
+        _check(text)
         return next(yaml.load_all(text, Loader=_Loader), None)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
@@ -31,6 +31,20 @@ def parsed(text: str) -> Any:
         raise FunctionError(f"the text is not YAML{where}") from None
     except yaml.YAMLError:
         raise FunctionError("the text is not YAML") from None
+
+
+def _check(text: str) -> None:
+    """Refuse what the loader must not see: it is written in C, and what is too deep ends the process."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        if isinstance(event, yaml.AliasEvent):
+            raise FunctionError("YAML aliases are not supported: a few of them can stand for terabytes")
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > DEPTH_MAX:
+            raise TooMuch(f"the YAML text is nested deeper than {DEPTH_MAX} levels")
 
 
 class _Dumper(yaml.SafeDumper):

@@ -1,0 +1,158 @@
+"""One process that renders, as seen from here: ask it, hear it out, end it, and tell how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, Protocol
+
+import msgspec
+
+import nodemanager
+from nodemanager.plan.templates import jobs
+from nodemanager.rendering import frames
+from nodemanager.rendering.limits import MIB, Limits
+
+_BOOT: Final = "import sys; sys.path[:] = sys.argv[4:]; from nodemanager.rendering.child import main; main()"
+_CHUNK: Final = 256 * 1024
+_GREETING_MAX: Final = 4096
+_REAP: Final = (0.0, 0.001, 0.004, 0.016, 0.064, 0.25, 1.0, 4.0)
+"""Seconds between two looks whether a killed process is gone; it usually is at the second."""
+
+
+class Process(Protocol):
+    """A program that was started."""
+
+    def kill(self) -> None:
+        """End it, if it has not ended."""
+        ...
+
+    def poll(self) -> int | None:
+        """Return its exit status, or the negative number of the signal that ended it; None while it runs."""
+        ...
+
+
+class Start(Protocol):
+    """Starts a program with one descriptor as its stdin and nothing else (`host.runner.companion` is one)."""
+
+    def __call__(self, argv: Sequence[str], channel: int) -> Process:
+        """Start it, or raise OSError."""
+        ...
+
+
+class Ended(Exception):
+    """The process is no more, or is not to be listened to any more; says why, as part of a sentence."""
+
+
+def command(limits: Limits) -> list[str]:
+    """Return how to start another one of us: same interpreter, same modules, nothing of the environment."""
+    paths = [str(Path(nodemanager.__file__).parents[1]), *(path for path in sys.path if path.startswith("/"))]
+    numbers = (os.getpid(), limits.cpu, limits.memory)
+    return [sys.executable, "-ISc", _BOOT, *map(str, numbers), *dict.fromkeys(paths)]
+
+
+class RenderProcess:
+    """A process and the stream to it."""
+
+    def __init__(self, process: Process, channel: socket.socket, limits: Limits) -> None:
+        self._process = process
+        self._channel = channel
+        self._limits = limits
+
+    @classmethod
+    async def start(cls, start: Start, limits: Limits) -> tuple[RenderProcess, list[str]]:
+        """Start one; return it and what it could not give up. Raise OSError or Ended."""
+        ours, theirs = socket.socketpair()
+        try:
+            with theirs:
+                process = start(command(limits), theirs.fileno())
+        except BaseException:
+            ours.close()
+            raise
+        ours.setblocking(False)
+        child = cls(process, ours, limits)
+        try:
+            greeting = await child._message(_GREETING_MAX, limits.start)
+            kept, why = msgspec.msgpack.decode(greeting, type=tuple[list[str], str])
+            if not why:
+                return child, kept
+        except (Ended, ValueError) as error:
+            why = str(error)
+        except BaseException:
+            await child.end()
+            raise
+        await child.end()
+        raise Ended(why)
+
+    async def ask(self, request: bytes) -> None:
+        """Send a request; raise Ended if nobody takes it."""
+        try:
+            async with asyncio.timeout(self._limits.wall):
+                await asyncio.get_running_loop().sock_sendall(self._channel, frames.framed(request))
+        except (OSError, TimeoutError):
+            raise Ended(await self._why()) from None
+
+    async def answer(self) -> jobs.Answer:
+        """Return the next answer; raise Ended if there is none, with what to say of the template."""
+        try:
+            return jobs.decoded_answer(await self._message(jobs.ANSWER_MAX, self._limits.wall))
+        except ValueError:
+            await self.end()
+            raise Ended("it made the renderer answer with nonsense") from None
+
+    async def end(self) -> int | None:
+        """End it, and return how it had ended or ends now; None for one that even SIGKILL does not end."""
+        self._channel.close()
+        ended = self._process.poll()
+        if ended is None:
+            self._process.kill()
+        for pause in _REAP:
+            if (status := self._process.poll()) is not None:
+                return status
+            await asyncio.sleep(pause)
+        return None
+
+    async def _message(self, limit: int, seconds: float) -> bytes:
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._read(frames.length(await self._read(frames.HEAD), limit))
+        except TimeoutError:
+            await self.end()
+            raise Ended(f"it took longer than {seconds:g} s and was ended") from None
+        except OSError:
+            raise Ended(await self._why()) from None
+
+    async def _read(self, size: int) -> bytes:
+        loop, read = asyncio.get_running_loop(), bytearray()
+        while len(read) < size:
+            chunk = await loop.sock_recv(self._channel, min(size - len(read), _CHUNK))
+            if not chunk:
+                raise ConnectionResetError
+            read += chunk
+        return bytes(read)
+
+    async def _why(self) -> str:
+        """Return how it ended by itself; the stream is closed a moment before the process is gone."""
+        for pause in _REAP[:-2]:
+            if self._process.poll() is not None:
+                break
+            await asyncio.sleep(pause)
+        return ending(await self.end(), self._limits)
+
+
+def ending(status: int | None, limits: Limits) -> str:
+    """Return what an exit status says about the template that was being rendered."""
+    if status == -signal.SIGXCPU:
+        return f"it needs more than {limits.cpu} s of processor time"
+    if status in (-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGABRT, -signal.SIGILL, -signal.SIGFPE):
+        return f"it made the renderer crash ({signal.Signals(-status).name})"
+    if status == -signal.SIGKILL:
+        return "the renderer was killed while at it, most likely because memory was short"
+    if status is not None and status < 0:
+        return f"the renderer was ended by signal {-status} while at it"
+    return f"it ended the renderer (status {status}); it may have {limits.memory // MIB} MiB of memory"

@@ -1,0 +1,21 @@
+"""Which Secrets and ConfigMaps ConfigSets refer to on a host: their names may be templates, too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nodemanager.api.configset import ConfigSet
+from nodemanager.api.managednode import ManagedNode
+from nodemanager.plan.templates import References, references
+from nodemanager.rendering.renderer import Rendering
+
+
+async def referenced(renderer: Rendering, config_sets: Sequence[ConfigSet], node: ManagedNode) -> References:
+    """Return all names; one that cannot be told is an error of its own, and costs no other set its names."""
+    todo = [
+        job
+        for one in config_sets
+        for job in references.jobs(one.spec.files, node, f"ConfigSet {one.metadata.name}")
+    ]
+    files = [file for one in config_sets for file in one.spec.files]
+    return references.referenced(files, await renderer.render(todo) if todo else [])
