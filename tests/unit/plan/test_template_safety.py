@@ -176,3 +176,31 @@ def test_the_data_is_the_same_after_any_template() -> None:
 def test_what_takes_long_to_compile_is_refused_before(engine: str, text: str) -> None:
     with pytest.raises(TemplateError, match=r"more than 5000 actions|longer than"):
         render(text, DATA, engine=engine)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "loop.changed",
+        "[loop.cycle]",
+        "m",
+        "(1, {'a': m})",
+        "loop.changed ~ 'a'",
+        "m|string",
+        "[m]|join",
+        "loop",
+        "range",
+    ],
+)
+def test_nothing_that_can_be_called_is_written_out(expression: str) -> None:
+    """Python would print words of its own for it, with an address in them, so that no two hosts agree."""
+    text = f"{{% macro m() %}}{{% endmacro %}}{{% for x in 'ab' %}}{{{{ {expression} }}}}{{% endfor %}}"
+    assert "a function cannot be written out: call it with ()" in _quick(text, "jinja")
+
+
+@pytest.mark.parametrize("expression", ["ns", "[ns]", "self", "ns ~ 1", "ns|string"])
+def test_a_namespace_is_not_written_out(expression: str) -> None:
+    """What is in it is weighed by nobody: 60 levels of it would be more than all memory."""
+    grown = "{% for i in range(45) %}{% set ns.t = [ns.t, ns.t] %}{% endfor %}"
+    text = f"{{% set ns = namespace(t=1) %}}{grown}{{{{ {expression} }}}}"
+    assert "this is no value and cannot be written out" in _quick(text, "jinja")

@@ -15,10 +15,12 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from nodemanager.plan.templates.budget import CURRENT, OUTPUT_MAX, Scope, compiled_once, weigh
 from nodemanager.plan.templates.errors import FunctionError, TemplateError, TooMuch
-from nodemanager.plan.templates.jinja_counting import COUNTING, counted, instrument, ticked
+from nodemanager.plan.templates.jinja_counting import COUNTING, check_text, counted, instrument, ticked
 from nodemanager.plan.templates.jinja_filters import FILTERS, GLOBALS, METHODS, tests
 from nodemanager.plan.templates.shapes import Record
 
+_PASSING: Final = ("d", "default")
+"""Filters that hand on what they are given, also a macro."""
 _FAULTS: Final = (
     ArithmeticError,
     AssertionError,
@@ -117,6 +119,7 @@ def _shown(name: str) -> str:
 def _finalize(value: Any) -> Any:
     """Count every value that is written."""
     CURRENT.get().meter.work(weigh(value))
+    check_text(value)
     return value
 
 
@@ -130,14 +133,17 @@ def _environment() -> _Environment:
         cache_size=0,
         optimized=False,
     )
-    environment.filters = {**_limited(FILTERS), **COUNTING}
-    environment.tests = _limited(tests())
+    environment.filters = {**_limited(FILTERS, text=True), **COUNTING}
+    environment.tests = _limited(tests(), text=False)
     environment.globals = dict(GLOBALS)
     return environment
 
 
-def _limited(functions: Mapping[str, Callable[..., Any]]) -> dict[str, Any]:
-    return {name: ticked(name, function) for name, function in functions.items()}
+def _limited(functions: Mapping[str, Callable[..., Any]], *, text: bool) -> dict[str, Any]:
+    return {
+        name: ticked(name, function, text=text and name not in _PASSING)
+        for name, function in functions.items()
+    }
 
 
 _ENVIRONMENT: Final = _environment()

@@ -7,12 +7,15 @@ assignments, comparisons, parts of texts) is wrapped into a filter that counts.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-from jinja2 import TemplateSyntaxError, nodes
+from jinja2 import TemplateSyntaxError, Undefined, nodes
+from jinja2.runtime import TemplateReference
+from jinja2.utils import Namespace
 
-from nodemanager.plan.templates.budget import CURRENT, weigh
+from nodemanager.plan.templates.budget import CURRENT, Entries, Items, weigh
 from nodemanager.plan.templates.errors import FunctionError
 
 _LOOP: Final = "nodemanager_loop"
@@ -46,11 +49,28 @@ def _counted_loop(values: Any, cost: int) -> Any:
     return _loop(values, cost)
 
 
+def check_text(value: Any) -> None:
+    """Refuse to write out what is no data, alone or in a list: Python would print its own words for it.
+
+    After `weigh`, which bounds the walk, but does not look into a namespace. Our data holds no such thing.
+    """
+    if isinstance(value, (str, int, float, Items, Entries, Undefined)):
+        return
+    if isinstance(value, (list, tuple, dict)):
+        for part in itertools.chain(value, value.values()) if isinstance(value, dict) else value:
+            check_text(part)
+    elif callable(value):
+        raise FunctionError("a function cannot be written out: call it with ()")
+    elif isinstance(value, (Namespace, TemplateReference)):
+        raise FunctionError("this is no value and cannot be written out: name one of its fields")
+
+
 def _joined(parts: Iterable[Any]) -> str:
     meter = CURRENT.get().meter
     texts: list[str] = []
     for part in parts:
         meter.work(weigh(part))
+        check_text(part)
         texts.append(str(part))
     return str(meter.take("".join(texts)))
 
@@ -99,8 +119,11 @@ class _Lazy:
         raise FunctionError("the result of a filter that goes item by item has no text: add |list or |join")
 
 
-def ticked(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a filter or test that counts what goes in and what comes out, and signs its errors."""
+def ticked(name: str, function: Callable[..., Any], *, text: bool) -> Callable[..., Any]:
+    """Return a filter or test that counts what goes in and what comes out, and signs its errors.
+
+    One that may make `text` of what it is given is given nothing that has none.
+    """
 
     @functools.wraps(function)
     def limited(*args: Any, **kwargs: Any) -> Any:
@@ -108,6 +131,8 @@ def ticked(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         meter.call()
         meter.work(sum(map(weigh, args)) + sum(map(weigh, kwargs.values())))
         try:
+            for each in args if text else ():
+                check_text(each)
             result = function(*args, **kwargs)
         except FunctionError as error:
             raise type(error)(f"{name}: {error}") from None
