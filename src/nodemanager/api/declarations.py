@@ -77,6 +77,7 @@ class Package(Struct):
         str,
         meta(
             "Name as the package manager knows it: letters, digits and _.+:@- only.",
+            WORD,
             pattern=PACKAGE,
             required=True,
             min_length=1,
@@ -96,6 +97,7 @@ class Package(Struct):
         str,
         meta(
             "Exact version to hold the package at, such as 1.24.0-2; omitted = any version.",
+            WORD,
             pattern=PACKAGE_VERSION,
             max_length=PACKAGE_MAX,
         ),

@@ -113,7 +113,7 @@ class Apk:
 
         apk reports success when others still need a package, so it is asked before.
         """
-        names = common.removable(names, await self.installed())
+        names = await common.removable(names, self.installed)
         if not names:
             return
         doing = f"remove {listed(names)}"

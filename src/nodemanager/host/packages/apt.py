@@ -170,7 +170,7 @@ class Apt:
 
     async def remove(self, names: Sequence[str]) -> None:
         """Remove these and only these."""
-        names = common.removable(names, await self.installed())
+        names = await common.removable(names, self.installed)
         if not names:
             return
         doing = f"remove {listed(names)}"

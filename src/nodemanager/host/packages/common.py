@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -123,14 +123,15 @@ def check_names(names: Iterable[str]) -> None:
     check_wanted(Wanted(name) for name in names)
 
 
-def removable(names: Sequence[str], installed: Mapping[str, str]) -> list[str]:
+async def removable(names: Sequence[str], installed: Callable[[], Awaitable[Mapping[str, str]]]) -> list[str]:
     """Return those that are installed under exactly this name.
 
     What is not is absent already; asked for it all the same, package managers remove something else:
     all of a group, the newest of `name-version`; and apt would install what `name+` names.
     """
     check_names(names)
-    return [name for name in names if name in installed]
+    have = await installed()
+    return [name for name in names if name in have]
 
 
 def unoffered(wanted: Iterable[Wanted], offers: Mapping[str, Offer]) -> list[Wanted]:

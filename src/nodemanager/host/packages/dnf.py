@@ -116,7 +116,7 @@ class Dnf:
 
     async def remove(self, names: Sequence[str]) -> None:
         """Remove these and only these: rpm says who needs them, dnf would take those along."""
-        names = common.removable(names, await self.installed())
+        names = await common.removable(names, self.installed)
         if not names:
             return
         doing = f"remove {listed(names)}"

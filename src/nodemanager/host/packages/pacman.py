@@ -140,7 +140,7 @@ class Pacman:
 
     async def remove(self, names: Sequence[str]) -> None:
         """Remove these and only these; pacman itself refuses what others need."""
-        names = common.removable(names, await self.installed())
+        names = await common.removable(names, self.installed)
         if not names:
             return
         doing = f"remove {listed(names)}"

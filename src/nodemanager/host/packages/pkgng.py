@@ -107,7 +107,7 @@ class Pkgng:
 
     async def remove(self, names: Sequence[str]) -> None:
         """Remove these and only these: pkg says who needs them, and would take those along."""
-        names = common.removable(names, await self.installed())
+        names = await common.removable(names, self.installed)
         if not names:
             return
         common.refuse_dependents(names, parse_dependents(await self._query("-a", "%n %rn"), names))
