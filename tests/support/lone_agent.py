@@ -22,7 +22,8 @@ from support.root_tree import config_set
 async def lone_agent(root: Path) -> AsyncIterator[Agent]:
     """Build an agent of a folder; nothing of it runs."""
     async with connected(ClientConfig("http://127.0.0.1:1")) as client:
-        agent = service.build(client, service.AgentOptions(body=BodyOptions(str(root), "web1")), Registry())
+        options = service.AgentOptions(body=BodyOptions(str(root), "web1"), realtime=False)
+        agent = service.build(client, options, Registry())
         own = ManagedNode(metadata=ObjectMeta(name="web1", namespace="nodemanager"))
         agent.memory.keep([config_set("s")], World(), own, peers=False)
         agent.contact.failed("nobody is there")
