@@ -27,7 +27,7 @@ class Loop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self._listening = selectors.DefaultSelector()
         super().__init__(self._listening)
-        self._own = set(self._listening.get_map())
+        self._own = {key.fd for key in self._listening.get_map().values()}
 
     async def shutdown_asyncgens(self) -> None:
         """Look, as nobody does anything any more: the tasks have ended."""
@@ -35,10 +35,17 @@ class Loop(asyncio.SelectorEventLoop):
         self._look()
 
     def _look(self) -> None:
-        for number, key in self._listening.get_map().items():
-            if number not in self._own:
+        for key in self._listening.get_map().values():
+            if key.fd not in self._own:
                 waiting = ", ".join(str(one) for one in key.data if one is not None)
-                _open_at_the_end.append(f"open {Path(f'/proc/self/fd/{number}').readlink()} of {waiting}")
+                _open_at_the_end.append(f"open {_what(key.fd)} of {waiting}")
+
+
+def _what(descriptor: int) -> str:
+    try:
+        return str(Path(f"/proc/self/fd/{descriptor}").readlink())
+    except FileNotFoundError:
+        return "although closed"
 
 
 @pytest.hookimpl(optionalhook=True)

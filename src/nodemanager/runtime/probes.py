@@ -128,8 +128,9 @@ class ProbeServer:
         """Serve until cancelled."""
         connections = tiny_http.Connections(self.routes, self.limits)
         try:
+            # Begun below: who is cancelled while a server begins never gets it, and cannot close it.
             server = await asyncio.start_server(
-                connections.accept, *self.address, limit=self.limits.header_bytes
+                connections.accept, *self.address, limit=self.limits.header_bytes, start_serving=False
             )
         except OSError as exc:
             raise errors.ConfigError(
@@ -137,6 +138,7 @@ class ProbeServer:
                 "free that address or choose another bind address ('0' for none)"
             ) from exc
         try:
+            await server.start_serving()
             self.bound = [Address(*socket.getsockname()[:2]) for socket in server.sockets]
             self._listening.set()
             await asyncio.get_running_loop().create_future()
