@@ -18,7 +18,7 @@ help: ## Show this help
 	  bold=$$'\033[1m'; cyan=$$'\033[36m'; plain=$$'\033[0m'; fi; \
 	awk -v bold="$$bold" -v cyan="$$cyan" -v plain="$$plain" 'BEGIN {FS = ":.*## "} \
 	  /^##@/ {printf "\n%s%s%s\n", bold, substr($$0, 5), plain} \
-	  /^[a-z0-9-]+:.*## / {printf "  %s%-12s%s %s\n", cyan, $$1, plain, $$2}' $(MAKEFILE_LIST)
+	  /^[a-z0-9-]+:.*## / {printf "  %s%-14s%s %s\n", cyan, $$1, plain, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: $(VENV)/.dev ## Run operator and agent on the current kubeconfig's cluster, or on an embedded API of their own
@@ -67,6 +67,10 @@ deb: bin/manager ## Build dist/nodemanager_VERSION_ARCHITECTURE.deb for this Deb
 .PHONY: test
 test: $(VENV)/.dev ## Run the tests (with KUBEBUILDER_ASSETS=dir: also against kube-apiserver and etcd)
 	$(BIN)/pytest $(ARGS)
+
+.PHONY: test-readonly
+test-readonly: $(VENV)/.dev ## Run them where nothing but a temporary folder can be written (as root)
+	tools/readonly.sh $(BIN)/pytest $(ARGS)
 
 .PHONY: check
 check: $(VENV)/.dev verify ## Lint, format check, strict types, import contracts, generated files

@@ -13,10 +13,11 @@ from pathlib import Path
 
 from bench import processes, work
 from bench.report import Row
-from bench.settings import Settings
 from bench.work import BASE, FILE_MODE, Work
 
 TIMEOUT = 1800.0
+TURNS = 3
+LEFT_OUT = "a quick run leaves other tools out: some take minutes, and keep things below /var"
 _MODE = f"{FILE_MODE:04o}"
 
 
@@ -29,8 +30,8 @@ class Peer:
     """Given a folder for its own files, the sources, and where they shall be: its arguments."""
 
 
-def measure(settings: Settings, wanted: Work, folder: Path) -> tuple[list[Row], list[str]]:
-    """Return cold and no-op runs of every tool that is there, and the names of those that are not.
+def measure(wanted: Work, folder: Path) -> tuple[list[Row], str]:
+    """Return cold and no-op runs of every tool that is there, and a note about those that are not.
 
     They get the files only, as one resource each: templates and packages differ too much between
     them to be called the same. So it is less than what our agent does.
@@ -50,8 +51,8 @@ def measure(settings: Settings, wanted: Work, folder: Path) -> tuple[list[Row], 
         target.mkdir(parents=True)
         (folder / name).mkdir()
         argv = [peer.program, *peer.write(folder / name, sources, target)]
-        rows += _rows(name, argv, root, wanted, settings.pick(3, 1))
-    return rows, absent
+        rows += _rows(name, argv, root, wanted, TURNS)
+    return rows, f"not installed: {', '.join(absent)}" if absent else ""
 
 
 def _rows(name: str, argv: Sequence[str], root: Path, wanted: Work, turns: int) -> list[Row]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +17,9 @@ from support import apiserver, leftovers
 # How long an example takes says something about the machine, and about who else uses it.
 hypothesis.settings.register_profile("nodemanager", deadline=None)
 hypothesis.settings.load_profile("nodemanager")
+
+# In the background of a script we ignore it, and so do all programs that tests start, and interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Programs that tests start find `support`, too; after what somebody else has put there.
 _FOUND = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
@@ -59,6 +64,13 @@ def process_as_before() -> Iterator[None]:
     root.setLevel(level)
     root.handlers[:] = handlers
     logging.raiseExceptions = raising
+
+
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """A folder for sockets, whose paths have 107 bytes: those of pytest contain the name of the test."""
+    with tempfile.TemporaryDirectory(prefix="nm-") as folder:
+        yield Path(folder)
 
 
 @pytest.fixture(scope="session")

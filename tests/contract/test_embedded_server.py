@@ -26,7 +26,7 @@ from nodemanager.client.calls import Call, Selection
 from nodemanager.client.config import ClientConfig
 from nodemanager.client.patches import ApplyPatch, MergePatch
 from nodemanager.runtime.cache import Cache
-from support import cases, server_process
+from support import cases, cli, server_process
 from support.clients import Tokens, connected
 from support.either import kubectl_since
 from support.scripted_server import until
@@ -215,17 +215,9 @@ async def test_what_is_not_served_is_refused_by_name(server: Server) -> None:
 
 def test_up_serves_and_operates_without_a_cluster_and_stops_clean(tmp_path: Path) -> None:
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    data = tmp_path / "data"
-    argv = [
-        sys.executable,
-        "-m",
-        "nodemanager",
-        "up",
-        "--data-dir",
-        str(data),
-        "--bind-address",
-        "127.0.0.1:0",
-    ]
+    data, root = tmp_path / "data", tmp_path / "root"
+    root.mkdir()
+    argv = [*cli.ARGV, "up", "--root", str(root), "--data-dir", str(data)]
     log = tmp_path / "up.log"
     with log.open("wb") as file:
         process = subprocess.Popen(

@@ -14,6 +14,7 @@ from nodemanager.cli import main
 from support import kubeconfigs
 from support.scripted_server import ScriptedServer
 
+_KEPT = ("PATH", "LANG", "PYTHONPATH", "TMPDIR")
 ARGV = (sys.executable, "-m", "nodemanager")
 
 
@@ -48,7 +49,7 @@ def kubeconfig(url: str, folder: Path) -> str:
 
 def environment(**variables: str) -> dict[str, str]:
     """Return the environment of a real process that knows no cluster of ours."""
-    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "PYTHONPATH")}
+    kept = {name: value for name, value in os.environ.items() if name in _KEPT}
     return {**kept, "HOME": "/nonexistent", **variables}
 
 

@@ -19,6 +19,8 @@ from typing import Any, NamedTuple
 
 import aiohttp
 
+from support.connector import Connector
+
 AGENT = "fuzz/1.0"
 JSON = "application/json"
 _SYMBOL = re.compile(r"@(?:uid|rv|name|time|created|deleted|list|continue)\d*")
@@ -195,6 +197,6 @@ async def duelling(ours: str, theirs: str, tls: ssl.SSLContext) -> AsyncIterator
     timeout = aiohttp.ClientTimeout(total=60)
     async with (
         aiohttp.ClientSession(timeout=timeout) as plain,
-        aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(ssl=tls)) as secure,
+        aiohttp.ClientSession(timeout=timeout, connector=Connector(ssl=tls)) as secure,
     ):
         yield Duel(Server(plain, ours), Server(secure, theirs))

@@ -22,7 +22,8 @@ from support.root_tree import config_set
 async def lone_agent(root: Path, metrics: str = ":8080", probes: str = ":8081") -> AsyncIterator[Agent]:
     """Build an agent of a folder, which would serve at these addresses; nothing of it runs."""
     async with connected(ClientConfig("http://127.0.0.1:1")) as client:
-        options = service.AgentOptions("nodemanager", BodyOptions(str(root), "web1"), metrics, probes)
+        body = BodyOptions(str(root), "web1")
+        options = service.AgentOptions("nodemanager", body, metrics, probes, realtime=False)
         agent = service.build(client, options, Registry())
         own = ManagedNode(metadata=ObjectMeta(name="web1", namespace="nodemanager"))
         agent.memory.keep([config_set("s")], World(), own, peers=False)

@@ -21,6 +21,7 @@ from nodemanager.api.crds import all_crds
 from nodemanager.server.openapi import Documents
 from nodemanager.server.openapi_http import Question, respond
 from nodemanager.server.openapi_kinds import REVIEWS, Published, from_definition
+from support import cli
 
 STATUS = {"status": ("get", "patch", "update")}
 RBAC = "rbac.authorization.k8s.io"
@@ -74,7 +75,7 @@ class StandIn:
     def kubectl(self, *args: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         """Run kubectl against it, with a cache of its own."""
         argv = ["kubectl", "--server", self.server, "--cache-dir", str(self.folder / "cache"), *args]
-        env = {"HOME": str(self.folder), "PATH": "/usr/local/bin:/usr/bin:/bin", "KUBECONFIG": "/dev/null"}
+        env = cli.environment(HOME=str(self.folder), KUBECONFIG="/dev/null")
         return subprocess.run(
             argv, input=stdin, capture_output=True, text=True, timeout=60, check=False, env=env
         )

@@ -20,6 +20,7 @@ import aiohttp
 from nodemanager.client import kubeconfig
 from nodemanager.client.config import ClientConfig, TlsIdentity
 from nodemanager.host import runner
+from support.connector import Connector
 
 NAMESPACE = "nodemanager"
 RBAC = "rbac.authorization.k8s.io"
@@ -117,7 +118,7 @@ async def session(
     """Plain HTTPS as the bearer of a token, as the owner of a certificate, or as nobody."""
     config = server.config()
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    connector = aiohttp.TCPConnector(ssl=trust(config, identity), limit=0)
+    connector = Connector(ssl=trust(config, identity), limit=0)
     timeout = aiohttp.ClientTimeout(total=50)
     async with aiohttp.ClientSession(
         config.server, headers=headers, connector=connector, timeout=timeout

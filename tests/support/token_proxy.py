@@ -29,6 +29,7 @@ import yaml
 from aiohttp import web
 
 from nodemanager.client.config import ClientConfig
+from support.connector import Connector
 from support.cutting import abort
 from support.server_process import trust
 
@@ -140,7 +141,7 @@ async def shortened(config: ClientConfig, life: float, age: float) -> AsyncItera
     proxy = TokenProxy(config, life, age)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     proxy.ca.issue_cert("127.0.0.1").configure_cert(context)
-    connector, forever = aiohttp.TCPConnector(ssl=trust(config)), aiohttp.ClientTimeout(total=None)
+    connector, forever = Connector(ssl=trust(config)), aiohttp.ClientTimeout(total=None)
     async with aiohttp.ClientSession(connector=connector, timeout=forever) as session:
 
         async def handle(request: web.Request) -> web.StreamResponse:

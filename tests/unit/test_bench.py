@@ -14,21 +14,27 @@ import pytest
 sys.path.append(str(Path(__file__).resolve().parents[2]))  # bench/ is not installed
 
 from bench import __main__ as command
-from bench import embedded, nodes, processes, report, script
+from bench import embedded, nodes, peers, processes, report, script
 from bench.server import CHUNK_BUFFER, Chunks
 
 from nodemanager.api.managednode import MANAGED_NODES
+from support import scripts
 
 
 @pytest.mark.timeout(600)  # ten seconds, where nothing else runs
 def test_a_quick_run_measures_everything_and_says_so(tmp_path: Path) -> None:
-    results = tmp_path / "results.json"
+    results, called = tmp_path / "results.json", tmp_path / "called"
+    (tmp_path / "bin").mkdir()
+    for peer in peers.PEERS.values():  # whether they are installed makes no difference
+        scripts.write(tmp_path / "bin" / peer.program, f'echo "$0" >> {called}; exit 1')
     argv = [sys.executable, "-m", "bench", "--quick", "--json", str(results)]
     alone = {key: value for key, value in os.environ.items() if key != "KUBEBUILDER_ASSETS"}
+    alone["PATH"] = f"{tmp_path / 'bin'}:{alone['PATH']}"
     done = subprocess.run(
         argv, cwd=processes.ROOT, env=alone, capture_output=True, text=True, timeout=590, check=False
     )
     assert done.returncode == 0, done.stderr
+    assert not called.exists()
     assert done.stdout.splitlines()[-1].startswith("goals ")
     sections = {section["name"]: section for section in json.loads(results.read_text())["sections"]}
     assert list(sections) == list(command.BENCHMARKS)

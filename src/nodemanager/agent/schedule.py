@@ -30,7 +30,6 @@ WRONG_CLOCK: Final = timedelta(days=1)
 MAX_TEXT: Final = 256
 """Longest schedule that is looked at, as in the schema."""
 _SECOND: Final = timedelta(seconds=1)
-_LOOK_BACK: Final = timedelta(hours=25)
 _YEARS: Final = range(1970, 2100)
 _DAY: Final = re.compile(
     r"\b(SUN|MON|TUE|WED|THU|FRI|SAT)(?:DAY|SDAY|NESDAY|RSDAY|URDAY)?(?=L\b|#|\b)", re.IGNORECASE
@@ -74,16 +73,11 @@ class Schedule:
         return None
 
     def _next(self, begin: datetime, zone: tzinfo) -> datetime | None:
-        # A slot that a clock change moved is found only by looking from before the change.
-        back = _LOOK_BACK if self._follows_clock_changes() else _SECOND
         from cronsim import CronSim  # half a MiB that hosts without a schedule do without
 
-        slots = (slot.astimezone(UTC) for slot in CronSim(self.fields, (begin - back).astimezone(zone)))
+        # It names what comes after a moment. And in an hour that comes twice, what has been already.
+        slots = (slot.astimezone(UTC) for slot in CronSim(self.fields, (begin - _SECOND).astimezone(zone)))
         return next((slot for slot in slots if slot >= begin), None)
-
-    def _follows_clock_changes(self) -> bool:
-        fields = self.fields.split()
-        return len(fields) == 5 and not fields[0].startswith("*") and not fields[1].startswith("*")
 
 
 def parse(text: str) -> Schedule:

@@ -81,8 +81,12 @@ class StatusSocket:
     async def _serve(self, tree: Tree, listening: socket.socket) -> None:
         ours = _inode(tree, self.path)
         try:
-            server = await asyncio.start_unix_server(self._accept, sock=listening, limit=64)
+            # Begun below: who is cancelled while a server begins never gets it, and cannot close it.
+            server = await asyncio.start_unix_server(
+                self._accept, sock=listening, limit=64, start_serving=False
+            )
             try:
+                await server.start_serving()
                 await asyncio.get_running_loop().create_future()
             finally:
                 server.close()  # not waited for: newer Pythons wait for the clients, who may watch for ever

@@ -7,6 +7,7 @@ import logging
 from typing import Final
 
 import click
+from click.core import ParameterSource
 
 from nodemanager.api import errors
 from nodemanager.cli import connect, kinds
@@ -16,6 +17,8 @@ from nodemanager.host.tree import Tree
 
 TIMEOUT: Final = 2.0
 """How long a person who pressed TAB is kept waiting."""
+
+_GIVEN: Final = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
 
 
 def kinds_and_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -33,6 +36,8 @@ def kinds_and_names(ctx: click.Context, param: click.Parameter, incomplete: str)
 
 def backed_up(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Complete the paths of files of which there are backups on this host, for those who may read them."""
+    if _misread(ctx):
+        return []
     try:
         tree = Tree(str(ctx.params.get("root") or "/"))
     except OSError:
@@ -48,8 +53,19 @@ def backed_up(ctx: click.Context, _param: click.Parameter, incomplete: str) -> l
         tree.close()
 
 
+def _misread(ctx: click.Context) -> bool:
+    """Tell whether an option has a value that it cannot have, such as a root that does not exist.
+
+    While somebody types, click leaves such a value out; but what the default names is not what is meant.
+    """
+    typed = (name for name in ctx.params if ctx.get_parameter_source(name) in _GIVEN)
+    return any(ctx.params[name] is None for name in typed)
+
+
 def _names(ctx: click.Context, text: str) -> list[str]:
     """Return the names of all objects of a kind, or none at all if that is not possible quickly."""
+    if _misread(ctx):
+        return []
     logging.disable()  # whatever goes wrong, the line that is being typed stays as it is
     try:
         (kind,) = kinds.find(text)

@@ -45,6 +45,8 @@ class Dialer:
         self._proxy = proxies.parse(config.proxy) if config.proxy else None
         authority = url.netloc.rpartition("@")[2]
         self._prefix = url.path.rstrip("/")
+        self._unwanted: set[asyncio.Task[Streams]] = set()
+        """Connections that are being opened for somebody who was cancelled meanwhile."""
         self._headers = {"host": authority, "user-agent": USER_AGENT}
         if self._proxy and self._proxy.forwards(url.scheme):
             self._prefix = f"{url.scheme}://{authority}{self._prefix}"
@@ -55,7 +57,7 @@ class Dialer:
         where = f"cannot reach {self._config.server}"
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT):
-                reader, writer = await _kept(self._open(context))
+                reader, writer = await self._kept(self._open(context))
         except TimeoutError as error:
             raise errors.TimedOut(f"{where}: no connection within {CONNECT_TIMEOUT:.0f} s") from error
         except ssl.SSLCertVerificationError as error:
@@ -71,6 +73,28 @@ class Dialer:
             raise errors.ConfigError(f"{where}: {self._host!r} is not a host name") from error
         _keep_alive(writer)
         return Connection(reader, writer, context, self._prefix, self._headers)
+
+    async def close(self) -> None:
+        """Wait for what nobody wants any more to be open, and closed; but not for long."""
+        if self._unwanted:
+            _, late = await asyncio.wait(self._unwanted, timeout=CLOSE_TIMEOUT)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
+    async def _kept(self, opening: Coroutine[Any, Any, Streams]) -> Streams:
+        """Open a connection; when we are cancelled in the meantime, close it as soon as it is there.
+
+        Cancelled in the middle, Python 3.11 may lose a connected socket to the garbage collector.
+        """
+        task = asyncio.create_task(opening)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            self._unwanted.add(task)
+            task.add_done_callback(_drop)
+            task.add_done_callback(self._unwanted.discard)
+            raise
 
     async def _open(self, context: ssl.SSLContext | None) -> Streams:
         name = self._config.tls_server_name or self._host
@@ -235,19 +259,6 @@ class Connection:
             ) from error
         except OSError as error:
             raise _broken(error) from error
-
-
-async def _kept(opening: Coroutine[Any, Any, Streams]) -> Streams:
-    """Open a connection; when we are cancelled in the meantime, close it as soon as it is there.
-
-    Cancelled in the middle, Python 3.11 may lose a connected socket to the garbage collector.
-    """
-    task = asyncio.ensure_future(opening)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        task.add_done_callback(_drop)
-        raise
 
 
 def _drop(opened: asyncio.Future[Streams]) -> None:

@@ -123,7 +123,9 @@ class PemFile:
             found = self._path.stat()
         except OSError:
             return None
-        return (found.st_mtime_ns, found.st_size, found.st_ino, found.st_dev)
+        # The time of change cannot be set: a copy may have the time of its original, and on ext4 the number
+        # of the file that it replaces.
+        return (found.st_ctime_ns, found.st_size, found.st_ino, found.st_dev)
 
     def read(self) -> bytes:
         """Return the text."""

@@ -117,12 +117,12 @@ class HttpTransport:
         return await self._config.credentials.refresh()
 
     async def close(self) -> None:
-        """Close all connections, also those in use."""
+        """Close all connections, also those in use, and those that are being opened for nobody."""
         self._closed = True
         connections = [*self._idle, *self._busy]
         self._idle.clear()
         self._busy.clear()
-        await asyncio.gather(*(connection.close() for connection in connections))
+        await asyncio.gather(self._dialer.close(), *(connection.close() for connection in connections))
 
     async def _exchange(self, connection: Connection, request: Request) -> PooledResponse:
         self._busy.add(connection)

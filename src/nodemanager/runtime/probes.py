@@ -170,9 +170,8 @@ class ProbeServer:
             connections.accept, *self.address, limit=limit, start_serving=False
         )  # fmt: skip
         try:
-            await (
-                server.start_serving()
-            )  # fails for an address that somebody else listens on since we have it
+            # Fails for an address that somebody else listens on since we have it.
+            await server.start_serving()
         except BaseException:
             server.close()
             raise

@@ -56,8 +56,10 @@ def opened(folder: Path, key: Path | None = None) -> Memory:
     return Memory(Vault("/", str(folder)), Vault("/", str(folder), cipher), KEY)
 
 
-def stamps(folder: Path) -> dict[str, int]:
-    return {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+def stamps(folder: Path) -> dict[str, tuple[int, int]]:
+    """Return what tells whether files were written: the time alone does not, as its clock is no fine one."""
+    found = {path.name: path.stat() for path in folder.iterdir()}
+    return {name: (one.st_ino, one.st_ctime_ns) for name, one in found.items()}
 
 
 async def test_the_same_wish_is_made_from_memory(tmp_path: Path) -> None:

@@ -88,7 +88,9 @@ async def test_a_drift_is_put_back_and_recorded_once(tmp_path: Path, name: str) 
     harm, drifted = DRIFTS[name]
     async with Kept(tmp_path) as kept:
         await kept.converge(tree(tmp_path))
-        await quiet(kept)  # it looks at what it wrote itself; half of a harm seen then is repaired in other steps
+        await quiet(
+            kept
+        )  # it looks at what it wrote itself; half of a harm seen then is repaired in other steps
         assert kept.drifts.records == []
         harm(tmp_path)
         await kept.until(lambda: is_whole(tmp_path))

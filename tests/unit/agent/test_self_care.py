@@ -52,8 +52,8 @@ class Inbox:
 
 
 @pytest.fixture
-def inbox(tmp_path: Path) -> Iterator[Inbox]:
-    made = Inbox(tmp_path / "notify")
+def inbox(short_path: Path) -> Iterator[Inbox]:
+    made = Inbox(short_path / "notify")
     yield made
     made.socket.close()
 

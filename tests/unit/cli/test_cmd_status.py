@@ -231,15 +231,12 @@ def test_a_folder_where_no_agent_could_answer(tmp_path: Path) -> None:
 
 
 @needs_root
-async def test_somebody_who_is_not_root_is_told_so(tmp_path: Path) -> None:
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder.owner() == "root" and folder.is_relative_to("/tmp"):
-            folder.chmod(0o755 if folder != Path("/tmp") else 0o1777)
-    async with serving(Teller(made()).board, tmp_path):
+async def test_somebody_who_is_not_root_is_told_so(open_folder: Path) -> None:
+    async with serving(Teller(made()).board, open_folder):
         script = (
             "import os, sys\nfrom nodemanager.cli import main, cmd_status\n"
             "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
-            f"sys.exit(main.run(['status', '--root', {str(tmp_path)!r}]))\n"
+            f"sys.exit(main.run(['status', '--root', {str(open_folder)!r}]))\n"
         )
         done = await asyncio.to_thread(
             subprocess.run, [sys.executable, "-c", script], capture_output=True, text=True, timeout=50,

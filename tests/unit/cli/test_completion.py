@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from nodemanager.cli import completing
+from nodemanager.host.bucket import FOLDER
 from support import cli, kubeconfigs, scripts
 from support.agent_process import owned
 from support.scripted_server import Exchange, serve
@@ -116,7 +117,23 @@ async def test_paths_with_backups_are_offered(tmp_path: Path) -> None:
         assert await offered(tmp_path, command, "--root", str(root), "/etc/m") == ["/etc/motd"]
         found = await offered(tmp_path, command, "--root", str(root), "/")
         assert found == ["/etc/hosts", "/etc/motd"]
-        assert await offered(tmp_path, command, "--root", str(tmp_path / "none"), "/") == []
+        # As seen from /, so that whoever looks there instead finds something, on every machine.
+        where = ("--configset.file-bucket.path", str(root) + FOLDER)
+        assert await offered(tmp_path, command, *where, "/") == ["/etc/hosts", "/etc/motd"]
+        assert await offered(tmp_path, command, *where, "--root", str(tmp_path / "none"), "/") == []
+
+
+@pytest.mark.skipif(BASH is None, reason="bash is not installed")
+async def test_names_of_no_other_cluster_than_the_one_that_was_given_are_offered(tmp_path: Path) -> None:
+    async def handler(exchange: Exchange) -> None:
+        await exchange.json({"items": [{"metadata": {"name": "web1"}}], "metadata": {"resourceVersion": "7"}})
+
+    async with serve(handler) as server:
+        where = {"KUBECONFIG": cli.kubeconfig(server.url, tmp_path)}
+        assert await offered_in_time(tmp_path, "get", "mn", "", **where) == ["web1"]
+        seen = len(server.requests)
+        assert await offered(tmp_path, "get", "--kubeconfig", str(tmp_path), "mn", "", **where) == []
+        assert len(server.requests) == seen
 
 
 @pytest.mark.skipif(BASH is None, reason="bash is not installed")

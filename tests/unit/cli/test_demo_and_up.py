@@ -90,19 +90,10 @@ def test_a_demo_that_does_not_get_on_says_what_it_waits_for(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.fixture(name="shared")
-def _shared() -> Iterator[Path]:
-    """A folder that anybody can pass through; those of pytest are root's, and closed by its next run."""
-    with tempfile.TemporaryDirectory(prefix="nodemanager-demo-", dir="/tmp") as folder:
-        path = Path(folder)
-        path.chmod(0o711)
-        yield path
-
-
 @needs_root
-def test_the_demo_needs_no_root(shared: Path) -> None:
+def test_the_demo_needs_no_root(open_folder: Path) -> None:
     """As nobody, who can read the program and write to one folder, and owns no other file."""
-    home = shared / "home"
+    home = open_folder / "home"
     home.mkdir()
     os.chown(home, NOBODY, NOBODY)
     source = Path(nodemanager.__file__).parent.parent

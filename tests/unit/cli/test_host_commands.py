@@ -8,8 +8,6 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -210,14 +208,6 @@ def test_apply_backups_restore(place: Place) -> None:
         1,
         "error: cannot restore /etc/motd: no backup of it has the hash ffff; see nodemanager backups\n",
     )
-
-
-@pytest.fixture(name="open_folder")
-def _open_folder() -> Iterator[Path]:
-    """A folder that everybody may look into, which those of pytest are not."""
-    with tempfile.TemporaryDirectory(prefix="nodemanager-open-", dir="/tmp") as folder:
-        Path(folder).chmod(0o755)
-        yield Path(folder)
 
 
 AS_NOBODY = """\

@@ -208,9 +208,14 @@ async def test_control_c_ends_a_watch_with_130(tmp_path: Path) -> None:
         process = await asyncio.create_subprocess_exec(
             *argv, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env=cli.environment()
         )
-        await until(lambda: len(server.requests) == 2)
-        process.send_signal(signal.SIGINT)
-        out, err = await asyncio.wait_for(process.communicate(), 50)
+        try:
+            await until(lambda: len(server.requests) == 2)
+            process.send_signal(signal.SIGINT)
+            out, err = await asyncio.wait_for(process.communicate(), 50)
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
     assert process.returncode == 130
     assert b"web1" in out
     assert err.strip() == b""

@@ -196,6 +196,28 @@ async def test_change_is_noticed_with_equal_size_and_time(pair: Pair) -> None:
     assert await pair.credentials.tls_identity() == identity("two")
 
 
+async def test_change_is_noticed_where_the_new_file_has_the_number_of_the_old_one(pair: Pair) -> None:
+    """As ext4 gives it again at once; and time and size, as after `cp -p` of one of the same kind."""
+
+    def write(name: str) -> None:
+        for path, data in zip(paths, (pems.make(name).certificate, pems.make(name).key), strict=True):
+            path.write_bytes(data.ljust(4096, b"\n"))
+            os.utime(path, (1000, 1000))
+
+    paths = (pair.certificate, pair.key)
+    write("one")
+    before = await pair.credentials.tls_identity()
+    assert before is not None
+    changed = [path.stat().st_ctime_ns for path in paths]
+    while [path.stat().st_ctime_ns for path in paths] == changed:  # the clock of files is no fine one
+        write("two")
+    after = await pair.credentials.tls_identity()
+    assert after is not None
+    assert (after.certificate.rstrip(), after.key.rstrip()) == (
+        pems.make("two").certificate.rstrip(), pems.make("two").key.rstrip(),
+    )  # fmt: skip
+
+
 async def test_unchanged_files_are_not_read(pair: Pair) -> None:
     first = await pair.credentials.tls_identity()
     assert await pair.credentials.tls_identity() is first

@@ -166,6 +166,26 @@ async def test_a_server_that_never_answers_times_out() -> None:
             await client.send(Call("GET", "/api", "wait", {}, timeout=0.1))
 
 
+async def test_a_client_that_was_closed_opens_nothing_any_more() -> None:
+    """Whoever gave up while it connected: what is open when the event loop ends is left to the collector."""
+
+    async def handler(exchange: Exchange) -> None:
+        await exchange.json({})
+
+    ca, ended = trustme.CA(), set()
+    async with serve(handler, server_context(ca, "127.0.0.1")) as server:
+        for turns in range(40):  # more than a connection, a handshake and an answer take
+            async with connected(ClientConfig(server.url, ca=ca.cert_pem.bytes())) as client:
+                asking = asyncio.create_task(client.send(Call("GET", "/api", "ask", {})))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                asking.cancel()
+                ended |= {type(one) for one in await asyncio.gather(asking, return_exceptions=True)}
+            left = [one for one in asyncio.all_tasks() if "Dialer" in str(one.get_coro())]
+            assert left == [], turns
+    assert asyncio.CancelledError in ended
+
+
 async def test_a_body_that_stops_half_way_times_out() -> None:
     async def handler(exchange: Exchange) -> None:
         await exchange.raw(b"HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\n{")

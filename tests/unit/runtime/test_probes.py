@@ -176,6 +176,17 @@ def fetch(url: str, method: str = "GET") -> tuple[int, dict[str, str], bytes]:
             return error.code, {k.lower(): v for k, v in error.headers.items()}, error.read()
 
 
+@pytest.mark.parametrize("turns", range(8))  # more than it takes to listen
+async def test_a_server_that_is_ended_while_it_begins_leaves_nothing_open(turns: int) -> None:
+    """What is open at the end of the event loop fails a test: see tests/support/leftovers.py."""
+    running = asyncio.create_task(ProbeServer("test", Address("127.0.0.1", 0), Routes()).run())
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    running.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
+
+
 async def test_an_ordinary_client_reads_probes_and_metrics() -> None:
     registry = metrics.Registry()
     registry.gauge("up", "Whether.", ("what",)).labels("ä\udc80").set(1)

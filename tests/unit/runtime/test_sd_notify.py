@@ -13,9 +13,9 @@ from nodemanager.runtime.sd_notify import MAX_STATUS, Notifications
 
 
 @pytest.fixture(params=["file", "abstract"])
-def manager(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, socket.socket]]:
+def manager(request: pytest.FixtureRequest, short_path: Path) -> Iterator[tuple[str, socket.socket]]:
     """The socket of a service manager, and what it puts into NOTIFY_SOCKET."""
-    name = str(tmp_path / "notify") if request.param == "file" else f"@nm-{secrets.token_hex(6)}"
+    name = str(short_path / "notify") if request.param == "file" else f"@nm-{secrets.token_hex(6)}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as inbox:
         inbox.bind(name.replace("@", "\0", 1) if name.startswith("@") else name)
         inbox.settimeout(50)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 TESTS = """
-import gc, socket
+import asyncio, gc, os, socket
 
 class Cycle:
     def __init__(self):
@@ -20,7 +20,10 @@ def test_before():
 def test_culprit():
     Cycle()
 
-def test_bystander():
+async def test_listener():
+    asyncio.get_running_loop().add_reader(os.eventfd(0), print)
+
+async def test_bystander():
     gc.enable()
     gc.collect()
 """
@@ -30,11 +33,14 @@ def test_the_culprit_fails_and_no_bystander(tmp_path: Path) -> None:
     path = tmp_path / "test_some.py"
     path.write_text(TESTS)
     argv = [
-        sys.executable, "-m", "pytest", "-p", "support.leftovers", "-p", "no:randomly", "-p", "no:asyncio",
-        "-W", "error", "-rfE", "--rootdir", str(tmp_path), "-c", os.devnull, str(path),
+        sys.executable, "-m", "pytest", "-p", "support.leftovers", "-p", "no:randomly",
+        "-o", "asyncio_mode=auto", "-o", "asyncio_default_fixture_loop_scope=function", "-W", "error",
+        "-rfE", "--rootdir", str(tmp_path), "-c", os.devnull, str(path),
     ]  # fmt: skip
     done = subprocess.run(argv, capture_output=True, text=True, timeout=50, check=False, cwd=tmp_path)
     assert done.returncode == 1, done.stdout
-    assert "3 passed, 1 error" in done.stdout
+    assert "4 passed, 2 errors" in done.stdout
     assert "ERROR test_some.py::test_culprit" in done.stdout
+    assert "ERROR test_some.py::test_listener" in done.stdout
+    assert "open anon_inode:[eventfd] of <Handle print()>" in done.stdout
     assert "left behind, see where with PYTHONTRACEMALLOC=20:\nunclosed <socket.socket" in done.stdout
