@@ -55,7 +55,9 @@ def test_a_cause_that_did_not_come_about_is_taken_back(journal: Journal) -> None
     assert {one: pending.causes for one, pending in again.pending().items()} == {WEB: ("/a",)}
 
 
-@pytest.mark.parametrize("damage", ["", "{", '{"pending": {"x": {}}}'])
+@pytest.mark.parametrize(
+    "damage", ["", "{", '{"pending": {"x": {}}}', '{"pending": {"nonsense": {"causes": [], "since": 1}}}']
+)
 def test_a_damaged_journal_says_what_to_do(journal: Journal, damage: str) -> None:
     journal.owe({WEB: ["/a"]})
     Path(journal.folder, "pending.json").write_text(damage)
@@ -181,3 +183,23 @@ def test_a_folder_that_was_exchanged_meanwhile_is_walked_to_again(journal: Journ
     folder.rename(folder.with_name("old"))
     journal.owe({DB: ["/b"]})
     assert causes(on_disk(journal)) == {"service:web": ("/a",), "service:db": ("/b",)}
+
+
+def test_what_cannot_be_read_at_all_says_what_to_do_too(journal: Journal) -> None:
+    Path(journal.folder, "pending.json").mkdir(parents=True)
+    with pytest.raises(JournalError, match="it is not a file; restart the services whose files changed"):
+        journal.reload()
+
+
+def test_why_it_could_not_be_written_is_told_in_plain_words(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "rename", full_disk)
+    with pytest.raises(JournalError, match=r"pending\.json: No space left on device; nothing that would"):
+        journal.owe({WEB: ["/a"]})
+    monkeypatch.undo()
+    folder = Path(journal.folder)
+    folder.rmdir()
+    folder.symlink_to("/nowhere/at/all")
+    with pytest.raises(JournalError, match=r"pending\.json: cannot reach .*; nothing that would"):
+        journal.owe({WEB: ["/a"]})

@@ -297,11 +297,12 @@ async def test_one_that_cannot_be_read_is_no_free_one() -> None:
 
 
 @virtual_time.test
-async def test_what_is_given_back_is_free_for_the_next() -> None:
+async def test_what_is_given_back_is_free_for_the_next(caplog: pytest.LogCaptureFixture) -> None:
     api = LeaseApi()
     (one, _), (two, _) = candidate(api, "one"), candidate(api, "two")
     await one.release()  # not ours: nothing is sent
     assert api.lease is None
+    assert caplog.text == ""
     assert await one.try_acquire()
     await one.release()
     assert not one.held
@@ -364,6 +365,14 @@ async def test_an_api_in_trouble_is_told_and_costs_no_term() -> None:
     with pytest.raises(errors.InternalError):
         await one.renew()
     assert one.held
+
+
+async def test_it_goes_by_the_usual_timings_and_clocks_unless_told_otherwise() -> None:
+    api = LeaseApi()
+    one = LeaseLock(Client(Link(api)), "lease", "test", "one")
+    assert await one.try_acquire()
+    assert spec(api)["leaseDurationSeconds"] == 15
+    assert 9 < one.remaining() <= 10
 
 
 @pytest.mark.parametrize(
