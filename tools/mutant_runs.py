@@ -40,6 +40,7 @@ class Tests:
     def run(self, copy: Path) -> Run:
         """Run them with the source in a copy, up to the first that fails."""
         began, output = time.monotonic(), copy / "output"
+        output.touch()
         process = _CONTEXT.Process(target=_run, args=(self, copy, output))
         process.start()
         process.join(self.timeout)
@@ -64,6 +65,8 @@ def _run(tests: Tests, copy: Path, output: Path) -> None:
         "TMPDIR": str(temporary),
         "HYPOTHESIS_STORAGE_DIRECTORY": str(copy / "hypothesis"),
     }
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False  # or every run would compile all of src again
     sys.path.insert(0, source)
     os.chdir(tests.root)
     fixed = ["-p", "no:randomly", "-p", "no:cacheprovider", f"--hypothesis-seed={tests.seed}"]
