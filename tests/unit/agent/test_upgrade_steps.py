@@ -213,10 +213,10 @@ async def test_an_upgrade_may_ask_for_a_reboot_itself() -> None:
 
 @virtual_time.test
 async def test_a_host_that_stays_up_is_a_failure_after_its_time() -> None:
-    desk = Desk(needs_reboot="a new kernel")
+    desk = Desk(needs_reboot="a new kernel", settings=UpgradeSettings(reboot=601.0))
     outcome = await desk.upgrader.run(desk.order())
-    assert outcome.message == "Rebooting: the host did not go down within 600 s"
-    assert now() == pytest.approx(610, abs=1)
+    assert outcome.message == "Rebooting: the host did not go down within 601 s"
+    assert now() == pytest.approx(desk.upgrader.record.asked + 601, abs=0.2)
     assert desk.did() == ["upgrade", "upgraded", "reboot"]
 
 
@@ -508,6 +508,12 @@ async def test_what_was_interrupted_for_too_long_is_given_up(phase: Phase, field
     assert message == f"it was interrupted in phase {phase} for too long, or by a reboot"
     assert desk.deeds == []
     assert desk.cluster.holder() is None
+
+
+@virtual_time.test
+async def test_what_was_interrupted_this_very_moment_is_done_again() -> None:
+    desk = Desk(interrupted(Phase.LOCKING, began=SLOT))
+    assert (await resumed(desk))[0] is Result.SUCCESS
 
 
 @virtual_time.test

@@ -38,6 +38,7 @@ def test_what_is_too_large_for_all_room_is_refused(caps: Caps, owner: int, size:
         pytest.param(EVE, 40, "", id="it fits to the byte"),
         pytest.param(EVE, 41, "b", id="hers, the oldest first, with some to spare"),
         pytest.param(EVE, 50, "b", id="so that a tenth is free"),
+        pytest.param(EVE, 60, "b", id="so that a tenth is free, to the byte"),
         pytest.param(EVE, 61, "b c", id="as many as it takes"),
         pytest.param(EVE, 100, "b c", id="all of hers, and no spare of what it takes itself"),
         pytest.param(BOB, 100, "", id="another user's are not hers"),
@@ -108,6 +109,14 @@ def test_what_was_made_and_what_went_is_counted() -> None:
     assert look.count == 2
     assert room.make(EVE, 100, look) == []  # and counts from there on
     assert look.count == 2
+
+
+def test_who_had_nothing_begins_with_nothing() -> None:
+    look, room = Looks(holding("a", 10)), Room(CAPS)
+    assert room.make(EVE, 0, look) == []
+    room.add(EVE, 100)
+    assert room.make(EVE, 0, look) == []
+    assert look.count == 1
 
 
 def test_all_users_together_are_counted_too() -> None:

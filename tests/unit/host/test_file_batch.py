@@ -446,8 +446,8 @@ async def test_what_is_published_of_a_file_is_what_everybody_may_read(host: Root
 
 
 async def test_how_long_it_took_is_told(host: RootTree) -> None:
-    files = [{"path": "/a", "validate": {"command": "/bin/false"}}, {"path": "/b"}, {"path": "/c"}]
-    results = await batch(host).apply(host.plan(declared(*files)))
+    bad = {"path": "/a", "validate": {"command": "/bin/false"}}
+    results = await batch(host).apply(host.plan(declared(bad, {"path": "/b"}, {"path": "/c"})))
     # The clock is asked at the beginning and at the end of each, and goes on by one.
     assert {str(one.id): one.seconds for one in results} == {"file:/a": 1.0, "file:/b": 2.0, "file:/c": 2.0}
 
@@ -457,6 +457,7 @@ async def test_how_long_it_took_is_told(host: RootTree) -> None:
     [
         (OSError(errno.EIO, "x"), "cannot change /x: Input/output error; the disk reports errors: see dmesg"),
         (OSError(errno.ENOENT, "x"), "cannot change /x: No such file or directory"),
+        (OSError("without a number"), "cannot change /x: without a number"),
         (HostError("cannot do it"), "cannot do it"),
         (ValueError("bad value"), "bad value"),
     ],

@@ -88,10 +88,13 @@ def test_paths_have_a_name_outside_of_the_root(tree: Tree, root: Path) -> None:
     whole.close()  # once more is no harm
 
 
-def test_which_root_is_that_of_the_running_system(tmp_path: Path) -> None:
+def test_which_root_is_that_of_the_running_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert is_running("/")
     assert not is_running(str(tmp_path))
     assert not is_running(str(tmp_path / "nothing"))
+    # What PID 1 has for its root not everybody may see.
+    monkeypatch.setattr(Path, "samefile", lambda _, other: other == "/proc/1/root")
+    assert is_running(str(tmp_path))
 
 
 def test_a_directory_on_the_way_that_is_missing_is_told(tree: Tree) -> None:
@@ -109,6 +112,20 @@ def test_what_is_in_the_way_is_told(tree: Tree, root: Path, make: bool) -> None:
     long = "n" * 300
     with pytest.raises(Obstructed, match=f"cannot reach /{long}: File name too long"):
         tree.place(f"/{long}/x", make_parents=make)
+
+
+@pytest.mark.parametrize(("call", "name"), [("readlink", "l"), ("stat", "f")])
+def test_what_cannot_be_looked_at_is_in_the_way_too(
+    tree: Tree, root: Path, monkeypatch: pytest.MonkeyPatch, call: str, name: str
+) -> None:
+    def failing(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    (root / "l").symlink_to("/")
+    (root / "f").write_text("")
+    monkeypatch.setattr(os, call, failing)
+    with pytest.raises(Obstructed, match=f"cannot reach /{name}: Input/output error"):
+        tree.folder(f"/{name}")
 
 
 def test_up_leads_no_further_than_the_root(tree: Tree, root: Path) -> None:
