@@ -80,6 +80,8 @@ def load(table: Path = TABLE) -> list[Module]:
     for entry in found.get("equivalent", []):
         for change in entry["changes"]:
             equivalent.setdefault(entry["module"], set()).add((entry["function"], change))
+    if strange := equivalent.keys() - found["modules"].keys():
+        raise ValueError(f"cannot use {table.name}: no tests are named for {', '.join(sorted(strange))}")
     left = tuple(f"--deselect={test}" for test in found["explorers"])
     return [
         Module(name, (*tests, *left), frozenset(equivalent.get(name, ())))
@@ -181,6 +183,8 @@ def main() -> int:
     )
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1))
     options = parser.parse_args()
+    if os.geteuid():
+        parser.error("cannot judge tests that need root and are skipped without: run sudo make mutate")
     modules = load()
     if unknown := set(options.modules) - {one.name for one in modules}:
         parser.error(f"cannot judge {', '.join(sorted(unknown))}: not in {TABLE.name}; add its tests there")

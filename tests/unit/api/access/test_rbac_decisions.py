@@ -134,6 +134,13 @@ def test_a_role_is_no_cluster_role_of_the_same_name() -> None:
     assert allowed(User("u"), PODS, local("User/u", ref="ClusterRole/c")).allowed
 
 
+@pytest.mark.parametrize("ref", [None, "ClusterRole/c", []])
+def test_a_binding_to_nothing_that_can_be_read_gives_nothing(ref: Any) -> None:
+    broken = {"metadata": {"name": "b"}, "roleRef": ref, "subjects": [{"kind": "User", "name": "u"}]}
+    policy = compile_policy(([role("c", rule("get", "pods"))], [broken]))
+    assert allowed(User("u"), PODS, policy) == (False, "")
+
+
 def test_who_holds_other_rules_is_refused_without_a_word() -> None:
     assert allowed(User("u"), Attributes("delete", resource="pods"), local("User/u")) == (False, "")
     assert allowed(User("x"), PODS, local("User/u")) == (False, "")
