@@ -185,8 +185,10 @@ async def test_what_is_only_given_other_attributes_is_not_kept(host: RootTree) -
     assert list(host.bucket.backups()) == []
 
 
-async def test_what_is_no_file_is_not_kept(host: RootTree) -> None:
-    host.at("/x").symlink_to("/nowhere")
+@pytest.mark.parametrize("target", ["nowhere", "real"])
+async def test_what_is_no_file_is_not_kept(host: RootTree, target: str) -> None:
+    host.at("/real").write_text("not ours to keep")
+    host.at("/x").symlink_to(target)
     made = batch(host)
     assert outcomes(await made.apply(host.plan(declared({"path": "/x", "ensure": "absent"})))) == {
         "file:/x": "changed"
