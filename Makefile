@@ -98,6 +98,10 @@ e2e: $(VENV)/.dev bin/manager ## Run the built bin/manager the way a user does, 
 	  "or $(BIN)/pytest tests/e2e for what needs none" >&2; exit 1; }
 	$(BIN)/pytest --dist loadfile tests/e2e tests/hosts $(ARGS)
 
+.PHONY: mutate
+mutate: $(VENV)/.dev ## Make small mistakes where they cost most, and see whether tests notice (as root; ARGS=--help)
+	$(BIN)/python -m tools.mutate $(ARGS)
+
 .PHONY: bench
 bench: $(VENV)/.dev $(VENV)/.bench bin/manager ## Measure side by side, as ratios (with KUBEBUILDER_ASSETS=dir: also kube-apiserver)
 	PYTHONPATH=tests $(BIN)/python -m bench $(ARGS)

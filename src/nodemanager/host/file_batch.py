@@ -321,7 +321,8 @@ def explain(step: FileStep, error: Exception) -> str:
     """Return what went wrong with a path, and what to do about it."""
     cause = error.__cause__ if isinstance(error, HostError) else error
     number = cause.errno if isinstance(cause, OSError) else None
-    fix = FIXES.get(number or 0)
+    fix = FIXES.get(number) if number else None
     plain = isinstance(error, OSError) and not isinstance(error, HostError)
-    said = f"cannot change {step.path}: {os.strerror(number or 0)}" if plain else str(error)
+    why = os.strerror(number) if number else str(error)
+    said = f"cannot change {step.path}: {why}" if plain else str(error)
     return f"{said}; {fix}" if fix else said

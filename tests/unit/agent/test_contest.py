@@ -35,11 +35,12 @@ def test_five_repairs_within_a_minute_are_a_fight_and_each_further_one_doubles_t
     assert waits == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600, 600]
 
 
-def test_four_repairs_a_minute_are_no_fight_for_as_long_as_it_goes_on() -> None:
+@pytest.mark.parametrize("gap", [15.0, 15.1])
+def test_four_repairs_a_minute_are_no_fight_for_as_long_as_it_goes_on(gap: float) -> None:
     contest = Contest()
     for number in range(100):
-        assert not contest.repaired(A, number * 15.1)
-        assert contest.wait(A, number * 15.1) == 0
+        assert not contest.repaired(A, number * gap)
+        assert contest.wait(A, number * gap) == 0
 
 
 def test_a_fight_names_the_resource_and_both_digests() -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from nodemanager.api import conditions
+from nodemanager.api import conditions, errors
 from nodemanager.api.configset import CONFIG_SETS, ConfigSet, ConfigSetStatus
 from nodemanager.api.managednode import MANAGED_NODES, AppliedConfigSet, ManagedNode, ManagedNodeStatus
 from nodemanager.api.objects import ObjectKey, ObjectMeta
@@ -20,7 +21,7 @@ from nodemanager.runtime.cache import Cache, Change
 from nodemanager.runtime.metrics import Registry
 from nodemanager.runtime.queue import WorkQueue
 from support import virtual_time
-from support.model_api import Answer
+from support.model_api import Answer, status_body
 
 NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
 
@@ -140,16 +141,146 @@ class Recording:
 
     def __init__(self) -> None:
         self.bodies: list[dict[str, Any]] = []
+        self.answer = Answer(200, b'{"metadata": {"name": "base", "namespace": "ns"}}')
 
     async def send(self, request: Request) -> Answer:
         self.bodies.append(json.loads(request.body))
-        return Answer(200, b'{"metadata": {"name": "base", "namespace": "ns"}}')
+        return replace(self.answer)
 
     async def reauthenticate(self) -> bool:
         return False
 
     async def close(self) -> None:
         pass
+
+
+class Rolled:
+    """A roll-up with its caches, as the operator builds it."""
+
+    def __init__(self) -> None:
+        self.wire = Recording()
+        client = Client(self.wire)
+        self.sets = Cache(client, CONFIG_SETS, Selection("ns"))
+        self.nodes = Cache(client, MANAGED_NODES, Selection("ns"))
+        self.queue: WorkQueue[ObjectKey] = WorkQueue("configset", metrics=Registry())
+        self.rollup = configsets.ConfigSetRollup(client, self.sets, self.nodes, self.queue, lambda: NOW)
+
+    async def settled(self) -> list[str]:
+        """Return the names that are to be looked at once hosts had time to report together."""
+        await asyncio.sleep(configsets.SETTLE_SECONDS + 0.1)
+        found = []
+        while len(self.queue):
+            key = await self.queue.get()
+            self.queue.done(key)
+            found.append(key.name)
+        return sorted(found)
+
+
+BASE = ObjectKey("ns", "base")
+
+
+@virtual_time.test
+async def test_what_a_host_reports_is_counted_after_a_moment_and_once() -> None:
+    """Without its ear at the hosts, a roll-up would show for ever what it found when it began."""
+    rolled = Rolled()
+    rolled.sets._put(BASE, config_set())
+    rolled.sets._put(ObjectKey("ns", "other"), config_set("other"))
+    assert await rolled.settled() == ["base", "other"]
+    for name in ("x", "y"):
+        rolled.nodes._put(ObjectKey("ns", name), node(name))
+    assert len(rolled.queue) == 0
+    assert await rolled.settled() == ["base", "other"]
+    rolled.nodes._put(ObjectKey("ns", "x"), node("x", report()))
+    assert await rolled.settled() == ["base"]
+    await rolled.rollup.reconcile(BASE)
+    assert rolled.wire.bodies[0]["status"]["nodes"] == {
+        "matched": 2, "applied": 1, "failed": 0, "conflicted": 0,
+    }  # fmt: skip
+    rolled.queue.shut_down()
+
+
+@virtual_time.test
+@pytest.mark.parametrize("change", [{"generation": 4}, {"labels": {"c": "d"}}])
+async def test_what_a_set_declares_is_looked_at_at_once(change: dict[str, Any]) -> None:
+    rolled = Rolled()
+    rolled.sets._put(BASE, config_set())
+    await rolled.settled()
+    meta = {"namespace": "ns", "name": "base", "generation": 3, "labels": {"a": "b"}, **change}
+    rolled.sets._put(BASE, ConfigSet(metadata=ObjectMeta(**meta)))
+    assert len(rolled.queue) == 1
+    rolled.queue.shut_down()
+
+
+@virtual_time.test
+async def test_of_a_set_that_is_gone_or_going_nothing_is_said() -> None:
+    rolled = Rolled()
+    await rolled.rollup.reconcile(BASE)
+    rolled.sets._put(BASE, config_set(deletion_timestamp=NOW))
+    await rolled.settled()
+    await rolled.rollup.reconcile(BASE)
+    assert rolled.wire.bodies == []
+    rolled.rollup._on_config_set(Change(BASE, config_set(), None))
+    assert await rolled.settled() == []
+    rolled.queue.shut_down()
+
+
+@virtual_time.test
+async def test_hosts_of_another_namespace_do_not_count_and_nothing_new_is_not_written() -> None:
+    rolled = Rolled()
+    stranger = ManagedNode(
+        metadata=ObjectMeta(namespace="elsewhere", name="x", labels={"a": "b"}),
+        status=ManagedNodeStatus(configsets=[report()]),
+    )
+    rolled.nodes._put(ObjectKey("elsewhere", "x"), stranger)
+    rolled.sets._put(BASE, config_set())
+    await rolled.rollup.reconcile(BASE)
+    [body] = rolled.wire.bodies
+    assert body["status"]["nodes"]["matched"] == 0
+    status = configsets.summarise(config_set(), [], NOW)
+    rolled.sets._put(BASE, ConfigSet(metadata=config_set().metadata, status=status))
+    await rolled.rollup.reconcile(BASE)
+    assert len(rolled.wire.bodies) == 1
+    rolled.queue.shut_down()
+
+
+@virtual_time.test
+async def test_a_set_that_was_deleted_meanwhile_is_no_error_and_a_refusal_is() -> None:
+    rolled = Rolled()
+    rolled.sets._put(BASE, config_set())
+    rolled.wire.answer = Answer(404, status_body(404, "NotFound"))
+    await rolled.rollup.reconcile(BASE)
+    rolled.wire.answer = Answer(409, status_body(409, "Conflict"))
+    with pytest.raises(errors.Conflict):
+        await rolled.rollup.reconcile(BASE)
+    assert len(rolled.wire.bodies) == 2
+    rolled.queue.shut_down()
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [
+        (1, "host0"),
+        (5, "host0, host1, host2, host3, host4"),
+        (6, "host0, host1, host2, host3, host4 and 1 more"),
+    ],
+)
+def test_hosts_are_named_up_to_five_in_their_order(count: int, said: str) -> None:
+    nodes = [node(f"host{number}", report(3, "boom", "file:/x")) for number in range(count)]
+    status = configsets.summarise(config_set(), reversed(nodes), NOW)
+    ready = conditions.get(status.conditions, "Ready")
+    conflicted = conditions.get(status.conditions, "Conflicted")
+    assert ready is not None
+    assert conflicted is not None
+    assert ready.message == f"failed on {said}"
+    assert conflicted.message == f"another ConfigSet says otherwise on {said}"
+    assert conflicted.observed_generation == 3
+
+
+def test_without_a_conflict_the_condition_says_so() -> None:
+    status = configsets.summarise(config_set(), [node("x", report())], NOW)
+    conflicted = conditions.get(status.conditions, "Conflicted")
+    assert conflicted is not None
+    assert (conflicted.status, conflicted.reason, conflicted.message) == ("False", "NoConflict", "")
 
 
 @virtual_time.test

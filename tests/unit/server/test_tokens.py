@@ -206,6 +206,22 @@ def test_no_changed_character_goes_unnoticed(position: int, character: str) -> N
             tokens.verify(changed)
 
 
+def test_a_token_is_read_up_to_a_length_and_no_further(tokens: Tokens) -> None:
+    short = len(forged(padding=""))
+    about = (MAX_TOKEN - short) * 3 // 4
+    found = {len(token): token for token in (forged(padding="x" * (about + more)) for more in range(-3, 6))}
+    tokens.verify(found[max(length for length in found if length <= MAX_TOKEN)])
+    with pytest.raises(TokenError):
+        tokens.verify(found[min(length for length in found if length > MAX_TOKEN)])
+    assert MAX_TOKEN in found, "no token of exactly this length"
+
+
+@pytest.mark.parametrize("claims", [{"jti": 5}, {"kubernetes.io": []}, {"aud": 1}, {"exp": "soon"}])
+def test_a_token_of_ours_that_is_out_of_shape_is_refused(tokens: Tokens, claims: dict[str, Any]) -> None:
+    with pytest.raises(TokenError, match="invalid bearer token"):
+        tokens.verify(forged(**claims))
+
+
 def test_a_token_dies_with_its_account(tokens: Tokens, objects: Objects, clock: Clock) -> None:
     token = tokens.issue(PLAIN, [ISSUER], 6000)
     objects.kept["serviceaccounts", "ns", "sa"]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
