@@ -25,6 +25,7 @@ from nodemanager.runtime import metrics as metrics_
 from nodemanager.runtime.backoff import Backoff
 
 K = TypeVar("K", bound=Hashable)
+_NEVER = (math.inf, 0)
 
 
 class QueueClosed(Exception):
@@ -44,8 +45,8 @@ class WorkQueue(Generic[K]):
         self._dirty: dict[K, float] = {}  # waiting for a worker, since when; a superset of _ready
         self._processing: dict[K, float] = {}  # being worked on, since when
         self._failures: dict[K, int] = {}
-        self._delayed: dict[K, float] = {}  # the deadline that counts for each key
-        self._heap: list[tuple[float, int, K]] = []  # deadlines; those not in _delayed are stale
+        self._delayed: dict[K, tuple[float, int]] = {}  # the deadline that counts for each key, and its turn
+        self._heap: list[tuple[float, int, K]] = []  # deadlines and turns; those not in _delayed are stale
         self._tie = itertools.count()
         self._timer: asyncio.TimerHandle | None = None
         self._getters: deque[asyncio.Future[None]] = deque()
@@ -83,9 +84,10 @@ class WorkQueue(Generic[K]):
             return
         self._metrics.retries.inc()
         deadline = _now() + delay
-        if deadline < self._delayed.get(key, math.inf):
-            self._delayed[key] = deadline
-            heapq.heappush(self._heap, (deadline, next(self._tie), key))
+        if deadline < self._delayed.get(key, _NEVER)[0]:
+            turn = next(self._tie)
+            self._delayed[key] = deadline, turn
+            heapq.heappush(self._heap, (deadline, turn, key))
             self._drop_stale()
             self._arm()
 
@@ -206,8 +208,8 @@ class WorkQueue(Generic[K]):
         due = max(_now(), self._timer.when() if self._timer else 0.0)
         self._timer = None
         while self._heap and self._heap[0][0] <= due:
-            deadline, _, key = heapq.heappop(self._heap)
-            if self._delayed.get(key) == deadline:
+            deadline, turn, key = heapq.heappop(self._heap)
+            if self._delayed.get(key) == (deadline, turn):
                 del self._delayed[key]
                 self.add(key)
         self._arm()
@@ -215,7 +217,7 @@ class WorkQueue(Generic[K]):
     def _drop_stale(self) -> None:
         """Keep the heap in proportion to the keys in it, however often they are re-scheduled."""
         if len(self._heap) > 2 * len(self._delayed) + 64:
-            self._heap = [entry for entry in self._heap if self._delayed.get(entry[2]) == entry[0]]
+            self._heap = [entry for entry in self._heap if self._delayed.get(entry[2]) == entry[:2]]
             heapq.heapify(self._heap)
 
     def _is_drained(self) -> bool:

@@ -192,7 +192,7 @@ def test_a_directory_of_hers_gets_its_mode_and_loses_her_list(root: Path) -> Non
     path = root / "d"
     path.mkdir(mode=0o755)
     os.chown(path, EVE, EVE)
-    os.setxattr(path, private.ACL, _acl())
+    os.setxattr(path, private._ACL, _acl())
     root.chmod(0o777)
     before = FileFact(Kind.DIRECTORY, stat.S_IMODE(path.stat().st_mode), EVE, EVE, writer=-2, acl=True)
     do(root, attributes("/d", before=before, mode=0o700))

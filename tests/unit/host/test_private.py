@@ -131,7 +131,7 @@ def test_another_folder_than_the_one_we_made_is_not_used(
     above: Path, opened: int, monkeypatch: pytest.MonkeyPatch, make: Any
 ) -> None:
     exchanged(above, monkeypatch, make)
-    with pytest.raises(Intruded, match="somebody exchanges files there while they are written") as caught:
+    with pytest.raises(Intruded, match="somebody exchanges files in that directory just now") as caught:
         PrivateFolder(opened)
     assert caught.value.errno == errno.EPERM
 
@@ -173,7 +173,7 @@ def test_a_link_to_a_directory_is_removed_as_a_link(above: Path, opened: int) ->
 
 
 def test_both_lists_are_taken_off(above: Path, opened: int) -> None:
-    for name in (private.ACL, DEFAULT):
+    for name in (private._ACL, DEFAULT):
         os.setxattr(above, name, LIST)
     assert private.has_acl(opened)
     private.remove_acls(opened)
