@@ -78,6 +78,7 @@ check: $(VENV)/.dev verify ## Lint, format check, strict types, import contracts
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m tools.rooms
 
 .PHONY: fmt
 fmt: $(VENV)/.dev ## Format the code and mend what ruff can mend

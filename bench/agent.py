@@ -14,8 +14,9 @@ from bench import agents, apis, floor, peers, processes, work
 from bench.report import Goal, Row, Section
 from bench.settings import Settings
 from bench.work import Work
-from nodemanager.host import detect, environment, identity
-from nodemanager.host.tree import Tree
+from nodemanager.host.files.tree import Tree
+from nodemanager.host.inventory import detect, identity
+from nodemanager.host.process import environment
 
 NAME = "agent"
 NOOP = Goal(5.0, "x")

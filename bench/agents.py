@@ -17,10 +17,10 @@ from typing import IO
 
 from bench import apis, processes
 from bench.work import Work
-from nodemanager.api.configset import CONFIG_SETS
-from nodemanager.cli import connect
-from nodemanager.host import identity
-from nodemanager.host.tree import Tree
+from nodemanager.api.common.configset import CONFIG_SETS
+from nodemanager.cli.settings import connect
+from nodemanager.host.files.tree import Tree
+from nodemanager.host.inventory import identity
 
 NAMESPACE = "nodemanager"
 START_TIMEOUT = 60.0

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench import processes
-from nodemanager.client import load
-from nodemanager.host import runner
+from nodemanager.client.auth import load
+from nodemanager.host.process import runner
 
 START_TIMEOUT = 30.0
 STOP_TIMEOUT = 20.0

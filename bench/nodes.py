@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from nodemanager.api.managednode import MANAGED_NODES
+from nodemanager.api.common.managednode import MANAGED_NODES
 
 _LIST_KEYS = {"conditions": "type", "configsets": "name"}
 """The lists whose items kube-apiserver tracks one by one; all others are owned as a whole."""

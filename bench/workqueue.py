@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 from bench.report import Row, Section
 from bench.settings import Settings
-from nodemanager.api.objects import ObjectKey
+from nodemanager.kube.objects import ObjectKey
 from nodemanager.runtime.metrics import Registry
 from nodemanager.runtime.queue import WorkQueue
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from nodemanager.api import crds, manifests
-from nodemanager.api.access import host_policy, host_rights
+from nodemanager.api import crds
+from nodemanager.api.rights import host_policy, host_rights
+from nodemanager.kube import manifests
 
 FOLDER: Final = "charts/nodemanager"
 _NAMESPACE: Final = re.compile(rf"^(  |- )*(name|namespace): {host_rights.OWN_NAMESPACE}$", re.MULTILINE)

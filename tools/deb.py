@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Final
 
 from nodemanager import __version__
-from nodemanager.cli import cmd_completion
+from nodemanager.cli.commands import completion
 from nodemanager.cli.main import COMMANDS, cli
 from nodemanager.host.init.systems import SYSTEMS
 from tools import binary
@@ -94,7 +94,7 @@ def contents(program: Path, version: str, epoch: int) -> dict[str, tuple[bytes, 
         systemd.environment.lstrip("/"): systemd.variables(),
         f"{documents}/copyright": _part("copyright"),
         "usr/share/lintian/overrides/nodemanager": _part("lintian-overrides"),
-        **{path: cmd_completion.script(cli, shell) for shell, path in COMPLETIONS.items()},
+        **{path: completion.script(cli, shell) for shell, path in COMPLETIONS.items()},
     }
     files = {path: (text.encode(), 0o644) for path, text in texts.items()}
     files["usr/bin/nodemanager"] = (program.read_bytes(), 0o755)

@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from nodemanager.api import crds, manifests
-from nodemanager.api.access import host_policy, host_rights
+from nodemanager.api import crds
+from nodemanager.api.rights import host_policy, host_rights
+from nodemanager.kube import manifests
 from tools import chart, commands, reference
 
 ROOT = Path(__file__).resolve().parent.parent

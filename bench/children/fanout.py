@@ -20,8 +20,8 @@ from typing import Any
 
 from bench.children.requests import NAMESPACE, apply_status, create_with_status, ensure_namespace
 from bench.children.wire import READ_SIZE, Target, Wire, check
-from nodemanager.api.managednode import MANAGED_NODES
-from nodemanager.client.chunked import ChunkedBody
+from nodemanager.api.common.managednode import MANAGED_NODES
+from nodemanager.client.http.chunked import ChunkedBody
 
 NODE = 99_999
 TIMEOUT = 60.0

@@ -20,15 +20,16 @@ from typing import Any
 
 from bench import nodes, script
 from bench.children import alive, socket_floor
-from nodemanager.api.managednode import MANAGED_NODES, ManagedNode
-from nodemanager.api.objects import ObjectKey
-from nodemanager.client import load, tls
+from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
+from nodemanager.client.auth import load
+from nodemanager.client.auth.config import ClientConfig
 from nodemanager.client.calls import Call, Selection
-from nodemanager.client.config import ClientConfig
-from nodemanager.client.http import Client
-from nodemanager.client.transport import HttpTransport
+from nodemanager.client.http import tls
+from nodemanager.client.http.transport import HttpTransport
+from nodemanager.client.verbs import Client
 from nodemanager.client.watch import event_decoder
-from nodemanager.host import runner
+from nodemanager.host.process import runner
+from nodemanager.kube.objects import ObjectKey
 from nodemanager.runtime.cache import Cache, Change
 from nodemanager.runtime.metrics import Registry
 from nodemanager.runtime.queue import QueueClosed, WorkQueue

@@ -16,12 +16,13 @@ from collections.abc import AsyncIterator
 
 from bench import nodes, resident, script
 from bench.children import alive
-from nodemanager.api.managednode import MANAGED_NODES, ManagedNode
-from nodemanager.client import load, tls
+from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
+from nodemanager.client.auth import load
 from nodemanager.client.calls import Selection
-from nodemanager.client.http import Client
-from nodemanager.client.transport import HttpTransport
-from nodemanager.host import runner
+from nodemanager.client.http import tls
+from nodemanager.client.http.transport import HttpTransport
+from nodemanager.client.verbs import Client
+from nodemanager.host.process import runner
 from nodemanager.runtime.cache import Cache
 
 WARM_UP = 50

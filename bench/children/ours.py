@@ -10,12 +10,13 @@ import sys
 import time
 
 from bench import resident
-from nodemanager.api.managednode import MANAGED_NODES, ManagedNode
-from nodemanager.client import load, tls
+from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
+from nodemanager.client.auth import load
 from nodemanager.client.calls import Selection
-from nodemanager.client.http import Client
-from nodemanager.client.transport import HttpTransport
-from nodemanager.host import runner
+from nodemanager.client.http import tls
+from nodemanager.client.http.transport import HttpTransport
+from nodemanager.client.verbs import Client
+from nodemanager.host.process import runner
 from nodemanager.runtime.cache import Cache, Change
 
 TIMEOUT = 60.0

@@ -17,10 +17,10 @@ import time
 
 from nodemanager.agent import service
 from nodemanager.agent.assembly import BodyOptions
-from nodemanager.cli import connect
-from nodemanager.client.http import Client
-from nodemanager.client.transport import HttpTransport
-from nodemanager.host.file_facts import Digests
+from nodemanager.cli.settings import connect
+from nodemanager.client.http.transport import HttpTransport
+from nodemanager.client.verbs import Client
+from nodemanager.host.files.file_facts import Digests
 from nodemanager.runtime import metrics
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from bench import nodes
 from bench.children.wire import APPLY, Refused, Target, Wire
-from nodemanager.api.managednode import MANAGED_NODES
+from nodemanager.api.common.managednode import MANAGED_NODES
 
 CONNECTIONS = 16
 LISTED = 1000

@@ -8,9 +8,9 @@ from dataclasses import replace
 from urllib.parse import urlsplit
 
 from bench import script
-from nodemanager.api.managednode import MANAGED_NODES
-from nodemanager.client import tls
-from nodemanager.client.config import ClientConfig
+from nodemanager.api.common.managednode import MANAGED_NODES
+from nodemanager.client.auth.config import ClientConfig
+from nodemanager.client.http import tls
 
 TIMEOUT = 60.0
 READ_SIZE = 256 * 1024

@@ -11,9 +11,10 @@ import socket
 import ssl
 from urllib.parse import urlsplit
 
-from nodemanager.client import load, tls
-from nodemanager.client.chunked import ChunkedBody
-from nodemanager.host import runner
+from nodemanager.client.auth import load
+from nodemanager.client.http import tls
+from nodemanager.client.http.chunked import ChunkedBody
+from nodemanager.host.process import runner
 
 TIMEOUT = 60.0
 READ_SIZE = 256 * 1024

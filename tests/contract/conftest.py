@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nodemanager.client.http import Client
+from nodemanager.client.verbs import Client
 from support import either
 from support.agent_process import Agent, Api, Starts, api_of
 from support.either import Place

@@ -11,11 +11,11 @@ import re
 import signal
 from pathlib import Path
 
-from nodemanager.api import conditions
-from nodemanager.api.configset import CONFIG_SETS
-from nodemanager.api.core import CONFIG_MAPS, EVENTS, LEASES
-from nodemanager.api.managednode import MANAGED_NODES, ManagedNode
+from nodemanager.api.common.configset import CONFIG_SETS
+from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
 from nodemanager.client.calls import Selection
+from nodemanager.kube import conditions
+from nodemanager.kube.core import CONFIG_MAPS, EVENTS, LEASES
 from support import server_process
 from support.agent_process import Agent, Api, Starts, api_of, owned
 from support.apiserver import free_port

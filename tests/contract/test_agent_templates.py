@@ -9,11 +9,11 @@ from typing import Any
 
 import yaml
 
-from nodemanager.api.configset import CONFIG_SETS
-from nodemanager.api.core import CONFIG_MAPS, SECRETS
-from nodemanager.api.objects import Resource, Untyped
+from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.client.patches import MergePatch
-from nodemanager.host import x25519
+from nodemanager.host.inventory import x25519
+from nodemanager.kube.core import CONFIG_MAPS, SECRETS
+from nodemanager.kube.objects import Resource, Untyped
 from support import kubeconfigs
 from support.agent_process import Agent, Api, Starts, owned
 

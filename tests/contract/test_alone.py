@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.api.core import EVENTS, SERVICE_ACCOUNTS
 from nodemanager.client.calls import Selection
+from nodemanager.kube.core import EVENTS, SERVICE_ACCOUNTS
 from support import server_process
 from support.agent_process import Agent, Api, Starts, api_of, owned
 from support.apiserver import free_port

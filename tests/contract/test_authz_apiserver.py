@@ -12,21 +12,21 @@ from typing import Any
 import msgspec
 import pytest
 
-from nodemanager.api.access import default_roles
-from nodemanager.api.access.escalation import atoms
-from nodemanager.api.access.identity import (
+from nodemanager.kube.errors import StatusError
+from nodemanager.kube.rbac import default_roles
+from nodemanager.kube.rbac.escalation import atoms
+from nodemanager.kube.rbac.identity import (
     AUTHENTICATED,
     Attributes,
     User,
     service_account_groups,
     split_service_account,
 )
-from nodemanager.api.access.rbac import Rule, parse_rules
-from nodemanager.api.errors import StatusError
-from nodemanager.server import access_reviews, role_writes, token_api, token_keys
-from nodemanager.server.authz import Authorizer
-from nodemanager.server.impersonation import impersonate, wanted_user
-from nodemanager.server.tokens import Tokens
+from nodemanager.kube.rbac.rules import Rule, parse_rules
+from nodemanager.server.access import access_reviews, role_writes, token_api, token_keys
+from nodemanager.server.access.authz import Authorizer
+from nodemanager.server.access.impersonation import impersonate, wanted_user
+from nodemanager.server.access.tokens import Tokens
 from support.apiserver import ApiServer
 from support.raw_api import Answer, RawApi
 from support.rbac_world import BASE, RBAC, Lister, World, bound, lister_of, path_of

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.api.core import LEASES, Lease
-from nodemanager.api.objects import ObjectMeta
+from nodemanager.client.auth.config import ClientConfig
 from nodemanager.client.calls import DeleteOptions, Selection
-from nodemanager.client.config import ClientConfig
-from nodemanager.client.http import Client
 from nodemanager.client.patches import MergePatch
+from nodemanager.client.verbs import Client
+from nodemanager.kube.core import LEASES, Lease
+from nodemanager.kube.objects import ObjectMeta
 from nodemanager.runtime.cache import Cache, CacheOptions, Change
 from support import apiserver
 from support.clients import as_admin, connected

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from nodemanager.api import crds
-from nodemanager.api.cel.rules import RuleSet, check_rules
-from nodemanager.api.errors import Cause
+from nodemanager.kube.cel.rules import RuleSet, check_rules
+from nodemanager.kube.errors import Cause
 from support import apiserver, cases, cel_judge, cel_table
 from support.raw_api import RawApi
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from nodemanager.api import crds, manifests
+from nodemanager.api import crds
+from nodemanager.kube import manifests
 from support import apiserver, cli, kubeconfigs
 from support.tcp_proxy import TcpProxy, proxy
 

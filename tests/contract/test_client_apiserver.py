@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from nodemanager.api import errors
-from nodemanager.api.configset import CONFIG_SETS
-from nodemanager.api.core import EVENTS, LEASES, PODS, SERVICE_ACCOUNTS, Lease, LeaseSpec
+from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.crds import all_crds
-from nodemanager.api.objects import ObjectMeta, Resource, Untyped
 from nodemanager.client import subresources
+from nodemanager.client.auth.config import ClientConfig
 from nodemanager.client.calls import DeleteOptions, Selection, WriteOptions
-from nodemanager.client.config import ClientConfig
-from nodemanager.client.http import Client
 from nodemanager.client.patches import ApplyPatch, JsonPatch, MergePatch, StrategicPatch
+from nodemanager.client.verbs import Client
+from nodemanager.kube import errors
+from nodemanager.kube.core import EVENTS, LEASES, PODS, SERVICE_ACCOUNTS, Lease, LeaseSpec
+from nodemanager.kube.objects import ObjectMeta, Resource, Untyped
 from nodemanager.runtime.events import EventRecorder
 from support import apiserver
 from support.clients import Tokens, as_admin, as_user, connected

@@ -10,7 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from nodemanager.api import conditions, configset, crds, managednode, manifests
+from nodemanager.api import crds
+from nodemanager.api.common import configset, managednode
+from nodemanager.kube import conditions, manifests
 from support import apiserver, cases
 
 NAMESPACE = "crds"

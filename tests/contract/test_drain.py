@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from nodemanager.api import errors
-from nodemanager.api.objects import Resource, Untyped
 from nodemanager.client import subresources
+from nodemanager.client.auth.config import ClientConfig
 from nodemanager.client.calls import DeleteOptions, Selection
-from nodemanager.client.config import ClientConfig
-from nodemanager.client.http import Client
 from nodemanager.client.patches import MergePatch
+from nodemanager.client.verbs import Client
+from nodemanager.kube import errors
+from nodemanager.kube.objects import Resource, Untyped
 from support import whole_server
 from support.clients import Tokens, connected
 

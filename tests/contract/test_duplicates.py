@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.agent.heartbeat import Heartbeat
-from nodemanager.api.core import LEASES
-from nodemanager.client.http import Client
+from nodemanager.agent.report.heartbeat import Heartbeat
 from nodemanager.client.patches import MergePatch
+from nodemanager.client.verbs import Client
+from nodemanager.kube.core import LEASES
 from support.agent_process import Api
 from support.either import Place
 from support.joined_host import join

@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from nodemanager.client.calls import Selection
-from nodemanager.client.http import Client
 from nodemanager.client.patches import MergePatch
+from nodemanager.client.verbs import Client
 from nodemanager.runtime.cache import Cache
 from support import apiserver
 from support.candidate import CONFIG_MAPS, SHARED

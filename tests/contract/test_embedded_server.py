@@ -16,15 +16,15 @@ from typing import Any
 
 import pytest
 
-from nodemanager.api import errors
-from nodemanager.api.configset import CONFIG_SETS
-from nodemanager.api.core import CRDS, LEASES, SERVICE_ACCOUNTS, Lease
-from nodemanager.api.managednode import MANAGED_NODES
-from nodemanager.api.objects import ObjectMeta, Resource, Untyped
+from nodemanager.api.common.configset import CONFIG_SETS
+from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.client import subresources
+from nodemanager.client.auth.config import ClientConfig
 from nodemanager.client.calls import Call, Selection
-from nodemanager.client.config import ClientConfig
 from nodemanager.client.patches import ApplyPatch, MergePatch
+from nodemanager.kube import errors
+from nodemanager.kube.core import CRDS, LEASES, SERVICE_ACCOUNTS, Lease
+from nodemanager.kube.objects import ObjectMeta, Resource, Untyped
 from nodemanager.runtime.cache import Cache
 from support import cases, cli, server_process
 from support.clients import Tokens, connected

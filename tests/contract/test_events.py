@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from nodemanager.api import errors
 from nodemanager.client.calls import Call
+from nodemanager.kube import errors
 from support.agent_process import Api
 from support.either import Place
 

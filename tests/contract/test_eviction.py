@@ -13,12 +13,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from nodemanager.api import errors
-from nodemanager.api.core import PODS
-from nodemanager.api.objects import Resource, Untyped
 from nodemanager.client.calls import Call
-from nodemanager.client.http import Client
 from nodemanager.client.patches import MergePatch
+from nodemanager.client.verbs import Client
+from nodemanager.kube import errors
+from nodemanager.kube.core import PODS
+from nodemanager.kube.objects import Resource, Untyped
 from support.both_servers import BOTH, client_of
 
 NAMESPACES: Resource[Untyped] = Resource("", "v1", "Namespace", "namespaces", dict, namespaced=False)

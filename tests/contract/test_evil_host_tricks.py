@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from nodemanager.api.managednode import MANAGED_NODES
-from nodemanager.client.http import Client
+from nodemanager.api.common.managednode import MANAGED_NODES
+from nodemanager.client.verbs import Client
 from support.agent_process import Api
 from support.either import Place
 from support.host_attempts import APPLY, OURS, event, node

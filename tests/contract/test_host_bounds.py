@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from nodemanager.client.http import Client
+from nodemanager.client.verbs import Client
 from support.agent_process import Api
 from support.either import Place
 from support.host_attempts import APPLY, LEASES, OURS, RBAC, event, lease, meta, node

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import yaml
 
-from nodemanager.api.access import host_rights
-from nodemanager.api.errors import ConfigError
-from nodemanager.cli.connect import host_kubeconfig_path
-from nodemanager.client.config import ClientConfig
-from nodemanager.client.host_kubeconfig import kubeconfig
-from nodemanager.client.renewed_token import lifetime
+from nodemanager.api.rights import host_rights
+from nodemanager.cli.settings.connect import host_kubeconfig_path
+from nodemanager.client.auth.config import ClientConfig
+from nodemanager.client.auth.host_kubeconfig import kubeconfig
+from nodemanager.client.auth.renewed_token import lifetime
+from nodemanager.kube.errors import ConfigError
 from support import cli, kubeconfigs
 from support.either import Place
 from support.joined_host import join, ran

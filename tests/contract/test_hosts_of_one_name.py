@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.api import manifests
-from nodemanager.api.access import host_rights
-from nodemanager.api.access.host_rights import HostAccess
+from nodemanager.api.rights import host_rights
+from nodemanager.api.rights.host_rights import HostAccess
+from nodemanager.kube import manifests
 from support.agent_process import Api
 from support.either import Place
 from support.joined_host import Joined, ask, join, succeeds

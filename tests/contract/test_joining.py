@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
-from nodemanager.api import conditions
-from nodemanager.api.managednode import CREDENTIAL_RENEWED
-from nodemanager.client.http import Client
-from nodemanager.client.renewed_token import lifetime
+from nodemanager.api.common.managednode import CREDENTIAL_RENEWED
+from nodemanager.client.auth.renewed_token import lifetime
+from nodemanager.client.verbs import Client
+from nodemanager.kube import conditions
 from support import host_attempts
 from support.agent_process import Api, Starts, owned
 from support.apiserver import free_port

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from nodemanager.api import errors
-from nodemanager.api.objects import Resource, Untyped
-from nodemanager.client import kubeconfig
+from nodemanager.client.auth import kubeconfig
 from nodemanager.client.calls import Selection
-from nodemanager.client.http import Client
 from nodemanager.client.patches import MergePatch
-from nodemanager.host import runner
+from nodemanager.client.verbs import Client
+from nodemanager.host.process import runner
+from nodemanager.kube import errors
+from nodemanager.kube.objects import Resource, Untyped
 from support import gadget_operator
 from support.clients import connected
 from support.either import Place

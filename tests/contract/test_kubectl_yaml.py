@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.api import manifests
+from nodemanager.kube import manifests
 from support import cases
 
 HEAD = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, labels: {a: b}}\n"

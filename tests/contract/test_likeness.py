@@ -12,12 +12,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from nodemanager.api import errors
-from nodemanager.api.core import CRDS, LEASES, Lease
-from nodemanager.api.objects import ObjectMeta, Resource, Untyped
 from nodemanager.client.calls import Call, DeleteOptions, Selection, WriteOptions
-from nodemanager.client.http import Client
 from nodemanager.client.patches import ApplyPatch, JsonPatch, MergePatch, StrategicPatch
+from nodemanager.client.verbs import Client
+from nodemanager.kube import errors
+from nodemanager.kube.core import CRDS, LEASES, Lease
+from nodemanager.kube.objects import ObjectMeta, Resource, Untyped
 from nodemanager.runtime.cache import Cache
 from support.both_servers import BOTH, client_of
 from support.scripted_server import until

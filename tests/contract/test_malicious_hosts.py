@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nodemanager.client.http import Client
+from nodemanager.client.verbs import Client
 from support.agent_process import Api
 from support.either import Place
 from support.host_attempts import APPLY, LEASES, OURS, event, lease, meta, node

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import yaml
 
-from nodemanager.api.managednode import MANAGED_NODES
-from nodemanager.client import host_kubeconfig, kubeconfig
+from nodemanager.api.common.managednode import MANAGED_NODES
+from nodemanager.client.auth import host_kubeconfig, kubeconfig
 from nodemanager.client.subresources import request_token
-from nodemanager.host import runner
+from nodemanager.host.process import runner
 from support import apiserver, cli
 from support.agent_process import Api, owned
 from support.chart import Object, named, plain

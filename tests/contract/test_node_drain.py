@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from nodemanager.agent import drain
-from nodemanager.agent.drain import ANNOTATION_CORDONED, DrainFailed, KubernetesNode
-from nodemanager.api import core
-from nodemanager.api.objects import Resource, Untyped
+from nodemanager.agent.upgrades import drain
+from nodemanager.agent.upgrades.drain import ANNOTATION_CORDONED, DrainFailed, KubernetesNode
 from nodemanager.client import subresources
+from nodemanager.client.auth.config import ClientConfig
 from nodemanager.client.calls import DeleteOptions, Selection
-from nodemanager.client.config import ClientConfig
-from nodemanager.client.http import Client
 from nodemanager.client.patches import MergePatch
+from nodemanager.client.verbs import Client
+from nodemanager.kube import core
+from nodemanager.kube.objects import Resource, Untyped
 from support import whole_server
 from support.clients import Tokens, connected
 

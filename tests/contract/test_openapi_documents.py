@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from nodemanager.api import crds
-from nodemanager.server import builtin_schemas
-from nodemanager.server.openapi import Documents
-from nodemanager.server.openapi_http import Question, respond
-from nodemanager.server.openapi_kinds import from_definition
+from nodemanager.server.kinds import builtin_schemas
+from nodemanager.server.openapi.documents import Documents
+from nodemanager.server.openapi.http import Question, respond
+from nodemanager.server.openapi.kinds import from_definition
 from support import openapi_judge
 from support.apiserver import ApiServer
 from support.openapi_stand_in import SERVED

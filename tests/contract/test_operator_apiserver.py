@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from nodemanager.api import manifests
-from nodemanager.api.access import host_rights
+from nodemanager.api.rights import host_rights
+from nodemanager.kube import manifests
 from support import apiserver
 from support.scripted_server import until
 

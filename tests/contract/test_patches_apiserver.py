@@ -9,20 +9,20 @@ from typing import Any
 import msgspec
 import pytest
 
-from nodemanager.api import errors
-from nodemanager.api.core import LEASES, PODS, SERVICE_ACCOUNTS
-from nodemanager.api.objects import Resource, Untyped
-from nodemanager.api.patching import managed_fields
-from nodemanager.api.patching.field_sets import FieldSet
-from nodemanager.api.patching.json_patch import apply_json_patch
-from nodemanager.api.patching.merge_patch import apply_merge_patch
-from nodemanager.api.patching.merge_types import MergeType, object_type
-from nodemanager.api.patching.server_side_apply import Writer, apply, update_managers
-from nodemanager.api.patching.strategic_merge import apply_strategic_merge
-from nodemanager.api.patching.strategies import strategy_of
 from nodemanager.client.calls import Call, WriteOptions
-from nodemanager.client.http import Client
 from nodemanager.client.patches import ApplyPatch, MergePatch
+from nodemanager.client.verbs import Client
+from nodemanager.kube import errors
+from nodemanager.kube.core import LEASES, PODS, SERVICE_ACCOUNTS
+from nodemanager.kube.objects import Resource, Untyped
+from nodemanager.kube.patching import managed_fields
+from nodemanager.kube.patching.field_sets import FieldSet
+from nodemanager.kube.patching.json_patch import apply_json_patch
+from nodemanager.kube.patching.merge_patch import apply_merge_patch
+from nodemanager.kube.patching.merge_types import MergeType, object_type
+from nodemanager.kube.patching.server_side_apply import Writer, apply, update_managers
+from nodemanager.kube.patching.strategic_merge import apply_strategic_merge
+from nodemanager.kube.patching.strategies import strategy_of
 from support import apiserver
 from support.clients import as_admin, connected
 from support.patch_judge import NOW, Judge, owners, plain, refused

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.api import core, errors, manifests
-from nodemanager.api.access import host_rights
-from nodemanager.client import host_kubeconfig, kubeconfig
-from nodemanager.client.http import Client
-from nodemanager.host import runner
+from nodemanager.api.rights import host_rights
+from nodemanager.client.auth import host_kubeconfig, kubeconfig
+from nodemanager.client.verbs import Client
+from nodemanager.host.process import runner
+from nodemanager.kube import core, errors, manifests
 from support import daemonset_pod
 from support.agent_process import Api, Starts
 from support.apiserver import free_port

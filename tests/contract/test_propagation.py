@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from nodemanager.api import errors
-from nodemanager.api.core import CRDS, PODS
-from nodemanager.api.objects import Untyped
 from nodemanager.client.calls import Call
+from nodemanager.kube import errors
+from nodemanager.kube.core import CRDS, PODS
+from nodemanager.kube.objects import Untyped
 from support.both_servers import BOTH, client_of
 from support.owned import CONFIG_MAPS, HOLD, NAMESPACES, blocking, config_map
 

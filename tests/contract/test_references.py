@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from nodemanager.api import errors, manifests
-from nodemanager.api.access import host_rights
-from nodemanager.api.configset import CONFIG_SETS
-from nodemanager.api.core import CONFIG_MAPS, ROLE_BINDINGS, ROLES
-from nodemanager.api.managednode import MANAGED_NODES
-from nodemanager.api.objects import Resource
-from nodemanager.client import host_kubeconfig, kubeconfig
-from nodemanager.client.http import Client
+from nodemanager.api.common.configset import CONFIG_SETS
+from nodemanager.api.common.managednode import MANAGED_NODES
+from nodemanager.api.rights import host_rights
+from nodemanager.client.auth import host_kubeconfig, kubeconfig
 from nodemanager.client.patches import MergePatch
 from nodemanager.client.subresources import request_token
-from nodemanager.host import runner
+from nodemanager.client.verbs import Client
+from nodemanager.host.process import runner
+from nodemanager.kube import errors, manifests
+from nodemanager.kube.core import CONFIG_MAPS, ROLE_BINDINGS, ROLES
+from nodemanager.kube.objects import Resource
 from support import cli
 from support.agent_process import Api, Starts, owned
 from support.either import Place

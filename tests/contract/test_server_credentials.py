@@ -19,7 +19,7 @@ import trustme
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from nodemanager.client.config import TlsIdentity
+from nodemanager.client.auth.config import TlsIdentity
 from support.rbac_objects import rule
 from support.server_process import NAMESPACE, Server, admin_session, issue, raw, running, session
 

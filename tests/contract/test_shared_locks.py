@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.agent.locks import LockTimings, SharedLocks
-from nodemanager.api import core
-from nodemanager.client.http import Client
+from nodemanager.agent.upgrades.locks import LockTimings, SharedLocks
 from nodemanager.client.patches import MergePatch
+from nodemanager.client.verbs import Client
 from nodemanager.host.base import Busy
+from nodemanager.kube import core
 from support import whole_server
 from support.clients import connected
 

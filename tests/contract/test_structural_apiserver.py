@@ -13,7 +13,7 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from nodemanager.api.schemas.formats import STRING_FORMATS
+from nodemanager.kube.schemas.formats import STRING_FORMATS
 from support.apiserver import ApiServer
 from support.format_texts import FORMAT_TEXTS, PATTERN_TEXTS, PATTERNS
 from support.random_schemas import Maker

@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from nodemanager.api import conditions
-from nodemanager.api.core import EVENTS
-from nodemanager.api.managednode import CREDENTIAL_RENEWED, ManagedNode
-from nodemanager.client import kubeconfig
+from nodemanager.api.common.managednode import CREDENTIAL_RENEWED, ManagedNode
+from nodemanager.client.auth import kubeconfig
+from nodemanager.client.auth.renewed_token import lifetime
 from nodemanager.client.calls import Selection
-from nodemanager.client.renewed_token import lifetime
-from nodemanager.host import runner
+from nodemanager.host.process import runner
+from nodemanager.kube import conditions
+from nodemanager.kube.core import EVENTS
 from support.agent_process import Agent, Api, Starts, owned
 from support.apiserver import free_port
 from support.either import Place

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from nodemanager.api import core, manifests
-from nodemanager.api.access import host_rights
-from nodemanager.client.http import Client
+from nodemanager.api.rights import host_rights
+from nodemanager.client.verbs import Client
+from nodemanager.kube import core, manifests
 from support.accounts import account, acting, rule
 from support.agent_process import Api
 from support.either import Place

@@ -14,9 +14,9 @@ import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
-from nodemanager.api import errors, manifests
 from nodemanager.client.patches import MergePatch
-from nodemanager.host import x25519
+from nodemanager.host.inventory import x25519
+from nodemanager.kube import errors, manifests
 from support.fleet import ROOT, Fleet, Host, apt_repository, until
 from support.fleet_api import NAMESPACE, FleetApi, resource_of
 

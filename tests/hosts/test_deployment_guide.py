@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from nodemanager.client.http import Client
+from nodemanager.client.verbs import Client
 from support import apiserver, host_attempts
 from support.bridge import Bridge
 from support.either import Place, need_kubectl

@@ -13,7 +13,7 @@ import pytest
 
 from nodemanager.host.base import HostError, Wanted
 from nodemanager.host.packages import common
-from nodemanager.host.runner import RunError
+from nodemanager.host.process.runner import RunError
 from support import debian_packages, scripts
 from support.evil_author import MARK, SEED, Author
 from support.package_roots import AptRoot, PackageRoot, PacmanRoot, RpmRoot, call

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.api import manifests
+from nodemanager.kube import manifests
 from support.bridge import Bridge
 from support.fleet import Host, check_manager, serving, until
 from support.nspawn import Machine

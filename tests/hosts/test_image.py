@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from nodemanager.api import manifests
-from nodemanager.client import kubeconfig
-from nodemanager.client.http import Client
+from nodemanager.client.auth import kubeconfig
 from nodemanager.client.subresources import request_token
-from nodemanager.host import runner
+from nodemanager.client.verbs import Client
+from nodemanager.host.process import runner
+from nodemanager.kube import manifests
 from support import apiserver, cli, daemonset_pod, image_build, server_process
 from support.bridge import Bridge
 from support.chart import named, plain

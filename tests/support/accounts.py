@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from nodemanager.api import manifests
-from nodemanager.client import host_kubeconfig, kubeconfig
-from nodemanager.client.http import Client
+from nodemanager.client.auth import host_kubeconfig, kubeconfig
 from nodemanager.client.subresources import request_token
-from nodemanager.host import runner
+from nodemanager.client.verbs import Client
+from nodemanager.host.process import runner
+from nodemanager.kube import manifests
 from support.agent_process import Api
 from support.clients import connected
 from support.either import Place

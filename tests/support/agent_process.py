@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nodemanager.api import conditions, errors
-from nodemanager.api.configset import CONFIG_SETS
-from nodemanager.api.core import SECRETS
-from nodemanager.api.managednode import MANAGED_NODES, ManagedNode
-from nodemanager.client import kubeconfig
-from nodemanager.client.http import Client
+from nodemanager.api.common.configset import CONFIG_SETS
+from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
+from nodemanager.client.auth import kubeconfig
 from nodemanager.client.patches import MergePatch
-from nodemanager.host import runner
+from nodemanager.client.verbs import Client
+from nodemanager.host.process import runner
+from nodemanager.kube import conditions, errors
+from nodemanager.kube.core import SECRETS
 from support import cli
 from support.clients import connected
 

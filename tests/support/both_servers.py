@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from nodemanager.client.http import Client
+from nodemanager.client.verbs import Client
 from support import embedded
 from support.clients import as_admin, connected
 

@@ -9,15 +9,16 @@ from typing import Any
 
 import msgspec
 
-from nodemanager.api.objects import Untyped
-from nodemanager.server import disruption, stored
-from nodemanager.server.builtin_kinds import BUDGETS, BUILTIN, PODS
-from nodemanager.server.eviction import Evictions
+from nodemanager.kube.objects import Untyped
+from nodemanager.server.http.negotiation import Form
+from nodemanager.server.http.routing import RequestInfo
 from nodemanager.server.hub import Call, Hub
-from nodemanager.server.negotiation import Form
-from nodemanager.server.own_calls import OURSELVES
-from nodemanager.server.resources import Catalogue, ServedKind
-from nodemanager.server.routing import RequestInfo
+from nodemanager.server.kinds import disruption
+from nodemanager.server.kinds.builtin_kinds import BUDGETS, BUILTIN, PODS
+from nodemanager.server.kinds.eviction import Evictions
+from nodemanager.server.kinds.resources import Catalogue, ServedKind
+from nodemanager.server.verbs import stored
+from nodemanager.server.verbs.own_calls import OURSELVES
 from nodemanager.store.base import Record
 from nodemanager.store.memory import MemoryStore
 

@@ -12,13 +12,13 @@ import os
 import sys
 import time
 
-from nodemanager.api import errors
-from nodemanager.api.objects import ObjectMeta, Resource, Struct
-from nodemanager.client import kubeconfig
-from nodemanager.client.http import Client
+from nodemanager.client.auth import kubeconfig
+from nodemanager.client.http.transport import HttpTransport
 from nodemanager.client.patches import MergePatch
-from nodemanager.client.transport import HttpTransport
-from nodemanager.host import runner
+from nodemanager.client.verbs import Client
+from nodemanager.host.process import runner
+from nodemanager.kube import errors
+from nodemanager.kube.objects import ObjectMeta, Resource, Struct
 from nodemanager.runtime.election import LeaderElector
 from nodemanager.runtime.lease import LeaseLock, Timings
 from nodemanager.runtime.parts import LeadershipLost

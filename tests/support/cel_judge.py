@@ -13,10 +13,10 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from nodemanager.api.cel.errors import CelError, CompileError
-from nodemanager.api.cel.program import compile_expression
-from nodemanager.api.cel.schemas import converter, type_of_schema
-from nodemanager.api.cel.values import UInt, keys_of
+from nodemanager.kube.cel.errors import CelError, CompileError
+from nodemanager.kube.cel.program import compile_expression
+from nodemanager.kube.cel.schemas import converter, type_of_schema
+from nodemanager.kube.cel.values import UInt, keys_of
 from support.cel_table import SPEC, SPEC_SCHEMA
 from support.raw_api import RawApi
 

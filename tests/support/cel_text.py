@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nodemanager.api.cel.ast import (
+from nodemanager.kube.cel.ast import (
     Call,
     Ident,
     Index,
@@ -16,7 +16,7 @@ from nodemanager.api.cel.ast import (
     Select,
     children,
 )  # fmt: skip
-from nodemanager.api.cel.values import UInt
+from nodemanager.kube.cel.values import UInt
 
 
 def shape(node: Node) -> tuple[Any, ...]:

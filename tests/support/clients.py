@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator
 
-from nodemanager.client.config import Anonymous, ClientConfig, Headers, TlsIdentity
-from nodemanager.client.http import Client
-from nodemanager.client.transport import HttpTransport
+from nodemanager.client.auth.config import Anonymous, ClientConfig, Headers, TlsIdentity
+from nodemanager.client.http.transport import HttpTransport
+from nodemanager.client.verbs import Client
 from support.apiserver import ApiServer
 
 

@@ -12,13 +12,14 @@ import signal
 import sys
 from pathlib import Path
 
-from nodemanager.api.objects import Untyped
-from nodemanager.server import deletion, internal, namespaces, options, read, stored, write
-from nodemanager.server.builtin_kinds import BUILTIN
-from nodemanager.server.collector import Collector
-from nodemanager.server.delete_options import DeleteOptions
+from nodemanager.kube.objects import Untyped
+from nodemanager.server.collection.collector import Collector
 from nodemanager.server.hub import Hub
-from nodemanager.server.resources import Catalogue, ServedKind
+from nodemanager.server.kinds import namespaces
+from nodemanager.server.kinds.builtin_kinds import BUILTIN
+from nodemanager.server.kinds.resources import Catalogue, ServedKind
+from nodemanager.server.verbs import deletion, internal, options, read, stored, write
+from nodemanager.server.verbs.delete_options import DeleteOptions
 from nodemanager.store.sqlite import SqliteStore
 from support.owned import blocking, config_map
 

@@ -12,7 +12,7 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-from nodemanager.host import durable
+from nodemanager.host.files import durable
 
 CALLS = (
     "fsync", "rename", "unlink", "rmdir", "mkdir", "symlink", "chown", "fchown", "fchmod", "write",

@@ -14,10 +14,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from nodemanager.agent import drift_log
-from nodemanager.agent.drift_log import DriftLog
-from nodemanager.api.managednode import Drift, DriftRecord
-from nodemanager.host.vault import Vault, VaultError
+from nodemanager.agent.drift import drift_log
+from nodemanager.agent.drift.drift_log import DriftLog
+from nodemanager.api.common.managednode import Drift, DriftRecord
+from nodemanager.host.state.vault import Vault, VaultError
 from support.crash_faults import Faults
 from support.crash_rounds import run
 

@@ -11,8 +11,8 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
-from nodemanager.api import core
-from nodemanager.client.http import Client
+from nodemanager.client.verbs import Client
+from nodemanager.kube import core
 from support.nspawn import Machine
 
 ACCOUNT = "nodemanager-daemonset"

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from nodemanager.host import runner
+from nodemanager.host.process import runner
 from nodemanager.plan.templates import jobs
 from nodemanager.rendering import child
 from nodemanager.rendering.process import Process

@@ -18,13 +18,14 @@ from typing import Any
 import pytest
 import yaml
 
-from nodemanager.api import crds, errors
-from nodemanager.api.core import CRDS
-from nodemanager.api.objects import Resource, Untyped
-from nodemanager.client import kubeconfig
+from nodemanager.api import crds
+from nodemanager.client.auth import kubeconfig
 from nodemanager.client.calls import Call
-from nodemanager.client.http import Client
-from nodemanager.host import runner
+from nodemanager.client.verbs import Client
+from nodemanager.host.process import runner
+from nodemanager.kube import errors
+from nodemanager.kube.core import CRDS
+from nodemanager.kube.objects import Resource, Untyped
 from support import cli, kubeconfigs, server_process
 from support.clients import connected
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from nodemanager.api.access.identity import Attributes, User
-from nodemanager.client.config import ClientConfig
-from nodemanager.client.http import Client
-from nodemanager.server.app import Api, Settings
-from nodemanager.server.builtin_kinds import BUILTIN
+from nodemanager.client.auth.config import ClientConfig
+from nodemanager.client.verbs import Client
+from nodemanager.kube.rbac.identity import Attributes, User
+from nodemanager.server.http.app import Api, Settings
+from nodemanager.server.http.security import Gate
 from nodemanager.server.hub import Hub
-from nodemanager.server.resources import Catalogue
-from nodemanager.server.security import Gate
+from nodemanager.server.kinds.builtin_kinds import BUILTIN
+from nodemanager.server.kinds.resources import Catalogue
 from nodemanager.store.base import Store
 from nodemanager.store.memory import MemoryStore
 from support.clients import connected

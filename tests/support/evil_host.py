@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from nodemanager.client.calls import Call
-from nodemanager.client.http import Client
+from nodemanager.client.verbs import Client
 from support.host_attempts import APPLY, VERBS, Attempt, event, lease, meta, node
 
 ME, OTHER, NOBODY = "b", "a", "nobody"

@@ -6,7 +6,7 @@ import errno
 
 import click
 
-from nodemanager.api import errors, manifests
+from nodemanager.kube import errors, manifests
 
 FAILURES: dict[str, BaseException] = {
     "kube": errors.Conflict("cannot patch x: somebody\nelse \x1b[31mwas faster"),

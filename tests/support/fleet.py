@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from nodemanager.api import manifests
+from nodemanager.kube import manifests
 from support import apiserver, debian_packages, host_python, server_process
 from support.bridge import Bridge
 from support.fleet_api import NAMESPACE, FleetApi

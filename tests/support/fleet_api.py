@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from nodemanager.api import errors
-from nodemanager.api.objects import Resource
-from nodemanager.client import kubeconfig
-from nodemanager.client.http import Client
+from nodemanager.client.auth import kubeconfig
 from nodemanager.client.patches import MergePatch
-from nodemanager.host import runner
+from nodemanager.client.verbs import Client
+from nodemanager.host.process import runner
+from nodemanager.kube import errors
+from nodemanager.kube.objects import Resource
 from support.clients import connected
 from support.server_process import Server
 

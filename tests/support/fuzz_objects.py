@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from nodemanager.api.objects import Untyped
+from nodemanager.kube.objects import Untyped
 from support.random_schemas import Maker
 
 RBAC = "rbac.authorization.k8s.io"

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
 
-from nodemanager.api.objects import Untyped
+from nodemanager.kube.objects import Untyped
 from support import duel_verdicts, embedded
 from support.apiserver import ApiServer
 from support.duel import Answer, Ask, Duel, duelling

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from nodemanager.api import json_values
-from nodemanager.api.objects import Untyped
-from nodemanager.api.schemas import pruning, structural
+from nodemanager.kube import json_values
+from nodemanager.kube.objects import Untyped
+from nodemanager.kube.schemas import pruning, structural
 from support.duel import JSON, Ask
 from support.fuzz_objects import Kind, Objects
 

@@ -13,10 +13,10 @@ from functools import partial
 from pathlib import Path
 
 from nodemanager.agent import assembly
-from nodemanager.agent.progress import Progress
+from nodemanager.agent.passes.progress import Progress
 from nodemanager.cli import main
 from nodemanager.host.observe import Observer
-from nodemanager.host.threads import in_thread
+from nodemanager.host.process.threads import in_thread
 from nodemanager.plan.desired import Contents, Desired
 from nodemanager.plan.facts import Facts
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nodemanager.api import crds
-from nodemanager.client.http import Client
+from nodemanager.client.verbs import Client
 from support.joined_host import MERGE, Reply, ask
 
 APPLY = "application/apply-patch+yaml"

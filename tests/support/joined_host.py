@@ -13,11 +13,11 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from nodemanager.api import errors
-from nodemanager.client import kubeconfig
+from nodemanager.client.auth import kubeconfig
 from nodemanager.client.calls import Call
-from nodemanager.client.http import Client
-from nodemanager.host import runner
+from nodemanager.client.verbs import Client
+from nodemanager.host.process import runner
+from nodemanager.kube import errors
 from support import cli
 from support.clients import connected
 from support.either import Place

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from nodemanager.client.commands import CommandResult
+from nodemanager.client.auth.commands import CommandResult
 
 
 def build(

@@ -7,8 +7,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from nodemanager.api import errors
-from nodemanager.client.transport import Request
+from nodemanager.client.http.transport import Request
+from nodemanager.kube import errors
 from support.model_api import Answer, status_body
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from nodemanager.agent import service
 from nodemanager.agent.assembly import BodyOptions
+from nodemanager.agent.declared.world import World
 from nodemanager.agent.service import Agent
-from nodemanager.agent.world import World
-from nodemanager.api.managednode import ManagedNode
-from nodemanager.api.objects import ObjectMeta
-from nodemanager.client.config import ClientConfig
+from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.client.auth.config import ClientConfig
+from nodemanager.kube.objects import ObjectMeta
 from nodemanager.runtime.metrics import Registry
 from support.clients import connected
 from support.root_tree import config_set

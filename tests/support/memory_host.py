@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nodemanager.agent.converge import Converger
-from nodemanager.api.configset import ConfigSet
-from nodemanager.host import environment
+from nodemanager.agent.passes.converge import Converger
+from nodemanager.api.common.configset import ConfigSet
 from nodemanager.host.apply import Tools
-from nodemanager.host.journal import Journal
+from nodemanager.host.files.tree import Tree
 from nodemanager.host.observe import Observer
+from nodemanager.host.process import environment
+from nodemanager.host.process.runs import Runs
 from nodemanager.host.results import Result
-from nodemanager.host.runs import Runs
-from nodemanager.host.tree import Tree
+from nodemanager.host.state.journal import Journal
 from nodemanager.plan import merge, steps
 from nodemanager.plan.facts import ServiceFact
 from support.fake_tools import MemoryLocks, MemoryPackages, MemoryServices

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from nodemanager.api import errors
-from nodemanager.api.core import Lease
-from nodemanager.api.objects import ObjectKey
-from nodemanager.client.transport import Request
+from nodemanager.client.http.transport import Request
+from nodemanager.kube import errors
+from nodemanager.kube.core import Lease
+from nodemanager.kube.objects import ObjectKey
 
 NAMESPACE = "test"
 

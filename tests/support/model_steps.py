@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from hypothesis import strategies as st
 
-from nodemanager.api import errors
+from nodemanager.kube import errors
 from support import virtual_time
 from support.model_api import Answer, ModelApi, ModelWatch, status_body
 

@@ -7,8 +7,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nodemanager.api import manifests
-from nodemanager.server.openapi_kinds import Published, from_definition
+from nodemanager.kube import manifests
+from nodemanager.server.openapi.kinds import Published, from_definition
 from support.apiserver import ApiServer
 from support.raw_api import RawApi
 

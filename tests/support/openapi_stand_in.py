@@ -18,9 +18,9 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from nodemanager.api.crds import all_crds
-from nodemanager.server.openapi import Documents
-from nodemanager.server.openapi_http import Question, respond
-from nodemanager.server.openapi_kinds import REVIEWS, Published, from_definition
+from nodemanager.server.openapi.documents import Documents
+from nodemanager.server.openapi.http import Question, respond
+from nodemanager.server.openapi.kinds import REVIEWS, Published, from_definition
 from support import cli
 
 STATUS = {"status": ("get", "patch", "update")}

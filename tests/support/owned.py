@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nodemanager.api.objects import Resource, Untyped
+from nodemanager.kube.objects import Resource, Untyped
 from nodemanager.server.hub import Hub
 
 CONFIG_MAPS: Resource[Untyped] = Resource("", "v1", "ConfigMap", "configmaps", dict)

@@ -14,14 +14,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Final
 
-from nodemanager.host import runner
 from nodemanager.host.base import PackageManager
-from nodemanager.host.environment import ENVIRONMENT
+from nodemanager.host.files.tree import Tree
 from nodemanager.host.packages.apt import Apt
 from nodemanager.host.packages.common import Surroundings
 from nodemanager.host.packages.dnf import Dnf
 from nodemanager.host.packages.pacman import Pacman
-from nodemanager.host.tree import Tree
+from nodemanager.host.process import runner
+from nodemanager.host.process.environment import ENVIRONMENT
 
 
 def call(*argv: str, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> str:

@@ -7,19 +7,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from nodemanager.api import errors
-from nodemanager.api.objects import Resource, Untyped
-from nodemanager.api.patching import managed_fields
-from nodemanager.api.patching.field_sets import EMPTY, FieldSet
-from nodemanager.api.patching.json_patch import apply_json_patch
-from nodemanager.api.patching.merge_patch import apply_merge_patch
-from nodemanager.api.patching.merge_types import MergeType
-from nodemanager.api.patching.server_side_apply import Writer, apply, update_managers
-from nodemanager.api.patching.strategic_merge import apply_strategic_merge
-from nodemanager.api.patching.strategies import Strategy
 from nodemanager.client.calls import WriteOptions
-from nodemanager.client.http import Client
 from nodemanager.client.patches import ApplyPatch, JsonPatch, MergePatch, Patch, StrategicPatch
+from nodemanager.client.verbs import Client
+from nodemanager.kube import errors
+from nodemanager.kube.objects import Resource, Untyped
+from nodemanager.kube.patching import managed_fields
+from nodemanager.kube.patching.field_sets import EMPTY, FieldSet
+from nodemanager.kube.patching.json_patch import apply_json_patch
+from nodemanager.kube.patching.merge_patch import apply_merge_patch
+from nodemanager.kube.patching.merge_types import MergeType
+from nodemanager.kube.patching.server_side_apply import Writer, apply, update_managers
+from nodemanager.kube.patching.strategic_merge import apply_strategic_merge
+from nodemanager.kube.patching.strategies import Strategy
 from support.patch_steps import Step
 
 NOW = "2099-01-02T03:04:05Z"

@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from nodemanager.api.objects import Resource, Untyped
+from nodemanager.kube.objects import Resource, Untyped
 
 GROUP = "patches.example.com"
 WIDGETS: Resource[Untyped] = Resource(GROUP, "v1", "Widget", "widgets", dict)

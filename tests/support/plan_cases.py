@@ -18,8 +18,8 @@ import msgspec
 import pytest
 import yaml
 
-from nodemanager.api.configset import ConfigSet, ConfigSetSpec
-from nodemanager.api.objects import ObjectMeta
+from nodemanager.api.common.configset import ConfigSet, ConfigSetSpec
+from nodemanager.kube.objects import ObjectMeta
 from nodemanager.plan import executions, facts, files, merge, packages, services, subscribers
 from nodemanager.plan.desired import Content, Contents, Desired, Failure
 from nodemanager.plan.resources import ResourceId, parse_id

@@ -16,9 +16,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from nodemanager.api.objects import Resource, Untyped
-from nodemanager.client import kubeconfig
-from nodemanager.host import runner
+from nodemanager.client.auth import kubeconfig
+from nodemanager.host.process import runner
+from nodemanager.kube.objects import Resource, Untyped
 from support.clients import connected
 
 PAUSE = 0.02

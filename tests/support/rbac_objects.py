@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from nodemanager.api.access.rbac import GROUP
-from nodemanager.server.authz import Authorizer
+from nodemanager.kube.rbac.rules import GROUP
+from nodemanager.server.access.authz import Authorizer
 from support.rbac_world import Lister
 
 

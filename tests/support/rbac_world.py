@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from nodemanager.api.access.identity import service_account_user
+from nodemanager.kube.rbac.identity import service_account_user
 from support.raw_api import RawApi
 
 RBAC = "rbac.authorization.k8s.io"

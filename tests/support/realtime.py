@@ -12,14 +12,14 @@ from typing import Self
 
 import msgspec
 
-from nodemanager.agent.contest import Fight
-from nodemanager.agent.drift import DriftWatch, declarations
-from nodemanager.agent.repair import HostWatch, RepairLoop
-from nodemanager.agent.standing import Standing
-from nodemanager.agent.wishes import Wish
-from nodemanager.api.configset import ConfigSet
-from nodemanager.api.managednode import DriftRecord
-from nodemanager.host.bucket import Bucket
+from nodemanager.agent.declared.wishes import Wish
+from nodemanager.agent.drift.contest import Fight
+from nodemanager.agent.drift.drift import DriftWatch, declarations
+from nodemanager.agent.drift.repair import HostWatch, RepairLoop
+from nodemanager.agent.passes.standing import Standing
+from nodemanager.api.common.configset import ConfigSet
+from nodemanager.api.common.managednode import DriftRecord
+from nodemanager.host.files.bucket import Bucket
 from nodemanager.host.results import Result
 from nodemanager.host.watches import host_watch
 from nodemanager.host.watches.inbox import Touched

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from nodemanager.host import runner
-from nodemanager.host.environment import ENVIRONMENT
+from nodemanager.host.process import runner
+from nodemanager.host.process.environment import ENVIRONMENT
 from support import scripts
 
 SCRIPT = """\

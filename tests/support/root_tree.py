@@ -11,14 +11,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from nodemanager.api.configset import ConfigSet, ConfigSetSpec
-from nodemanager.api.objects import ObjectMeta
-from nodemanager.host import file_facts, runner, users
-from nodemanager.host.bucket import Bucket
-from nodemanager.host.file_batch import FileBatch, Hands
-from nodemanager.host.journal import Journal
+from nodemanager.api.common.configset import ConfigSet, ConfigSetSpec
+from nodemanager.host.files import file_facts
+from nodemanager.host.files.bucket import Bucket
+from nodemanager.host.files.file_batch import FileBatch, Hands
+from nodemanager.host.files.tree import Tree
+from nodemanager.host.inventory import users
+from nodemanager.host.process import runner
 from nodemanager.host.results import Result
-from nodemanager.host.tree import Tree
+from nodemanager.host.state.journal import Journal
+from nodemanager.kube.objects import ObjectMeta
 from nodemanager.plan import files, merge, needs
 from nodemanager.plan.desired import Content, Contents, Desired
 from nodemanager.plan.facts import Facts

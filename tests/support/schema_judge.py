@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from nodemanager.api import json_values
-from nodemanager.api.schemas import checks, defaulting, embedded, pruning, structural
-from nodemanager.api.schemas import validation as schema_validation
 from nodemanager.client.calls import Call
-from nodemanager.client.transport import HttpTransport, read_all
+from nodemanager.client.http.transport import HttpTransport, read_all
+from nodemanager.kube import json_values
+from nodemanager.kube.schemas import checks, defaulting, embedded, pruning, structural
+from nodemanager.kube.schemas import validation as schema_validation
 from support.apiserver import ApiServer
 from support.clients import as_admin
 

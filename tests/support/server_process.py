@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from nodemanager.client import kubeconfig
-from nodemanager.client.config import ClientConfig, TlsIdentity
-from nodemanager.host import runner
+from nodemanager.client.auth import kubeconfig
+from nodemanager.client.auth.config import ClientConfig, TlsIdentity
+from nodemanager.host.process import runner
 from support.connector import Connector
 
 NAMESPACE = "nodemanager"

@@ -13,10 +13,10 @@ import sys
 from typing import Any
 
 from nodemanager.host.base import HostError, ServiceKey, ServiceManager
-from nodemanager.host.detect import service_manager
-from nodemanager.host.environment import host_runner
-from nodemanager.host.identity import identify
-from nodemanager.host.tree import Tree
+from nodemanager.host.files.tree import Tree
+from nodemanager.host.inventory.detect import service_manager
+from nodemanager.host.inventory.identity import identify
+from nodemanager.host.process.environment import host_runner
 
 
 async def _serve(manager: ServiceManager, order: dict[str, Any]) -> dict[str, Any]:

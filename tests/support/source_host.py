@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
 
-from nodemanager.api import manifests
+from nodemanager.kube import manifests
 from support import cli, host_python, server_process
 from support.bridge import Bridge
 from support.fleet import Host

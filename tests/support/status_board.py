@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from nodemanager.agent.local_status import SOCKET, Board, Snapshot
-from nodemanager.agent.status_socket import StatusSocket
+from nodemanager.agent.report.local_status import SOCKET, Board, Snapshot
+from nodemanager.agent.report.status_socket import StatusSocket
 from nodemanager.runtime.tasks import end
 
 

@@ -6,8 +6,8 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from nodemanager.api.objects import Resource, Untyped
-from nodemanager.api.patching.strategies import Strategy, strategy_of
+from nodemanager.kube.objects import Resource, Untyped
+from nodemanager.kube.patching.strategies import Strategy, strategy_of
 from support.patch_steps import MANAGERS, Step
 
 TEMPLATES: Resource[Untyped] = Resource("", "v1", "PodTemplate", "podtemplates", dict)

@@ -28,7 +28,7 @@ import trustme
 import yaml
 from aiohttp import web
 
-from nodemanager.client.config import ClientConfig
+from nodemanager.client.auth.config import ClientConfig
 from support.connector import Connector
 from support.cutting import abort
 from support.server_process import trust

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from nodemanager.agent.drain import KubernetesNode
-from nodemanager.agent.locks import SharedLocks
-from nodemanager.agent.upgrade import Means, Order, Upgrader, UpgradeSettings
-from nodemanager.agent.upgrade_record import Phase, Record, RecordError
-from nodemanager.client.http import Client
-from nodemanager.client.transport import Request
+from nodemanager.agent.upgrades.drain import KubernetesNode
+from nodemanager.agent.upgrades.locks import SharedLocks
+from nodemanager.agent.upgrades.upgrade import Means, Order, Upgrader, UpgradeSettings
+from nodemanager.agent.upgrades.upgrade_record import Phase, Record, RecordError
+from nodemanager.client.http.transport import Request
+from nodemanager.client.verbs import Client
 from nodemanager.runtime.lease import Clocks
 from support.model_api import Answer, status_body
 from support.upgrade_world import GROUP, LEASE, Cluster, Life, Link

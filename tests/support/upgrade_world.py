@@ -16,16 +16,16 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
-from nodemanager.agent.drain import ANNOTATION_CORDONED, KubernetesNode
-from nodemanager.agent.locks import SharedLocks
-from nodemanager.agent.upgrade import Means, UpgradeSettings
-from nodemanager.agent.upgrade_part import UpgradePart, UpgradeStatus, UpgradeVoice
-from nodemanager.agent.upgrade_record import Phase, Record
-from nodemanager.api.managednode import ManagedNode, ManagedNodeSpec, Upgrade
-from nodemanager.api.objects import ObjectMeta
-from nodemanager.api.patching.merge_patch import apply_merge_patch
-from nodemanager.client.http import Client
-from nodemanager.client.transport import Request
+from nodemanager.agent.upgrades.drain import ANNOTATION_CORDONED, KubernetesNode
+from nodemanager.agent.upgrades.locks import SharedLocks
+from nodemanager.agent.upgrades.upgrade import Means, UpgradeSettings
+from nodemanager.agent.upgrades.upgrade_part import UpgradePart, UpgradeStatus, UpgradeVoice
+from nodemanager.agent.upgrades.upgrade_record import Phase, Record
+from nodemanager.api.common.managednode import ManagedNode, ManagedNodeSpec, Upgrade
+from nodemanager.client.http.transport import Request
+from nodemanager.client.verbs import Client
+from nodemanager.kube.objects import ObjectMeta
+from nodemanager.kube.patching.merge_patch import apply_merge_patch
 from nodemanager.runtime.lease import Clocks
 from nodemanager.runtime.metrics import Registry
 from support.model_api import Answer, status_body

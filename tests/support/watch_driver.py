@@ -12,8 +12,8 @@ import time
 
 import msgspec
 
-from nodemanager.api.configset import ConfigSet
-from nodemanager.host.tree import Tree
+from nodemanager.api.common.configset import ConfigSet
+from nodemanager.host.files.tree import Tree
 from nodemanager.host.watches import host_watch
 from nodemanager.plan import merge
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from nodemanager.host.tree import Tree
+from nodemanager.host.files.tree import Tree
 from nodemanager.host.watches import host_watch
 from nodemanager.host.watches.inbox import Touched
 from nodemanager.plan import merge

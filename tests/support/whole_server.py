@@ -7,9 +7,9 @@ import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from nodemanager.client import kubeconfig
-from nodemanager.client.config import ClientConfig
-from nodemanager.host import runner
+from nodemanager.client.auth import kubeconfig
+from nodemanager.client.auth.config import ClientConfig
+from nodemanager.host.process import runner
 from nodemanager.server.embedded import EmbeddedServer, Options
 
 

@@ -17,7 +17,7 @@ from bench import __main__ as command
 from bench import embedded, nodes, peers, processes, report, script
 from bench.server import CHUNK_BUFFER, Chunks
 
-from nodemanager.api.managednode import MANAGED_NODES
+from nodemanager.api.common.managednode import MANAGED_NODES
 from support import scripts
 
 

@@ -14,24 +14,27 @@ from typing import Any
 
 import pytest
 
-from nodemanager.agent import contact, memory, upgrade_record
-from nodemanager.agent.notifies import Notifier
-from nodemanager.api import errors, manifests
-from nodemanager.api.configset import CONFIG_SETS
-from nodemanager.api.errors import ConfigError
-from nodemanager.api.objects import ObjectKey
-from nodemanager.api.patching import field_sets, managed_fields
-from nodemanager.cli import crd_changes, tables
-from nodemanager.client import exec_plugin, kubeconfig_types, renewed_token
+from nodemanager.agent.declared import memory
+from nodemanager.agent.link import contact
+from nodemanager.agent.passes.notifies import Notifier
+from nodemanager.agent.upgrades import upgrade_record
+from nodemanager.api.common.configset import CONFIG_SETS
+from nodemanager.cli import crd_changes
+from nodemanager.cli.views import tables
+from nodemanager.client.auth import exec_plugin, kubeconfig_types, renewed_token
 from nodemanager.client.calls import Selection
-from nodemanager.client.http import Client
-from nodemanager.client.transport import Request
-from nodemanager.host import journal
-from nodemanager.host.tree import Tree
-from nodemanager.host.vault import Vault
+from nodemanager.client.http.transport import Request
+from nodemanager.client.verbs import Client
+from nodemanager.host.files.tree import Tree
+from nodemanager.host.state import journal
+from nodemanager.host.state.vault import Vault
+from nodemanager.kube import errors, manifests
+from nodemanager.kube.errors import ConfigError
+from nodemanager.kube.objects import ObjectKey
+from nodemanager.kube.patching import field_sets, managed_fields
 from nodemanager.plan.templates import Data, TemplateError, render
-from nodemanager.server import bodies, certs
-from nodemanager.server.admin_config import AdminConfig
+from nodemanager.server.access.admin_config import AdminConfig
+from nodemanager.server.http import bodies, certs
 from support.model_api import Answer
 
 DEPTH = 100_000

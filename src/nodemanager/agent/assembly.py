@@ -5,18 +5,19 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
-from nodemanager.agent.converge import Converger
-from nodemanager.agent.progress import Progress
-from nodemanager.host import detect, environment, identity
+from nodemanager.agent.passes.converge import Converger
+from nodemanager.agent.passes.progress import Progress
 from nodemanager.host.apply import Locks, Tools
 from nodemanager.host.base import Busy
-from nodemanager.host.bucket import Bucket, Limits
-from nodemanager.host.identity import Identity
-from nodemanager.host.journal import STATE, Journal
+from nodemanager.host.files.bucket import Bucket, Limits
+from nodemanager.host.files.tree import Tree
+from nodemanager.host.inventory import detect, identity
+from nodemanager.host.inventory.identity import Identity
 from nodemanager.host.observe import Observer
-from nodemanager.host.runs import Runs
-from nodemanager.host.state_lock import StateLock
-from nodemanager.host.tree import Tree
+from nodemanager.host.process import environment
+from nodemanager.host.process.runs import Runs
+from nodemanager.host.state.journal import STATE, Journal
+from nodemanager.host.state.state_lock import StateLock
 
 
 class NoLocks:

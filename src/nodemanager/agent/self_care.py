@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from nodemanager.agent.local_status import Board
+from nodemanager.agent.report.local_status import Board
+from nodemanager.agent.report.status_socket import StatusSocket
 from nodemanager.agent.service import Agent
-from nodemanager.agent.status_socket import StatusSocket
 from nodemanager.runtime import watchdog
 from nodemanager.runtime.sd_notify import Notifications
 

@@ -10,46 +10,46 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from nodemanager import __version__
-from nodemanager.agent import heartbeat, status_sources
 from nodemanager.agent.assembly import Body, BodyOptions, assemble
-from nodemanager.agent.contact import Contact, SecretLimits
-from nodemanager.agent.contents import Contenter
-from nodemanager.agent.delivery import Delivery
-from nodemanager.agent.drift import DriftWatch
-from nodemanager.agent.drift_log import DriftLog
-from nodemanager.agent.following import Following
-from nodemanager.agent.housekeeping import Housekeeper
-from nodemanager.agent.local_status import Board
-from nodemanager.agent.locks import SharedLocks
-from nodemanager.agent.memory import Memory
-from nodemanager.agent.node_object import NodeObject
-from nodemanager.agent.notifies import Notifier
-from nodemanager.agent.reconcile import SETTLE_SECONDS, HostReconciler
-from nodemanager.agent.references import ReferenceWatch
-from nodemanager.agent.repair import RepairLoop
-from nodemanager.agent.reporting import Reporter
-from nodemanager.agent.sight import Eyes
-from nodemanager.agent.sources import Patient, Sources
-from nodemanager.agent.standing import Standing
-from nodemanager.agent.status_sources import LastPass
-from nodemanager.agent.upgrade import UpgradeSettings
-from nodemanager.agent.upgrade_part import UpgradeVoice
-from nodemanager.agent.upgrading import upgrades
-from nodemanager.agent.wishes import Wishes
-from nodemanager.api import errors
-from nodemanager.api.configset import CONFIG_SETS
-from nodemanager.api.core import LEASES
-from nodemanager.api.managednode import MANAGED_NODES, ManagedNode
-from nodemanager.api.objects import ObjectKey
+from nodemanager.agent.declared.contents import Contenter
+from nodemanager.agent.declared.memory import Memory
+from nodemanager.agent.declared.references import ReferenceWatch
+from nodemanager.agent.declared.sources import Patient, Sources
+from nodemanager.agent.declared.wishes import Wishes
+from nodemanager.agent.drift.delivery import Delivery
+from nodemanager.agent.drift.drift import DriftWatch
+from nodemanager.agent.drift.drift_log import DriftLog
+from nodemanager.agent.drift.following import Following
+from nodemanager.agent.drift.repair import RepairLoop
+from nodemanager.agent.link.contact import Contact, SecretLimits
+from nodemanager.agent.passes.housekeeping import Housekeeper
+from nodemanager.agent.passes.notifies import Notifier
+from nodemanager.agent.passes.reconcile import SETTLE_SECONDS, HostReconciler
+from nodemanager.agent.passes.standing import Standing
+from nodemanager.agent.report import heartbeat, status_sources
+from nodemanager.agent.report.local_status import Board
+from nodemanager.agent.report.node_object import NodeObject
+from nodemanager.agent.report.reporting import Reporter
+from nodemanager.agent.report.sight import Eyes
+from nodemanager.agent.report.status_sources import LastPass
+from nodemanager.agent.upgrades.locks import SharedLocks
+from nodemanager.agent.upgrades.upgrade import UpgradeSettings
+from nodemanager.agent.upgrades.upgrade_part import UpgradeVoice
+from nodemanager.agent.upgrades.upgrading import upgrades
+from nodemanager.api.common.configset import CONFIG_SETS
+from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
 from nodemanager.client.calls import Selection
-from nodemanager.client.http import Client
+from nodemanager.client.verbs import Client
 from nodemanager.host.base import HostError
-from nodemanager.host.identity import Identity
-from nodemanager.host.runner import RunError, companion
-from nodemanager.host.state_key import KeyRefused, cipher_of
-from nodemanager.host.tree import Tree
-from nodemanager.host.vault import Vault
+from nodemanager.host.files.tree import Tree
+from nodemanager.host.inventory.identity import Identity
+from nodemanager.host.process.runner import RunError, companion
+from nodemanager.host.state.state_key import KeyRefused, cipher_of
+from nodemanager.host.state.vault import Vault
 from nodemanager.host.watches import host_watch
+from nodemanager.kube import errors
+from nodemanager.kube.core import LEASES
+from nodemanager.kube.objects import ObjectKey
 from nodemanager.rendering.renderer import Renderer
 from nodemanager.runtime import probes
 from nodemanager.runtime.cache import Cache

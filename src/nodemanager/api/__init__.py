@@ -1,3 +1,4 @@
-"""Typed resources and the rules that hold for them.
+"""Our kinds: their types, and the rules that hold for them.
 
-Pure: no clock, no environment, no I/O. Used by every other package."""
+Pure: no clock, no environment, no I/O. What is Kubernetes' own, the same without us, is in `kube`.
+"""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from nodemanager.api import configset, managednode
-from nodemanager.api.objects import Resource
-from nodemanager.api.schemas import derivation
+from nodemanager.api.common import configset, managednode
+from nodemanager.kube.objects import Resource
+from nodemanager.kube.schemas import derivation
 
 
 class Column(NamedTuple):

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 import msgspec
 
 from nodemanager.api import crds
-from nodemanager.api.cel.rules import RuleSet
-from nodemanager.api.manifests import ManifestError
-from nodemanager.api.objects import Resource, Untyped
-from nodemanager.api.schemas import defaulting, pruning, structural, validation
+from nodemanager.kube.cel.rules import RuleSet
+from nodemanager.kube.manifests import ManifestError
+from nodemanager.kube.objects import Resource, Untyped
+from nodemanager.kube.schemas import defaulting, pruning, structural, validation
 
 T = TypeVar("T")
 MAX_SHOWN = 600

@@ -13,12 +13,12 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any, Final, NamedTuple
 
-from nodemanager.api import core, errors
-from nodemanager.api.access import host_rights
-from nodemanager.api.access.host_rights import NODE_ROLE, PREFIX, HostAccess
-from nodemanager.api.objects import Resource, Untyped
+from nodemanager.api.rights import host_rights
+from nodemanager.api.rights.host_rights import NODE_ROLE, PREFIX, HostAccess
 from nodemanager.client.calls import DeleteOptions, WriteOptions
-from nodemanager.client.http import Client
+from nodemanager.client.verbs import Client
+from nodemanager.kube import core, errors
+from nodemanager.kube.objects import Resource, Untyped
 
 _DRAIN: Final = "-drain"
 _RESOURCES: Final[dict[str, Resource[Untyped]]] = {

@@ -9,11 +9,12 @@ from typing import Final
 import click
 from click.core import ParameterSource
 
-from nodemanager.api import errors
-from nodemanager.cli import connect, kinds
+from nodemanager.cli import kinds
+from nodemanager.cli.settings import connect
 from nodemanager.client.calls import Selection
-from nodemanager.host.bucket import FOLDER, Bucket
-from nodemanager.host.tree import Tree
+from nodemanager.host.files.bucket import FOLDER, Bucket
+from nodemanager.host.files.tree import Tree
+from nodemanager.kube import errors
 
 TIMEOUT: Final = 2.0
 """How long a person who pressed TAB is kept waiting."""

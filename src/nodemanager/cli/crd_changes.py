@@ -11,13 +11,14 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from nodemanager.api import core, crds, errors
-from nodemanager.api.access import host_policy
-from nodemanager.api.objects import ListMeta, Resource, Struct, Untyped
+from nodemanager.api import crds
+from nodemanager.api.rights import host_policy
 from nodemanager.cli import binding_names, kinds
 from nodemanager.client.calls import Call, DeleteOptions, WriteOptions
-from nodemanager.client.http import Client
 from nodemanager.client.patches import ApplyPatch
+from nodemanager.client.verbs import Client
+from nodemanager.kube import core, errors
+from nodemanager.kube.objects import ListMeta, Resource, Struct, Untyped
 from nodemanager.runtime.backoff import Backoff
 
 FIELD_MANAGER: Final = "nodemanager"

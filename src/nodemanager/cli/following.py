@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, NoReturn
 
-from nodemanager.api import errors
-from nodemanager.api.objects import ObjectKey
 from nodemanager.cli.sources import Item, Listing, Source
 from nodemanager.client.calls import Selection
 from nodemanager.client.watch import Deleted, Malformed, WatchEvent
+from nodemanager.kube import errors
+from nodemanager.kube.objects import ObjectKey
 from nodemanager.runtime.backoff import Backoff
 
 BACKOFF: Final = Backoff(base=0.5, maximum=30.0)

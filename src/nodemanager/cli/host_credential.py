@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from nodemanager.api import errors
-from nodemanager.api.access import host_rights
-from nodemanager.cli import connect, waiting
-from nodemanager.client import host_kubeconfig, host_tokens, renewed_token
-from nodemanager.client.config import ClientConfig
-from nodemanager.client.credentials import BearerToken
-from nodemanager.client.http import Client
+from nodemanager.api.rights import host_rights
+from nodemanager.cli.settings import connect
+from nodemanager.cli.views import waiting
+from nodemanager.client.auth import host_kubeconfig, host_tokens, renewed_token
+from nodemanager.client.auth.config import ClientConfig
+from nodemanager.client.auth.credentials import BearerToken
+from nodemanager.client.http.transport import HttpTransport
 from nodemanager.client.subresources import IssuedToken
-from nodemanager.client.transport import HttpTransport
+from nodemanager.client.verbs import Client
+from nodemanager.kube import errors
 
 
 async def issue(

@@ -9,8 +9,10 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from nodemanager.api import configset, crds, errors, managednode
-from nodemanager.api.objects import Resource
+from nodemanager.api import crds
+from nodemanager.api.common import configset, managednode
+from nodemanager.kube import errors
+from nodemanager.kube.objects import Resource
 
 _RESOURCES: Final[tuple[Resource[Any], ...]] = (managednode.MANAGED_NODES, configset.CONFIG_SETS)
 

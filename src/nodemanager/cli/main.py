@@ -1,7 +1,7 @@
 """The `nodemanager` command: which subcommands there are, and how a failure ends.
 
 A subcommand is imported when it is used, so that `nodemanager version` costs nothing that only
-`nodemanager operator` needs. To add one, write `cmd_NAME.py` with a click command called
+`nodemanager operator` needs. To add one, write `commands/NAME.py` with a click command called
 `command`, and give it a line in `COMMANDS`.
 
 Exit codes: 0 done, 1 an error that the message explains, 2 wrong usage, 70 a bug of ours,
@@ -23,7 +23,7 @@ from typing import Final, NamedTuple, NoReturn
 import click
 from click.shell_completion import CompletionItem
 
-from nodemanager.cli import output
+from nodemanager.cli.views import output
 
 PROGRAM: Final = "nodemanager"
 EXIT_ERROR: Final = 1
@@ -39,25 +39,27 @@ class Entry(NamedTuple):
 
 
 COMMANDS: Final = {
-    "get": Entry("nodemanager.cli.cmd_get", "List hosts and ConfigSets, or watch them change."),
-    "describe": Entry("nodemanager.cli.cmd_describe", "Tell all about one host or ConfigSet."),
-    "operator": Entry("nodemanager.cli.cmd_operator", "Decide what concerns more than one host."),
-    "agent": Entry("nodemanager.cli.cmd_agent", "Make this host what its ConfigSets say, and keep it so."),
-    "status": Entry("nodemanager.cli.cmd_status", "Tell how this host is doing, as its agent sees it."),
-    "plan": Entry("nodemanager.cli.cmd_plan", "Show what would change on this host."),
-    "apply": Entry("nodemanager.cli.cmd_apply", "Make this host what manifests say, without an API."),
-    "backups": Entry("nodemanager.cli.cmd_backups", "List what files contained before."),
-    "restore": Entry("nodemanager.cli.cmd_restore", "Put back what a file contained."),
-    "server": Entry("nodemanager.cli.cmd_server", "Serve a Kubernetes API without a cluster."),
-    "up": Entry("nodemanager.cli.cmd_up", "Run everything in one process, with a cluster or without."),
-    "demo": Entry("nodemanager.cli.cmd_demo", "See in a few seconds what this is about."),
-    "rbac": Entry("nodemanager.cli.cmd_rbac", "Print what lets a host in."),
-    "token": Entry("nodemanager.cli.cmd_token", "Print a short-lived credential for a new host."),
-    "bootstrap": Entry("nodemanager.cli.cmd_bootstrap", "Fetch this host's own credential."),
-    "install-service": Entry("nodemanager.cli.cmd_install_service", "Have this host start the agent."),
-    "crds": Entry("nodemanager.cli.cmd_crds", "Print, install or uninstall our kinds."),
-    "completion": Entry("nodemanager.cli.cmd_completion", "Print the completion script of a shell."),
-    "version": Entry("nodemanager.cli.cmd_version", "Print the version."),
+    "get": Entry("nodemanager.cli.commands.get", "List hosts and ConfigSets, or watch them change."),
+    "describe": Entry("nodemanager.cli.commands.describe", "Tell all about one host or ConfigSet."),
+    "operator": Entry("nodemanager.cli.commands.operator", "Decide what concerns more than one host."),
+    "agent": Entry(
+        "nodemanager.cli.commands.agent", "Make this host what its ConfigSets say, and keep it so."
+    ),
+    "status": Entry("nodemanager.cli.commands.status", "Tell how this host is doing, as its agent sees it."),
+    "plan": Entry("nodemanager.cli.commands.plan", "Show what would change on this host."),
+    "apply": Entry("nodemanager.cli.commands.apply", "Make this host what manifests say, without an API."),
+    "backups": Entry("nodemanager.cli.commands.backups", "List what files contained before."),
+    "restore": Entry("nodemanager.cli.commands.restore", "Put back what a file contained."),
+    "server": Entry("nodemanager.cli.commands.server", "Serve a Kubernetes API without a cluster."),
+    "up": Entry("nodemanager.cli.commands.up", "Run everything in one process, with a cluster or without."),
+    "demo": Entry("nodemanager.cli.commands.demo", "See in a few seconds what this is about."),
+    "rbac": Entry("nodemanager.cli.commands.rbac", "Print what lets a host in."),
+    "token": Entry("nodemanager.cli.commands.token", "Print a short-lived credential for a new host."),
+    "bootstrap": Entry("nodemanager.cli.commands.bootstrap", "Fetch this host's own credential."),
+    "install-service": Entry("nodemanager.cli.commands.install_service", "Have this host start the agent."),
+    "crds": Entry("nodemanager.cli.commands.crds", "Print, install or uninstall our kinds."),
+    "completion": Entry("nodemanager.cli.commands.completion", "Print the completion script of a shell."),
+    "version": Entry("nodemanager.cli.commands.version", "Print the version."),
 }
 
 
@@ -122,9 +124,9 @@ def _load(name: str, entry: Entry) -> click.Command:
 
 def _show_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
-        from nodemanager.cli import cmd_version
+        from nodemanager.cli.commands import version
 
-        click.echo(cmd_version.facts().line())
+        click.echo(version.facts().line())
         ctx.exit()
 
 
@@ -270,8 +272,8 @@ def _expected() -> tuple[type[BaseException], ...]:
     """Return the errors that are no bugs; whoever raised one has loaded its module already."""
     kinds: list[type[BaseException]] = [OSError]
     for module, name in (
-        ("nodemanager.api.errors", "KubeError"),
-        ("nodemanager.api.manifests", "ManifestError"),
+        ("nodemanager.kube.errors", "KubeError"),
+        ("nodemanager.kube.manifests", "ManifestError"),
         ("nodemanager.runtime.manager", "ManagerError"),
         ("nodemanager.store.base", "StoreError"),
     ):

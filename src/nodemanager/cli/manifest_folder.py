@@ -8,12 +8,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from nodemanager.agent.world import World
-from nodemanager.api import manifest_checks, manifests
-from nodemanager.api.configset import CONFIG_SETS, GROUP, ConfigSet
-from nodemanager.api.managednode import MANAGED_NODES, ManagedNode
-from nodemanager.api.manifests import ManifestError
-from nodemanager.api.objects import Untyped
+from nodemanager.agent.declared.world import World
+from nodemanager.api import manifest_checks
+from nodemanager.api.common.configset import CONFIG_SETS, GROUP, ConfigSet
+from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
+from nodemanager.kube import manifests
+from nodemanager.kube.manifests import ManifestError
+from nodemanager.kube.objects import Untyped
 
 SUFFIXES = (".yaml", ".yml", ".json")
 

@@ -11,12 +11,12 @@ from typing import Final
 
 from aiohttp import web
 
-from nodemanager.api.access import host_quota
+from nodemanager.api.rights import host_quota
 from nodemanager.runtime import metrics, process_metrics
+from nodemanager.server.access.quotas import Quotas
+from nodemanager.server.http.observation import Instrument, Instruments, Observation
+from nodemanager.server.http.request_log import RequestLog
 from nodemanager.server.hub import Hub
-from nodemanager.server.observation import Instrument, Instruments, Observation
-from nodemanager.server.quotas import Quotas
-from nodemanager.server.request_log import RequestLog
 
 PATH: Final = "/metrics"
 BUCKETS: Final = (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Protocol
 
-from nodemanager.api.objects import ObjectKey, Resource, Untyped
-from nodemanager.cli import tables
+from nodemanager.cli.views import tables
 from nodemanager.client.calls import Selection
-from nodemanager.client.http import Client
+from nodemanager.client.verbs import Client
+from nodemanager.kube.objects import ObjectKey, Resource, Untyped
 
 
 class Item(NamedTuple):

@@ -11,10 +11,10 @@ from typing import Final
 
 import msgspec
 
-from nodemanager.agent import status_socket
-from nodemanager.agent.local_status import SOCKET, Snapshot
-from nodemanager.api.errors import UNREADABLE
-from nodemanager.host.tree import Tree
+from nodemanager.agent.report import status_socket
+from nodemanager.agent.report.local_status import SOCKET, Snapshot
+from nodemanager.host.files.tree import Tree
+from nodemanager.kube.errors import UNREADABLE
 
 ANSWER_SECONDS: Final = 10.0
 MAX_BYTES: Final = 16 * 1024 * 1024

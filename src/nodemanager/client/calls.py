@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from nodemanager.client.transport import Request
+from nodemanager.client.http.transport import Request
 
 DEFAULT_TIMEOUT = 30.0
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from nodemanager.api import core, errors
-from nodemanager.client.http import Client
+from nodemanager.client.verbs import Client
+from nodemanager.kube import core, errors
 
 
 class IssuedToken(NamedTuple):

@@ -13,9 +13,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
-from nodemanager.api import errors
-from nodemanager.api.objects import ListMeta, ObjectKey, ObjectMeta, Resource, Struct
-from nodemanager.client.transport import Response
+from nodemanager.client.http.transport import Response
+from nodemanager.kube import errors
+from nodemanager.kube.objects import ListMeta, ObjectKey, ObjectMeta, Resource, Struct
 
 T = TypeVar("T")
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"

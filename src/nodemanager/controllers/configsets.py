@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from nodemanager.api import conditions, errors, matching
-from nodemanager.api.conditions import Condition
-from nodemanager.api.configset import CONFIG_SETS, ConfigSet, ConfigSetStatus, NodeCounts
-from nodemanager.api.managednode import AppliedConfigSet, ManagedNode
-from nodemanager.api.objects import ObjectKey, key_of
-from nodemanager.client.http import Client
+from nodemanager.api.common import matching
+from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet, ConfigSetStatus, NodeCounts
+from nodemanager.api.common.managednode import AppliedConfigSet, ManagedNode
 from nodemanager.client.patches import MergePatch, difference
+from nodemanager.client.verbs import Client
+from nodemanager.kube import conditions, errors
+from nodemanager.kube.conditions import Condition
+from nodemanager.kube.objects import ObjectKey, key_of
 from nodemanager.runtime.cache import Cache, Change
 from nodemanager.runtime.queue import WorkQueue
 

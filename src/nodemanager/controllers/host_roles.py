@@ -9,15 +9,16 @@ import logging
 from dataclasses import dataclass
 from typing import Any
 
-from nodemanager.api import errors, matching
-from nodemanager.api.access import host_references
-from nodemanager.api.configset import ConfigSet
-from nodemanager.api.core import ROLE_BINDINGS, ROLES, Role, RoleBinding
-from nodemanager.api.managednode import ManagedNode
-from nodemanager.api.objects import ObjectKey, Resource, key_of
+from nodemanager.api.common import matching
+from nodemanager.api.common.configset import ConfigSet
+from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.api.rights import host_references
 from nodemanager.client.calls import WriteOptions
-from nodemanager.client.http import Client
 from nodemanager.client.patches import ApplyPatch
+from nodemanager.client.verbs import Client
+from nodemanager.kube import errors
+from nodemanager.kube.core import ROLE_BINDINGS, ROLES, Role, RoleBinding
+from nodemanager.kube.objects import ObjectKey, Resource, key_of
 from nodemanager.rendering import referring
 from nodemanager.rendering.renderer import Rendering
 from nodemanager.runtime.cache import Cache, Change

@@ -18,11 +18,11 @@ from nodemanager.host.base import (
     ServiceManager,
     Wanted,
 )  # fmt: skip
-from nodemanager.host.journal import Journal, JournalError
+from nodemanager.host.process.runner import RunError
+from nodemanager.host.process.runs import Runs
+from nodemanager.host.process.threads import to_the_end
 from nodemanager.host.results import Outcome, Result, result
-from nodemanager.host.runner import RunError
-from nodemanager.host.runs import Runs
-from nodemanager.host.threads import to_the_end
+from nodemanager.host.state.journal import Journal, JournalError
 from nodemanager.plan.resources import ResourceId
 from nodemanager.plan.steps import (
     Blocked,

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol, Required, TypedDict, Unpack
 
-from nodemanager.host.runner import Completed
+from nodemanager.host.process.runner import Completed
 from nodemanager.plan.facts import ServiceFact
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
-from nodemanager.api.declarations import Command, Execution
-from nodemanager.host import file_facts, users
+from nodemanager.api.common.declarations import Command, Execution
 from nodemanager.host.base import HostError, PackageManager, Runner, ServiceKey, ServiceManager
-from nodemanager.host.file_facts import Digests
-from nodemanager.host.runner import RunError
-from nodemanager.host.threads import in_thread
-from nodemanager.host.tree import Tree
+from nodemanager.host.files import file_facts
+from nodemanager.host.files.file_facts import Digests
+from nodemanager.host.files.tree import Tree
+from nodemanager.host.inventory import users
+from nodemanager.host.process.runner import RunError
+from nodemanager.host.process.threads import in_thread
 from nodemanager.plan import needs
 from nodemanager.plan.desired import Contents, Desired, Item
 from nodemanager.plan.facts import Facts, Kind, PackageFacts, Pending, ServiceFact, Verdicts

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from nodemanager.api.declarations import File
+from nodemanager.api.common.declarations import File
 from nodemanager.plan.facts import NOBODY, Facts, FileFact, Kind
 
 NEW_FILE: Final = 0o644

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from nodemanager.api.declarations import Execution, File, Package, Service
+from nodemanager.api.common.declarations import Execution, File, Package, Service
 from nodemanager.plan.resources import ResourceId
 
 D = TypeVar("D", Package, File, Service, Execution)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from nodemanager.api.declarations import Execution
+from nodemanager.api.common.declarations import Execution
 from nodemanager.plan.desired import Desired, Item
 from nodemanager.plan.facts import Facts, Verdicts
 from nodemanager.plan.resources import ResourceId

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from nodemanager.api.declarations import File
+from nodemanager.api.common.declarations import File
 from nodemanager.plan import attributes, resources
 from nodemanager.plan.attributes import Attributes, UnknownOwner
 from nodemanager.plan.desired import Contents, Desired, Failure, Item

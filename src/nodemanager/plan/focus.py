@@ -19,7 +19,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from nodemanager.api.declarations import File, Service
+from nodemanager.api.common.declarations import File, Service
 from nodemanager.plan import files, resources
 from nodemanager.plan.desired import Desired, Item
 from nodemanager.plan.resources import ResourceId

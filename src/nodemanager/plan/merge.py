@@ -9,8 +9,8 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
-from nodemanager.api.configset import ConfigSet
-from nodemanager.api.declarations import Execution, File, Package, Service
+from nodemanager.api.common.configset import ConfigSet
+from nodemanager.api.common.declarations import Execution, File, Package, Service
 from nodemanager.plan import resources
 from nodemanager.plan.desired import D, Desired, Item
 from nodemanager.plan.resources import ResourceId

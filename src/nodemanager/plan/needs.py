@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
-from nodemanager.api.declarations import Execution, Service
+from nodemanager.api.common.declarations import Execution, Service
 from nodemanager.plan.desired import Content, Contents, Desired, Item
 from nodemanager.plan.resources import ResourceId
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nodemanager.api.declarations import Package
+from nodemanager.api.common.declarations import Package
 from nodemanager.plan.desired import Desired, Item
 from nodemanager.plan.facts import Facts, PackageFacts
 from nodemanager.plan.steps import Blocked, InstallPackage, Noop, RemovePackage, Step

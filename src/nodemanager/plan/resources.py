@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from nodemanager.api.declarations import Execution, Service
+from nodemanager.api.common.declarations import Execution, Service
 
 PACKAGE: Final = "package"
 FILE: Final = "file"

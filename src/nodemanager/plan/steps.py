@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nodemanager.api.declarations import Execution, Validation
+from nodemanager.api.common.declarations import Execution, Validation
 from nodemanager.plan.desired import Content
 from nodemanager.plan.facts import FileFact
 from nodemanager.plan.resources import ResourceId

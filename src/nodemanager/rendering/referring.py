@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nodemanager.api.configset import ConfigSet
-from nodemanager.api.managednode import ManagedNode
+from nodemanager.api.common.configset import ConfigSet
+from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.plan.templates import References, references
 from nodemanager.rendering.renderer import Rendering
 

@@ -19,11 +19,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
-from nodemanager.api import errors
-from nodemanager.api.objects import HasMetadata, ObjectKey, Resource, key_of
 from nodemanager.client.calls import EVERYWHERE, Selection
-from nodemanager.client.http import WATCH_IDLE_TIMEOUT, Client
+from nodemanager.client.verbs import WATCH_IDLE_TIMEOUT, Client
 from nodemanager.client.watch import Malformed, Watch, WatchEvent, ends_initial_events
+from nodemanager.kube import errors
+from nodemanager.kube.objects import HasMetadata, ObjectKey, Resource, key_of
 from nodemanager.runtime.backoff import Backoff
 from nodemanager.runtime.indexed import IndexedObjects, IndexFunction
 

@@ -23,7 +23,7 @@ import math
 from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass, field
 
-from nodemanager.api import errors, objects
+from nodemanager.kube import errors, objects
 from nodemanager.runtime import metrics as metrics_
 from nodemanager.runtime import parts, tasks
 from nodemanager.runtime import queue as queue_

@@ -8,7 +8,7 @@ import os
 import random
 from collections.abc import Awaitable, Callable
 
-from nodemanager.api import errors
+from nodemanager.kube import errors
 from nodemanager.runtime.lease import LeaseLock
 from nodemanager.runtime.parts import LeadershipLost
 

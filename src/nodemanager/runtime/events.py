@@ -17,10 +17,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from nodemanager.api import core, errors, reported
-from nodemanager.api.objects import HasMetadata, ObjectMeta, Resource
-from nodemanager.client.http import Client
+from nodemanager.api.common import reported
 from nodemanager.client.patches import MergePatch
+from nodemanager.client.verbs import Client
+from nodemanager.kube import core, errors
+from nodemanager.kube.objects import HasMetadata, ObjectMeta, Resource
 from nodemanager.runtime.backoff import Backoff
 
 log = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
-from nodemanager.api.objects import HasMetadata, ObjectKey
+from nodemanager.kube.objects import HasMetadata, ObjectKey
 
 log = logging.getLogger(__name__)
 T = TypeVar("T", bound=HasMetadata)

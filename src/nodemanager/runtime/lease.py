@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from nodemanager.api import core, errors
-from nodemanager.client.http import Client
 from nodemanager.client.patches import MergePatch
+from nodemanager.client.verbs import Client
+from nodemanager.kube import core, errors
 from nodemanager.runtime.parts import LeadershipLost
 
 log = logging.getLogger(__name__)

@@ -20,7 +20,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
-from nodemanager.api import errors
+from nodemanager.kube import errors
 from nodemanager.runtime import parts, signals, tasks
 
 LAST_CALL = 1.0

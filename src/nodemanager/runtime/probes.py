@@ -16,7 +16,7 @@ from http import HTTPStatus
 from typing import NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from nodemanager.api import errors
+from nodemanager.kube import errors
 from nodemanager.runtime import metrics as metrics_
 from nodemanager.runtime import tiny_http
 from nodemanager.runtime.backoff import Backoff

@@ -9,14 +9,16 @@ from typing import Any
 import msgspec
 
 from nodemanager.api import crds as our_crds
-from nodemanager.api.access import default_roles, host_policy
-from nodemanager.api.objects import Untyped
-from nodemanager.server import negotiation, stored, write
-from nodemanager.server.builtin_kinds import CRDS, POLICIES, POLICY_BINDINGS
+from nodemanager.api.rights import host_policy
+from nodemanager.kube.objects import Untyped
+from nodemanager.kube.rbac import default_roles
+from nodemanager.server.http import negotiation
+from nodemanager.server.http.routing import RequestInfo
 from nodemanager.server.hub import Call, Hub
-from nodemanager.server.own_calls import OURSELVES
-from nodemanager.server.resources import ServedKind
-from nodemanager.server.routing import RequestInfo
+from nodemanager.server.kinds.builtin_kinds import CRDS, POLICIES, POLICY_BINDINGS
+from nodemanager.server.kinds.resources import ServedKind
+from nodemanager.server.verbs import stored, write
+from nodemanager.server.verbs.own_calls import OURSELVES
 
 _RBAC = ("rbac.authorization.k8s.io", "v1")
 

@@ -13,38 +13,32 @@ from pathlib import Path
 
 from aiohttp import web, web_response
 
-from nodemanager.server import (
-    access,
-    aggregation,
-    bootstrap,
-    certs,
-    disruption,
-    http_log,
-    private_files,
-    token_keys,
-)  # fmt: skip
-from nodemanager.server.admin_config import AdminConfig
-from nodemanager.server.app import Api, Settings
-from nodemanager.server.authn import Authenticator
-from nodemanager.server.authz import Authorizer
-from nodemanager.server.builtin_kinds import BUILTIN
-from nodemanager.server.disruption import DisruptionController
-from nodemanager.server.eviction import Evictions
-from nodemanager.server.expiry import Expiry
-from nodemanager.server.gate import AccessGate
+from nodemanager.server import bootstrap
+from nodemanager.server.access import aggregation, core, token_keys
+from nodemanager.server.access.admin_config import AdminConfig
+from nodemanager.server.access.authn import Authenticator
+from nodemanager.server.access.authz import Authorizer
+from nodemanager.server.access.gate import AccessGate
+from nodemanager.server.access.listers import StoredObjects, StoredRoles
+from nodemanager.server.access.quotas import Quotas
+from nodemanager.server.access.tokens import Tokens
+from nodemanager.server.admission.policies import Policies
+from nodemanager.server.admission.policy_writes import PolicyWrites
+from nodemanager.server.collection.expiry import Expiry
+from nodemanager.server.http import certs, http_log, private_files
+from nodemanager.server.http.app import Api, Settings
+from nodemanager.server.http.listening_socket import listen
+from nodemanager.server.http.observation import Instrument, Instruments
+from nodemanager.server.http.reaper import SHARE, Reaper, hang_up, raise_file_limit, sockets_of
+from nodemanager.server.http.security import HttpGate
+from nodemanager.server.http.serving import Serving
 from nodemanager.server.hub import Hub, utc_now
-from nodemanager.server.listening_socket import listen
-from nodemanager.server.listers import StoredObjects, StoredRoles
-from nodemanager.server.observation import Instrument, Instruments
-from nodemanager.server.openapi_feed import Feed
-from nodemanager.server.policies import Policies
-from nodemanager.server.policy_writes import PolicyWrites
-from nodemanager.server.quotas import Quotas
-from nodemanager.server.reaper import SHARE, Reaper, hang_up, raise_file_limit, sockets_of
-from nodemanager.server.resources import Catalogue
-from nodemanager.server.security import HttpGate
-from nodemanager.server.serving import Serving
-from nodemanager.server.tokens import Tokens
+from nodemanager.server.kinds import disruption
+from nodemanager.server.kinds.builtin_kinds import BUILTIN
+from nodemanager.server.kinds.disruption import DisruptionController
+from nodemanager.server.kinds.eviction import Evictions
+from nodemanager.server.kinds.resources import Catalogue
+from nodemanager.server.openapi.feed import Feed
 from nodemanager.store.base import Store
 from nodemanager.store.sqlite import SqliteStore
 
@@ -148,13 +142,13 @@ class EmbeddedServer:
                 await asyncio.gather(*background, return_exceptions=True)
 
     def _api(self, store: Store) -> Api:
-        catalogue = Catalogue((*access.with_tokens(BUILTIN), *access.REVIEWS))
+        catalogue = Catalogue((*core.with_tokens(BUILTIN), *core.REVIEWS))
         hub = Hub(store, catalogue)
         key = token_keys.load_or_create(self._options.data_dir / "service-account-key.pem")
         tokens = Tokens(key, StoredObjects(hub), utc_now)
         gate = AccessGate(Authenticator(tokens), Authorizer(StoredRoles(hub)))
         hub.admission = (
-            access.CreationByPatch(gate), access.RbacAdmission(gate), PolicyWrites(hub, gate.authorizer),
+            core.CreationByPatch(gate), core.RbacAdmission(gate), PolicyWrites(hub, gate.authorizer),
         )  # fmt: skip
         hub.validation = (Policies(hub, gate.authorizer),)
         hub.quota = Quotas(store)
@@ -162,10 +156,10 @@ class EmbeddedServer:
         settings = Settings(
             namespaces=(self._options.namespace,),
             handlers={
-                **access.handlers(gate, tokens),
+                **core.handlers(gate, tokens),
                 ("pods", "eviction"): Evictions(disruption.refresh),
             },
-            pages=(Feed(hub).page, access.key_pages(tokens), *instruments.pages),
+            pages=(Feed(hub).page, core.key_pages(tokens), *instruments.pages),
             observers=instruments.observers,
         )
         return Api(hub, HttpGate(gate), settings)

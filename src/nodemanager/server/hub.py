@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from nodemanager.api.access.identity import User
-from nodemanager.api.objects import Untyped
-from nodemanager.server.negotiation import Form
-from nodemanager.server.resources import Catalogue, ServedKind
-from nodemanager.server.routing import RequestInfo
+from nodemanager.kube.objects import Untyped
+from nodemanager.kube.rbac.identity import User
+from nodemanager.server.http.negotiation import Form
+from nodemanager.server.http.routing import RequestInfo
+from nodemanager.server.kinds.resources import Catalogue, ServedKind
 from nodemanager.store.base import Store
 
 

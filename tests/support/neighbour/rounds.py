@@ -15,9 +15,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from nodemanager.agent.heartbeat import lease_name
+from nodemanager.agent.report.heartbeat import lease_name
 from nodemanager.client.calls import Selection
-from nodemanager.client.http import Client
+from nodemanager.client.verbs import Client
 from support.fleet import Host, until
 from support.fleet_api import NAMESPACE, resource_of
 from support.neighbour import places

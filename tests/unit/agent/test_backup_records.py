@@ -8,10 +8,10 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.agent import status
-from nodemanager.agent.backup_records import MAX_BYTES, fitting
-from nodemanager.agent.status import Pass
-from nodemanager.api.managednode import ManagedNodeStatus
+from nodemanager.agent.report import status
+from nodemanager.agent.report.backup_records import MAX_BYTES, fitting
+from nodemanager.agent.report.status import Pass
+from nodemanager.api.common.managednode import ManagedNodeStatus
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 PATHS = st.lists(

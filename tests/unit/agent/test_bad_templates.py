@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nodemanager.agent.contents import Contenter
-from nodemanager.agent.world import World
-from nodemanager.api.managednode import ManagedNode
-from nodemanager.api.objects import ObjectMeta
-from nodemanager.host import file_facts
+from nodemanager.agent.declared.contents import Contenter
+from nodemanager.agent.declared.world import World
+from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.host.files import file_facts
+from nodemanager.kube.objects import ObjectMeta
 from nodemanager.plan import files, merge, needs
 from nodemanager.plan.facts import Facts
 from support.rendering import Inline

@@ -15,21 +15,23 @@ from typing import Any
 
 import pytest
 
-from nodemanager.agent import service, status
+from nodemanager.agent import service
 from nodemanager.agent.assembly import BodyOptions
-from nodemanager.agent.contents import Contenter
-from nodemanager.agent.node_object import NodeObject
-from nodemanager.agent.wishes import Wishes
-from nodemanager.agent.world import World
-from nodemanager.api import errors, manifest_checks
-from nodemanager.api.configset import CONFIG_SETS, ConfigSet
-from nodemanager.api.managednode import MANAGED_NODES, Drift, ManagedNode, ManagedNodeStatus
-from nodemanager.api.manifests import ManifestError
-from nodemanager.api.objects import ObjectMeta
-from nodemanager.client.config import ClientConfig
-from nodemanager.host import identity
-from nodemanager.host.identity import Identity
-from nodemanager.host.tree import Tree
+from nodemanager.agent.declared.contents import Contenter
+from nodemanager.agent.declared.wishes import Wishes
+from nodemanager.agent.declared.world import World
+from nodemanager.agent.report import status
+from nodemanager.agent.report.node_object import NodeObject
+from nodemanager.api import manifest_checks
+from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet
+from nodemanager.api.common.managednode import MANAGED_NODES, Drift, ManagedNode, ManagedNodeStatus
+from nodemanager.client.auth.config import ClientConfig
+from nodemanager.host.files.tree import Tree
+from nodemanager.host.inventory import identity
+from nodemanager.host.inventory.identity import Identity
+from nodemanager.kube import errors
+from nodemanager.kube.manifests import ManifestError
+from nodemanager.kube.objects import ObjectMeta
 from nodemanager.plan import merge, steps
 from nodemanager.plan.desired import Content
 from nodemanager.plan.facts import Facts, FileFact, Kind

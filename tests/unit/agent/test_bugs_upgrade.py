@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from nodemanager.agent.schedule import FORGIVENESS
-from nodemanager.agent.upgrade import UpgradeSettings
-from nodemanager.agent.upgrade_record import Phase, Result
+from nodemanager.agent.upgrades.schedule import FORGIVENESS
+from nodemanager.agent.upgrades.upgrade import UpgradeSettings
+from nodemanager.agent.upgrades.upgrade_record import Phase, Result
 from support import virtual_time
 from support.upgrade_world import Kill, World
 

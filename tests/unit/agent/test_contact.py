@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.agent import contact
-from nodemanager.agent.contact import Clocks, Contact, SecretLimits
-from nodemanager.api import errors
-from nodemanager.client.transport import Request, Response
-from nodemanager.host.vault import Vault
+from nodemanager.agent.link import contact
+from nodemanager.agent.link.contact import Clocks, Contact, SecretLimits
+from nodemanager.client.http.transport import Request, Response
+from nodemanager.host.state.vault import Vault
+from nodemanager.kube import errors
 from nodemanager.runtime import tasks
 from support import virtual_time
 

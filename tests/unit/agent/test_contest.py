@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.agent.contest import LIMIT, LONGEST_WAIT, WITHIN, Contest
+from nodemanager.agent.drift.contest import LIMIT, LONGEST_WAIT, WITHIN, Contest
 from nodemanager.plan.resources import file_id
 
 A, B = file_id("/a"), file_id("/b")

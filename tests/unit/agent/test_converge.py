@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nodemanager.api.configset import ConfigSet
+from nodemanager.api.common.configset import ConfigSet
 from nodemanager.plan.resources import ResourceId
 from support.memory_host import Host
 from support.root_tree import config_set, failure, needs_root, outcomes

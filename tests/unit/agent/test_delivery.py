@@ -14,18 +14,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from nodemanager.agent import delivery
-from nodemanager.agent.contact import Contact, SecretLimits
-from nodemanager.agent.delivery import CONFLICTS, Delivery
-from nodemanager.agent.drift_log import MAX_RECORDS, DriftLog
-from nodemanager.agent.node_object import NodeObject
-from nodemanager.api import errors
-from nodemanager.api.managednode import MANAGED_NODES, Drift, DriftRecord, ManagedNodeStatus
-from nodemanager.api.patching import merge_patch
-from nodemanager.client.http import Client
-from nodemanager.client.transport import HttpTransport
-from nodemanager.host.identity import Identity
-from nodemanager.host.vault import Vault
+from nodemanager.agent.drift import delivery
+from nodemanager.agent.drift.delivery import CONFLICTS, Delivery
+from nodemanager.agent.drift.drift_log import MAX_RECORDS, DriftLog
+from nodemanager.agent.link.contact import Contact, SecretLimits
+from nodemanager.agent.report.node_object import NodeObject
+from nodemanager.api.common.managednode import MANAGED_NODES, Drift, DriftRecord, ManagedNodeStatus
+from nodemanager.client.http.transport import HttpTransport
+from nodemanager.client.verbs import Client
+from nodemanager.host.inventory.identity import Identity
+from nodemanager.host.state.vault import Vault
+from nodemanager.kube import errors
+from nodemanager.kube.patching import merge_patch
 from nodemanager.runtime import tasks
 from nodemanager.runtime.backoff import Backoff
 from nodemanager.runtime.cache import Cache
@@ -84,7 +84,7 @@ class World:
         self.client: Client | None = None
 
     def boot(self) -> DriftLog:
-        from nodemanager.client.config import ClientConfig
+        from nodemanager.client.auth.config import ClientConfig
 
         self.contact = Contact(Vault("/", str(self.folder)), SecretLimits())
         self.client = Client(self.contact.watching(HttpTransport(ClientConfig(server=self.url)), ()))
@@ -228,7 +228,7 @@ async def test_what_is_refused_is_said_once_per_reason(
     world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delivery, "RETRY", Backoff(base=0.001, maximum=0.001))
-    caplog.set_level(logging.INFO, "nodemanager.agent.delivery")
+    caplog.set_level(logging.INFO, "nodemanager.agent.drift.delivery")
     log = world.boot()
     why = ["no Role", "no Role", "no Role", "quota", "quota", "no Role"]
 

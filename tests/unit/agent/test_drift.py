@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.agent.drift import DriftWatch
+from nodemanager.agent.drift.drift import DriftWatch
 from nodemanager.host.results import Outcome, Result
 from nodemanager.plan.resources import ResourceId, file_id
 from support.realtime import Kept

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.agent import drift_log
-from nodemanager.agent.drift_log import DriftLog
-from nodemanager.api.managednode import Drift, DriftRecord
-from nodemanager.host.line_file import LineFile
+from nodemanager.agent.drift import drift_log
+from nodemanager.agent.drift.drift_log import DriftLog
+from nodemanager.api.common.managednode import Drift, DriftRecord
+from nodemanager.host.state.line_file import LineFile
 from support import virtual_time
 
 

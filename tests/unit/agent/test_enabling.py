@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.api.configset import ConfigSet
+from nodemanager.api.common.configset import ConfigSet
 from nodemanager.host.base import ServiceKey, ToolFailed
 from nodemanager.host.results import Outcome
 from nodemanager.plan.resources import SERVICE, ResourceId, file_id

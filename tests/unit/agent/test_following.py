@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.agent.following import Following
-from nodemanager.agent.standing import Standing
+from nodemanager.agent.drift.following import Following
+from nodemanager.agent.passes.standing import Standing
 from nodemanager.host.base import HostError
-from nodemanager.host.tree import Tree
+from nodemanager.host.files.tree import Tree
 from nodemanager.host.watches import host_watch
 from nodemanager.host.watches.inbox import Inbox
 from nodemanager.host.watches.paths import PathWatch

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from nodemanager.agent.locks import LockLost, LockTimings, SharedLocks
-from nodemanager.api import errors
-from nodemanager.client.http import Client
-from nodemanager.client.transport import Request
+from nodemanager.agent.upgrades.locks import LockLost, LockTimings, SharedLocks
+from nodemanager.client.http.transport import Request
+from nodemanager.client.verbs import Client
 from nodemanager.host.base import Busy, HostError
+from nodemanager.kube import errors
 from nodemanager.runtime.lease import Clocks
 from support import virtual_time
 from support.lease_api import LeaseApi, Link

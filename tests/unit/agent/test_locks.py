@@ -11,8 +11,8 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from nodemanager.agent.locks import LockLost, LockTimings, SharedLocks
-from nodemanager.client.http import Client
+from nodemanager.agent.upgrades.locks import LockLost, LockTimings, SharedLocks
+from nodemanager.client.verbs import Client
 from nodemanager.host.base import Busy, HostError
 from nodemanager.runtime.lease import Clocks
 from support import virtual_time

@@ -10,17 +10,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from nodemanager.agent.backup_records import MAX_BYTES
-from nodemanager.agent.contents import Contenter
-from nodemanager.agent.memory import Memory
-from nodemanager.agent.wishes import Wishes
-from nodemanager.agent.world import World
-from nodemanager.api.configset import ConfigSet, ConfigSetStatus
-from nodemanager.api.managednode import ManagedNode, ManagedNodeStatus
-from nodemanager.api.objects import ObjectKey, ObjectMeta
-from nodemanager.host import state_files
-from nodemanager.host.state_key import cipher_of
-from nodemanager.host.vault import Vault
+from nodemanager.agent.declared.contents import Contenter
+from nodemanager.agent.declared.memory import Memory
+from nodemanager.agent.declared.wishes import Wishes
+from nodemanager.agent.declared.world import World
+from nodemanager.agent.report.backup_records import MAX_BYTES
+from nodemanager.api.common.configset import ConfigSet, ConfigSetStatus
+from nodemanager.api.common.managednode import ManagedNode, ManagedNodeStatus
+from nodemanager.host.state import state_files
+from nodemanager.host.state.state_key import cipher_of
+from nodemanager.host.state.vault import Vault
+from nodemanager.kube.objects import ObjectKey, ObjectMeta
 from nodemanager.plan.desired import Content
 from support.rendering import Inline
 from support.root_tree import config_set

@@ -10,17 +10,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from nodemanager.agent.housekeeping import INTERVAL, Housekeeper
-from nodemanager.agent.node_object import NodeObject
-from nodemanager.api import errors
-from nodemanager.api.conditions import Condition
-from nodemanager.api.managednode import MANAGED_NODES, Interface, ManagedNode, ManagedNodeStatus
-from nodemanager.api.objects import ObjectKey, ObjectMeta
-from nodemanager.client.config import ClientConfig
-from nodemanager.host.bucket import Bucket, Limits
-from nodemanager.host.durable import Unsynced
-from nodemanager.host.identity import Identity
-from nodemanager.host.tree import Tree
+from nodemanager.agent.passes.housekeeping import INTERVAL, Housekeeper
+from nodemanager.agent.report.node_object import NodeObject
+from nodemanager.api.common.managednode import MANAGED_NODES, Interface, ManagedNode, ManagedNodeStatus
+from nodemanager.client.auth.config import ClientConfig
+from nodemanager.host.files.bucket import Bucket, Limits
+from nodemanager.host.files.durable import Unsynced
+from nodemanager.host.files.tree import Tree
+from nodemanager.host.inventory.identity import Identity
+from nodemanager.kube import errors
+from nodemanager.kube.conditions import Condition
+from nodemanager.kube.objects import ObjectKey, ObjectMeta
 from nodemanager.runtime.cache import Cache
 from support.clients import connected
 from support.scripted_server import Exchange, serve

@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from nodemanager.agent.notifies import Notifier
-from nodemanager.api.configset import ConfigSet
-from nodemanager.client.http import Client
-from nodemanager.client.transport import Request
+from nodemanager.agent.passes.notifies import Notifier
+from nodemanager.api.common.configset import ConfigSet
+from nodemanager.client.http.transport import Request
+from nodemanager.client.verbs import Client
 from support.model_api import Answer
 
 

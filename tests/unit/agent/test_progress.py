@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.agent.progress import GRACE, Progress
-from nodemanager.host import runner
+from nodemanager.agent.passes.progress import GRACE, Progress
 from nodemanager.host.observe import Observer
-from nodemanager.host.threads import in_thread
+from nodemanager.host.process import runner
+from nodemanager.host.process.threads import in_thread
 from nodemanager.plan.desired import Contents, Desired
 from support.memory_host import Host
 

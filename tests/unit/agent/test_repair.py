@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from nodemanager.api.configset import ConfigSet
+from nodemanager.api.common.configset import ConfigSet
 from nodemanager.host.base import ServiceKey
 from nodemanager.plan.resources import file_id
 from support.memory_host import DOWN

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from nodemanager.agent import status
-from nodemanager.agent.contest import LIMIT
-from nodemanager.agent.converge import Converger
-from nodemanager.agent.drift import DriftWatch
-from nodemanager.agent.status import Pass
-from nodemanager.api.configset import ConfigSet
-from nodemanager.api.managednode import ManagedNodeStatus
+from nodemanager.agent.drift.contest import LIMIT
+from nodemanager.agent.drift.drift import DriftWatch
+from nodemanager.agent.passes.converge import Converger
+from nodemanager.agent.report import status
+from nodemanager.agent.report.status import Pass
+from nodemanager.api.common.configset import ConfigSet
+from nodemanager.api.common.managednode import ManagedNodeStatus
 from nodemanager.host.base import ServiceKey
 from nodemanager.host.results import Result
 from nodemanager.plan.resources import ResourceId, file_id

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from nodemanager.agent.reporting import Reporter
-from nodemanager.api.managednode import ManagedNode
+from nodemanager.agent.report.reporting import Reporter
+from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.host.results import Outcome, Result, result
 from nodemanager.plan.desired import Desired
 from nodemanager.plan.resources import ResourceId

@@ -9,7 +9,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from nodemanager.agent.schedule import History, Rule, ScheduleError, parse
+from nodemanager.agent.upgrades.schedule import History, Rule, ScheduleError, parse
 
 BERLIN = ZoneInfo("Europe/Berlin")
 MINUTE = timedelta(minutes=1)

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.agent.contact import Clocks, Contact, SecretLimits
-from nodemanager.agent.drift_log import MAX_RECENT, DriftLog
-from nodemanager.agent.local_status import Board
+from nodemanager.agent.drift.drift_log import MAX_RECENT, DriftLog
+from nodemanager.agent.link.contact import Clocks, Contact, SecretLimits
+from nodemanager.agent.report.local_status import Board
+from nodemanager.agent.report.status import Pass, of_pass
+from nodemanager.agent.report.status_sources import LastPass, of_contact, of_drifts, of_process, stamp
 from nodemanager.agent.self_care import ServiceVoice
-from nodemanager.agent.status import Pass, of_pass
-from nodemanager.agent.status_sources import LastPass, of_contact, of_drifts, of_process, stamp
-from nodemanager.api.managednode import Drift, DriftRecord, ManagedNodeStatus
-from nodemanager.api.objects import ObjectKey
+from nodemanager.api.common.managednode import Drift, DriftRecord, ManagedNodeStatus
 from nodemanager.host.results import Outcome, Result
-from nodemanager.host.vault import Vault
+from nodemanager.host.state.vault import Vault
+from nodemanager.kube.objects import ObjectKey
 from nodemanager.plan.desired import Desired
 from nodemanager.plan.resources import parse_id
 from nodemanager.runtime import controller

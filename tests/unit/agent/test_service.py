@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.agent import status
-from nodemanager.agent.converge import Converger
-from nodemanager.agent.progress import GRACE, QUIET_SECONDS
+from nodemanager.agent.passes.converge import Converger
+from nodemanager.agent.passes.progress import GRACE, QUIET_SECONDS
+from nodemanager.agent.report import status
 from nodemanager.agent.service import Agent
-from nodemanager.api.managednode import ManagedNodeStatus
+from nodemanager.api.common.managednode import ManagedNodeStatus
 from nodemanager.host.results import Result
 from nodemanager.runtime.probes import ProbeServer
 from support.lone_agent import lone_agent

@@ -9,19 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.agent.sight import Eyes
-from nodemanager.api.managednode import (
+from nodemanager.agent.report.sight import Eyes
+from nodemanager.api.common.managednode import (
     ManagedNode,
     ManagedNodeSpec,
     ManagedNodeStatus,
     WireGuardSpec,
     WireGuardStatus,
 )
-from nodemanager.api.objects import ObjectMeta
-from nodemanager.client.config import ClientConfig
-from nodemanager.host import runner, x25519
-from nodemanager.host.identity import Identity
-from nodemanager.host.tree import Tree
+from nodemanager.client.auth.config import ClientConfig
+from nodemanager.host.files.tree import Tree
+from nodemanager.host.inventory import x25519
+from nodemanager.host.inventory.identity import Identity
+from nodemanager.host.process import runner
+from nodemanager.kube.objects import ObjectMeta
 from support.clients import connected
 from support.scripted_server import Exchange, ScriptedServer, serve
 

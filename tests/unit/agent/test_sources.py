@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 
-from nodemanager.agent import contact
-from nodemanager.agent.contact import Clocks, Contact, SecretLimits
-from nodemanager.agent.contents import Contenter
-from nodemanager.agent.memory import Memory
-from nodemanager.agent.references import ReferenceWatch
-from nodemanager.agent.sources import Sources
-from nodemanager.agent.wishes import Wish, Wishes
-from nodemanager.api.configset import CONFIG_SETS
-from nodemanager.api.managednode import MANAGED_NODES, ManagedNode
-from nodemanager.api.objects import ObjectKey, ObjectMeta
-from nodemanager.client.config import ClientConfig
-from nodemanager.host.vault import Vault
+from nodemanager.agent.declared.contents import Contenter
+from nodemanager.agent.declared.memory import Memory
+from nodemanager.agent.declared.references import ReferenceWatch
+from nodemanager.agent.declared.sources import Sources
+from nodemanager.agent.declared.wishes import Wish, Wishes
+from nodemanager.agent.link import contact
+from nodemanager.agent.link.contact import Clocks, Contact, SecretLimits
+from nodemanager.api.common.configset import CONFIG_SETS
+from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
+from nodemanager.client.auth.config import ClientConfig
+from nodemanager.host.state.vault import Vault
+from nodemanager.kube.objects import ObjectKey, ObjectMeta
 from nodemanager.plan.desired import Content, Failure
 from nodemanager.runtime.cache import Cache
 from nodemanager.runtime.tasks import end

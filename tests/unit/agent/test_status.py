@@ -9,12 +9,12 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.agent import status
-from nodemanager.agent.status import Collection, Pass, Sight
-from nodemanager.api import conditions
-from nodemanager.api.managednode import Drift, Heartbeat, ManagedNodeStatus
+from nodemanager.agent.report import status
+from nodemanager.agent.report.status import Collection, Pass, Sight
+from nodemanager.api.common.managednode import Drift, Heartbeat, ManagedNodeStatus
 from nodemanager.client.patches import difference
 from nodemanager.host.results import Outcome, Result
+from nodemanager.kube import conditions
 from nodemanager.plan.resources import ResourceId
 from support.root_tree import config_set
 

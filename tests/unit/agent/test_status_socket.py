@@ -13,10 +13,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from nodemanager.agent import status_socket
-from nodemanager.agent.local_status import SOCKET, Board, Snapshot
-from nodemanager.agent.status_socket import StatusSocket
-from nodemanager.host.tree import Tree
+from nodemanager.agent.report import status_socket
+from nodemanager.agent.report.local_status import SOCKET, Board, Snapshot
+from nodemanager.agent.report.status_socket import StatusSocket
+from nodemanager.host.files.tree import Tree
 from nodemanager.runtime.tasks import end
 from support.status_board import Teller, serving
 

@@ -18,18 +18,18 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.agent.token_renewal import TokenRenewal, TokenVoice
-from nodemanager.api import errors
-from nodemanager.api.conditions import Condition
-from nodemanager.api.managednode import MANAGED_NODES
-from nodemanager.cli import cmd_agent
-from nodemanager.client import host_kubeconfig
+from nodemanager.agent.link.token_renewal import TokenRenewal, TokenVoice
+from nodemanager.api.common.managednode import MANAGED_NODES
+from nodemanager.cli.commands import agent as cmd_agent
+from nodemanager.client.auth import host_kubeconfig
+from nodemanager.client.auth.config import ClientConfig
+from nodemanager.client.auth.renewed_token import RenewedToken, lifetime
 from nodemanager.client.calls import Selection
-from nodemanager.client.config import ClientConfig
-from nodemanager.client.http import Client
-from nodemanager.client.renewed_token import RenewedToken, lifetime
-from nodemanager.client.transport import HttpTransport
-from nodemanager.host import state_files
+from nodemanager.client.http.transport import HttpTransport
+from nodemanager.client.verbs import Client
+from nodemanager.host.state import state_files
+from nodemanager.kube import errors
+from nodemanager.kube.conditions import Condition
 from nodemanager.runtime.metrics import Registry
 from support import virtual_time
 from support.scripted_server import Exchange, serve

@@ -11,16 +11,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from nodemanager.agent.converge import Converger
-from nodemanager.agent.node_object import NodeObject
+from nodemanager.agent.declared.wishes import Wish
+from nodemanager.agent.passes.converge import Converger
+from nodemanager.agent.passes.standing import Standing
+from nodemanager.agent.report.node_object import NodeObject
 from nodemanager.agent.service import Agent
-from nodemanager.agent.standing import Standing
-from nodemanager.agent.wishes import Wish
-from nodemanager.api import conditions, errors
-from nodemanager.api.managednode import ManagedNode, ManagedNodeStatus
+from nodemanager.api.common.managednode import ManagedNode, ManagedNodeStatus
 from nodemanager.host.base import Busy
-from nodemanager.host.bucket import Bucket
+from nodemanager.host.files.bucket import Bucket
 from nodemanager.host.results import Result
+from nodemanager.kube import conditions, errors
 from nodemanager.plan.resources import ResourceId
 from support.fake_tools import MemoryLocks
 from support.lone_agent import lone_agent

@@ -9,7 +9,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from nodemanager.agent.upgrade_record import Phase, Result
+from nodemanager.agent.upgrades.upgrade_record import Phase, Result
 from support import virtual_time
 from support.upgrade_world import GROUP, LEASE, Kill, World
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from nodemanager.agent.upgrade_host import ToolsHost
-from nodemanager.agent.upgrade_record import Phase, Record, RecordError, RecordFile, Result
-from nodemanager.api.managednode import (
+from nodemanager.agent.upgrades.upgrade_host import ToolsHost
+from nodemanager.agent.upgrades.upgrade_record import Phase, Record, RecordError, RecordFile, Result
+from nodemanager.api.common.managednode import (
     ANNOTATION_HOLD,
     ANNOTATION_REBOOT,
     ManagedNode,
@@ -20,8 +20,8 @@ from nodemanager.api.managednode import (
     Upgrade,
 )
 from nodemanager.host.base import NotSupported, Wanted
-from nodemanager.host.boot import Boot
-from nodemanager.host.tree import Tree
+from nodemanager.host.files.tree import Tree
+from nodemanager.host.inventory.boot import Boot
 from support import virtual_time
 from support.fake_tools import MemoryPackages
 from support.upgrade_world import Machine, World

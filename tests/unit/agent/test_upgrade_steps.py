@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from nodemanager.agent import upgrade
-from nodemanager.agent.upgrade import UpgradeSettings
-from nodemanager.agent.upgrade_record import Phase, Record, Result
-from nodemanager.api import errors
+from nodemanager.agent.upgrades import upgrade
+from nodemanager.agent.upgrades.upgrade import UpgradeSettings
+from nodemanager.agent.upgrades.upgrade_record import Phase, Record, Result
 from nodemanager.host.base import HostError, NotSupported
-from nodemanager.host.runner import CommandNotFound
+from nodemanager.host.process.runner import CommandNotFound
+from nodemanager.kube import errors
 from nodemanager.runtime.backoff import Backoff
 from support import virtual_time
 from support.upgrade_desk import NODE, SLOT, Desk, now

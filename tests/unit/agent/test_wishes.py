@@ -8,17 +8,23 @@ from typing import Any
 import msgspec
 import pytest
 
-from nodemanager.agent.contents import Contenter
-from nodemanager.agent.drift import DriftWatch, declarations
-from nodemanager.agent.wishes import Wishes, visible
-from nodemanager.agent.world import World
-from nodemanager.api.conditions import Condition
-from nodemanager.api.configset import ConfigSet
-from nodemanager.api.declarations import File
-from nodemanager.api.managednode import AppliedConfigSet, Drift, Interface, ManagedNode, ManagedNodeStatus
-from nodemanager.api.objects import ObjectMeta
-from nodemanager.host.identity import Identity
+from nodemanager.agent.declared.contents import Contenter
+from nodemanager.agent.declared.wishes import Wishes, visible
+from nodemanager.agent.declared.world import World
+from nodemanager.agent.drift.drift import DriftWatch, declarations
+from nodemanager.api.common.configset import ConfigSet
+from nodemanager.api.common.declarations import File
+from nodemanager.api.common.managednode import (
+    AppliedConfigSet,
+    Drift,
+    Interface,
+    ManagedNode,
+    ManagedNodeStatus,
+)
+from nodemanager.host.inventory.identity import Identity
 from nodemanager.host.results import Outcome, Result
+from nodemanager.kube.conditions import Condition
+from nodemanager.kube.objects import ObjectMeta
 from nodemanager.plan import merge
 from nodemanager.plan.desired import Content, Failure
 from nodemanager.plan.templates import NotRendered, reads_peers

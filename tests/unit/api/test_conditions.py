@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from nodemanager.api import conditions
-from nodemanager.api.conditions import Condition
+from nodemanager.kube import conditions
+from nodemanager.kube.conditions import Condition
 
 EARLIER, NOW = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
 READY = Condition(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.api import durations
+from nodemanager.kube.go import durations
 
 NANOSECONDS = st.integers(min_value=-(2**63) + 1, max_value=2**63 - 1)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nodemanager.api import json_values
+from nodemanager.kube import json_values
 
 
 @pytest.mark.parametrize(

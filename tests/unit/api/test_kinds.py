@@ -9,8 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from nodemanager.api import conditions, configset, crds, declarations, managednode, manifests, selectors
-from nodemanager.api.objects import Resource
+from nodemanager.api import crds
+from nodemanager.api.common import configset, declarations, managednode
+from nodemanager.kube import conditions, manifests, selectors
+from nodemanager.kube.objects import Resource
 from support import cases
 
 KINDS: dict[str, Resource[Any]] = {

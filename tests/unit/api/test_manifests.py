@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.api import manifests
+from nodemanager.kube import manifests
 
 HEAD = "apiVersion: v1\nkind: ConfigMap\n"
 
@@ -168,7 +168,7 @@ def test_dump_of_several_has_separators_and_no_aliases() -> None:
 
 
 def test_the_yaml_library_is_imported_when_it_is_needed() -> None:
-    code = "import sys, nodemanager.api.manifests; sys.exit('yaml' in sys.modules)"
+    code = "import sys, nodemanager.kube.manifests; sys.exit('yaml' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=30)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from nodemanager.api import matching
-from nodemanager.api.configset import ConfigSet, ConfigSetSpec
-from nodemanager.api.objects import ObjectMeta
-from nodemanager.api.selectors import LabelSelector, Requirement
+from nodemanager.api.common import matching
+from nodemanager.api.common.configset import ConfigSet, ConfigSetSpec
+from nodemanager.kube.objects import ObjectMeta
+from nodemanager.kube.selectors import LabelSelector, Requirement
 
 HOST = {
     "kubernetes.io/os": "linux",

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 import yaml
 
-from nodemanager.api import crds, hints, reported
-from nodemanager.api.conditions import Condition
-from nodemanager.api.managednode import (
+from nodemanager.api import crds
+from nodemanager.api.common import reported
+from nodemanager.api.common.managednode import (
     AppliedConfigSet,
     Drift,
     DriftRecord,
@@ -23,8 +23,10 @@ from nodemanager.api.managednode import (
     SSHHostKey,
     WireGuardStatus,
 )
-from nodemanager.api.objects import ObjectMeta
-from nodemanager.api.schemas.patterns import compile_pattern
+from nodemanager.kube import hints
+from nodemanager.kube.conditions import Condition
+from nodemanager.kube.objects import ObjectMeta
+from nodemanager.kube.schemas.patterns import compile_pattern
 from nodemanager.plan import templates
 
 EVIL = (

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.api import scalars
+from nodemanager.kube import scalars
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.api import selectors
-from nodemanager.api.selectors import LabelSelector, Requirement
+from nodemanager.kube import selectors
+from nodemanager.kube.selectors import LabelSelector, Requirement
 
 LABELS = {"role": "web", "zone": "a", "empty": ""}
 

@@ -9,7 +9,9 @@ from typing import Any
 import click
 import pytest
 
-from nodemanager.cli import agent_config, cmd_agent, main
+from nodemanager.cli import main
+from nodemanager.cli.commands import agent
+from nodemanager.cli.settings import agent_config
 from support import cli
 
 FLAGS = {
@@ -28,7 +30,7 @@ FLAGS = {
 
 def parsed(*args: str) -> dict[str, Any]:
     """Return what the agent would be told."""
-    return cmd_agent.command.make_context("agent", list(args), **main.cli.context_settings).params
+    return agent.command.make_context("agent", list(args), **main.cli.context_settings).params
 
 
 def said(folder: Path, text: str) -> str:
@@ -64,9 +66,7 @@ def test_the_defaults_of_the_documentation() -> None:
 
 
 def test_every_flag_has_a_variable_of_its_own() -> None:
-    names = [
-        one.envvar for one in cmd_agent.command.params if isinstance(one, click.Option) and one.expose_value
-    ]
+    names = [one.envvar for one in agent.command.params if isinstance(one, click.Option) and one.expose_value]
     names = [one for one in names if one is not None]
     assert len(set(map(str, names))) == len(names) >= 13
     assert agent_config.variable("configset.file-bucket.max-age") in names

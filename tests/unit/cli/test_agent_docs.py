@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
-from nodemanager.cli import cmd_agent
+from nodemanager.cli.commands import agent
 
 PAGE = Path(__file__).parents[3] / "docs" / "agent.md"
 
 
 def test_every_option_is_in_the_docs() -> None:
     text = PAGE.read_text()
-    for option in cmd_agent.command.params:
+    for option in agent.command.params:
         if not isinstance(option, click.Option) or option.hidden:
             continue
         assert f"`{option.opts[-1]}" in text, option.opts

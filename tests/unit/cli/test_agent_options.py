@@ -7,7 +7,8 @@ from datetime import timedelta
 import pytest
 
 from nodemanager.agent import service
-from nodemanager.cli import cmd_agent, connect, logs
+from nodemanager.cli.commands import agent as cmd_agent
+from nodemanager.cli.settings import connect, logs
 from support import cli
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from nodemanager.api import crds, manifests
+from nodemanager.api import crds
+from nodemanager.kube import manifests
 from support import cli
 from support.scripted_server import Exchange, serve
 

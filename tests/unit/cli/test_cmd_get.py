@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from nodemanager.api import manifests
-from nodemanager.cli import tables
+from nodemanager.cli.views import tables
+from nodemanager.kube import manifests
 from support import cli
 from support.scripted_server import Exchange, Handler, serve
 

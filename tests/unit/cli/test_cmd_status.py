@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from nodemanager.agent.local_status import (
+from nodemanager.agent.report.local_status import (
     Api,
     Board,
     Drifts,
@@ -24,11 +24,11 @@ from nodemanager.agent.local_status import (
     Snapshot,
     Token,
 )  # fmt: skip
-from nodemanager.api.conditions import Condition
-from nodemanager.api.managednode import DriftRecord
-from nodemanager.cli import output, status_view
-from nodemanager.host.journal import Journal
-from nodemanager.host.tree import Tree
+from nodemanager.api.common.managednode import DriftRecord
+from nodemanager.cli.views import output, status_view
+from nodemanager.host.files.tree import Tree
+from nodemanager.host.state.journal import Journal
+from nodemanager.kube.conditions import Condition
 from nodemanager.plan.resources import parse_id
 from support import cli
 from support.root_tree import needs_root

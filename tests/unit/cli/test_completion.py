@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from nodemanager.cli import completing
-from nodemanager.host.bucket import FOLDER
+from nodemanager.host.files.bucket import FOLDER
 from support import cli, kubeconfigs, scripts
 from support.agent_process import owned
 from support.scripted_server import Exchange, serve

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 import nodemanager
-from nodemanager.api.managednode import ManagedNode
-from nodemanager.cli import cmd_demo
+from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.cli.commands import demo
 from nodemanager.server.embedded import EmbeddedServer
 from support import cli
 from support.apiserver import free_port
@@ -74,16 +74,16 @@ def test_a_demo_that_does_not_get_on_says_what_it_waits_for(
 
     async def then_no_patience(server: EmbeddedServer) -> None:
         await ready(server)
-        monkeypatch.setattr(cmd_demo, "PATIENCE", 0.05)
+        monkeypatch.setattr(demo, "PATIENCE", 0.05)
 
-    async def silent(_stage: cmd_demo.Stage) -> ManagedNode:
+    async def silent(_stage: demo.Stage) -> ManagedNode:
         return ManagedNode()
 
     if missing == "the API":
-        monkeypatch.setattr(cmd_demo, "PATIENCE", 0.0)
+        monkeypatch.setattr(demo, "PATIENCE", 0.0)
     else:
         monkeypatch.setattr(EmbeddedServer, "ready", then_no_patience)
-        monkeypatch.setattr(cmd_demo.Stage, "node", silent)
+        monkeypatch.setattr(demo.Stage, "node", silent)
     ran = cli.run("demo")
     assert ran.code == 1
     assert f"cannot go on with the demo: {missing} did not come within" in ran.stderr

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from nodemanager.api import core, manifests
-from nodemanager.api.configset import ConfigSet
-from nodemanager.api.managednode import ManagedNode
-from nodemanager.cli import describe_configset, describe_node
+from nodemanager.api.common.configset import ConfigSet
+from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.cli.views import describe_configset, describe_node
+from nodemanager.kube import core, manifests
 from support import cases, cli
 from support.scripted_server import Exchange, serve
 

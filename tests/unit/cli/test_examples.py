@@ -8,12 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.agent.contents import Contenter
-from nodemanager.agent.wishes import Wishes
-from nodemanager.agent.world import World
-from nodemanager.api.managednode import Interface, ManagedNode, ManagedNodeStatus, SSHHostKey, WireGuardStatus
-from nodemanager.api.objects import ObjectMeta
+from nodemanager.agent.declared.contents import Contenter
+from nodemanager.agent.declared.wishes import Wishes
+from nodemanager.agent.declared.world import World
+from nodemanager.api.common.managednode import (
+    Interface,
+    ManagedNode,
+    ManagedNodeStatus,
+    SSHHostKey,
+    WireGuardStatus,
+)
 from nodemanager.cli import manifest_folder
+from nodemanager.kube.objects import ObjectMeta
 from nodemanager.plan.desired import Content
 from support import cli
 from support.rendering import Inline

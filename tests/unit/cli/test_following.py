@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from nodemanager.api import errors
-from nodemanager.api.managednode import MANAGED_NODES
+from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.cli.following import Follower
 from nodemanager.cli.sources import Item, Listing, ObjectSource, Source, TableSource
-from nodemanager.cli.tables import TableTransport
+from nodemanager.cli.views.tables import TableTransport
+from nodemanager.client.auth.config import ClientConfig
 from nodemanager.client.calls import Selection
-from nodemanager.client.config import ClientConfig
-from nodemanager.client.http import Client
-from nodemanager.client.transport import HttpTransport
+from nodemanager.client.http.transport import HttpTransport
+from nodemanager.client.verbs import Client
+from nodemanager.kube import errors
 from nodemanager.runtime.backoff import Backoff
 from support import cli
 from support.scripted_server import Exchange, ScriptedServer, serve, until

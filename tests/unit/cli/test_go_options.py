@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.cli import cmd_agent, expansion, go_options, logs, main
+from nodemanager.cli import main
+from nodemanager.cli.commands import agent
+from nodemanager.cli.settings import expansion, go_options, logs
 from support import cli
 
 DEFAULTS = {
@@ -66,7 +68,7 @@ ControllerConfig:
 
 
 def parsed(*args: str) -> dict[str, Any]:
-    return cmd_agent.command.make_context("agent", list(args), **main.cli.context_settings).params
+    return agent.command.make_context("agent", list(args), **main.cli.context_settings).params
 
 
 @pytest.mark.parametrize("flag", DEFAULTS)
@@ -84,7 +86,7 @@ def test_each_is_accepted_with_the_default_it_had(flag: str, dashes: str, apart:
 
 @pytest.mark.parametrize("flag", sorted(set(DEFAULTS) - set(go_options.IGNORED) - {"config.expand-env"}))
 def test_each_has_that_default_here(flag: str) -> None:
-    option = next(one for one in cmd_agent.command.params if f"--{flag}" in one.opts)
+    option = next(one for one in agent.command.params if f"--{flag}" in one.opts)
     assert option.name is not None
     same = parsed()[option.name] == parsed(f"--{flag}={DEFAULTS[flag]}")[option.name]
     assert same is (flag not in OTHERWISE)
@@ -100,7 +102,7 @@ def test_a_file_of_the_go_program_with_every_key_is_understood(tmp_path: Path) -
 
 
 def test_the_list_is_complete() -> None:
-    known = {one for option in cmd_agent.command.params for one in option.opts}
+    known = {one for option in agent.command.params for one in option.opts}
     assert {f"--{flag}" for flag in DEFAULTS} < known
     assert set(go_options.LAYOUT.values()) <= set(DEFAULTS)
     assert set(go_options.IGNORED) <= set(DEFAULTS)

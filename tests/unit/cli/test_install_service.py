@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.cli import cmd_install_service
+from nodemanager.cli.commands import install_service
 from support import cli
 
 PROGRAM = ("--exec", "/usr/local/bin/nodemanager")
@@ -72,7 +72,7 @@ def test_a_program_in_the_wrong_place_is_refused_with_what_to_do() -> None:
     ],
 )  # fmt: skip
 def test_flags_become_the_variables_that_mean_the_same(flags: list[str], variables: dict[str, str]) -> None:
-    assert cmd_install_service.agent_variables(flags) == variables
+    assert install_service.agent_variables(flags) == variables
 
 
 def test_a_kubeconfig_of_ones_own_is_in_the_unit() -> None:

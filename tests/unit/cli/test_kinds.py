@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 import pytest
 
-from nodemanager.api import errors
-from nodemanager.api.managednode import MANAGED_NODES
+from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.cli import kinds
+from nodemanager.kube import errors
 
 
 def meant(*words: str) -> dict[str, tuple[str, ...]]:

@@ -9,14 +9,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from nodemanager.api import manifests
-from nodemanager.api.managednode import MANAGED_NODES
-from nodemanager.api.objects import ObjectKey
-from nodemanager.cli import kinds, printers, tables
+from nodemanager.api.common.managednode import MANAGED_NODES
+from nodemanager.cli import kinds
 from nodemanager.cli.sources import Item, TableSource
-from nodemanager.client.config import ClientConfig
-from nodemanager.client.http import Client
-from nodemanager.client.transport import HttpTransport
+from nodemanager.cli.views import printers, tables
+from nodemanager.client.auth.config import ClientConfig
+from nodemanager.client.http.transport import HttpTransport
+from nodemanager.client.verbs import Client
+from nodemanager.kube import manifests
+from nodemanager.kube.objects import ObjectKey
 from support import cli
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.api import errors
-from nodemanager.cli import connect, host_credential
-from nodemanager.client.config import ClientConfig
-from nodemanager.client.credentials import BearerToken
+from nodemanager.cli import host_credential
+from nodemanager.cli.settings import connect
+from nodemanager.client.auth.config import ClientConfig
+from nodemanager.client.auth.credentials import BearerToken
+from nodemanager.kube import errors
 from support import cli, kubeconfigs
 from support.scripted_server import Exchange, serve
 

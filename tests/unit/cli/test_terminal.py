@@ -10,21 +10,14 @@ import msgspec
 import pytest
 import yaml
 
-from nodemanager.agent.local_status import Owed, SetState, Snapshot
-from nodemanager.api import core
-from nodemanager.api.configset import ConfigSet
-from nodemanager.api.managednode import ManagedNode
-from nodemanager.cli import (
-    cmd_apply,
-    describe_configset,
-    describe_node,
-    forms,
-    output,
-    plan_view,
-    status_view,
-)
+from nodemanager.agent.report.local_status import Owed, SetState, Snapshot
+from nodemanager.api.common.configset import ConfigSet
+from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.cli.commands import apply
+from nodemanager.cli.views import describe_configset, describe_node, forms, output, plan_view, status_view
+from nodemanager.host.files.tree import Tree
 from nodemanager.host.results import Outcome, Result
-from nodemanager.host.tree import Tree
+from nodemanager.kube import core
 from nodemanager.plan import resources, steps
 from nodemanager.plan.facts import FileFact
 
@@ -103,7 +96,7 @@ def test_documents_for_programs_are_safe_to_look_at_and_say_the_same(form: str) 
 def test_what_was_done_and_what_would_be() -> None:
     one = resources.file_id(f"/{EVIL}")
     results = [Result(one, (), Outcome.FAILED, EVIL)]
-    assert steered("\n".join(cmd_apply.report(results, output.PLAIN))) == []
+    assert steered("\n".join(apply.report(results, output.PLAIN))) == []
     link = steps.MakeLink(
         id=one, sources=(EVIL,), reason=EVIL, path=f"/{EVIL}", target=EVIL, before=FileFact(), uid=0, gid=0
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.cli import waiting
+from nodemanager.cli.views import waiting
 from support import cli
 from support.scripted_server import Exchange, serve, until
 

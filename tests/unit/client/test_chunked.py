@@ -7,8 +7,8 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from nodemanager.api import errors
-from nodemanager.client.chunked import MAX_LINE, ChunkedBody
+from nodemanager.client.http.chunked import MAX_LINE, ChunkedBody
+from nodemanager.kube import errors
 
 HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 

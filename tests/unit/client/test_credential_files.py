@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.api.errors import ConfigError
-from nodemanager.client import credential_files as files
-from nodemanager.client.config import TlsIdentity
+from nodemanager.client.auth import credential_files as files
+from nodemanager.client.auth.config import TlsIdentity
+from nodemanager.kube.errors import ConfigError
 from support import pems
 
 

@@ -6,9 +6,9 @@ import base64
 
 import pytest
 
-from nodemanager.api.errors import ConfigError
-from nodemanager.client import credentials
-from nodemanager.client.config import Anonymous, Credentials, Headers, TlsIdentity
+from nodemanager.client.auth import credentials
+from nodemanager.client.auth.config import Anonymous, Credentials, Headers, TlsIdentity
+from nodemanager.kube.errors import ConfigError
 
 
 class Scripted:

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 import pytest
 import trustme
 
-from nodemanager.api import errors
-from nodemanager.client.config import ClientConfig
-from nodemanager.client.credentials import BearerToken
-from nodemanager.client.exchanged_token import PAUSE, SECONDS, ExchangedToken
+from nodemanager.client.auth.config import ClientConfig
+from nodemanager.client.auth.credentials import BearerToken
+from nodemanager.client.auth.exchanged_token import PAUSE, SECONDS, ExchangedToken
+from nodemanager.kube import errors
 from support.scripted_server import Exchange, serve
 
 START = 1_800_000_000.0

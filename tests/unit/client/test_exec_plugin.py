@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from nodemanager.api.errors import ConfigError
-from nodemanager.client import exec_plugin
-from nodemanager.client.commands import CommandResult
-from nodemanager.client.config import TlsIdentity
-from nodemanager.client.kubeconfig_types import Exec, ExecEnv
-from nodemanager.host import runner
+from nodemanager.client.auth import exec_plugin
+from nodemanager.client.auth.commands import CommandResult
+from nodemanager.client.auth.config import TlsIdentity
+from nodemanager.client.auth.kubeconfig_types import Exec, ExecEnv
+from nodemanager.host.process import runner
+from nodemanager.kube.errors import ConfigError
 from support import pems, scripts
 from support.gates import Gate
 

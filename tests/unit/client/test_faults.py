@@ -16,15 +16,15 @@ from collections.abc import Awaitable, Callable
 import pytest
 import trustme
 
-from nodemanager.api import errors
-from nodemanager.api.core import LEASES, Lease
-from nodemanager.api.objects import ObjectMeta
-from nodemanager.client import connection
+from nodemanager.client.auth.config import ClientConfig
 from nodemanager.client.calls import Call, Selection
-from nodemanager.client.config import ClientConfig
-from nodemanager.client.http import Client
+from nodemanager.client.http import connection
+from nodemanager.client.http.transport import HttpTransport
 from nodemanager.client.patches import MergePatch
-from nodemanager.client.transport import HttpTransport
+from nodemanager.client.verbs import Client
+from nodemanager.kube import errors
+from nodemanager.kube.core import LEASES, Lease
+from nodemanager.kube.objects import ObjectMeta
 from support import virtual_time
 from support.clients import Tokens, connected
 from support.scripted_server import Exchange, Handler, serve, until

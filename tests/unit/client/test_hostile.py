@@ -8,13 +8,13 @@ import json
 
 import pytest
 
-from nodemanager.api import errors
-from nodemanager.api.core import LEASES
+from nodemanager.client.auth.config import Anonymous, ClientConfig, Headers
 from nodemanager.client.calls import Selection
-from nodemanager.client.config import Anonymous, ClientConfig, Headers
-from nodemanager.client.http import Client
+from nodemanager.client.http.transport import HttpTransport
 from nodemanager.client.patches import MergePatch
-from nodemanager.client.transport import HttpTransport
+from nodemanager.client.verbs import Client
+from nodemanager.kube import errors
+from nodemanager.kube.core import LEASES
 from nodemanager.runtime.backoff import Backoff
 from nodemanager.runtime.cache import Cache, CacheOptions
 from support.clients import connected

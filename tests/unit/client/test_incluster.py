@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.api.errors import ConfigError
-from nodemanager.client import incluster
+from nodemanager.client.auth import incluster
+from nodemanager.kube.errors import ConfigError
 from support import pems
 
 POD = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from nodemanager.api.errors import ConfigError
-from nodemanager.client import kubeconfig
-from nodemanager.client.config import ClientConfig
+from nodemanager.client.auth import kubeconfig
+from nodemanager.client.auth.config import ClientConfig
+from nodemanager.kube.errors import ConfigError
 from support import kubeconfigs, pems
 
 CA = pems.make().ca

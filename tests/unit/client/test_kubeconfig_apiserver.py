@@ -11,9 +11,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from nodemanager.client import incluster, kubeconfig, kubeconfig_types, transport
-from nodemanager.client.config import ClientConfig
-from nodemanager.host import runner
+from nodemanager.client.auth import incluster, kubeconfig, kubeconfig_types
+from nodemanager.client.auth.config import ClientConfig
+from nodemanager.client.http import transport
+from nodemanager.host.process import runner
 from support import apiserver, scripts
 
 REVIEW = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}

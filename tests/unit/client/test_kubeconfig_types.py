@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nodemanager.api.errors import ConfigError
-from nodemanager.client import kubeconfig
-from nodemanager.client import kubeconfig_types as types
-from nodemanager.client.config import ClientConfig
+from nodemanager.client.auth import kubeconfig
+from nodemanager.client.auth import kubeconfig_types as types
+from nodemanager.client.auth.config import ClientConfig
+from nodemanager.kube.errors import ConfigError
 from support import kubeconfigs, pems
 
 

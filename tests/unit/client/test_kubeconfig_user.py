@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from nodemanager.api.errors import ConfigError
-from nodemanager.client import kubeconfig
-from nodemanager.client.config import Credentials, TlsIdentity
-from nodemanager.host import runner
+from nodemanager.client.auth import kubeconfig
+from nodemanager.client.auth.config import Credentials, TlsIdentity
+from nodemanager.host.process import runner
+from nodemanager.kube.errors import ConfigError
 from support import kubeconfigs, pems, scripts
 
 ONE = pems.make()

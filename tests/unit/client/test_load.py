@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.api.errors import ConfigError
-from nodemanager.client import load
+from nodemanager.client.auth import load
+from nodemanager.kube.errors import ConfigError
 from support import kubeconfigs, pems
 
 POD = {"KUBERNETES_SERVICE_HOST": "pod", "KUBERNETES_SERVICE_PORT": "443"}

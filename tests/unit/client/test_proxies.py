@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 import trustme
 
-from nodemanager.api import errors
-from nodemanager.api.core import LEASES
-from nodemanager.client import proxies
-from nodemanager.client.config import ClientConfig
+from nodemanager.client.auth.config import ClientConfig
+from nodemanager.client.http import proxies
+from nodemanager.kube import errors
+from nodemanager.kube.core import LEASES
 from support.clients import connected
 from support.cutting import close, cut
 from support.scripted_server import Exchange, serve

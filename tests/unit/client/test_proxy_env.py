@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nodemanager.api.errors import ConfigError
-from nodemanager.client import proxy_env
+from nodemanager.client.http import proxy_env
+from nodemanager.kube.errors import ConfigError
 
 PROXY = "http://proxy:3128"
 

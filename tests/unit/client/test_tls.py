@@ -10,10 +10,10 @@ import pytest
 import trustme
 from cryptography.hazmat.primitives import serialization
 
-from nodemanager.api import errors
-from nodemanager.api.core import LEASES
-from nodemanager.client import tls
-from nodemanager.client.config import ClientConfig, TlsIdentity
+from nodemanager.client.auth.config import ClientConfig, TlsIdentity
+from nodemanager.client.http import tls
+from nodemanager.kube import errors
+from nodemanager.kube.core import LEASES
 from support.clients import Certificate, connected
 from support.scripted_server import Exchange, serve
 

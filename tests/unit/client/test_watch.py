@@ -13,13 +13,13 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from nodemanager.api import errors
-from nodemanager.api.core import LEASES, Lease
-from nodemanager.api.objects import ObjectKey
 from nodemanager.client import watch as watching
+from nodemanager.client.auth.config import ClientConfig
 from nodemanager.client.calls import Selection
-from nodemanager.client.config import ClientConfig
 from nodemanager.client.watch import Malformed, Watch, WatchEvent, decode_page
+from nodemanager.kube import errors
+from nodemanager.kube.core import LEASES, Lease
+from nodemanager.kube.objects import ObjectKey
 from nodemanager.runtime.backoff import Backoff
 from nodemanager.runtime.cache import Cache, CacheOptions
 from support import virtual_time

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from nodemanager.api import conditions, errors
-from nodemanager.api.configset import CONFIG_SETS, ConfigSet, ConfigSetStatus
-from nodemanager.api.managednode import MANAGED_NODES, AppliedConfigSet, ManagedNode, ManagedNodeStatus
-from nodemanager.api.objects import ObjectKey, ObjectMeta
+from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet, ConfigSetStatus
+from nodemanager.api.common.managednode import MANAGED_NODES, AppliedConfigSet, ManagedNode, ManagedNodeStatus
 from nodemanager.client.calls import Selection
-from nodemanager.client.http import Client
-from nodemanager.client.transport import Request
+from nodemanager.client.http.transport import Request
+from nodemanager.client.verbs import Client
 from nodemanager.controllers import configsets
+from nodemanager.kube import conditions, errors
+from nodemanager.kube.objects import ObjectKey, ObjectMeta
 from nodemanager.runtime.cache import Cache, Change
 from nodemanager.runtime.metrics import Registry
 from nodemanager.runtime.queue import WorkQueue

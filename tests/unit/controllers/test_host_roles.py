@@ -11,17 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.api.access import escalation, host_references, rbac
-from nodemanager.api.access.host_references import Needs
-from nodemanager.api.access.host_rights import operator_manifests
-from nodemanager.api.configset import CONFIG_SETS, ConfigSet
-from nodemanager.api.core import ROLE_BINDINGS, ROLES, Role, RoleBinding
-from nodemanager.api.managednode import MANAGED_NODES, ManagedNode
-from nodemanager.api.objects import ObjectKey
+from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet
+from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
+from nodemanager.api.rights import host_references
+from nodemanager.api.rights.host_references import Needs
+from nodemanager.api.rights.host_rights import operator_manifests
 from nodemanager.client.calls import Selection
-from nodemanager.client.http import Client
-from nodemanager.client.transport import Request
+from nodemanager.client.http.transport import Request
+from nodemanager.client.verbs import Client
 from nodemanager.controllers.host_roles import HostRoles, Seen
+from nodemanager.kube.core import ROLE_BINDINGS, ROLES, Role, RoleBinding
+from nodemanager.kube.objects import ObjectKey
+from nodemanager.kube.rbac import escalation
+from nodemanager.kube.rbac import rules as rbac
 from nodemanager.runtime.cache import Cache
 from nodemanager.runtime.metrics import Registry
 from nodemanager.runtime.queue import WorkQueue

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from nodemanager.host.base import NotSupported, ToolFailed
-from nodemanager.host.boot import HostBoot, parse_boot_time, reboot_command
-from nodemanager.host.freebsd_update import upgrade_base
-from nodemanager.host.runner import MAX_OUTPUT, Completed, run
-from nodemanager.host.timezone import local_zone, zone_of
-from nodemanager.host.tree import Tree
+from nodemanager.host.files.tree import Tree
+from nodemanager.host.inventory.boot import HostBoot, parse_boot_time, reboot_command
+from nodemanager.host.inventory.freebsd_update import upgrade_base
+from nodemanager.host.inventory.timezone import local_zone, zone_of
+from nodemanager.host.process.runner import MAX_OUTPUT, Completed, run
 
 
 def fixed_zone(seconds: int, name: bytes) -> bytes:

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.host.bucket import Bucket, BucketError, Limits
-from nodemanager.host.bucket_room import BLOCK, Caps, Holding, choose
-from nodemanager.host.durable import Unsynced
-from nodemanager.host.tree import Tree
+from nodemanager.host.files.bucket import Bucket, BucketError, Limits
+from nodemanager.host.files.bucket_room import BLOCK, Caps, Holding, choose
+from nodemanager.host.files.durable import Unsynced
+from nodemanager.host.files.tree import Tree
 from support.root_tree import needs_root
 
 pytestmark = needs_root

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nodemanager.host.bucket_room import Caps, Holding, Room, choose
+from nodemanager.host.files.bucket_room import Caps, Holding, Room, choose
 
 EVE, BOB = 1000, 1001
 CAPS = Caps(total=1000, user=100)

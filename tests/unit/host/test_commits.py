@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from nodemanager.host import commits, private
-from nodemanager.host.tree import Tree
+from nodemanager.host.files import commits, private
+from nodemanager.host.files.tree import Tree
 from nodemanager.plan.facts import FileFact, Kind
 from nodemanager.plan.resources import file_id
 from nodemanager.plan.steps import FileStep, MakeDirectory, MakeLink, RemovePath, SetAttributes

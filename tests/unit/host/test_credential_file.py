@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.api.errors import ConfigError
-from nodemanager.host import credential_file, state_files
+from nodemanager.host.state import credential_file, state_files
+from nodemanager.kube.errors import ConfigError
 
 
 def mode(path: Path) -> int:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.host import environment, runner
-from nodemanager.host.tree import is_running
+from nodemanager.host.files.tree import is_running
+from nodemanager.host.process import environment, runner
 
 
 async def test_what_must_finish_is_passed_on_as_such() -> None:

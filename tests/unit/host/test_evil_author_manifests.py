@@ -18,15 +18,11 @@ from typing import Any
 
 import pytest
 
-from nodemanager.agent import schedule
-from nodemanager.api import durations, hints, manifest_checks, manifests, selectors
-from nodemanager.api.cel import lib_quantity, lib_semver, program
-from nodemanager.api.cel.errors import CelError, CompileError
-from nodemanager.api.configset import CONFIG_SETS, ConfigSet
-from nodemanager.api.manifests import ManifestError
-from nodemanager.api.schemas.pattern_classes import PatternError
-from nodemanager.api.schemas.patterns import compile_pattern
+from nodemanager.agent.upgrades import schedule
+from nodemanager.api import manifest_checks
+from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet
 from nodemanager.host.base import HostError, ServiceKey, Wanted
+from nodemanager.host.files.tree import Tree
 from nodemanager.host.packages import common
 from nodemanager.host.packages.apk import Apk
 from nodemanager.host.packages.apt import Apt
@@ -34,11 +30,18 @@ from nodemanager.host.packages.common import Surroundings
 from nodemanager.host.packages.dnf import Dnf
 from nodemanager.host.packages.pacman import Pacman
 from nodemanager.host.packages.pkgng import Pkgng
-from nodemanager.host.runner import Completed, RunError
+from nodemanager.host.process.runner import Completed, RunError
 from nodemanager.host.services import systemctl
 from nodemanager.host.services.openrc import OpenRC
 from nodemanager.host.services.rcd import RcD
-from nodemanager.host.tree import Tree
+from nodemanager.kube import hints, manifests, selectors
+from nodemanager.kube.cel import program
+from nodemanager.kube.cel.errors import CelError, CompileError
+from nodemanager.kube.cel.lib import quantity, semver
+from nodemanager.kube.go import durations
+from nodemanager.kube.manifests import ManifestError
+from nodemanager.kube.schemas.pattern_classes import PatternError
+from nodemanager.kube.schemas.patterns import compile_pattern
 from support.evil_author import CASES, SEED, Author
 
 pytestmark = pytest.mark.timeout(7200 if CASES > 10_000 else 120)
@@ -103,8 +106,8 @@ TEXTS: dict[str, tuple[Callable[[Author], str], Callable[[str], object], tuple[t
     "schedule": (Author.schedule, schedule.parse, (schedule.ScheduleError,)),
     "selector": (Author.selector, selectors.parse_selector, (ValueError,)),
     "duration": (Author.duration, durations.parse, (ValueError,)),
-    "quantity": (Author.number, lib_quantity.parse, (CelError,)),
-    "semver": (Author.number, lib_semver.parse, (CelError,)),
+    "quantity": (Author.number, quantity.parse, (CelError,)),
+    "semver": (Author.number, semver.parse, (CelError,)),
     "expression": (Author.expression, lambda text: program.compile_expression(text, {}), (CompileError,)),
     "pattern": (Author.pattern, compile_pattern, (PatternError,)),
 }

@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from nodemanager.host import commits, runner, staging
 from nodemanager.host.base import HostError
-from nodemanager.host.bucket import Bucket
-from nodemanager.host.durable import Unsynced
-from nodemanager.host.file_batch import FileBatch, Hands, explain
-from nodemanager.host.journal import Journal
+from nodemanager.host.files import commits, staging
+from nodemanager.host.files.bucket import Bucket
+from nodemanager.host.files.durable import Unsynced
+from nodemanager.host.files.file_batch import FileBatch, Hands, explain
+from nodemanager.host.process import runner
 from nodemanager.host.results import Result
+from nodemanager.host.state.journal import Journal
 from nodemanager.plan.facts import FileFact
 from nodemanager.plan.resources import file_id, parse_id
 from nodemanager.plan.steps import Blocked, FileStep, Noop, Observed, RemovePackage, Step

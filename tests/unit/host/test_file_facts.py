@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from nodemanager.host import file_facts
-from nodemanager.host.file_facts import Digests, observe
-from nodemanager.host.tree import Tree
+from nodemanager.host.files import file_facts
+from nodemanager.host.files.file_facts import Digests, observe
+from nodemanager.host.files.tree import Tree
 from nodemanager.plan.desired import Content, encoded
 from nodemanager.plan.facts import FileFact, Kind
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from nodemanager.host import runner
-from nodemanager.host.file_batch import FileBatch, Hands
+from nodemanager.host.files.file_batch import FileBatch, Hands
+from nodemanager.host.process import runner
 from nodemanager.plan.steps import RemovePath
 from support.root_tree import RootTree, config_set, failure, needs_root, outcomes
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.host.journal import Journal, JournalError
-from nodemanager.host.tree import Tree
+from nodemanager.host.files.tree import Tree
+from nodemanager.host.state.journal import Journal, JournalError
 from nodemanager.plan.resources import parse_id
 
 WEB, DB = parse_id("service:web"), parse_id("service:db")

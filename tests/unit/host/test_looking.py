@@ -13,10 +13,10 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodemanager.host import identity, network, ssh_keys, wireguard, x25519
-from nodemanager.host.identity import Identity
-from nodemanager.host.runner import Completed, RunError
-from nodemanager.host.tree import Tree
+from nodemanager.host.files.tree import Tree
+from nodemanager.host.inventory import identity, network, ssh_keys, wireguard, x25519
+from nodemanager.host.inventory.identity import Identity
+from nodemanager.host.process.runner import Completed, RunError
 
 IFCONFIG = """\
 em0: flags=1008843<UP,BROADCAST,RUNNING,SIMPLEX,MULTICAST,LOWER_UP> metric 0 mtu 1500

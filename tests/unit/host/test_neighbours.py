@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
-from nodemanager.host import runner, staging
-from nodemanager.host.file_batch import FileBatch, Hands
+from nodemanager.host.files import staging
+from nodemanager.host.files.file_batch import FileBatch, Hands
+from nodemanager.host.process import runner
 from nodemanager.host.results import Result
 from nodemanager.plan.steps import SetAttributes
 from support.root_tree import RootTree, config_set, failure, needs_root, outcomes

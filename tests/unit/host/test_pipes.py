@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from nodemanager.host import pipes, runner
+from nodemanager.host.process import pipes, runner
 
 
 async def test_output_stops_at_its_limit_and_ends_the_writer_once() -> None:

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from nodemanager.host import private
-from nodemanager.host.private import Intruded, PrivateFolder
+from nodemanager.host.files import private
+from nodemanager.host.files.private import Intruded, PrivateFolder
 from support.descriptors import none_left_open
 from support.root_tree import needs_root
 

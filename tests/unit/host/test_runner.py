@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.host import runner
+from nodemanager.host.process import runner
 from support import scripts
 from support.gates import Gate
 

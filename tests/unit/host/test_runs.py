@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.api.declarations import Execution
-from nodemanager.host import environment, processes
-from nodemanager.host.journal import Journal
-from nodemanager.host.runs import GO, SUPERVISOR, Runs
-from nodemanager.host.tree import Tree
+from nodemanager.api.common.declarations import Execution
+from nodemanager.host.files.tree import Tree
+from nodemanager.host.process import environment, processes
+from nodemanager.host.process.runs import GO, SUPERVISOR, Runs
+from nodemanager.host.state.journal import Journal
 from nodemanager.plan.resources import ResourceId
 from support.scripted_server import until
 

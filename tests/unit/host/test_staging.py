@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from nodemanager.host import staging
-from nodemanager.host.staging import Areas, Exchanged, stage_file, stage_link
-from nodemanager.host.tree import Tree
+from nodemanager.host.files import staging
+from nodemanager.host.files.staging import Areas, Exchanged, stage_file, stage_link
+from nodemanager.host.files.tree import Tree
 from nodemanager.plan.desired import Content
 from nodemanager.plan.facts import FileFact, Kind
 from nodemanager.plan.resources import file_id

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 import nodemanager
-from nodemanager.host.state_key import KeyRefused, cipher_of
+from nodemanager.host.state.state_key import KeyRefused, cipher_of
 from support.state_keys import key_file
 
 SECRET = b"the secret of this host"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from nodemanager.host.base import Busy, HostError
-from nodemanager.host.state_lock import StateLock
-from nodemanager.host.tree import Tree
+from nodemanager.host.files.tree import Tree
+from nodemanager.host.state.state_lock import StateLock
 
 
 def test_the_second_is_told_who_the_first_is(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from nodemanager.host.threads import in_thread
+from nodemanager.host.process.threads import in_thread
 
 
 async def test_names_that_nobody_resolves_do_not_keep_the_host_from_its_work() -> None:

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from nodemanager.host import tree as tree_module
-from nodemanager.host.tree import (
+from nodemanager.host.files import tree as tree_module
+from nodemanager.host.files.tree import (
     MAX_LINKS,
     MAX_OPEN,
     NoParent,

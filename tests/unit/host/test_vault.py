@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.host.state_key import cipher_of
-from nodemanager.host.vault import Vault, VaultError
+from nodemanager.host.state.state_key import cipher_of
+from nodemanager.host.state.vault import Vault, VaultError
 from support.state_keys import key_file
 
 SECRET = b"the secret of this host"

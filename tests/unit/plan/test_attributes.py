@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from nodemanager.api.declarations import File
+from nodemanager.api.common.declarations import File
 from nodemanager.plan import attributes
 from nodemanager.plan.attributes import Attributes, UnknownOwner
 from nodemanager.plan.facts import ANYBODY, NOBODY, Facts, FileFact, Kind

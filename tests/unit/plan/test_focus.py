@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.api.configset import ConfigSet
+from nodemanager.api.common.configset import ConfigSet
 from nodemanager.plan import executions, files, focus, merge, packages, resources, services
 from nodemanager.plan.desired import Contents, Desired
 from nodemanager.plan.facts import Facts, FileFact, Kind, PackageFacts, Pending, ServiceFact

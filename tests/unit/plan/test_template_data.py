@@ -6,9 +6,9 @@ import asyncio
 import subprocess
 import sys
 
-from nodemanager.api.configset import ConfigSet, ConfigSetSpec
-from nodemanager.api.declarations import File
-from nodemanager.api.managednode import (
+from nodemanager.api.common.configset import ConfigSet, ConfigSetSpec
+from nodemanager.api.common.declarations import File
+from nodemanager.api.common.managednode import (
     Interface,
     ManagedNode,
     ManagedNodeSpec,
@@ -16,7 +16,7 @@ from nodemanager.api.managednode import (
     SSHHostKey,
     WireGuardStatus,
 )
-from nodemanager.api.objects import ObjectMeta
+from nodemanager.kube.objects import ObjectMeta
 from nodemanager.plan.templates import (
     Data,
     NotRendered,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from nodemanager.host import runner
+from nodemanager.host.process import runner
 from nodemanager.plan.templates import Data, Job, NotRendered, Rendered, TemplateError
 from nodemanager.plan.templates.budget import OUTPUT_MAX
 from nodemanager.plan.templates.errors import WHY_MAX

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from nodemanager.host import runner
+from nodemanager.host.process import runner
 from nodemanager.plan.templates import Job, Rendered, TemplateError, render
 from nodemanager.plan.templates.functions.library import names
 from nodemanager.plan.templates.jinja_filters import FILTERS

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from nodemanager.host import runner
+from nodemanager.host.process import runner
 from nodemanager.plan.templates import Data, Job, NotRendered
 from nodemanager.rendering.limits import MIB, Limits
 from nodemanager.rendering.process import Process

@@ -10,11 +10,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from nodemanager.api.core import LEASES, Lease
-from nodemanager.api.objects import ObjectKey
 from nodemanager.client.calls import Selection
-from nodemanager.client.http import Client
-from nodemanager.client.transport import Request
+from nodemanager.client.http.transport import Request
+from nodemanager.client.verbs import Client
+from nodemanager.kube.core import LEASES, Lease
+from nodemanager.kube.objects import ObjectKey
 from nodemanager.runtime.cache import Cache, CacheOptions, Change
 from support import virtual_time
 from support.model_api import NAMESPACE, Answer, ModelApi, ModelWatch, status_body, value_of

@@ -13,10 +13,10 @@ import os
 import hypothesis
 from hypothesis import strategies as st
 
-from nodemanager.api.core import LEASES, Lease
-from nodemanager.api.objects import ObjectKey
 from nodemanager.client.calls import Selection
-from nodemanager.client.http import Client
+from nodemanager.client.verbs import Client
+from nodemanager.kube.core import LEASES, Lease
+from nodemanager.kube.objects import ObjectKey
 from nodemanager.runtime.cache import Cache, CacheOptions, Change
 from support import virtual_time
 from support.model_api import NAMESPACE, ModelApi, value_of

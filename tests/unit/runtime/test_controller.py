@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 from prometheus_client import parser
 
-from nodemanager.api import errors
-from nodemanager.api.objects import ObjectKey
+from nodemanager.kube import errors
+from nodemanager.kube.objects import ObjectKey
 from nodemanager.runtime import controller as controllers
 from nodemanager.runtime import metrics
 from nodemanager.runtime.backoff import Backoff

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nodemanager.api import errors
-from nodemanager.api.objects import ObjectKey
+from nodemanager.kube import errors
+from nodemanager.kube.objects import ObjectKey
 from nodemanager.runtime import metrics
 from nodemanager.runtime.backoff import Backoff
 from nodemanager.runtime.controller import Controller, Result, Retry, Terminal

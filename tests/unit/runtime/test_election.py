@@ -17,8 +17,8 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from nodemanager.client.http import Client
-from nodemanager.client.transport import Request
+from nodemanager.client.http.transport import Request
+from nodemanager.client.verbs import Client
 from nodemanager.runtime.election import LeaderElector
 from nodemanager.runtime.lease import Clocks, LeaseLock, Timings
 from nodemanager.runtime.parts import LeadershipLost

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from nodemanager.api import errors
-from nodemanager.api.core import LEASES, Lease
-from nodemanager.api.objects import ObjectMeta
-from nodemanager.client.http import Client
-from nodemanager.client.transport import Request
+from nodemanager.client.http.transport import Request
+from nodemanager.client.verbs import Client
+from nodemanager.kube import errors
+from nodemanager.kube.core import LEASES, Lease
+from nodemanager.kube.objects import ObjectMeta
 from nodemanager.runtime.events import MAX_PENDING, EventLimits, EventRecorder
 from support import virtual_time
 from support.model_api import Answer, status_body

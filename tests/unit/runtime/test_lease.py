@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from nodemanager.api import errors
-from nodemanager.client.http import Client
-from nodemanager.client.transport import Request
+from nodemanager.client.http.transport import Request
+from nodemanager.client.verbs import Client
+from nodemanager.kube import errors
 from nodemanager.runtime import lease
 from nodemanager.runtime.lease import Clocks, LeaseLock, Timings
 from nodemanager.runtime.parts import LeadershipLost

@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from nodemanager.api import errors
-from nodemanager.api.objects import ObjectKey
+from nodemanager.kube import errors
+from nodemanager.kube.objects import ObjectKey
 from nodemanager.runtime import metrics
 from nodemanager.runtime.controller import Controller
 from nodemanager.runtime.manager import Manager, PartFailed, StartTimedOut, StopTimedOut

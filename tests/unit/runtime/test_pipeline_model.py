@@ -15,11 +15,11 @@ import random
 import hypothesis
 from hypothesis import strategies as st
 
-from nodemanager.api import errors
-from nodemanager.api.core import LEASES, Lease
-from nodemanager.api.objects import ObjectKey
 from nodemanager.client.calls import Selection
-from nodemanager.client.http import Client
+from nodemanager.client.verbs import Client
+from nodemanager.kube import errors
+from nodemanager.kube.core import LEASES, Lease
+from nodemanager.kube.objects import ObjectKey
 from nodemanager.runtime import metrics
 from nodemanager.runtime.cache import Cache, CacheOptions, Change
 from nodemanager.runtime.controller import Controller, Result, Retry

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from prometheus_client import parser
 
-from nodemanager.api import errors
+from nodemanager.kube import errors
 from nodemanager.runtime import metrics
 from nodemanager.runtime.backoff import Backoff
 from nodemanager.runtime.probes import Address, ProbeServer, Routes, parse_address

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.server import certs
-from nodemanager.server.admin_config import AdminConfig
-from nodemanager.server.certs import CLIENT_LIFETIME, Authority
+from nodemanager.server.access.admin_config import AdminConfig
+from nodemanager.server.http import certs
+from nodemanager.server.http.certs import CLIENT_LIFETIME, Authority
 from support.virtual_time import run as run_in_virtual_time
 
 SERVER = "https://127.0.0.1:6443"

@@ -10,15 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodemanager.api.access import default_roles
-from nodemanager.api.access.rbac import parse_rules
-from nodemanager.api.access.roles import aggregated, compile_cluster
-from nodemanager.api.objects import Resource, Untyped
 from nodemanager.client.patches import MergePatch
-from nodemanager.server import aggregation, bootstrap, stored
-from nodemanager.server.builtin_kinds import BUILTIN, CLUSTER_ROLES
+from nodemanager.kube.objects import Resource, Untyped
+from nodemanager.kube.rbac import default_roles
+from nodemanager.kube.rbac.roles import aggregated, compile_cluster
+from nodemanager.kube.rbac.rules import parse_rules
+from nodemanager.server import bootstrap
+from nodemanager.server.access import aggregation
 from nodemanager.server.hub import Hub
-from nodemanager.server.resources import Catalogue
+from nodemanager.server.kinds.builtin_kinds import BUILTIN, CLUSTER_ROLES
+from nodemanager.server.kinds.resources import Catalogue
+from nodemanager.server.verbs import stored
 from nodemanager.store.memory import MemoryStore
 from support.embedded import Embedded, serving
 from support.rbac_objects import role, rule

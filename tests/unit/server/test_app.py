@@ -13,14 +13,14 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from nodemanager.api import errors
-from nodemanager.api.access.identity import Attributes, User
-from nodemanager.cli import logs
-from nodemanager.server.app import MAX_BODY, Settings
-from nodemanager.server.authn import Peer
+from nodemanager.cli.settings import logs
+from nodemanager.kube import errors
+from nodemanager.kube.rbac.identity import Attributes, User
+from nodemanager.server.access.authn import Peer
+from nodemanager.server.http.app import MAX_BODY, Settings
+from nodemanager.server.http.request_log import RequestLog
+from nodemanager.server.http.security import HttpGate
 from nodemanager.server.hub import Answer, Call, Hub
-from nodemanager.server.request_log import RequestLog
-from nodemanager.server.security import HttpGate
 from nodemanager.store.memory import MemoryStore
 from support.embedded import Embedded, OpenGate, serving
 

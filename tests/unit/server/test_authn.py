@@ -8,12 +8,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.api.access.identity import Attributes, User
-from nodemanager.api.errors import Forbidden, Unauthorized
-from nodemanager.server.authn import Authenticator, Peer, bearer_token
-from nodemanager.server.gate import AccessGate
-from nodemanager.server.token_keys import SigningKey, thumbprint
-from nodemanager.server.tokens import ISSUER, Binding, Ref, Tokens
+from nodemanager.kube.errors import Forbidden, Unauthorized
+from nodemanager.kube.rbac.identity import Attributes, User
+from nodemanager.server.access.authn import Authenticator, Peer, bearer_token
+from nodemanager.server.access.gate import AccessGate
+from nodemanager.server.access.token_keys import SigningKey, thumbprint
+from nodemanager.server.access.tokens import ISSUER, Binding, Ref, Tokens
 from support import rbac_objects as rbac
 from support.sa_objects import Clock, Objects
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from nodemanager.api.access.identity import Attributes, User
-from nodemanager.api.errors import BadRequest, Forbidden, Invalid, NotFound
-from nodemanager.server import access_reviews, authz, role_writes
-from nodemanager.server.authz import Authorizer
+from nodemanager.kube.errors import BadRequest, Forbidden, Invalid, NotFound
+from nodemanager.kube.rbac.identity import Attributes, User
+from nodemanager.server.access import access_reviews, authz, role_writes
+from nodemanager.server.access.authz import Authorizer
 from support import rbac_objects as rbac
 from support.rbac_world import Lister
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nodemanager.server import budgets
+from nodemanager.server.kinds import budgets
 from support.budget_world import pod
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nodemanager.server import builtin_schemas as builtin
+from nodemanager.server.kinds import builtin_schemas as builtin
 
 KINDS = [
     ("", "v1", "Namespace"), ("", "v1", "Secret"), ("", "v1", "ConfigMap"), ("", "v1", "ServiceAccount"),

@@ -13,12 +13,12 @@ import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from nodemanager.server import certs, private_files
-from nodemanager.server.admin_config import AdminConfig
-from nodemanager.server.authn import Peer, certificate_user
-from nodemanager.server.certs import Authority, CertificateError
-from nodemanager.server.renewal import LONGEST_WAIT
-from nodemanager.server.serving import Serving
+from nodemanager.server.access.admin_config import AdminConfig
+from nodemanager.server.access.authn import Peer, certificate_user
+from nodemanager.server.http import certs, private_files
+from nodemanager.server.http.certs import Authority, CertificateError
+from nodemanager.server.http.renewal import LONGEST_WAIT
+from nodemanager.server.http.serving import Serving
 from support.handshakes import shake
 from support.virtual_time import run as run_in_virtual_time
 

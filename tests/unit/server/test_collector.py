@@ -8,11 +8,11 @@ from typing import Any
 import aiohttp
 import pytest
 
-from nodemanager.api import errors
-from nodemanager.api.core import CRDS
-from nodemanager.api.objects import Resource, Untyped
 from nodemanager.client.calls import DeleteOptions, Selection
 from nodemanager.client.patches import JsonPatch, MergePatch
+from nodemanager.kube import errors
+from nodemanager.kube.core import CRDS
+from nodemanager.kube.objects import Resource, Untyped
 from nodemanager.server.hub import Change
 from nodemanager.store.memory import MemoryStore
 from support.embedded import Embedded, serving

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.api.objects import Untyped
 from nodemanager.client.calls import Selection
+from nodemanager.kube.objects import Untyped
 from nodemanager.store.sqlite import SqliteStore
 from support.collecting_process import BRANCHES, LEAVES
 from support.embedded import serving

@@ -11,13 +11,13 @@ import msgspec
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from nodemanager.api.objects import Untyped
-from nodemanager.server import deletion, internal, read
-from nodemanager.server.builtin_kinds import BUILTIN
-from nodemanager.server.collector import Collector
-from nodemanager.server.delete_options import DeleteOptions
+from nodemanager.kube.objects import Untyped
+from nodemanager.server.collection.collector import Collector
 from nodemanager.server.hub import Hub
-from nodemanager.server.resources import Catalogue
+from nodemanager.server.kinds.builtin_kinds import BUILTIN
+from nodemanager.server.kinds.resources import Catalogue
+from nodemanager.server.verbs import deletion, internal, read
+from nodemanager.server.verbs.delete_options import DeleteOptions
 from nodemanager.store.base import Record, StoreClosed
 from nodemanager.store.memory import MemoryStore
 from nodemanager.store.state import Change

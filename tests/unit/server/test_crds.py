@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from nodemanager.api import errors
-from nodemanager.api.core import CRDS
+from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.api.crds import all_crds
-from nodemanager.api.managednode import MANAGED_NODES
-from nodemanager.api.objects import Resource, Untyped
 from nodemanager.client.patches import MergePatch
+from nodemanager.kube import errors
+from nodemanager.kube.core import CRDS
+from nodemanager.kube.objects import Resource, Untyped
 from nodemanager.store.memory import MemoryStore
 from support.embedded import Embedded, serving
 from support.scripted_server import until

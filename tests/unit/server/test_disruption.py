@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nodemanager.api import errors
-from nodemanager.api.objects import Untyped
-from nodemanager.server import stored
-from nodemanager.server.builtin_kinds import BUDGETS, PODS
-from nodemanager.server.disruption import DisruptionController
+from nodemanager.kube import errors
+from nodemanager.kube.objects import Untyped
+from nodemanager.server.kinds.builtin_kinds import BUDGETS, PODS
+from nodemanager.server.kinds.disruption import DisruptionController
+from nodemanager.server.verbs import stored
 from nodemanager.store.base import Kind, Mismatch, StoreError, Subscription
 from support.budget_world import HesitantStore, World, pod
 from support.scripted_server import until

@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 import pytest
 
-from nodemanager.server.following import RETRY_SECONDS, Follower
+from nodemanager.server.collection.following import RETRY_SECONDS, Follower
 from nodemanager.store.memory import MemoryStore
 from support import virtual_time
 

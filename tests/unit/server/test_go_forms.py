@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.server import go_forms
-from nodemanager.server.go_forms import Stage
+from nodemanager.server.kinds import go_forms
+from nodemanager.server.kinds.go_forms import Stage
 
 RBAC, CRDS = "rbac.authorization.k8s.io", "apiextensions.k8s.io"
 JSON = st.recursive(

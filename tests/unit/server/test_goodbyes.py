@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from nodemanager.client.config import ClientConfig
+from nodemanager.client.auth.config import ClientConfig
 from nodemanager.server import embedded
 from support import whole_server
 

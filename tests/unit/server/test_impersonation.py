@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.api.access import identity
-from nodemanager.api.access.identity import Attributes, User
-from nodemanager.api.errors import BadRequest, Forbidden
-from nodemanager.server.authz import Authorizer
-from nodemanager.server.impersonation import impersonate, wanted_user
+from nodemanager.kube.errors import BadRequest, Forbidden
+from nodemanager.kube.rbac import identity
+from nodemanager.kube.rbac.identity import Attributes, User
+from nodemanager.server.access.authz import Authorizer
+from nodemanager.server.access.impersonation import impersonate, wanted_user
 from support import rbac_objects as rbac
 
 ASKED = Attributes("list", resource="configmaps", namespace="ns")

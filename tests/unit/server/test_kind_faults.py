@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nodemanager.server.kind_faults import CHECKS
+from nodemanager.server.kinds.kind_faults import CHECKS
 
 ROLE = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "r"}
 

@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.api import errors
-from nodemanager.server import bodies, machinery, metadata, negotiation
-from nodemanager.server.negotiation import Form, Shape
-from nodemanager.server.resources import ServedKind
+from nodemanager.kube import errors
+from nodemanager.server.http import bodies, negotiation
+from nodemanager.server.http.negotiation import Form, Shape
+from nodemanager.server.kinds import machinery
+from nodemanager.server.kinds.resources import ServedKind
+from nodemanager.server.verbs import metadata
 
 WIDGETS = ServedKind("ex.io", "v1", "Widget", "widgets", custom=True)
 

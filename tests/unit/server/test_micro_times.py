@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.server import micro_times
-from nodemanager.server.builtin_kinds import BUILTIN
+from nodemanager.server.kinds import micro_times
+from nodemanager.server.kinds.builtin_kinds import BUILTIN
 
 LEASES = next(kind for kind in BUILTIN if kind.plural == "leases")
 CONFIG_MAPS = next(kind for kind in BUILTIN if kind.plural == "configmaps")

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from nodemanager.api.schemas import structural
-from nodemanager.server import builtin_schemas, nulls
+from nodemanager.kube.schemas import structural
+from nodemanager.server.kinds import builtin_schemas, nulls
 
 
 @pytest.mark.parametrize(

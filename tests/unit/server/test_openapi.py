@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from nodemanager.api.crds import all_crds
-from nodemanager.server import builtin_schemas
-from nodemanager.server.openapi import Documents
-from nodemanager.server.openapi_kinds import Published, from_builtin, from_definition
-from nodemanager.server.openapi_paths import paths_of
+from nodemanager.server.kinds import builtin_schemas
+from nodemanager.server.openapi.documents import Documents
+from nodemanager.server.openapi.kinds import Published, from_builtin, from_definition
+from nodemanager.server.openapi.paths import paths_of
 from support.openapi_stand_in import CUSTOM, SERVED, STORED
 
 POD = next(kind for kind in STORED if kind.kind == "Pod")

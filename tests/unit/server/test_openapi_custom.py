@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from nodemanager.server import openapi_custom
-from nodemanager.server.schema_notation import metadata_property, type_properties
+from nodemanager.server.kinds.schemas.notation import metadata_property, type_properties
+from nodemanager.server.openapi import custom
 
 STANDARD = {**type_properties(), "metadata": metadata_property()}
 KEEPS = "x-kubernetes-preserve-unknown-fields"
@@ -21,7 +21,7 @@ def whole(spec: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 def published(spec: dict[str, Any], *, v2: bool) -> dict[str, Any]:
     """Return what becomes of the schema of a field."""
-    convert = openapi_custom.for_v2 if v2 else openapi_custom.for_v3
+    convert = custom.for_v2 if v2 else custom.for_v3
     result = convert(whole(spec))
     assert {name: result["properties"][name] for name in STANDARD} == STANDARD
     found = result["properties"]["spec"]
@@ -29,15 +29,15 @@ def published(spec: dict[str, Any], *, v2: bool) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("convert", [openapi_custom.for_v2, openapi_custom.for_v3])
+@pytest.mark.parametrize("convert", [custom.for_v2, custom.for_v3])
 def test_no_schema_promises_nothing(convert: Any) -> None:
     assert convert(None) == {"type": "object"}
 
 
 def test_what_keeps_everything_promises_nothing_in_v2() -> None:
     schema = whole({"type": "string"}, **{KEEPS: True})
-    assert openapi_custom.for_v2(schema) == {"type": "object"}
-    assert openapi_custom.for_v3(schema)[KEEPS] is True
+    assert custom.for_v2(schema) == {"type": "object"}
+    assert custom.for_v3(schema)[KEEPS] is True
 
 
 @pytest.mark.parametrize(

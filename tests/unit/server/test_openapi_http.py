@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.server import openapi_proto
-from nodemanager.server.openapi import Document, Documents
-from nodemanager.server.openapi_http import Question, Reply, respond
+from nodemanager.server.openapi import proto
+from nodemanager.server.openapi.documents import Document, Documents
+from nodemanager.server.openapi.http import Question, Reply, respond
 from support.openapi_stand_in import SERVED
 
 NOW = datetime(2026, 11, 15, 6, 51, 44, tzinfo=UTC)
@@ -81,8 +81,8 @@ def test_unknown_document(path: str) -> None:
         ("", 200, "application/json"),
         ("*/*", 200, "application/json"),
         ("application/json, */*", 200, "application/json"),
-        (openapi_proto.MEDIA_TYPE, 200, openapi_proto.CONTENT_TYPE),
-        (f"text/html, {openapi_proto.MEDIA_TYPE};q=0.9", 200, openapi_proto.CONTENT_TYPE),
+        (proto.MEDIA_TYPE, 200, proto.CONTENT_TYPE),
+        (f"text/html, {proto.MEDIA_TYPE};q=0.9", 200, proto.CONTENT_TYPE),
         ("application/yaml", 406, None),
         ("," * 10_000, 406, None),
     ],
@@ -90,7 +90,7 @@ def test_unknown_document(path: str) -> None:
 def test_formats_of_v2(accept: str, status: int, content_type: str | None) -> None:
     reply = ask("/openapi/v2", accept=accept)
     assert (reply.status, reply.headers.get("Content-Type")) == (status, content_type)
-    if content_type == openapi_proto.CONTENT_TYPE:
+    if content_type == proto.CONTENT_TYPE:
         assert reply.body == DOCUMENTS.v2_protobuf()
 
 

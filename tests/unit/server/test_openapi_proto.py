@@ -10,8 +10,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.server import openapi_proto
-from nodemanager.server.openapi import Documents
+from nodemanager.server.openapi import proto
+from nodemanager.server.openapi.documents import Documents
 from support.openapi_stand_in import SERVED
 
 
@@ -58,7 +58,7 @@ def entries(data: bytes, number: int = 1) -> dict[str, bytes]:
 
 
 def definitions(document: dict[str, Any]) -> dict[str, bytes]:
-    return entries(one(openapi_proto.encode(document), 9))
+    return entries(one(proto.encode(document), 9))
 
 
 def schema(value: dict[str, Any]) -> bytes:

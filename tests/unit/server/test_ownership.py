@@ -9,8 +9,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.server import ownership
-from nodemanager.server.ownership import Graph
+from nodemanager.server.collection import ownership
+from nodemanager.server.collection.ownership import Graph
 from nodemanager.store.base import Event, Kind, Record
 
 FOREGROUND = "foregroundDeletion"

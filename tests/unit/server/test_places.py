@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.api import errors
-from nodemanager.api.access.identity import ANONYMOUS, User
-from nodemanager.server.places import Places, claimant
+from nodemanager.kube import errors
+from nodemanager.kube.rbac.identity import ANONYMOUS, User
+from nodemanager.server.http.places import Places, claimant
 
 
 def greedy(places: Places, who: str, stack: contextlib.ExitStack) -> int:

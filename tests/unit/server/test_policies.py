@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from nodemanager.api import errors
-from nodemanager.api.admission import policies
-from nodemanager.api.objects import Resource, Untyped
 from nodemanager.client.patches import MergePatch
-from nodemanager.server import bootstrap, namespaces
-from nodemanager.server.authz import Authorizer
-from nodemanager.server.listers import StoredRoles
-from nodemanager.server.policies import Policies
+from nodemanager.kube import errors
+from nodemanager.kube.admission import policies
+from nodemanager.kube.objects import Resource, Untyped
+from nodemanager.server import bootstrap
+from nodemanager.server.access.authz import Authorizer
+from nodemanager.server.access.listers import StoredRoles
+from nodemanager.server.admission.policies import Policies
+from nodemanager.server.kinds import namespaces
 from support import embedded
 from support.embedded import Embedded
 

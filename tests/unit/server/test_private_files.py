@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.server import private_files
-from nodemanager.server.private_files import UnsafeFile
+from nodemanager.server.http import private_files
+from nodemanager.server.http.private_files import UnsafeFile
 
 
 def test_a_written_file_is_for_its_owner_alone(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nodemanager.server import protobuf
+from nodemanager.server.openapi import protobuf
 
 
 def field(number: int, value: bytes | int) -> bytes:

@@ -15,21 +15,21 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from nodemanager.api import errors
-from nodemanager.api.access import host_rights
-from nodemanager.api.access.host_quota import EVENTS, LIMITS, OBJECTS, Limits, Owner, host_of, owner
-from nodemanager.api.access.host_rights import HostAccess
-from nodemanager.api.access.identity import Attributes, User, service_account_user
-from nodemanager.api.core import EVENTS as EVENT_RESOURCE
-from nodemanager.api.objects import Resource
+from nodemanager.api.rights import host_rights
+from nodemanager.api.rights.host_quota import EVENTS, LIMITS, OBJECTS, Limits, Owner, host_of, owner
+from nodemanager.api.rights.host_rights import HostAccess
 from nodemanager.cli.server_metrics import ApiMetrics
-from nodemanager.client.credentials import BearerToken
+from nodemanager.client.auth.credentials import BearerToken
 from nodemanager.client.subresources import request_token
+from nodemanager.kube import errors
+from nodemanager.kube.core import EVENTS as EVENT_RESOURCE
+from nodemanager.kube.objects import Resource
+from nodemanager.kube.rbac.identity import Attributes, User, service_account_user
 from nodemanager.runtime.metrics import Registry
-from nodemanager.server import private_files
-from nodemanager.server.builtin_kinds import EVENTS as SERVED
-from nodemanager.server.expiry import Expiry
-from nodemanager.server.quotas import Quotas
+from nodemanager.server.access.quotas import Quotas
+from nodemanager.server.collection.expiry import Expiry
+from nodemanager.server.http import private_files
+from nodemanager.server.kinds.builtin_kinds import EVENTS as SERVED
 from nodemanager.store.memory import MemoryStore
 from nodemanager.store.sqlite import SqliteStore
 from support import whole_server

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nodemanager.server.reaper import Reaper
+from nodemanager.server.http.reaper import Reaper
 
 
 class Transport:

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.api import errors
-from nodemanager.server import routing
-from nodemanager.server.builtin_kinds import BUILTIN
-from nodemanager.server.resources import CUSTOM_VERBS, Catalogue, ServedKind, version_order
+from nodemanager.kube import errors
+from nodemanager.server.http import routing
+from nodemanager.server.kinds.builtin_kinds import BUILTIN
+from nodemanager.server.kinds.resources import CUSTOM_VERBS, Catalogue, ServedKind, version_order
 
 WIDGETS = ServedKind("ex.io", "v1", "Widget", "widgets", verbs=CUSTOM_VERBS, custom=True)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.server.schema_notation import CORE, META, REF, Package, expand
+from nodemanager.server.kinds.schemas.notation import CORE, META, REF, Package, expand
 
 
 def field(text: str) -> dict[str, Any]:

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.api import errors
-from nodemanager.server import read, selection
-from nodemanager.server.builtin_kinds import BUILTIN
-from nodemanager.server.selection import FieldTest
+from nodemanager.kube import errors
+from nodemanager.server.kinds.builtin_kinds import BUILTIN
+from nodemanager.server.verbs import read, selection
+from nodemanager.server.verbs.selection import FieldTest
 
 PODS = next(kind for kind in BUILTIN if kind.plural == "pods")
 POD: dict[str, Any] = {

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.server import stored
-from nodemanager.server.builtin_kinds import BUILTIN
-from nodemanager.server.resources import ServedKind
+from nodemanager.server.kinds.builtin_kinds import BUILTIN
+from nodemanager.server.kinds.resources import ServedKind
+from nodemanager.server.verbs import stored
 from nodemanager.store.base import Record
 
 MAPS = next(kind for kind in BUILTIN if kind.plural == "configmaps")

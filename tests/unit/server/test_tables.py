@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.api import errors
-from nodemanager.server import jsonpath, printers, tables
-from nodemanager.server.builtin_kinds import BUILTIN
-from nodemanager.server.resources import Column, ServedKind
+from nodemanager.kube import errors
+from nodemanager.server.kinds.builtin_kinds import BUILTIN
+from nodemanager.server.kinds.resources import Column, ServedKind
+from nodemanager.server.verbs import jsonpath, printers, tables
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 OBJ: dict[str, Any] = {

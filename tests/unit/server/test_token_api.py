@@ -6,10 +6,10 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from nodemanager.api.errors import BadRequest, Conflict, Invalid, NotFound
-from nodemanager.server.token_api import token_request, token_review
-from nodemanager.server.token_keys import SigningKey, thumbprint
-from nodemanager.server.tokens import ISSUER, Tokens
+from nodemanager.kube.errors import BadRequest, Conflict, Invalid, NotFound
+from nodemanager.server.access.token_api import token_request, token_review
+from nodemanager.server.access.token_keys import SigningKey, thumbprint
+from nodemanager.server.access.tokens import ISSUER, Tokens
 from support.sa_objects import Clock, Objects
 
 _PRIVATE = ec.generate_private_key(ec.SECP256R1())

@@ -15,10 +15,11 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.server import private_files, token_keys
-from nodemanager.server.certs import CertificateError, key_pem
-from nodemanager.server.token_keys import SigningKey, thumbprint
-from nodemanager.server.tokens import ISSUER, MAX_TOKEN, Binding, Ref, TokenError, Tokens
+from nodemanager.server.access import token_keys
+from nodemanager.server.access.token_keys import SigningKey, thumbprint
+from nodemanager.server.access.tokens import ISSUER, MAX_TOKEN, Binding, Ref, TokenError, Tokens
+from nodemanager.server.http import private_files
+from nodemanager.server.http.certs import CertificateError, key_pem
 from support.sa_objects import START, Clock, Objects
 
 _PRIVATE = ec.generate_private_key(ec.SECP256R1())

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from nodemanager.api import errors
-from nodemanager.server.unsent import PATIENCE, Unsent
+from nodemanager.kube import errors
+from nodemanager.server.http.unsent import PATIENCE, Unsent
 from support import virtual_time
 
 

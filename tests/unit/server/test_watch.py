@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from nodemanager.server import watch
+from nodemanager.server.verbs import watch
 from nodemanager.store.base import Compacted, Event
 from support.embedded import Embedded, serving
 from support.scripted_server import until

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.api import errors
-from nodemanager.api.core import PODS
-from nodemanager.api.objects import Resource, Untyped
 from nodemanager.client import subresources
 from nodemanager.client.calls import DeleteOptions, Selection, WriteOptions
 from nodemanager.client.patches import MergePatch, StrategicPatch
+from nodemanager.kube import errors
+from nodemanager.kube.core import PODS
+from nodemanager.kube.objects import Resource, Untyped
 from nodemanager.server.hub import Change
 from nodemanager.store.sqlite import SqliteStore
 from support.embedded import Embedded, serving

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.api import crds, manifests
+from nodemanager.api import crds
+from nodemanager.kube import manifests
 
 ROOT = Path(__file__).resolve().parents[3]
 FILES = [

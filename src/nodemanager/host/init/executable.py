@@ -8,7 +8,7 @@ import stat
 from typing import Final
 
 from nodemanager.host.base import HostError
-from nodemanager.host.tree import Tree, TreeError
+from nodemanager.host.files.tree import Tree, TreeError
 
 PASSING: Final = (
     "/tmp", "/var/tmp", "/run", "/var/run", "/dev", "/proc", "/sys",  # noqa: S108 - to refuse them

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from nodemanager.host.base import ServiceKey, ServiceManager
+from nodemanager.host.files.tree import Tree
 from nodemanager.host.init import executable, placing, systems
 from nodemanager.host.init.systems import System
-from nodemanager.host.tree import Tree
 
 KEY: Final = ServiceKey(systems.SERVICE)
 

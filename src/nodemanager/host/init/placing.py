@@ -7,11 +7,11 @@ import os
 import stat
 from typing import Final
 
-from nodemanager.host import state_files
 from nodemanager.host.base import HostError
+from nodemanager.host.files.tree import Tree
 from nodemanager.host.init import systems
 from nodemanager.host.init.systems import System
-from nodemanager.host.tree import Tree
+from nodemanager.host.state import state_files
 
 MAX_BYTES: Final = 1024 * 1024
 NEW: Final = 0o644

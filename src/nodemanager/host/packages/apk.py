@@ -14,7 +14,7 @@ from nodemanager.host.base import Wanted
 from nodemanager.host.packages import common, database, kernels
 from nodemanager.host.packages.common import Offer, Surroundings, Tool, listed, said, shown
 from nodemanager.host.packages.indexes import Indexes
-from nodemanager.host.threads import in_thread
+from nodemanager.host.process.threads import in_thread
 
 DATABASES: Final = ("/lib/apk/db/installed", "/usr/lib/apk/db/installed")
 WORLD: Final = "/etc/apk/world"

@@ -10,8 +10,8 @@ from nodemanager.host.base import ToolFailed, Wanted
 from nodemanager.host.packages import common, database, kernels
 from nodemanager.host.packages.common import Offer, Surroundings, Tool, listed, said, shown
 from nodemanager.host.packages.indexes import Indexes
-from nodemanager.host.runner import Completed
-from nodemanager.host.threads import in_thread
+from nodemanager.host.process.runner import Completed
+from nodemanager.host.process.threads import in_thread
 
 STATUS: Final = "/var/lib/dpkg/status"
 LISTS: Final = "/var/lib/apt/lists"

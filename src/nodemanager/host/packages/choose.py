@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Final
 
 from nodemanager.host.base import PackageManager, Runner
-from nodemanager.host.identity import Identity
+from nodemanager.host.files.tree import Tree
+from nodemanager.host.inventory.identity import Identity
 from nodemanager.host.packages import database
 from nodemanager.host.packages.common import Surroundings
-from nodemanager.host.tree import Tree
 
 
 def _apt(around: Surroundings) -> PackageManager:

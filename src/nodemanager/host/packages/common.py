@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from nodemanager.api import hints
 from nodemanager.host.base import Busy, HostError, Runner, ToolFailed, Wanted
-from nodemanager.host.runner import Completed, tail
-from nodemanager.host.tree import Tree
+from nodemanager.host.files.tree import Tree
+from nodemanager.host.process.runner import Completed, tail
+from nodemanager.kube import hints
 
 TRANSACTION_SECONDS: Final = 3600.0
 """How long a transaction is waited for; it is never killed, then it is only reported."""

@@ -8,9 +8,9 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final, Generic, TypeVar
 
-from nodemanager.host import state_files
 from nodemanager.host.base import HostError
-from nodemanager.host.tree import Tree
+from nodemanager.host.files.tree import Tree
+from nodemanager.host.state import state_files
 
 MAX_DATABASE: Final = 256 * 1024 * 1024
 MAX_ENTRIES: Final = 200_000

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from nodemanager.host.base import HostError, Wanted
 from nodemanager.host.packages.common import LATEST_SECONDS, UNKNOWN_SECONDS, Offer, unoffered
-from nodemanager.host.runner import RunError
+from nodemanager.host.process.runner import RunError
 
 log = logging.getLogger(__name__)
 

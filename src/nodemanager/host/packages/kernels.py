@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from nodemanager.host.files.tree import Tree
 from nodemanager.host.packages import database
-from nodemanager.host.tree import Tree
 
 _FOLDERS: Final = ("/usr/lib/modules", "/lib/modules")
 _CONTAINER: Final = ("/run/systemd/container", "/run/.containerenv", "/.dockerenv")

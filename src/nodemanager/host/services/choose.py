@@ -6,8 +6,8 @@ import os
 from typing import Final, Literal, NamedTuple
 
 from nodemanager.host.base import Runner, ServiceManager
-from nodemanager.host.identity import Identity
-from nodemanager.host.tree import Tree, TreeError
+from nodemanager.host.files.tree import Tree, TreeError
+from nodemanager.host.inventory.identity import Identity
 
 SYSTEMD_RUNS: Final = "/run/systemd/system"
 """Exists if and only if systemd is PID 1; what sd_booted(3) looks at."""

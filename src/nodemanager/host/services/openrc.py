@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from nodemanager.host import runner
 from nodemanager.host.base import NotSupported, Runner, ServiceKey, ToolFailed
+from nodemanager.host.process import runner
 from nodemanager.host.services import refusals
 from nodemanager.plan.facts import ServiceFact
 

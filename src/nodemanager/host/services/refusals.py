@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from nodemanager.api import hints
-from nodemanager.host import runner
 from nodemanager.host.base import NotSupported, ServiceKey, ToolFailed
+from nodemanager.host.process import runner
+from nodemanager.kube import hints
 
 MAX_NAME: Final = 255
 _NAME: Final = re.compile(hints.UNIT)

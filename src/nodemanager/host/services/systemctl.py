@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from nodemanager.host import runner
 from nodemanager.host.base import NotSupported, Runner, ServiceKey
+from nodemanager.host.process import runner
 from nodemanager.host.services import refusals, systemd_units
 from nodemanager.plan.facts import ServiceFact
 

@@ -8,13 +8,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from nodemanager.host import runner, users
 from nodemanager.host.base import HostError, NotSupported, Runner, ServiceKey, ToolFailed
+from nodemanager.host.files.tree import Tree
+from nodemanager.host.inventory import users
+from nodemanager.host.process import runner
 from nodemanager.host.services import systemd_bus, systemd_files, systemd_units
 from nodemanager.host.services.dbus import BusError, Refused, Unreachable
 from nodemanager.host.services.systemd_bus import Visit
 from nodemanager.host.services.systemd_units import Status
-from nodemanager.host.tree import Tree
 from nodemanager.plan.facts import ServiceFact
 
 JOB_SECONDS: Final = 300.0

@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from nodemanager.host import users
 from nodemanager.host.base import HostError
+from nodemanager.host.files.tree import Tree
+from nodemanager.host.inventory import users
 from nodemanager.host.services.dbus import BusError, Connection, Refused, Unreachable
 from nodemanager.host.services.systemd_units import Status
-from nodemanager.host.tree import Tree
 
 if TYPE_CHECKING:
     from nodemanager.host.services.dbus_messages import Call, Signal

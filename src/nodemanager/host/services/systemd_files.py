@@ -15,8 +15,8 @@ import stat
 from itertools import islice
 from typing import Final
 
+from nodemanager.host.files.tree import Tree, TreeError
 from nodemanager.host.services.systemd_units import Status
-from nodemanager.host.tree import Tree, TreeError
 
 SYSTEM: Final = ("/etc/systemd/system", "/run/systemd/system")
 USER: Final = ("/etc/systemd/user", "/run/systemd/user")

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from nodemanager.host.base import NotSupported
-from nodemanager.host.tree import Tree
+from nodemanager.host.files.tree import Tree
 from nodemanager.host.watches import fanotify
 from nodemanager.host.watches.fanotify import Event, Fanotify
 from nodemanager.host.watches.pump import Pump

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from nodemanager.host import ssh_keys
+from nodemanager.host.inventory import ssh_keys
 from nodemanager.host.services.systemd_units import unit_name
 from nodemanager.host.watches.inbox import Concern, Settle
 from nodemanager.host.watches.paths import Interest

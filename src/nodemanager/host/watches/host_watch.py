@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from nodemanager.host.base import HostError, NotSupported, PackageManager, ServiceManager
-from nodemanager.host.file_facts import list_names
-from nodemanager.host.threads import in_thread
-from nodemanager.host.tree import Tree
+from nodemanager.host.files.file_facts import list_names
+from nodemanager.host.files.tree import Tree
+from nodemanager.host.process.threads import in_thread
 from nodemanager.host.watches import culprits, declared
 from nodemanager.host.watches.culprits import Culprits
 from nodemanager.host.watches.inbox import Inbox, Touched

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Iterable
 from typing import Final
 
-from nodemanager.host.tree import Tree, TreeError
+from nodemanager.host.files.tree import Tree, TreeError
 from nodemanager.host.watches import inotify
 from nodemanager.host.watches.inotify import Inotify
 from nodemanager.host.watches.ways import Folder, Leaf, Node, with_one, without_one

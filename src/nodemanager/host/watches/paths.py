@@ -13,8 +13,8 @@ import os
 from collections.abc import Iterable
 from typing import Final
 
-from nodemanager.host.private import PREFIX
-from nodemanager.host.tree import Tree
+from nodemanager.host.files.private import PREFIX
+from nodemanager.host.files.tree import Tree
 from nodemanager.host.watches import inotify
 from nodemanager.host.watches.inbox import NOW, Concern, Inbox, Settle
 from nodemanager.host.watches.inodes import ENTRIES, GONE, Inodes

@@ -15,11 +15,11 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from nodemanager.host.base import HostError
+from nodemanager.host.files.tree import Tree
 from nodemanager.host.services import systemd_bus, systemd_files, systemd_units
 from nodemanager.host.services.dbus import Refused
 from nodemanager.host.services.systemd_bus import Visit
 from nodemanager.host.services.systemd_units import Status
-from nodemanager.host.tree import Tree
 from nodemanager.host.watches.inbox import Concern, Inbox
 from nodemanager.host.watches.paths import Interest
 from nodemanager.plan.resources import ResourceId

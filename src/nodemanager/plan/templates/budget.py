@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache, wraps
 from typing import Any, Final, TypeVar
 
-from nodemanager.api.hints import TEXT_MAX
+from nodemanager.kube.hints import TEXT_MAX
 from nodemanager.plan.templates.errors import FunctionError, TooMuch
 
 _T = TypeVar("_T")

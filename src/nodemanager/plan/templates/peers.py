@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from nodemanager.api.declarations import File
+from nodemanager.api.common.declarations import File
 
 _ACTION: Final = re.compile(r"\{\{(.*?)(?:\}\}|\Z)", re.DOTALL)
 """One that nobody closes reaches to the end: to look for the end from every beginning would take hours."""

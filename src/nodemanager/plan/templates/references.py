@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from nodemanager.api.declarations import File
-from nodemanager.api.managednode import ManagedNode
-from nodemanager.api.object_names import is_object_name
+from nodemanager.api.common.declarations import File
+from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.kube.object_names import is_object_name
 from nodemanager.plan.templates.errors import TemplateError
 from nodemanager.plan.templates.jobs import Job, Rendered
 from nodemanager.plan.templates.shapes import Data, node_data

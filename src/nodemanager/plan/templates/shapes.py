@@ -16,9 +16,8 @@ from typing import Any, Final
 
 import msgspec
 
-from nodemanager.api import reported
-from nodemanager.api.conditions import Condition
-from nodemanager.api.managednode import (
+from nodemanager.api.common import reported
+from nodemanager.api.common.managednode import (
     AppliedConfigSet,
     Drift,
     Heartbeat,
@@ -31,6 +30,7 @@ from nodemanager.api.managednode import (
     WireGuardSpec,
     WireGuardStatus,
 )
+from nodemanager.kube.conditions import Condition
 from nodemanager.plan.templates.budget import DEPTH_MAX, Entries, Items
 from nodemanager.plan.templates.errors import TooMuch
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from nodemanager.api.access import host_rights
-from nodemanager.api.access.host_rights import HostAccess, cluster_name
-from nodemanager.api.access.identity import Attributes, User
-from nodemanager.api.access.rbac import allowed
-from nodemanager.api.access.roles import compile_policy
-from nodemanager.api.configset import GROUP
+from nodemanager.api.common.configset import GROUP
+from nodemanager.api.rights import host_rights
+from nodemanager.api.rights.host_rights import HostAccess, cluster_name
+from nodemanager.kube.rbac.identity import Attributes, User
+from nodemanager.kube.rbac.roles import compile_policy
+from nodemanager.kube.rbac.rules import allowed
 
 LEASES = "coordination.k8s.io"
 PLAIN = HostAccess("web1", "ns")

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.api.access import identity
-from nodemanager.api.access.identity import Attributes, User
+from nodemanager.kube.rbac import identity
+from nodemanager.kube.rbac.identity import Attributes, User
 
 
 @given(

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.api.access import default_roles
-from nodemanager.api.access.escalation import atoms, escalation, missing
-from nodemanager.api.access.identity import Attributes, User
-from nodemanager.api.access.rbac import Policy, Rule, allowed, path_covers
-from nodemanager.api.access.roles import aggregated, compile_cluster, compile_policy
+from nodemanager.kube.rbac import default_roles
+from nodemanager.kube.rbac.escalation import atoms, escalation, missing
+from nodemanager.kube.rbac.identity import Attributes, User
+from nodemanager.kube.rbac.roles import aggregated, compile_cluster, compile_policy
+from nodemanager.kube.rbac.rules import Policy, Rule, allowed, path_covers
 from support.rbac_objects import binding, role, rule
 
 _some = st.lists(st.sampled_from(["a", "b", "*"]), min_size=1, max_size=2).map(tuple)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from nodemanager.api.access.identity import Attributes, User
-from nodemanager.api.access.rbac import Held, Policy, Rule, allowed, objects_in
-from nodemanager.api.access.roles import compile_cluster, compile_policy
+from nodemanager.kube.rbac.identity import Attributes, User
+from nodemanager.kube.rbac.roles import compile_cluster, compile_policy
+from nodemanager.kube.rbac.rules import Held, Policy, Rule, allowed, objects_in
 from support.rbac_objects import binding, role, rule
 
 PODS = Attributes("get", resource="pods", namespace="ns", name="p")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.api.admission.constraints import Labels, Target, as_version, read_constraints
+from nodemanager.kube.admission.constraints import Labels, Target, as_version, read_constraints
 
 POD = Target("CREATE", "", "v1", "pods", namespace="ns", name="x")
 STATUS = replace(POD, operation="UPDATE", subresource="status")

@@ -7,11 +7,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.api.access.identity import Attributes, User
-from nodemanager.api.access.rbac import Decision
-from nodemanager.api.admission.expressions import Budget
-from nodemanager.api.admission.policies import Inputs, Outcome, Refusal, compile_policy
-from nodemanager.api.cel.lib_authz import AuthorizerValue
+from nodemanager.kube.admission.expressions import Budget
+from nodemanager.kube.admission.policies import Inputs, Outcome, Refusal, compile_policy
+from nodemanager.kube.cel.lib.authz import AuthorizerValue
+from nodemanager.kube.rbac.identity import Attributes, User
+from nodemanager.kube.rbac.rules import Decision
 
 BIG = "[" + ",".join("0" for _ in range(200)) + "]"
 LOOP = f"{BIG}.all(a, {BIG}.all(b, {BIG}.all(c, a + b + c >= 0)))"

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nodemanager.api.cel import regex, times
-from nodemanager.api.cel.conversions import format_double
-from nodemanager.api.cel.errors import CelError, CompileError, CostExceeded
-from nodemanager.api.cel.library import FUNCTIONS
-from nodemanager.api.cel.program import compile_expression
-from nodemanager.api.cel.registry import Overload
-from nodemanager.api.cel.types import DYN, INT, STRING, Type, list_of
-from nodemanager.api.cel.values import (
+from nodemanager.kube.cel import times
+from nodemanager.kube.cel.conversions import format_double
+from nodemanager.kube.cel.errors import CelError, CompileError, CostExceeded
+from nodemanager.kube.cel.library import FUNCTIONS
+from nodemanager.kube.cel.program import compile_expression
+from nodemanager.kube.cel.registry import Overload
+from nodemanager.kube.cel.types import DYN, INT, STRING, Type, list_of
+from nodemanager.kube.cel.values import (
     INT_MAX,
     INT_MIN,
     NONE,
@@ -29,6 +29,7 @@ from nodemanager.api.cel.values import (
     equal,
     kind_of,
 )  # fmt: skip
+from nodemanager.kube.go import regex
 
 INTS = st.integers(INT_MIN, INT_MAX)
 SMALL = st.integers(-5, 5)

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodemanager.api.cel.ast import Call, Literal, Node
-from nodemanager.api.cel.errors import CompileError
-from nodemanager.api.cel.lexer import MAX_SOURCE, tokenize
-from nodemanager.api.cel.parser import MAX_NESTING, parse
-from nodemanager.api.cel.program import compile_expression
-from nodemanager.api.cel.values import UInt
+from nodemanager.kube.cel.ast import Call, Literal, Node
+from nodemanager.kube.cel.errors import CompileError
+from nodemanager.kube.cel.lexer import MAX_SOURCE, tokenize
+from nodemanager.kube.cel.parser import MAX_NESTING, parse
+from nodemanager.kube.cel.program import compile_expression
+from nodemanager.kube.cel.values import UInt
 from support.cel_text import shape, write
 
 

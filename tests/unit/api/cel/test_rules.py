@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from nodemanager.api import crds
-from nodemanager.api.cel import rules
-from nodemanager.api.cel.rules import RuleSet, check_rules, evaluate_rules
-from nodemanager.api.cel.schemas import converter, escape
-from nodemanager.api.cel.values import Duration, MapList, SetList, Timestamp
-from nodemanager.api.errors import Cause
+from nodemanager.kube.cel import rules
+from nodemanager.kube.cel.rules import RuleSet, check_rules, evaluate_rules
+from nodemanager.kube.cel.schemas import converter, escape
+from nodemanager.kube.cel.values import Duration, MapList, SetList, Timestamp
+from nodemanager.kube.errors import Cause
 
 
 def spec_schema(properties: dict[str, Any], *spec_rules: dict[str, Any]) -> dict[str, Any]:

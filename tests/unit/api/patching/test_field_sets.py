@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodemanager.api.patching import field_sets
-from nodemanager.api.patching.field_sets import EMPTY, FieldSet, Path
+from nodemanager.kube.patching import field_sets
+from nodemanager.kube.patching.field_sets import EMPTY, FieldSet, Path
 
 ELEMENTS = st.sampled_from(
     [

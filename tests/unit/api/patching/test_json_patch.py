@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodemanager.api import errors
-from nodemanager.api.patching import json_patch
-from nodemanager.api.patching.json_patch import apply_json_patch
+from nodemanager.kube import errors
+from nodemanager.kube.patching import json_patch
+from nodemanager.kube.patching.json_patch import apply_json_patch
 
 DOCUMENT: dict[str, Any] = {"a": {"b": [1, 2, 3]}, "c/d": "x", "e~f": None, "n": 1}
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from nodemanager.api.patching import managed_fields
-from nodemanager.api.patching.field_sets import FieldSet
-from nodemanager.api.patching.managed_fields import ANCIENT, MAX_UPDATE_MANAGERS, Identity, Managers, Owned
+from nodemanager.kube.patching import managed_fields
+from nodemanager.kube.patching.field_sets import FieldSet
+from nodemanager.kube.patching.managed_fields import ANCIENT, MAX_UPDATE_MANAGERS, Identity, Managers, Owned
 
 
 def entry(manager: str, operation: str = "Update", time: str = "", version: str = "v1", **more: Any) -> Any:

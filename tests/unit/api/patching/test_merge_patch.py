@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodemanager.api import errors
-from nodemanager.api.patching.merge_patch import apply_merge_patch
 from nodemanager.client.patches import difference
+from nodemanager.kube import errors
+from nodemanager.kube.patching.merge_patch import apply_merge_patch
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodemanager.api import errors
-from nodemanager.api.json_values import same
-from nodemanager.api.patching import last_applied
-from nodemanager.api.patching.field_sets import FieldSet
-from nodemanager.api.patching.managed_fields import UNMANAGED, decode
-from nodemanager.api.patching.merge_types import object_type
-from nodemanager.api.patching.server_side_apply import ApplyResult, Writer, apply, keep_times, update_managers
-from nodemanager.api.patching.typed_values import fields_of
+from nodemanager.kube import errors
+from nodemanager.kube.json_values import same
+from nodemanager.kube.patching import last_applied
+from nodemanager.kube.patching.field_sets import FieldSet
+from nodemanager.kube.patching.managed_fields import UNMANAGED, decode
+from nodemanager.kube.patching.merge_types import object_type
+from nodemanager.kube.patching.server_side_apply import (
+    ApplyResult,
+    Writer,
+    apply,
+    keep_times,
+    update_managers,
+)
+from nodemanager.kube.patching.typed_values import fields_of
 from support.patch_steps import SCHEMA, WidgetSteps
 
 OF = object_type(SCHEMA)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodemanager.api import errors
-from nodemanager.api.patching.strategic_merge import apply_strategic_merge
-from nodemanager.api.patching.strategies import Strategy, strategy_of
+from nodemanager.kube import errors
+from nodemanager.kube.patching.strategic_merge import apply_strategic_merge
+from nodemanager.kube.patching.strategies import Strategy, strategy_of
 
 POD = strategy_of("", "Pod")
 LIST = Strategy(fields={"items": Strategy("merge", "name"), "names": Strategy("merge")})

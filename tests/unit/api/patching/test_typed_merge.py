@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodemanager.api.patching import typed_merge
-from nodemanager.api.patching.field_sets import FieldSet, text
-from nodemanager.api.patching.merge_types import MergeType, object_type
-from nodemanager.api.patching.schema_changes import reconcile
-from nodemanager.api.patching.typed_compare import compare
-from nodemanager.api.patching.typed_values import SchemaError, fields_of, validate
+from nodemanager.kube.patching import typed_merge
+from nodemanager.kube.patching.field_sets import FieldSet, text
+from nodemanager.kube.patching.merge_types import MergeType, object_type
+from nodemanager.kube.patching.schema_changes import reconcile
+from nodemanager.kube.patching.typed_compare import compare
+from nodemanager.kube.patching.typed_values import SchemaError, fields_of, validate
 
 STRING = {"type": "string"}
 SET = {"type": "array", "items": STRING, "x-kubernetes-list-type": "set"}

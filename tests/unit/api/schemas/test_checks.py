@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodemanager.api import crds
-from nodemanager.api.schemas import restrictions
-from nodemanager.api.schemas.checks import check_schema
-from nodemanager.api.schemas.structural import compile_schema
+from nodemanager.kube.schemas import restrictions
+from nodemanager.kube.schemas.checks import check_schema
+from nodemanager.kube.schemas.structural import compile_schema
 from support.random_schemas import Maker
 from support.refused_schemas import refused_schemas
 

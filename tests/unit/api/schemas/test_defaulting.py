@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodemanager.api.schemas.defaulting import apply_defaults
-from nodemanager.api.schemas.structural import compile_schema
+from nodemanager.kube.schemas.defaulting import apply_defaults
+from nodemanager.kube.schemas.structural import compile_schema
 from support.random_schemas import Maker
 
 FIVE: dict[str, Any] = {"type": "integer", "default": 5}

@@ -8,10 +8,10 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 import pytest
 
-from nodemanager.api import configset, managednode
-from nodemanager.api.hints import REQUIRED, Rule, meta
-from nodemanager.api.objects import Struct
-from nodemanager.api.schemas import derivation
+from nodemanager.api.common import configset, managednode
+from nodemanager.kube.hints import REQUIRED, Rule, meta
+from nodemanager.kube.objects import Struct
+from nodemanager.kube.schemas import derivation
 
 KINDS = [pytest.param(kind.type, id=kind.kind) for kind in (configset.CONFIG_SETS, managednode.MANAGED_NODES)]
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from nodemanager.api.schemas.embedded import embedded_malformed, metadata_fault
-from nodemanager.api.schemas.structural import compile_schema
+from nodemanager.kube.schemas.embedded import embedded_malformed, metadata_fault
+from nodemanager.kube.schemas.structural import compile_schema
 
 EMBEDDED = {
     "type": "object",

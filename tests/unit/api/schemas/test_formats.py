@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nodemanager.api.schemas.formats import STRING_FORMATS
+from nodemanager.kube.schemas.formats import STRING_FORMATS
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodemanager.api.schemas import patterns
-from nodemanager.api.schemas.pattern_classes import PatternError
+from nodemanager.kube.schemas import patterns
+from nodemanager.kube.schemas.pattern_classes import PatternError
 from support.format_texts import PATTERN_TEXTS, PATTERNS
 
 

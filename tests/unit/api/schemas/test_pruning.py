@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodemanager.api.schemas.pruning import prune, prune_value
-from nodemanager.api.schemas.structural import compile_schema
+from nodemanager.kube.schemas.pruning import prune, prune_value
+from nodemanager.kube.schemas.structural import compile_schema
 from support.random_schemas import Maker
 
 STRING = {"type": "string"}

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from nodemanager.api import crds
-from nodemanager.api.schemas.structural import compile_schema, walk
+from nodemanager.kube.schemas.structural import compile_schema, walk
 
 
 def test_rules_for_cel_stay_visible() -> None:

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from nodemanager.api.errors import Cause
-from nodemanager.api.schemas.checks import check_schema
-from nodemanager.api.schemas.defaulting import apply_defaults
-from nodemanager.api.schemas.pruning import prune
-from nodemanager.api.schemas.structural import compile_schema
-from nodemanager.api.schemas.validation import invalid_message, validate
+from nodemanager.kube.errors import Cause
+from nodemanager.kube.schemas.checks import check_schema
+from nodemanager.kube.schemas.defaulting import apply_defaults
+from nodemanager.kube.schemas.pruning import prune
+from nodemanager.kube.schemas.structural import compile_schema
+from nodemanager.kube.schemas.validation import invalid_message, validate
 from support.random_schemas import Maker
 
 STRING = {"type": "string"}

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from nodemanager.host.base import HostError
+from nodemanager.host.files.tree import Tree
 from nodemanager.host.init import placing, systems
 from nodemanager.host.init.installing import Installer, Wish
 from nodemanager.host.init.systems import SYSTEMS
-from nodemanager.host.tree import Tree
 from nodemanager.plan.facts import ServiceFact
 from support.fake_tools import MemoryServices
 

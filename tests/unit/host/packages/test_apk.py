@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from nodemanager.host.base import Busy, ToolFailed, Wanted
+from nodemanager.host.files.tree import Tree
 from nodemanager.host.packages.apk import Apk
 from nodemanager.host.packages.common import Surroundings
-from nodemanager.host.tree import Tree
 from support.replayed_tools import ReplayedTools
 
 APK = "apk --no-progress --wait 0"

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.host import detect, identity, runner
-from nodemanager.host.tree import Tree
+from nodemanager.host.files.tree import Tree
+from nodemanager.host.inventory import detect, identity
+from nodemanager.host.process import runner
 
 PROGRAMS = {
     "apt": "usr/bin/apt-get",

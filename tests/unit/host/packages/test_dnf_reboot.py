@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from nodemanager.host.files.tree import Tree
 from nodemanager.host.packages.common import Surroundings
 from nodemanager.host.packages.dnf import Dnf
-from nodemanager.host.tree import Tree
 from support.replayed_tools import ReplayedTools
 
 NEEDED = """\

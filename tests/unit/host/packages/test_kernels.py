@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from nodemanager.host.files.tree import Tree
 from nodemanager.host.packages import kernels
 from nodemanager.host.packages.apt import Apt
 from nodemanager.host.packages.common import Surroundings
-from nodemanager.host.tree import Tree
 from support.replayed_tools import ReplayedTools
 
 

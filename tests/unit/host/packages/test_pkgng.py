@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from nodemanager.host.base import Busy, ToolFailed, Wanted
+from nodemanager.host.files.tree import Tree
 from nodemanager.host.packages.common import Surroundings
 from nodemanager.host.packages.pkgng import Pkgng
-from nodemanager.host.tree import Tree
 from support.replayed_tools import ReplayedTools
 
 CASES = Path(__file__).parents[3] / "cases" / "packages"

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from nodemanager.host import runner
 from nodemanager.host.base import NotSupported, ServiceKey, ToolFailed
+from nodemanager.host.files.tree import Tree
+from nodemanager.host.process import runner
 from nodemanager.host.services import systemd, systemd_bus
 from nodemanager.host.services.dbus import Unreachable
 from nodemanager.host.services.systemd import Systemd
-from nodemanager.host.tree import Tree
 from support.bus_peer import SystemdPeer, Unit
 
 KEY = ServiceKey("x")

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.host import runner
 from nodemanager.host.base import NotSupported, ServiceKey, ServiceManager, ToolFailed
-from nodemanager.host.detect import service_manager
-from nodemanager.host.identity import Identity
+from nodemanager.host.files.tree import Tree
+from nodemanager.host.inventory.detect import service_manager
+from nodemanager.host.inventory.identity import Identity
+from nodemanager.host.process import runner
 from nodemanager.host.services import openrc, rcd, systemctl
-from nodemanager.host.tree import Tree
 
 SHOW = b"""              cgroups |                                              sysinit
                  dbus |      default

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodemanager.host.base import NotSupported
-from nodemanager.host.tree import Tree
+from nodemanager.host.files.tree import Tree
 from nodemanager.host.watches import culprits, fanotify
 from nodemanager.host.watches.culprits import Culprits, describe
 from support.root_tree import needs_root

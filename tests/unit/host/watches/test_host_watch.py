@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.host.tree import Tree
+from nodemanager.host.files.tree import Tree
 from nodemanager.host.watches import host_watch, inotify
 from nodemanager.plan import merge
 from nodemanager.plan.desired import Desired

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nodemanager.host import file_facts
-from nodemanager.host.file_facts import Digests
-from nodemanager.host.tree import Tree
+from nodemanager.host.files import file_facts
+from nodemanager.host.files.file_facts import Digests
+from nodemanager.host.files.tree import Tree
 from nodemanager.plan.facts import NOBODY, FileFact, Kind
 from support.root_tree import needs_root
 from support.watched import Watched

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from jeepney.wrappers import DBusAddress
 
+from nodemanager.host.files.tree import Tree
 from nodemanager.host.services import systemd_bus
-from nodemanager.host.tree import Tree
 from nodemanager.host.watches import units
 from nodemanager.host.watches.inbox import Inbox
 from nodemanager.host.watches.paths import Interest, PathWatch

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from nodemanager.api.cel.errors import CelError
-from nodemanager.api.schemas.pattern_classes import PatternError
-from nodemanager.api.schemas.patterns import Matcher, compile_pattern
+from nodemanager.kube.cel.errors import CelError
+from nodemanager.kube.schemas.pattern_classes import PatternError
+from nodemanager.kube.schemas.patterns import Matcher, compile_pattern
 from nodemanager.plan.templates.errors import FunctionError, TooMuch
 from nodemanager.plan.templates.functions.registry import add, checked_size
 from nodemanager.plan.templates.functions.values import integer, text

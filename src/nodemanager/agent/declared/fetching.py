@@ -1,0 +1,38 @@
+"""Everything that is wanted of a host, asked for once: for a command that looks and goes."""
+
+from __future__ import annotations
+
+from nodemanager.agent.declared.world import World
+from nodemanager.api.common.configset import CONFIG_SETS
+from nodemanager.api.common.managednode import MANAGED_NODES
+from nodemanager.client.calls import Selection
+from nodemanager.client.verbs import Client
+from nodemanager.host.inventory.identity import Identity
+from nodemanager.kube import errors
+from nodemanager.kube.core import CONFIG_MAPS, SECRETS
+from nodemanager.rendering import referring
+from nodemanager.rendering.renderer import Rendering
+
+UNREADABLE = (errors.NotFound, errors.Forbidden)
+
+
+async def fetch(client: Client, namespace: str, identity: Identity, renderer: Rendering) -> World:
+    """Return what an API declares for a host, with the Secrets and ConfigMaps that it refers to."""
+    here = Selection(namespace)
+    config_sets = (await client.list(CONFIG_SETS, here)).items
+    nodes = (await client.list(MANAGED_NODES, here)).items
+    world = World(tuple(config_sets), tuple(nodes))
+    node = world.node(identity)
+    needed = await referring.referenced(renderer, world.matching(node), node)
+    secrets, config_maps = {}, {}
+    for name in needed.secrets:
+        try:
+            secrets[name] = (await client.get(SECRETS, name, namespace)).data or {}
+        except UNREADABLE:
+            continue  # the file that needs it says so
+    for name in needed.config_maps:
+        try:
+            config_maps[name] = (await client.get(CONFIG_MAPS, name, namespace)).data or {}
+        except UNREADABLE:
+            continue
+    return World(world.config_sets, world.nodes, secrets, config_maps)

@@ -1,0 +1,85 @@
+"""Where wishes come from: the API, and as long as it has not answered, what the host remembers of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass, replace
+from typing import Any
+
+from nodemanager.agent.declared.memory import Memory
+from nodemanager.agent.declared.references import FIRST_READ, ReferenceWatch
+from nodemanager.agent.declared.world import World
+from nodemanager.agent.link.contact import Contact
+from nodemanager.api.common.configset import ConfigSet
+from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.plan.templates import References
+from nodemanager.runtime.cache import Cache
+
+LIST_SECONDS = 10.0
+"""Seconds that an API which answers gets for its lists, before a host that can goes on without them."""
+
+
+@dataclass(slots=True)
+class Sources:
+    """Everything that may say what a host shall be."""
+
+    config_sets: Cache[ConfigSet]
+    nodes: Cache[ManagedNode]
+    references: ReferenceWatch
+    memory: Memory
+    contact: Contact
+
+    @property
+    def live(self) -> bool:
+        """Whether the API has told everything once; from then on, what it told last is what counts."""
+        return self.config_sets.has_synced and self.nodes.has_synced
+
+    def world(self) -> World:
+        """Return what is wanted as of now."""
+        world = known = self.memory.world()
+        if self.live:
+            world = World(
+                tuple(self.config_sets.values()),
+                tuple(self.nodes.values()),
+                self.references.secrets(known.secrets),
+                self.references.config_maps(known.config_maps),
+            )
+        withheld = self.contact.withheld()
+        return replace(world, secrets={}, withheld=withheld) if withheld else world
+
+    async def follow(self, needed: References) -> None:
+        """Watch what templates read; what the API cannot be asked for now is not waited for.
+
+        Secrets that are not to be used any more are not watched either, so what the API told is forgotten.
+        """
+        if self.contact.withheld():
+            needed = replace(needed, secrets=())
+        await self.references.follow(needed, FIRST_READ if self.live and not self.contact.alone else 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Patient:
+    """A cache as a part that a host which remembers enough does not wait for."""
+
+    cache: Cache[Any]
+    sources: Sources
+
+    @property
+    def name(self) -> str:
+        """The name of the cache."""
+        return self.cache.name
+
+    async def run(self) -> None:
+        """Follow the server until cancelled."""
+        await self.cache.run()
+
+    async def synced(self) -> None:
+        """Wait until the cache is complete, or it is clear that the host has to go on without it."""
+        if self.sources.memory.node is None:
+            await self.cache.synced()
+            return
+        await self.sources.contact.first_answer()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0 if self.sources.contact.alone else LIST_SECONDS):
+                await self.cache.synced()

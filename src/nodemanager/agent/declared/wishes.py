@@ -1,0 +1,174 @@
+"""What a host shall be, worked out once and kept until something that it was made of changes.
+
+Merging, rendering and hashing a thousand declarations costs more than looking at a thousand files, and
+nearly every pass would do it for nothing. This is the one place that decides what is still good.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from nodemanager.agent.declared.contents import Contenter
+from nodemanager.agent.declared.world import World
+from nodemanager.agent.drift import drift
+from nodemanager.api.common.configset import ConfigSet
+from nodemanager.api.common.managednode import ManagedNode, ManagedNodeStatus
+from nodemanager.host.base import Wanted
+from nodemanager.plan import merge, templates
+from nodemanager.plan.desired import Contents, Desired, Failure, Item
+from nodemanager.plan.focus import Lens
+from nodemanager.plan.resources import ResourceId
+from nodemanager.plan.templates import NotRendered
+from nodemanager.rendering import referring
+
+
+@dataclass(frozen=True)
+class Wish:
+    """Everything that one pass wants to know about what is wanted."""
+
+    desired: Desired
+    contents: Contents
+    declared: Mapping[ResourceId, drift.Declared]
+    """How each resource is declared, content included."""
+
+    @functools.cached_property
+    def observed(self) -> frozenset[ResourceId]:
+        """What is reported and left alone when somebody else changes it."""
+        wanted = self.desired
+        groups: Sequence[Sequence[Item[Any]]] = (wanted.packages, wanted.files, wanted.services)
+        return frozenset(item.id for group in groups for item in group if item.observe)
+
+    @functools.cached_property
+    def paths(self) -> frozenset[str]:
+        """The files, directories and links that are declared."""
+        return frozenset(item.id.name for item in self.desired.files)
+
+    @functools.cached_property
+    def lens(self) -> Lens:
+        """What narrows it to a few resources; made with the first repair."""
+        return Lens(self.desired)
+
+
+@dataclass(slots=True)
+class Wishes:
+    """Makes wishes, and remembers the last one."""
+
+    contenter: Contenter
+    templated: bool = False
+    """Some file is made by a template, so that what it reads matters."""
+    reads_peers: bool = False
+    """Some template reads other nodes."""
+    _sets: tuple[ConfigSet, ...] | None = None
+    _needed: templates.References = field(default_factory=templates.References)
+    _needed_by: ManagedNode | None = None
+    _desired: Desired = field(default_factory=Desired)
+    _wish: Wish | None = None
+    _node: ManagedNode | None = None
+    _world: World = field(default_factory=World)
+    _passing: bool = False
+    """Some content could not be had for now, so that it is tried again."""
+
+    @property
+    def desired(self) -> Desired:
+        """Everything that the last sets declare."""
+        return self._desired
+
+    @property
+    def pins(self) -> list[Wanted]:
+        """The packages that are wanted at a certain version."""
+        packages = (item.declaration for item in self._desired.packages)
+        return [Wanted(one.name, one.version) for one in packages if one.version]
+
+    async def references(self, sets: Sequence[ConfigSet], node: ManagedNode) -> templates.References:
+        """Return the Secrets and ConfigMaps that the templates of these sets read on a host."""
+        self._take(sets)
+        if self._needed_by is None or not _same_node(self._needed_by, node):
+            self._needed, self._needed_by = templates.References(), None
+            if self.templated:
+                self._needed = await referring.referenced(self.contenter.renderer, sets, node)
+            if not any(isinstance(error, NotRendered) for error in self._needed.errors):
+                self._needed_by = node
+        return self._needed
+
+    async def make(self, sets: Sequence[ConfigSet], world: World, node: ManagedNode) -> Wish:
+        """Return what these sets want of a host."""
+        self._take(sets)
+        if self._wish is None or not self._still_holds(world, node):
+            contents = await self.contenter.make(self._desired, world, node)
+            self._wish = Wish(self._desired, contents, drift.declarations(self._desired, contents))
+            self._world, self._node = world, node
+            self._passing = any(isinstance(one, Failure) and one.passing for one in contents.values())
+        return self._wish
+
+    def basis(self, world: World, node: ManagedNode) -> tuple[World, ManagedNode]:
+        """Return what the last wish was made of: who has this makes the same wish again, elsewhere or later.
+
+        Of the status of a node, that is what templates were rendered from; without templates, nothing.
+        """
+        status = self._node.status if self.templated and self._node is not None else ManagedNodeStatus()
+        peers = self._world.nodes if self.reads_peers else ()
+        kept = World(world.config_sets, peers, world.secrets, world.config_maps)
+        return kept, msgspec.structs.replace(node, status=status)
+
+    def _take(self, sets: Sequence[ConfigSet]) -> None:
+        """Merge again if these are other sets than last time."""
+        if self._sets is not None and len(sets) == len(self._sets) and all(map(_same_set, sets, self._sets)):
+            return
+        self._sets = tuple(sets)
+        files = [file for one in sets for file in one.spec.files if file.template]
+        self.templated = bool(files)
+        self.reads_peers = any(map(templates.reads_peers, files))
+        self._desired = merge.merge(sets)
+        self._wish = self._needed_by = None
+
+    def _still_holds(self, world: World, node: ManagedNode) -> bool:
+        if not self.templated:
+            return True
+        old = self._world
+        return (
+            self._node is not None
+            and not self._passing
+            and _same_node(self._node, node)
+            and old.secrets == world.secrets
+            and old.config_maps == world.config_maps
+            and old.withheld == world.withheld
+            and (not self.reads_peers or _same_nodes(old.nodes, world.nodes))
+        )
+
+
+def visible(node: ManagedNode) -> tuple[object, ...]:
+    """Return what a change of is a reason to render again: what a host is, not the log of its last pass.
+
+    Templates see the whole status. If a time stamp or a version in it were a reason, two hosts that
+    write each other's into a file would never come to rest.
+    """
+    status = msgspec.structs.replace(
+        node.status, observed_generation=0, conditions=[], configsets=[], drift=None, file_backups={},
+        last_file_bucket_gc=None, heartbeat=None,
+    )  # fmt: skip
+    states = [(one.type, one.status) for one in node.status.conditions]
+    return node.metadata.labels, status, states
+
+
+def _same_set(one: ConfigSet, other: ConfigSet) -> bool:
+    return one is other or (one.metadata.name == other.metadata.name and one.spec == other.spec)
+
+
+def _same_node(one: ManagedNode, other: ManagedNode) -> bool:
+    if one is other:
+        return True
+    same = one.metadata.name == other.metadata.name and one.metadata.labels == other.metadata.labels
+    return same and one.spec == other.spec and _same_status(one.status, other.status)
+
+
+def _same_status(one: ManagedNodeStatus, other: ManagedNodeStatus) -> bool:
+    return one is other or one == other
+
+
+def _same_nodes(one: Sequence[ManagedNode], other: Sequence[ManagedNode]) -> bool:
+    return len(one) == len(other) and all(map(_same_node, one, other))

@@ -1,0 +1,40 @@
+"""Everything that is wanted of a host at one moment, wherever it comes from: an API, or manifests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from nodemanager.api.common import matching
+from nodemanager.api.common.configset import ConfigSet
+from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.host.inventory.identity import Identity
+from nodemanager.kube.objects import ObjectMeta
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What is declared, and what templates may read."""
+
+    config_sets: tuple[ConfigSet, ...] = ()
+    nodes: tuple[ManagedNode, ...] = ()
+    secrets: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
+    """By name of the Secret; one that is missing does not exist or may not be read."""
+    config_maps: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    withheld: str = ""
+    """Why no Secret is here although some are known; empty = all are here."""
+
+    def node(self, identity: Identity) -> ManagedNode:
+        """Return the ManagedNode of a host with the labels that its agent gives it."""
+        name = identity.hostname
+        known = next((one for one in self.nodes if one.metadata.name == name), None)
+        node = known or ManagedNode(metadata=ObjectMeta(name=name))
+        labels = {**node.metadata.labels, **identity.labels()}
+        return msgspec.structs.replace(node, metadata=msgspec.structs.replace(node.metadata, labels=labels))
+
+    def matching(self, node: ManagedNode) -> list[ConfigSet]:
+        """Return the ConfigSets that are meant for a host."""
+        labels = node.metadata.labels
+        return [one for one in self.config_sets if matching.matches(one, labels)]

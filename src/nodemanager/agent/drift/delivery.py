@@ -1,0 +1,167 @@
+"""Reports every drift once and in order: as an Event of its own, then in the status of the ManagedNode.
+
+    log on disk -> Event, named after the drift -> status.drift -> the log knows
+
+A name that is taken means that the Event is there: so a crash between any two of these reports nothing
+twice, and nothing that waited out an outage is dropped because it was too much at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import Final
+
+import msgspec
+
+from nodemanager.agent.drift.drift_log import DriftLog
+from nodemanager.agent.link.contact import Contact
+from nodemanager.agent.report.node_object import NodeObject
+from nodemanager.api.common import reported
+from nodemanager.api.common.managednode import MANAGED_NODES, Drift, DriftRecord, ManagedNode
+from nodemanager.api.rights.host_rights import MAX_EVENT_HOST
+from nodemanager.client.verbs import Client
+from nodemanager.kube import core, errors
+from nodemanager.kube.objects import ObjectMeta
+from nodemanager.runtime.backoff import Backoff
+
+log = logging.getLogger(__name__)
+COMPONENT: Final = "nodemanager"
+RETRY: Final = Backoff(base=0.5, maximum=60.0)
+SETTLE_SECONDS: Final = 0.3
+"""The pass that found a drift writes its status first; else one of us would have to write again."""
+CONFLICTS: Final = 3
+_REASONS: Final = {
+    "repaired": ("Normal", "DriftRepaired"),
+    "observed": ("Warning", "DriftObserved"),
+    "failed": ("Warning", "DriftNotRepaired"),
+}
+_HOPELESS: Final = (errors.Invalid, errors.BadRequest, errors.TooLarge)
+
+
+class Delivery:
+    """A part of the agent."""
+
+    name = "delivery of drifts"
+
+    def __init__(self, client: Client, drifts: DriftLog, node: NodeObject, contact: Contact) -> None:
+        self._client = client
+        self._drifts = drifts
+        self._node = node
+        self._contact = contact
+        self._written: Drift | None = None
+        self._back = asyncio.Event()
+        self._complaint = ""
+        """What we last complained about; empty = all is well."""
+        contact.subscribe(self._back.set)
+
+    async def run(self) -> None:
+        """Report whatever is recorded, until cancelled."""
+        failures = 0
+        while True:
+            if failures == 0:
+                await self._drifts.stored()
+                await asyncio.sleep(SETTLE_SECONDS)
+            try:
+                await self.deliver()
+                failures = 0
+                self._recover()
+            except errors.KubeError as error:
+                failures += 1
+                if not self._contact.alone:
+                    self._complain(error)
+                await self._pause(failures, error)
+
+    def _complain(self, error: errors.KubeError) -> None:
+        """Say why drifts wait: once per reason, since what is forbidden today may be so for weeks."""
+        usual = isinstance(error, errors.Conflict)  # others were faster, as happens every day
+        known = usual or str(error) == self._complaint
+        log.log(
+            logging.DEBUG if known else logging.WARNING,
+            "cannot report drifts, which go on waiting: %s", error,
+        )  # fmt: skip
+        if not usual:
+            self._complaint = str(error)
+
+    def _recover(self) -> None:
+        if self._complaint:
+            log.info("drifts are reported again, after: %s", self._complaint)
+            self._complaint = ""
+
+    async def deliver(self) -> None:
+        """Report everything that waits; raises KubeError, and goes on from there the next time."""
+        node = None
+        for record in self._drifts.waiting():
+            node = node or await self._own()
+            await self._report_missing(node, record)
+            await self._create(node, record)
+            self._drifts.reported(record.sequence)
+        await self._write_status()
+
+    async def _write_status(self) -> None:
+        """Write what the status says of drifts, unless it does already; a pass that ends now may, too."""
+        drift = self._drifts.known()
+        if drift is not None and drift != self._written:
+            for more in range(CONFLICTS, -1, -1):
+                node = await self._own()
+                try:
+                    await self._node.write_status(node, msgspec.structs.replace(node.status, drift=drift))
+                    break
+                except errors.Conflict:  # a pass was faster
+                    if not more:
+                        raise
+            self._written = drift
+
+    async def _own(self) -> ManagedNode:
+        key = self._node.key
+        if (known := self._node.known()) is not None:
+            return known
+        return await self._client.get(MANAGED_NODES, key.name, key.namespace)
+
+    async def _report_missing(self, node: ManagedNode, record: DriftRecord) -> None:
+        """Tell of those before a drift that were too many to keep, under the name of the last of them."""
+        missing = record.sequence - self._drifts.reported_sequence - 1
+        if missing > 0:
+            said = f"{missing} drifts before this were too many to keep until they could be reported"
+            lost = DriftRecord(sequence=record.sequence - 1, time=record.time, message=said)
+            log.warning("%s", said)
+            await self._create(node, lost, reason="DriftsNotReported")
+
+    async def _create(self, node: ManagedNode, record: DriftRecord, reason: str = "") -> None:
+        kind, usual = _REASONS.get(record.outcome, ("Warning", ""))
+        said = f"{record.resource}: {record.message}" if record.resource else record.message
+        said += f" ({record.took})" if record.took else ""
+        said += f", by {record.by}" if record.by else ""
+        host, uid = self._node.key.name, node.metadata.uid
+        name = f"{host[:MAX_EVENT_HOST]}.{uid[:8]}-{record.sequence:08x}"
+        event = core.Event(
+            metadata=ObjectMeta(name=name, namespace=self._node.key.namespace),
+            involved_object=core.ObjectReference(
+                api_version=MANAGED_NODES.api_version, kind=MANAGED_NODES.kind, uid=uid, name=host,
+                namespace=self._node.key.namespace,
+            ),
+            type=kind,
+            reason=reason or usual,
+            message=core.event_message(reported.text(said)),
+            source=core.EventSource(component=COMPONENT, host=host),
+            count=1,
+            first_timestamp=record.time,
+            last_timestamp=record.time,
+            reporting_component=COMPONENT,
+            reporting_instance=host,
+        )  # fmt: skip
+        try:
+            with contextlib.suppress(errors.AlreadyExists):
+                await self._client.create(core.EVENTS, event, self._node.key.namespace)
+        except _HOPELESS as error:
+            log.warning("drift %d is reported in the status only: %s", record.sequence, error)
+
+    async def _pause(self, failures: int, error: errors.KubeError) -> None:
+        """Wait before the next try: for the API to come back, or as long as it asks for."""
+        self._back.clear()
+        if self._contact.alone:
+            await self._back.wait()
+            return
+        asked = error.retry_after if isinstance(error, errors.StatusError) else None
+        await asyncio.sleep(max(asked or 0.0, RETRY.delay(failures)))

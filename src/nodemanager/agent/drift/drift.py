@@ -1,0 +1,181 @@
+"""Tells drift from news: a change that repairs what held before was made by somebody else."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from typing import Final
+
+import msgspec
+
+from nodemanager.agent.declared.memory import HeldStore
+from nodemanager.api.common.managednode import DriftRecord
+from nodemanager.host.results import Outcome, Result
+from nodemanager.kube.go import durations
+from nodemanager.plan import resources
+from nodemanager.plan.desired import Content, Contents, Desired
+from nodemanager.plan.resources import EXEC, ResourceId, parse_id
+
+_REPAIRS: Final = frozenset(
+    ("InstallPackage", "RemovePackage", "WriteFile", "SetAttributes", "MakeDirectory", "MakeLink",
+     "RemovePath", "ChangeService", "Blocked")
+)  # fmt: skip
+"""Deeds that put something back, or would; a restart or a run does not."""
+_BAD: Final = (Outcome.FAILED, Outcome.BLOCKED)
+_OUTCOMES: Final = {Outcome.CHANGED: "repaired", Outcome.OBSERVED: "observed"}
+_SEEN: Final = "observed "
+"""In the store, what begins with this is a difference that was reported, not a declaration that held."""
+
+Declared = str
+"""Digest of how a resource is declared, content included; not of its drift policy."""
+
+
+class DriftWatch:
+    """Remembers how each resource was declared when it last held, and which differences were reported."""
+
+    def __init__(self, store: HeldStore | None = None) -> None:
+        self._store = store
+        self._held: dict[ResourceId, Declared] = {}
+        self._seen: dict[ResourceId, str] = {}
+        """Of what is observed only: the difference that was reported last."""
+        self._told: dict[ResourceId, str] = {}
+        """Of what could not be put back: why, as it was reported last."""
+        self._before: dict[ResourceId, Declared] | None = None
+        """What held when a pass began that is not over."""
+        self._load()
+        self._saved = _digest_of(self._document())
+        """Digest of what is on disk."""
+
+    def begin(self) -> None:
+        """Take note that a pass begins: its results are judged by what held now, whatever repairs find."""
+        self._before = dict(self._held)
+
+    def alone(
+        self, declared: Mapping[ResourceId, Declared], observed: AbstractSet[ResourceId]
+    ) -> frozenset[ResourceId]:
+        """Return those of the `observed` resources that held as they are declared: they are left alone."""
+        return frozenset(one for one in observed if self._same(one, declared))
+
+    def judge(
+        self, declared: Mapping[ResourceId, Declared], results: Sequence[Result], *, whole: bool = True
+    ) -> list[Result]:
+        """Return the results with those marked that are about drift.
+
+        `declared` is what `declarations` made of everything; `whole` says whether the results are about
+        everything, too, or only about what was touched.
+        """
+        before = self._before if whole and self._before is not None else self._held
+        self._before = None if whole else self._before
+        judged = [replace(one, drifted=True) if _drifted(one, declared, before) else one for one in results]
+        bad = {one.id: one.outcome for one in results if one.outcome in _BAD}
+        seen = {one.id for one in results if one.outcome is Outcome.OBSERVED}
+        about = declared.keys() if whole else {one.id for one in results} & declared.keys()
+        if whole:
+            # By the ids of the declarations: those that were loaded would be a second copy of every path.
+            self._held = {one: self._held[one] for one in declared if one in self._held}
+        for one in about:
+            if one not in bad:
+                self._held[one] = declared[one]
+            elif bad[one] is Outcome.FAILED and not self._same(one, declared):
+                self._held.pop(one, None)  # half of it may be done
+        for known, still in ((self._seen, seen), (self._told, bad.keys())):
+            for one in [one for one in known if one not in still]:
+                resource = keeper(one, declared)
+                if resource in about or (whole and resource not in declared):
+                    del known[one]
+        return judged
+
+    def fresh(self, results: Iterable[Result]) -> list[Result]:
+        """Return the drifts among judged results that were not reported yet: no difference is told twice."""
+        found = []
+        for one in results:
+            if not one.drifted:
+                continue
+            if one.outcome is Outcome.OBSERVED:
+                mark = _digest(one.mark)
+                new, self._seen[one.id] = self._seen.get(one.id) != mark, mark
+            elif one.outcome in _BAD:
+                new, self._told[one.id] = self._told.get(one.id) != one.message, one.message
+            else:
+                new = True
+            if new:
+                found.append(one)
+        return found
+
+    def save(self) -> None:
+        """Put on disk what the next process has to know, if that is new; blocking."""
+        document = self._document()
+        digest = _digest_of(document)
+        if self._store is not None and digest != self._saved and self._store.save_held(document):
+            self._saved = digest  # else the next one tries again
+
+    def _same(self, one: ResourceId, declared: Mapping[ResourceId, Declared]) -> bool:
+        return one in declared and self._held.get(one) == declared[one]
+
+    def _document(self) -> dict[str, str]:
+        held, seen = self._held.copy(), self._seen.copy()  # a thread does this, and repairs go on
+        found = {str(one): digest for one, digest in held.items()}
+        return found | {f"{_SEEN}{one}": mark for one, mark in seen.items()}
+
+    def _load(self) -> None:
+        for text, digest in (self._store.load_held() if self._store else {}).items():
+            found = self._seen if text.startswith(_SEEN) else self._held
+            with contextlib.suppress(ValueError):  # of a newer version
+                found[parse_id(text.removeprefix(_SEEN))] = digest
+
+
+def _drifted(
+    one: Result, declared: Mapping[ResourceId, Declared], held: Mapping[ResourceId, Declared]
+) -> bool:
+    """Tell whether what a result is about held before, as it is declared now."""
+    if one.id.kind == EXEC or one.outcome is Outcome.UNCHANGED or one.deed not in _REPAIRS or one.news:
+        return False
+    resource = keeper(one.id, declared)
+    return resource in declared and held.get(resource) == declared[resource]
+
+
+def keeper(one: ResourceId, declared: Mapping[ResourceId, object]) -> ResourceId:
+    """Return the declared resource that a result is about: of an entry that was purged, the directory."""
+    if one in declared or one.kind != resources.FILE:
+        return one
+    return resources.file_id(one.name.rpartition("/")[0] or "/")
+
+
+def record(one: Result, now: str, took: float) -> DriftRecord:
+    """Return what there is to report of a drift, without its number."""
+    repaired = one.outcome is Outcome.CHANGED
+    return DriftRecord(
+        time=now,
+        resource=str(one.id),
+        outcome=_OUTCOMES.get(one.outcome, "failed"),
+        message=one.message,
+        found=one.found,
+        wanted=one.wanted,
+        took=durations.format_seconds(round(max(took, 0.0), 4)) if repaired else "",
+        by=one.by,
+    )
+
+
+def declarations(desired: Desired, contents: Contents) -> dict[ResourceId, Declared]:
+    """Return for each resource how it is declared; of a file, also the digest of what it shall contain."""
+    encode = msgspec.json.Encoder().encode
+    found: dict[ResourceId, Declared] = {}
+    for file in desired.files:
+        content = contents.get(file.declaration.path)
+        made = content.digest if isinstance(content, Content) else ""
+        found[file.id] = _digest(encode(file.declaration), made)
+    found.update({one.id: _digest(encode(one.declaration)) for one in desired.packages})
+    found.update({one.id: _digest(encode(one.declaration)) for one in desired.services})
+    return found
+
+
+def _digest_of(document: Mapping[str, str]) -> str:
+    return _digest(msgspec.json.encode(document, order="sorted"))
+
+
+def _digest(data: bytes | str, more: str = "") -> str:
+    data = data if isinstance(data, bytes) else data.encode(errors="surrogateescape")
+    return hashlib.blake2b(data + more.encode(), digest_size=12).hexdigest()

@@ -1,0 +1,57 @@
+"""Keeps what is watched on the host in step with what is wanted; what could not be watched is tried again.
+
+Passes say what is wanted. But between two of them a limit may be raised or somebody may give back what all
+share (inotify instances, open files), and of that nobody tells.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from nodemanager.agent.passes.standing import Standing
+from nodemanager.runtime.backoff import Backoff
+
+RETRY: Final = Backoff(base=1.0, maximum=600.0)
+
+
+@dataclass(eq=False)
+class Following:
+    """A part of the agent."""
+
+    attempt: Callable[[], Awaitable[bool]]
+    """Watches what is wanted; tells whether there is nothing left that may be watched later."""
+    standing: Standing
+    changed: Callable[[], None]
+    """Told that other things are watched than before, though no pass has ended."""
+    backoff: Backoff = RETRY
+    name: str = "following of what is wanted"
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _lacking: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _failures: int = field(default=0, init=False)
+
+    async def follow(self) -> None:
+        """Watch what the last pass was about."""
+        async with self._turn:
+            if await self.attempt():
+                self._lacking.clear()
+                self._failures = 0
+            else:
+                self._failures += 1
+                self._lacking.set()
+
+    async def run(self) -> None:
+        """Try again what failed, ever more seldom, until cancelled."""
+        while True:
+            await self._lacking.wait()
+            await asyncio.sleep(self.backoff.delay(self._failures))
+            if self._lacking.is_set():
+                await self._again()
+
+    async def _again(self) -> None:
+        before = self.standing.shortfalls
+        await self.follow()
+        if self.standing.shortfalls != before:
+            self.changed()

@@ -1,0 +1,289 @@
+"""Puts back what somebody else changed, as soon as the host tells: without looking at the rest of it.
+
+    Touched --(not contested, not failing)--> a repair of these resources --> Standing --> status, in a moment
+
+It needs no API: what is wanted is what the last pass wanted. Status and Events are sent by others, later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, Protocol
+
+from nodemanager.agent.declared.wishes import Wish
+from nodemanager.agent.drift.contest import Fight
+from nodemanager.agent.drift.drift import keeper
+from nodemanager.agent.passes.converge import Converger
+from nodemanager.agent.passes.standing import Standing
+from nodemanager.host.results import Outcome, Result
+from nodemanager.plan.desired import Desired
+from nodemanager.plan.focus import Focus
+from nodemanager.plan.resources import EXEC, ResourceId
+
+log = logging.getLogger("nodemanager.agent")
+EVERYTHING_SECONDS: Final = 5.0
+"""Where nobody can tell what changed, everything is looked at; not more often than this."""
+REFRESH_QUIET: Final = 1.0
+REFRESH_LIMIT: Final = 30.0
+"""Service managers notice what was enabled once nothing was for a second, and after so many in any case:
+while systemd reads all units again, it answers nobody, also not the next repair."""
+_BAD: Final = (Outcome.FAILED, Outcome.BLOCKED)
+
+
+class Touched(Protocol):
+    """What may have changed."""
+
+    @property
+    def resources(self) -> frozenset[ResourceId]:
+        """What is declared, and was touched."""
+        ...
+
+    @property
+    def everything(self) -> bool:
+        """Something was, and nobody can tell what."""
+        ...
+
+    @property
+    def sight(self) -> bool:
+        """Something was that only the status tells of, such as an address."""
+        ...
+
+    @property
+    def since(self) -> float:
+        """When the first of it was, by time.monotonic()."""
+        ...
+
+
+class HostWatch(Protocol):
+    """What hears of changes on the host."""
+
+    @property
+    def shortfalls(self) -> tuple[str, ...]:
+        """What is not watched, why, and what to do about it."""
+        ...
+
+    @property
+    def lacking(self) -> bool:
+        """Whether something is not watched that may be, if it is tried again later."""
+        ...
+
+    async def follow(self, desired: Desired) -> None:
+        """Watch exactly what is declared."""
+        ...
+
+    async def touched(self) -> Touched:
+        """Wait until something is touched, and return all that was since the last time."""
+        ...
+
+
+class Voice(Protocol):
+    """Who is told of repairs; nothing here waits."""
+
+    def repaired(self, results: Sequence[Result], seconds: float) -> None:
+        """Count and log what was put back so many seconds after it was touched, or could not be."""
+        ...
+
+    def contested(self, fight: Fight) -> None:
+        """Warn, once, that somebody else keeps changing something."""
+        ...
+
+    def report(self, *, sight: bool = False) -> None:
+        """Have the status written in a moment; after another look at the host, if its `sight` changed."""
+        ...
+
+
+class RepairLoop:
+    """A part of the agent: answers what the host tells."""
+
+    name = "repair"
+
+    def __init__(
+        self,
+        watch: HostWatch,
+        converger: Converger,
+        standing: Standing,
+        voice: Voice,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._watch = watch
+        self._converger = converger
+        self._standing = standing
+        self._voice = voice
+        self._clock = clock
+        self._touched: dict[ResourceId, float] = {}
+        """What is to be looked at, and since when; only what is declared, so it does not grow."""
+        self._later: dict[ResourceId, float] = {}
+        """The same, of what has to wait for its turn."""
+        self._everything_at = 0.0
+        self._fights: frozenset[ResourceId] = frozenset()
+        """What was contested when somebody was told last."""
+        self._wake = asyncio.Event()
+        self._enabled = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def run(self) -> None:
+        """Repair until cancelled."""
+        tasks = [asyncio.create_task(one) for one in (self._listen(), self._work(), self._refresh())]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for one in done:
+                one.result()
+        finally:
+            if self._timer is not None:
+                self._timer.cancel()
+            for one in tasks:
+                one.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def follow(self) -> bool:
+        """Watch what the last pass was about, and say what cannot be; tell if no other try is worth it."""
+        wish = self._standing.wish
+        if wish is None:
+            return True
+        try:
+            await self._watch.follow(wish.desired)
+            found, done = self._watch.shortfalls, not self._watch.lacking
+        except OSError as error:
+            found, done = (f"cannot watch this host: {error}; it is looked at every period",), False
+        for text in found:
+            if text not in (self._standing.shortfalls or ()):
+                log.warning("%s", text)
+        self._standing.shortfalls = found
+        self._arm()
+        return done
+
+    async def _listen(self) -> None:
+        while True:
+            touched = await self._watch.touched()
+            if touched.sight:
+                self._voice.report(sight=True)
+            if touched.everything:
+                self._look_at_everything(touched.since)
+            if touched.resources:
+                self._take(touched.resources, touched.since)
+
+    def _take(self, resources: Iterable[ResourceId], since: float) -> None:
+        for one in resources:
+            self._touched.setdefault(one, since)
+        self._wake.set()
+
+    def _look_at_everything(self, since: float) -> None:
+        """Touch all that is declared; under a storm, not all the time."""
+        wait = self._everything_at - self._clock()
+        if wait > 0:
+            self._later.setdefault(_EVERYTHING, since)
+            self._arm()
+            return
+        self._everything_at = self._clock() + EVERYTHING_SECONDS
+        wish = self._standing.wish
+        if wish is not None:
+            self._take(wish.declared, since)
+
+    async def _work(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            # What is wanted may be news by the time that it is our turn.
+            async with self._converger.upgrading, self._converger.turn:
+                touched, self._touched = self._touched, {}
+                await self._repair(touched)
+            if self._converger.unread:
+                self._enabled.set()
+            self._arm()
+
+    async def _refresh(self) -> None:
+        """Have service managers notice what was enabled, while other repairs go on.
+
+        Should we be killed before, the unit starts at boot all the same, and the next pass notices that the
+        manager remembers something else.
+        """
+        while True:
+            await self._enabled.wait()
+            latest = self._clock() + REFRESH_LIMIT
+            while self._enabled.is_set() and self._clock() < latest:
+                self._enabled.clear()
+                await asyncio.sleep(REFRESH_QUIET)
+            await self._converger.refresh()
+
+    async def _repair(self, touched: Mapping[ResourceId, float]) -> None:
+        standing, wish = self._standing, self._standing.wish
+        if wish is None:
+            return  # the first pass has yet to begin, and looks at everything
+        now = self._clock()
+        waiting = standing.contest.waiting(now)
+        if waiting:  # also what hangs on the touched, and would have been looked at with it
+            put_off = wish.lens.narrow(touched).ids & waiting
+            self._later.update({one: touched.get(one, now) for one in put_off})
+        focus = wish.lens.narrow((one for one in touched if one not in waiting), waiting)
+        if not focus.ids:
+            return
+        results = await self._try(focus, wish)
+        before = standing.changes
+        told = standing.repaired(results, touched)
+        for one in results:
+            if one.outcome in _BAD:
+                resource = keeper(one.id, wish.declared)
+                self._later[resource] = touched.get(resource, now)
+        if told:
+            self._voice.repaired(told, self._clock() - min(touched.values()))
+        if standing.changes != before:
+            self._voice.report()
+
+    async def _try(self, focus: Focus, wish: Wish) -> list[Result]:
+        """Repair, and return what became of it; whatever goes wrong is tried again, and stops nobody else."""
+        alone = self._standing.watch.alone(wish.declared, wish.observed)  # all: subscribers are in it, too
+        try:
+            return await self._converger.repair(focus, wish.contents, alone)
+        except Exception as error:
+            expected = isinstance(error, OSError)
+            said = str(error) if expected else f"{type(error).__name__}: {error}"
+            log.warning("cannot repair what was touched: %s", said, exc_info=None if expected else error)
+        return [
+            Result(one, (), Outcome.FAILED, f"cannot repair it: {said}", deed="Blocked") for one in focus.ids
+        ]
+
+    def _arm(self) -> None:
+        """Set the one timer: for what has to wait, and for fights that are over."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        now, contest = self._clock(), self._standing.contest
+        calm = self._settle(now)
+        due = [now + contest.wait(one, now) for one in self._later if one != _EVERYTHING]
+        if _EVERYTHING in self._later:
+            due.append(self._everything_at)
+        if calm is not None:
+            due.append(calm)
+        if due:
+            delay = max(min(due) - now, 0.0)
+            self._timer = asyncio.get_running_loop().call_later(delay, self._ring)
+
+    def _settle(self, now: float) -> float | None:
+        """Tell of fights that began or are over; return when to look for that again, None = never."""
+        contest = self._standing.contest
+        calm = contest.settle(now)
+        fights = {one.resource: one for one in contest.fights()}
+        for resource in fights.keys() - self._fights:
+            self._voice.contested(fights[resource])
+        if fights.keys() != self._fights:
+            self._fights = frozenset(fights)
+            self._voice.report()
+        return calm if fights else None
+
+    def _ring(self) -> None:
+        """Look again at what has waited long enough."""
+        self._timer = None
+        now, contest = self._clock(), self._standing.contest
+        due = [one for one in self._later if one != _EVERYTHING and not contest.wait(one, now)]
+        for one in due:
+            self._take([one], self._later.pop(one))
+        if _EVERYTHING in self._later and self._everything_at <= now:
+            self._look_at_everything(self._later.pop(_EVERYTHING))
+        self._arm()
+
+
+_EVERYTHING: Final = ResourceId(EXEC, "*")
+"""Stands for all that is declared among what has to wait."""

@@ -1,0 +1,148 @@
+"""How the host stands: what is wanted, what became of it, and what was changed behind our back.
+
+Passes over the whole host and repairs of a few resources both end here. So the status can be written
+at any time from what is known, and nobody has to look at a whole host to report on one file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Protocol
+
+from nodemanager.agent.declared.wishes import Wish
+from nodemanager.agent.drift import drift
+from nodemanager.agent.drift.contest import Contest
+from nodemanager.agent.drift.drift import DriftWatch
+from nodemanager.api.common.managednode import DriftRecord
+from nodemanager.host.results import Outcome, Result
+from nodemanager.plan.resources import ResourceId
+
+_BAD = (Outcome.FAILED, Outcome.BLOCKED)
+
+
+class Drifts(Protocol):
+    """Takes every drift and reports it, sooner or later, once."""
+
+    def add(self, record: DriftRecord) -> DriftRecord:
+        """Take a drift and return it with its number; does not wait for anything."""
+        ...
+
+
+def _nobody(_: ResourceId) -> str:
+    return ""
+
+
+@dataclass(slots=True)
+class Standing:
+    """What is known of the host."""
+
+    drifts: Drifts
+    now: Callable[[], datetime]
+    clock: Callable[[], float]
+    """Seconds; the same clock that `since` of what is touched is taken from."""
+    watch: DriftWatch = field(default_factory=DriftWatch)
+    contest: Contest = field(default_factory=Contest)
+    who: Callable[[ResourceId], str] = _nobody
+    """Tells who changed something last."""
+    wish: Wish | None = None
+    """What is wanted; None before the first pass."""
+    results: dict[ResourceId, Result] = field(default_factory=dict)
+    """What became of everything, except for what needed nothing."""
+    changes: int = 0
+    """How often `results` has changed."""
+    shortfalls: tuple[str, ...] | None = None
+    """What is not watched, in words; None = nothing is."""
+    _strays: set[ResourceId] = field(default_factory=set)
+    """What there are results of although nobody declares it: entries of purged directories."""
+    _repaired: dict[ResourceId, Result] = field(default_factory=dict)
+    """Results of repairs since a pass began: they are newer than what it saw."""
+
+    def begin(self, wish: Wish) -> frozenset[ResourceId]:
+        """Take note of what is wanted from now on; return what a pass leaves alone."""
+        if self.wish is not wish:
+            self.wish = wish
+            self.contest.keep_only(wish.declared)
+        self._repaired = {}
+        self.watch.begin()
+        return self.watch.alone(wish.declared, wish.observed)
+
+    def passed(self, results: Sequence[Result]) -> list[Result]:
+        """Take the results of a pass; return those worth telling, with drifts marked."""
+        judged = self._judge(results, None)
+        told = [one for one in judged if one.outcome is not Outcome.UNCHANGED]
+        self.results = {one.id: one for one in told}
+        self._strays = {one for one in self.results if not self.wish or one not in self.wish.declared}
+        self._replace(self._repaired.values())
+        return told
+
+    def repaired(self, results: Sequence[Result], since: Mapping[ResourceId, float]) -> list[Result]:
+        """Take the results of a repair, of what was touched when; return those worth telling."""
+        judged = self._judge(results, since)
+        self._repaired.update({one.id: one for one in judged})
+        self._replace(judged)
+        return [one for one in judged if one.outcome is not Outcome.UNCHANGED]
+
+    def told(self) -> None:
+        """Take note that the status tells everything: what was changed is as it shall be from now on."""
+        self.results = {one.id: one for one in self.results.values() if one.outcome is not Outcome.CHANGED}
+
+    def _replace(self, results: Iterable[Result]) -> None:
+        """Put newer results in the place of older ones."""
+        new = {one.id: one for one in results}
+        declared = self.wish.declared if self.wish else {}
+        for one in self._strays - new.keys():
+            if drift.keeper(one, declared) in new:
+                self._drop(one)  # the directory was looked at, and the entry is gone
+        for one, result in new.items():
+            if result.outcome is Outcome.UNCHANGED:
+                self._drop(one)
+            elif self.results.get(one) != result:
+                self.results[one] = result
+                self.changes += 1
+                if one not in declared:
+                    self._strays.add(one)
+
+    def _drop(self, resource: ResourceId) -> None:
+        """Forget what became of something, unless it was changed and nobody was told yet."""
+        known = self.results.get(resource)
+        if known is None:
+            self._strays.discard(resource)
+        elif known.outcome is not Outcome.CHANGED:
+            del self.results[resource]
+            self._strays.discard(resource)
+            self.changes += 1
+
+    def _judge(self, results: Sequence[Result], since: Mapping[ResourceId, float] | None) -> list[Result]:
+        declared = self.wish.declared if self.wish else {}
+        judged = self._with_names(self.watch.judge(declared, results, whole=since is None))
+        stamp, clock = self.now().strftime("%Y-%m-%dT%H:%M:%SZ"), self.clock()
+        first = min((since or {}).values(), default=clock)
+        for one in self.watch.fresh(judged):
+            began = (since or {}).get(drift.keeper(one.id, declared), first)
+            took = one.seconds if since is None else clock - began
+            self.drifts.add(drift.record(one, stamp, took))
+        self._contest(judged, clock, trying=since is not None)
+        return judged
+
+    def _with_names(self, results: Iterable[Result]) -> list[Result]:
+        """Say of all that somebody changed who it was."""
+        return [replace(one, by=self.who(one.id)) if one.drifted else one for one in results]
+
+    def _contest(self, judged: Sequence[Result], clock: float, *, trying: bool) -> None:
+        """Take note of who fights over what: once for a directory, however much was purged in it."""
+        declared = self.wish.declared if self.wish else {}
+        put_back = {
+            drift.keeper(one.id, declared): one
+            for one in judged
+            if one.drifted and one.outcome is Outcome.CHANGED
+        }
+        for resource, one in put_back.items():
+            self.contest.repaired(resource, clock, one.found, one.wanted, by=one.by)
+        for one in judged:
+            resource = drift.keeper(one.id, declared)
+            if one.outcome in _BAD and trying:
+                self.contest.failed(resource, clock)
+            elif one.outcome is Outcome.UNCHANGED and resource not in put_back:
+                self.contest.holds(resource)

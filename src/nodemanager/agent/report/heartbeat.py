@@ -1,0 +1,112 @@
+"""The sign of life: a Lease that is renewed, so that the status need not be written to say nothing new.
+
+It also tells when another machine has our name, as a clone of a virtual machine does: then somebody else
+renews the Lease between our own renewals.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import secrets
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, Final
+
+from nodemanager.api.rights import host_bounds
+from nodemanager.client.patches import MergePatch
+from nodemanager.client.verbs import Client
+from nodemanager.kube import errors
+from nodemanager.kube.core import LEASES
+
+log = logging.getLogger(__name__)
+INTERVAL: Final = 20.0
+DURATION: Final = 60
+"""Seconds after which a host that has not renewed its Lease counts as silent."""
+
+
+ANNOTATION_INSTANCE: Final = host_bounds.INSTANCE
+"""Annotation of the Lease: which process renewed it last."""
+REPEATED: Final = 2
+"""So many renewals in a row with somebody else's in between are no accident."""
+
+
+def lease_name(hostname: str) -> str:
+    """Return the name of a host's own Lease: that of its ServiceAccount."""
+    return f"nodemanager-{hostname}"
+
+
+class Heartbeat:
+    """Renews the Lease of the host until cancelled."""
+
+    name = "heartbeat"
+
+    def __init__(self, client: Client, namespace: str, hostname: str, now: Callable[[], datetime]) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._hostname = hostname
+        self._now = now
+        self.unanswered: Callable[[str], None] = lambda _why: None
+        """Told that the API did not answer in time, and why."""
+        self.twin: Callable[[bool], None] = lambda _duplicated: None
+        """Told when another machine begins, or ceases, to renew our Lease, too."""
+        self._failing = False
+        self._instance = secrets.token_hex(8)
+        self._version = ""
+        """The version of the Lease that we wrote last."""
+        self._strangers = 0
+        """How often in a row somebody else wrote it since."""
+
+    async def run(self) -> None:
+        """Beat; an API that does not answer costs one log line, and is tried again with the next beat."""
+        while True:
+            try:
+                async with asyncio.timeout(INTERVAL / 2):
+                    await self.beat()
+                self._failing = False
+            except (errors.KubeError, TimeoutError) as error:
+                log.log(
+                    logging.DEBUG if self._failing else logging.WARNING, "cannot renew our Lease: %s", error
+                )
+                self._failing = True
+                if isinstance(error, TimeoutError):
+                    self.unanswered(f"the API did not answer within {INTERVAL / 2:g} s")
+            await asyncio.sleep(INTERVAL * random.uniform(0.9, 1.1))  # noqa: S311 - hosts spread out
+
+    async def beat(self) -> None:
+        """Renew the Lease; make it if it is not there."""
+        name = lease_name(self._hostname)
+        stamp = self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        spec = {"holderIdentity": self._hostname, "leaseDurationSeconds": DURATION, "renewTime": stamp}
+        mine = {"annotations": {ANNOTATION_INSTANCE: self._instance}}
+        with contextlib.suppress(errors.NotFound):
+            await self._renew({"metadata": mine, "spec": spec})
+            return
+        meta = {"name": name, "namespace": self._namespace, **mine}
+        body = {"metadata": meta, "spec": {**spec, "acquireTime": stamp}}
+        with contextlib.suppress(errors.AlreadyExists):
+            made = await self._client.create(LEASES, body, self._namespace)
+            self._version = made.metadata.resource_version
+
+    async def _renew(self, body: dict[str, Any]) -> None:
+        """Write the Lease; first as if nobody else did, so that knowing costs no request of its own."""
+        name = lease_name(self._hostname)
+        only = {**body, "metadata": {**body["metadata"], "resourceVersion": self._version}}
+        try:
+            patch = MergePatch(only if self._version else body)
+            written = await self._client.patch(LEASES, name, self._namespace, patch)
+            self._judge(stranger=False)
+        except errors.Conflict:
+            found = await self._client.get(LEASES, name, self._namespace)
+            last = found.metadata.annotations.get(ANNOTATION_INSTANCE, self._instance)
+            self._judge(stranger=last != self._instance)
+            written = await self._client.patch(LEASES, name, self._namespace, MergePatch(body))
+        self._version = written.metadata.resource_version
+
+    def _judge(self, *, stranger: bool) -> None:
+        before = self._strangers
+        self._strangers = min(before + 1, REPEATED) if stranger else 0
+        if (before == REPEATED) != (self._strangers == REPEATED):
+            self.twin(self._strangers == REPEATED)

@@ -1,0 +1,95 @@
+"""The ManagedNode of this host: made if it is missing, labelled, and its status written when it changes."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import msgspec
+
+from nodemanager.api.common import reported
+from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode, ManagedNodeStatus
+from nodemanager.client.patches import MergePatch, difference
+from nodemanager.client.verbs import Client
+from nodemanager.host.inventory.identity import Identity
+from nodemanager.kube import errors
+from nodemanager.kube.objects import ObjectKey
+from nodemanager.runtime.cache import Cache
+
+
+class NodeObject:
+    """Our own ManagedNode."""
+
+    def __init__(self, client: Client, nodes: Cache[ManagedNode], namespace: str, identity: Identity) -> None:
+        self._client = client
+        self._nodes = nodes
+        self._identity = identity
+        self.key = ObjectKey(namespace, identity.hostname)
+        self._newest: ManagedNode | None = None
+        self._older: set[str] = set()
+        """Versions that were replaced, by ourselves or others; the cache may show them a little longer."""
+
+    async def ensure(self) -> ManagedNode:
+        """Return it with our labels on it; it is created only if the API says that it is not there."""
+        found = self.known()
+        if found is None:
+            found = await self._get_or_create()
+            if self._older:
+                self._newest = found  # the cache is behind
+        missing = {
+            key: value
+            for key, value in self._identity.labels().items()
+            if found.metadata.labels.get(key) != value
+        }
+        if missing:
+            body = MergePatch({"metadata": {"labels": missing}})
+            changed = await self._client.patch(MANAGED_NODES, self.key.name, self.key.namespace, body)
+            found = self._wrote(found, changed)
+        return found
+
+    def known(self) -> ManagedNode | None:
+        """Return what the cache has, or what we know to be newer; None = only the API can tell."""
+        found = self._nodes.get(self.key)
+        if found is not None and found.metadata.resource_version in self._older:
+            return self._newest
+        self._newest = None
+        self._older.clear()
+        return found
+
+    def _wrote(self, before: ManagedNode, after: ManagedNode) -> ManagedNode:
+        if before.metadata.resource_version != after.metadata.resource_version:
+            self._older.add(before.metadata.resource_version)
+            self._newest = after
+        return after
+
+    async def _get_or_create(self) -> ManagedNode:
+        with contextlib.suppress(errors.NotFound):
+            return await self._client.get(MANAGED_NODES, self.key.name, self.key.namespace)
+        body: dict[str, Any] = {
+            "metadata": {
+                "name": self.key.name,
+                "namespace": self.key.namespace,
+                "labels": self._identity.labels(),
+            }
+        }
+        try:
+            return await self._client.create(MANAGED_NODES, body, self.key.namespace)
+        except errors.AlreadyExists:
+            return await self._client.get(MANAGED_NODES, self.key.name, self.key.namespace)
+
+    async def write_status(self, node: ManagedNode, status: ManagedNodeStatus) -> ManagedNode:
+        """Write what is new in the status, if anything is, unless somebody was faster: lists go whole."""
+        wanted = reported.status(msgspec.to_builtins(status))
+        patch = difference(msgspec.to_builtins(node.status), wanted)
+        if not patch:
+            return node
+        body = MergePatch({"metadata": {"resourceVersion": node.metadata.resource_version}, "status": patch})
+        try:
+            written = await self._client.patch(
+                MANAGED_NODES, self.key.name, self.key.namespace, body, subresource="status"
+            )
+        except (errors.Conflict, errors.NotFound):
+            self._newest = None  # what we thought was the newest is not, and the watch may be long in coming
+            self._older.add(node.metadata.resource_version)
+            raise
+        return self._wrote(node, written)

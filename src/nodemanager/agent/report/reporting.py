@@ -1,0 +1,172 @@
+"""Tells people and machines what a pass did: log lines, Kubernetes Events, metrics."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from nodemanager.agent.drift.contest import Fight
+from nodemanager.api.common.configset import ConfigSet
+from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
+from nodemanager.host.results import Outcome, Result
+from nodemanager.plan.desired import Desired
+from nodemanager.runtime.events import EventRecorder
+from nodemanager.runtime.metrics import Registry
+
+log = logging.getLogger("nodemanager.agent")
+_BAD: Final = (Outcome.FAILED, Outcome.BLOCKED)
+_REPAIR_BUCKETS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 600.0)
+_LASTING: Final = (*_BAD, Outcome.OBSERVED)
+_PACKAGES: Final = {"InstallPackage": "install", "RemovePackage": "remove"}
+_DONE: Final = {
+    "InstallPackage": "installed",
+    "RemovePackage": "removed",
+    "WriteFile": "written",
+    "SetAttributes": "given its attributes",
+    "MakeDirectory": "made",
+    "MakeLink": "linked",
+    "RemovePath": "removed",
+    "ChangeService": "changed",
+    "RestartService": "restarted",
+    "RunCommand": "run",
+}
+
+
+class Reporter:
+    """Counts and tells; says nothing about what did not change."""
+
+    def __init__(
+        self, node: str, registry: Registry, events: EventRecorder | None, clock: Callable[[], float]
+    ) -> None:
+        self._node = node
+        self._events = events
+        self._clock = clock
+        self._sets: set[str] = set()
+        self._versions: dict[str, str] = {}
+        self._told: dict[str, str] = {}
+        per_set = ("node", "configset")
+        self._applies = registry.counter(
+            "nodemanager_configset_apply_total", "Passes by ConfigSet and result.", (*per_set, "result")
+        )
+        self._seconds = registry.histogram(
+            "nodemanager_configset_apply_duration_seconds", "Time spent on a ConfigSet.", per_set
+        )
+        self._last = registry.gauge(
+            "nodemanager_last_configset_apply_timestamp_seconds", "When a ConfigSet last held.", per_set
+        )
+        self._version = registry.gauge(
+            "nodemanager_configset_applied_resource_version", "When this version was applied.",
+            (*per_set, "resource_version"),
+        )  # fmt: skip
+        self._conflicts = registry.counter(
+            "nodemanager_configset_conflicts_total", "Resources held back by conflicts.", per_set
+        )
+        self._files = registry.counter(
+            "nodemanager_file_changes_total", "Files changed.", (*per_set, "result")
+        )
+        deeds = ("node", "operation", "result")
+        self._packages = registry.counter("nodemanager_package_operations_total", "Packages changed.", deeds)
+        self._services = registry.counter("nodemanager_service_operations_total", "Services changed.", deeds)
+        self._execs = registry.counter(
+            "nodemanager_exec_operations_total", "Executions run.", ("node", "result")
+        )
+        self._drift = registry.counter(
+            "nodemanager_drift_repaired_total", "Foreign changes undone.", ("node",)
+        )
+        self._repair_seconds = registry.histogram(
+            "nodemanager_drift_repair_seconds", "From noticing a foreign change to having undone it.",
+            ("node",), _REPAIR_BUCKETS,
+        )  # fmt: skip
+
+    def passed(
+        self, node: ManagedNode, sets: Sequence[ConfigSet], desired: Desired, results: Sequence[Result]
+    ) -> None:
+        """Report a pass."""
+        for one in results:
+            self._count(one)
+        # Failures first: events are few per host, and a thousand changes must not use them up.
+        for one in sorted(results, key=lambda each: each.outcome is Outcome.CHANGED):
+            self._tell(node, one)
+        self._told = {str(one.id): one.message for one in results if one.outcome in _LASTING}
+        for config_set in sets:
+            self._of_set(config_set, desired, results)
+        for gone in self._sets - {one.metadata.name for one in sets}:
+            self._forget(gone)
+        self._sets = {one.metadata.name for one in sets}
+
+    def repaired(self, results: Sequence[Result], seconds: float) -> None:
+        """Report what became of a few resources so many seconds after they were touched."""
+        for one in results:
+            self._count(one)
+            if one.drifted and one.outcome is Outcome.CHANGED:
+                self._repair_seconds.labels(self._node).observe(seconds)
+            self._tell(None, one)
+        bad = {str(one.id): one.message for one in results if one.outcome in _LASTING}
+        gone = {str(one.id) for one in results}
+        self._told = {name: said for name, said in self._told.items() if name not in gone} | bad
+
+    def contested(self, node: ManagedNode | None, fight: Fight) -> None:
+        """Warn that somebody else keeps changing something; `node` None = it is not known yet."""
+        said = (
+            f"{fight}: repairs of it slow down; take it out of one of the two, or let its drift be observed"
+        )
+        log.warning("%s", said)
+        if self._events and node is not None:
+            self._events.warning(MANAGED_NODES, node, "Contested", said)
+
+    def _of_set(self, config_set: ConfigSet, desired: Desired, results: Sequence[Result]) -> None:
+        name = config_set.metadata.name
+        mine = [one for one in results if name in one.sources]
+        bad = any(one.outcome in _BAD for one in mine)
+        self._applies.labels(self._node, name, "error" if bad else "success").inc()
+        self._seconds.labels(self._node, name).observe(sum(one.seconds for one in mine))
+        if conflicts := desired.conflicts.get(name):
+            self._conflicts.labels(self._node, name).inc(len(conflicts))
+        if not bad:
+            now = self._clock()
+            self._last.labels(self._node, name).set(now)
+            version = config_set.metadata.resource_version
+            if self._versions.get(name) != version:
+                self._version.remove_matching(configset=name)
+                self._versions[name] = version
+            self._version.labels(self._node, name, version).set(now)
+
+    def _forget(self, name: str) -> None:
+        self._versions.pop(name, None)
+        for family in (self._applies, self._seconds, self._last, self._version, self._conflicts, self._files):
+            family.remove_matching(configset=name)
+
+    def _count(self, one: Result) -> None:
+        if one.outcome not in (Outcome.CHANGED, Outcome.FAILED) or not one.deed:
+            return
+        said = "success" if one.outcome is Outcome.CHANGED else "error"
+        if one.id.kind == "package":
+            self._packages.labels(self._node, _PACKAGES.get(one.deed, one.deed), said).inc()
+        elif one.id.kind == "file":
+            for name in one.sources:
+                self._files.labels(self._node, name, said).inc()
+        elif one.id.kind == "service":
+            for operation in one.operations:
+                self._services.labels(self._node, operation, said).inc()
+        else:
+            self._execs.labels(self._node, said).inc()
+        if one.drifted and one.outcome is Outcome.CHANGED:
+            self._drift.labels(self._node).inc()
+
+    def _tell(self, node: ManagedNode | None, one: Result) -> None:
+        """Log and send what is new; a failure that lasts is told once, until it changes."""
+        if one.outcome is Outcome.CHANGED:
+            said = f"{one.id} {_DONE.get(one.deed, 'changed')} ({one.message})"
+            by = f", by {one.by}" if one.by else ""
+            log.info("%s%s (%.0f ms)%s", "drift: " if one.drifted else "", said, one.seconds * 1000, by)
+            if self._events and node is not None and not one.drifted:  # each drift is reported by itself
+                self._events.normal(MANAGED_NODES, node, "Changed", said)
+        elif one.outcome is Outcome.OBSERVED:
+            if self._told.get(str(one.id)) != one.message:
+                log.warning("drift: %s is left alone: %s", one.id, one.message.partition("\n")[0])
+        elif one.outcome in _BAD and self._told.get(str(one.id)) != one.message:
+            reason = "Failed" if one.outcome is Outcome.FAILED else "Blocked"
+            log.warning("%s %s: %s", one.id, reason.lower(), one.message)
+            if self._events and node is not None:
+                self._events.warning(MANAGED_NODES, node, reason, f"{one.id}: {one.message}")

@@ -1,0 +1,91 @@
+"""What the agent sees of its host, for the status; and the WireGuard keys it makes if told to."""
+
+from __future__ import annotations
+
+import base64
+import logging
+from dataclasses import dataclass
+
+from nodemanager import __version__
+from nodemanager.agent.report.status import Sight
+from nodemanager.api.common.managednode import ManagedNode, WireGuardStatus
+from nodemanager.client.verbs import Client
+from nodemanager.host.base import Runner
+from nodemanager.host.files.tree import Tree
+from nodemanager.host.inventory import network, ssh_keys, wireguard, x25519
+from nodemanager.host.inventory.identity import Identity
+from nodemanager.kube import errors
+from nodemanager.kube.core import SECRETS
+
+log = logging.getLogger(__name__)
+PRIVATE, PUBLIC = "private-key", "public-key"
+
+
+@dataclass(slots=True)
+class Eyes:
+    """Looks at the host itself; of a root that is not running, only at its files."""
+
+    tree: Tree
+    """Of its own: others work in theirs meanwhile, also in threads."""
+    identity: Identity
+    run: Runner
+    client: Client
+
+    def close(self) -> None:
+        """Give back what is held open."""
+        self.tree.close()
+
+    async def look(self, node: ManagedNode) -> Sight:
+        """Return what is there now."""
+        alive = self.tree.running
+        live = await wireguard.interfaces(self.run) if alive else []
+        return Sight(
+            agent_version=__version__,
+            release=self.identity.kernel,
+            interfaces=await network.interfaces(self.run) if alive else {},
+            ssh_host_keys=ssh_keys.host_keys(self.tree),
+            wire_guard=await self._with_own_key(node, live),
+        )
+
+    async def _with_own_key(self, node: ManagedNode, live: list[WireGuardStatus]) -> list[WireGuardStatus]:
+        """Add the key that is kept for an interface that is not up yet, so that peers can learn it."""
+        wanted = node.spec.wire_guard
+        if wanted is None or not wanted.enabled or any(one.name == wanted.interface for one in live):
+            return live
+        try:
+            name = f"wg-{wanted.interface}-{node.metadata.name}"
+            public = await self._public_key(name, node.metadata.namespace)
+        except (errors.KubeError, ValueError) as error:
+            log.warning("cannot look after the WireGuard key of %s: %s", wanted.interface, error)
+            known = [one for one in node.status.wire_guard if one.name == wanted.interface]
+            return _by_name([*live, *known])  # peers must not lose a key because we could not ask for it
+        return _by_name([*live, WireGuardStatus(name=wanted.interface, public_key=public)])
+
+    async def _public_key(self, name: str, namespace: str) -> str:
+        """Return the public half of the host's own key pair, made if there is none yet."""
+        try:
+            found = await self.client.get(SECRETS, name, namespace)
+        except errors.NotFound:
+            pair = x25519.generate()
+            data = {PRIVATE: pair.private, PUBLIC: pair.public}
+            body = {
+                "metadata": {"name": name, "namespace": namespace},
+                "type": "Opaque",
+                "data": {key: base64.b64encode(value.encode()).decode() for key, value in data.items()},
+            }
+            try:
+                await self.client.create(SECRETS, body, namespace)
+            except errors.AlreadyExists:
+                return await self._public_key(name, namespace)
+            return pair.public
+        private = (found.data or {}).get(PRIVATE, b"").decode("ascii", "replace").strip()
+        try:
+            return x25519.public_of(private)  # not what is written beside it: only this one is true for sure
+        except ValueError:
+            raise ValueError(
+                f"Secret {name} has no WireGuard key as {PRIVATE}; delete it to get a new one"
+            ) from None
+
+
+def _by_name(found: list[WireGuardStatus]) -> list[WireGuardStatus]:
+    return sorted(found, key=lambda one: one.name)

@@ -1,0 +1,322 @@
+"""From what was seen and done to the status of a ManagedNode: pure, and equal when nothing changed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from nodemanager.agent.drift.contest import Fight
+from nodemanager.agent.report import backup_records
+from nodemanager.agent.upgrades.upgrade_part import UpgradeStatus
+from nodemanager.api.common import managednode
+from nodemanager.api.common.configset import ConfigSet
+from nodemanager.api.common.managednode import (
+    AppliedConfigSet,
+    Drift,
+    Heartbeat,
+    Interface,
+    ManagedNodeStatus,
+    SSHHostKey,
+    WireGuardStatus,
+)
+from nodemanager.host.results import Outcome, Result
+from nodemanager.kube import conditions
+from nodemanager.kube.conditions import Condition
+
+REFRESH: Final = timedelta(hours=1)
+"""How old `lastApplied` may get while nothing changes: fresh enough for people, rare enough for SD cards."""
+MAX_ERROR: Final = 4096
+MAX_NAMED: Final = 5
+_BAD: Final = (Outcome.FAILED, Outcome.BLOCKED)
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What was seen of the host itself."""
+
+    agent_version: str = ""
+    release: str = ""
+    interfaces: Mapping[str, Interface] = field(default_factory=dict)
+    ssh_host_keys: Sequence[SSHHostKey] = ()
+    wire_guard: Sequence[WireGuardStatus] = ()
+    jailed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """What removing old backups left."""
+
+    removed: int
+    kept: AbstractSet[str]
+    """SHA-256 of what can still be restored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What a pass over the host was about, and what became of it."""
+
+    config_sets: Sequence[ConfigSet]
+    conflicts: Mapping[str, Sequence[str]]
+    results: Sequence[Result]
+    drift: Drift | None
+    """What is known of drifts; None = there never was one."""
+    backups: Mapping[str, str] = field(default_factory=dict)
+    """SHA-256 of what managed files contained before we first replaced them, by path."""
+    collection: Collection | None = None
+    """How old backups were removed, if they were."""
+    fights: Sequence[Fight] = ()
+    """What somebody else keeps changing."""
+    shortfalls: Sequence[str] | None = None
+    """What is not watched, in words; None = nothing is."""
+    declared: AbstractSet[str] = frozenset()
+    """Paths of the files that are declared."""
+
+
+def of_host(old: ManagedNodeStatus, sight: Sight, lease: str, generation: int) -> ManagedNodeStatus:
+    """Return the status with what was seen of the host; what we know nothing about is kept."""
+    return msgspec.structs.replace(
+        old,
+        observed_generation=generation,
+        agent_version=sight.agent_version,
+        release=sight.release,
+        heartbeat=Heartbeat(lease_name=lease),
+        interfaces=dict(sight.interfaces),
+        ssh_host_keys=list(sight.ssh_host_keys),
+        wire_guard=list(sight.wire_guard),
+        jailed=sight.jailed,
+    )
+
+
+def of_upgrades(old: ManagedNodeStatus, upgrades: UpgradeStatus) -> ManagedNodeStatus:
+    """Return the status with what became of upgrades."""
+    return msgspec.structs.replace(
+        old,
+        last_upgrade=upgrades.last_upgrade,
+        kubernetes_node_cordoned=upgrades.kubernetes_node_cordoned,
+    )
+
+
+def of_duplication(
+    old: ManagedNodeStatus, duplicated: bool, now: datetime, generation: int
+) -> ManagedNodeStatus:
+    """Return the status with whether another machine has our name; nothing is said before one was seen."""
+    known = conditions.get(old.conditions, managednode.DUPLICATED) is not None
+    said = Condition(type=managednode.DUPLICATED, status=conditions.FALSE, reason=managednode.ONE_AGENT)
+    if duplicated:
+        said = Condition(
+            type=managednode.DUPLICATED, status=conditions.TRUE, reason=managednode.OTHER_AGENT,
+            message="another machine reports under this name, too; give one of them another name",
+        )  # fmt: skip
+    return of_condition(old, said, now, generation) if known or duplicated else old
+
+
+def of_servers(old: ManagedNodeStatus, fault: str, now: datetime, generation: int) -> ManagedNodeStatus:
+    """Return the status with why metrics or probes are not served; nothing is said before that was so."""
+    known = conditions.get(old.conditions, managednode.SERVED) is not None
+    said = Condition(type=managednode.SERVED, status=conditions.TRUE, reason=managednode.LISTENING)
+    if fault:
+        said = Condition(
+            type=managednode.SERVED, status=conditions.FALSE, reason=managednode.ADDRESS_UNAVAILABLE,
+            message=_cut(fault),
+        )  # fmt: skip
+    return of_condition(old, said, now, generation) if known or fault else old
+
+
+def of_token(
+    old: ManagedNodeStatus, token: Condition | None, now: datetime, generation: int
+) -> ManagedNodeStatus:
+    """Return the status with what became of the host's own token; None = it uses none."""
+    if token is None:
+        others = [one for one in old.conditions if one.type != managednode.CREDENTIAL_RENEWED]
+        return msgspec.structs.replace(old, conditions=others)
+    return of_condition(old, token, now, generation)
+
+
+def of_condition(
+    old: ManagedNodeStatus, condition: Condition, now: datetime, generation: int
+) -> ManagedNodeStatus:
+    """Return the status with a condition."""
+    dated = msgspec.structs.replace(condition, observed_generation=generation)
+    found = conditions.set_condition(old.conditions, dated, now.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    return msgspec.structs.replace(old, conditions=found)
+
+
+def of_pass(old: ManagedNodeStatus, done: Pass, now: datetime, generation: int) -> ManagedNodeStatus:
+    """Return the status after a pass."""
+    stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    before = {one.name: one for one in old.configsets}
+    sets = sorted(done.config_sets, key=lambda one: one.metadata.name)
+    by_set = _by_set(done.results)
+    entries = [
+        _entry(one, before.get(one.metadata.name), done, by_set[one.metadata.name], now) for one in sets
+    ]
+    found = old.conditions
+    for condition in (_ready(done), _drifted(done), _contested(done), _conflicted(done), _watching(done)):
+        dated = msgspec.structs.replace(condition, observed_generation=generation)
+        found = conditions.set_condition(found, dated, stamp)
+    return msgspec.structs.replace(
+        old,
+        conditions=found,
+        configsets=entries,
+        drift=done.drift or old.drift,
+        file_backups=_backups(old, done),
+        last_file_bucket_gc=_collected(old, done, stamp),
+    )
+
+
+def untold_backups(old: ManagedNodeStatus, done: Pass) -> int:
+    """Return how many backups there is no room for in the status after a pass."""
+    return len(_all_backups(old, done)) - len(_backups(old, done))
+
+
+def _by_set(results: Iterable[Result]) -> dict[str, list[Result]]:
+    """Return what is worth telling about each ConfigSet."""
+    found: dict[str, list[Result]] = defaultdict(list)
+    for one in results:
+        if one.outcome is not Outcome.UNCHANGED:
+            for name in one.sources:
+                found[name].append(one)
+    return found
+
+
+def _backups(old: ManagedNodeStatus, done: Pass) -> dict[str, str]:
+    """Return where the first content of each file is, as far as there is room for it."""
+    return backup_records.fitting(_all_backups(old, done), done.declared)
+
+
+def _all_backups(old: ManagedNodeStatus, done: Pass) -> dict[str, str]:
+    """Return where the first content of each file is; what has been removed meanwhile is nowhere."""
+    known = {**done.backups, **old.file_backups}  # the first one is the one worth keeping
+    if done.collection is None:
+        return known
+    kept = done.collection.kept | set(done.backups.values())
+    return {path: digest for path, digest in known.items() if digest in kept}
+
+
+def _collected(old: ManagedNodeStatus, done: Pass, stamp: str) -> str | None:
+    """Return when backups were last removed: a look that found nothing to remove is not worth a write."""
+    if done.collection is not None and (done.collection.removed or old.last_file_bucket_gc is None):
+        return stamp
+    return old.last_file_bucket_gc
+
+
+def _entry(
+    config_set: ConfigSet, old: AppliedConfigSet | None, done: Pass, mine: Sequence[Result], now: datetime
+) -> AppliedConfigSet:
+    meta = config_set.metadata
+    new = AppliedConfigSet(
+        name=meta.name,
+        resource_version=meta.resource_version,
+        observed_generation=meta.generation,
+        last_applied=old.last_applied if old else None,
+        error=_joined(one for one in mine if one.outcome in _BAD),
+        conflicts=list(done.conflicts.get(meta.name, ())),
+    )
+    changed = any(one.outcome is Outcome.CHANGED for one in mine)
+    if changed or new != old or _is_old(new.last_applied, now):
+        return msgspec.structs.replace(new, last_applied=now.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    return new
+
+
+def _is_old(stamp: str | None, now: datetime) -> bool:
+    try:
+        return now - datetime.fromisoformat(stamp or "") > REFRESH
+    except (ValueError, TypeError):
+        return True
+
+
+def _ready(done: Pass) -> Condition:
+    bad = [one for one in done.results if one.outcome in _BAD]
+    if not bad:
+        return Condition(type=conditions.READY, status=conditions.TRUE, reason=managednode.APPLIED)
+    refused = all("its validation failed" in one.message for one in bad if one.outcome is Outcome.FAILED)
+    failed = any(one.outcome is Outcome.FAILED for one in bad)
+    return Condition(
+        type=conditions.READY,
+        status=conditions.FALSE,
+        reason=managednode.VALIDATION_FAILED if failed and refused else managednode.APPLY_FAILED,
+        message=_joined(bad),
+    )
+
+
+def not_ready(why: str) -> Condition:
+    """Return that the host is not as declared, or that nobody can tell."""
+    return Condition(
+        type=conditions.READY, status=conditions.FALSE, reason=managednode.APPLY_FAILED, message=_cut(why)
+    )
+
+
+def _drifted(done: Pass) -> Condition:
+    """Tell whether something that held before does not hold now, and could not be put back."""
+    bad = [one for one in done.results if one.outcome in _BAD and one.drifted]
+    if bad:
+        return Condition(
+            type=managednode.DRIFTED, status=conditions.TRUE, reason=managednode.NOT_REPAIRED,
+            message=_joined(bad),
+        )  # fmt: skip
+    if done.fights:
+        return Condition(
+            type=managednode.DRIFTED, status=conditions.TRUE, reason=managednode.CONTESTED,
+            message=_listed(list(map(str, done.fights))),
+        )  # fmt: skip
+    if observed := [one for one in done.results if one.outcome is Outcome.OBSERVED]:
+        return Condition(
+            type=managednode.DRIFTED, status=conditions.TRUE, reason=managednode.OBSERVED,
+            message=_joined(observed),
+        )  # fmt: skip
+    return Condition(type=managednode.DRIFTED, status=conditions.FALSE, reason=managednode.NO_DRIFT)
+
+
+def _contested(done: Pass) -> Condition:
+    """Tell whether somebody else keeps changing something; how often is left out, or it would never rest."""
+    if not done.fights:
+        return Condition(
+            type=managednode.CONTESTED, status=conditions.FALSE, reason=managednode.NOT_CONTESTED
+        )
+    return Condition(
+        type=managednode.CONTESTED, status=conditions.TRUE, reason=managednode.CONTESTED,
+        message=_listed(list(map(str, done.fights))),
+    )  # fmt: skip
+
+
+def _watching(done: Pass) -> Condition:
+    if done.shortfalls is None:
+        return Condition(type=managednode.WATCHING, status=conditions.FALSE, reason=managednode.PERIODIC)
+    if done.shortfalls:
+        return Condition(
+            type=managednode.WATCHING, status=conditions.FALSE, reason=managednode.INCOMPLETE,
+            message=_listed(done.shortfalls),
+        )  # fmt: skip
+    return Condition(type=managednode.WATCHING, status=conditions.TRUE, reason=managednode.EVENT_DRIVEN)
+
+
+def _conflicted(done: Pass) -> Condition:
+    said = [text for name in sorted(done.conflicts) for text in done.conflicts[name]]
+    if not said:
+        return Condition(type=conditions.CONFLICTED, status=conditions.FALSE, reason=conditions.NO_CONFLICT)
+    return Condition(
+        type=conditions.CONFLICTED, status=conditions.TRUE, reason=conditions.RESOURCE_CONFLICT,
+        message=_cut("; ".join(said)),
+    )  # fmt: skip
+
+
+def _joined(results: Iterable[Result]) -> str:
+    """Return the messages of failures, the first few in full and the number of the others."""
+    return _listed([f"{one.id}: {one.message}" for one in results])
+
+
+def _listed(said: Sequence[str]) -> str:
+    shown = list(said[:MAX_NAMED])
+    if len(said) > MAX_NAMED:
+        shown.append(f"and {len(said) - MAX_NAMED} more")
+    return _cut("; ".join(shown))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_ERROR else text[: MAX_ERROR - 3] + "..."

@@ -1,0 +1,1 @@
+"""Upgrades of this host: when, one of a group at a time, drained, rebooted, proven."""

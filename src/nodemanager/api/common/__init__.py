@@ -1,0 +1,1 @@
+"""common.nodemanager: ConfigSet, ManagedNode, and which of them belong together."""

@@ -1,0 +1,99 @@
+"""ConfigSet: packages, files, services and executions that a group of hosts shall have."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from nodemanager.api.common.declarations import Execution, File, Notify, Package, Service
+from nodemanager.kube.conditions import Condition
+from nodemanager.kube.hints import meta
+from nodemanager.kube.objects import ObjectMeta, Resource, Struct
+from nodemanager.kube.selectors import LabelSelector
+
+
+class ConfigSetSpec(Struct):
+    """What the hosts shall have; applied in the order packages, files, services, executions."""
+
+    node_selector: Annotated[
+        LabelSelector | None,
+        meta(
+            "Chooses hosts by the labels of their ManagedNode, in addition to the labels of this ConfigSet: "
+            "a host that has all labels of the ConfigSet, or that this selector matches, gets the set. {} "
+            "chooses every host.",
+            atomic=True,
+        ),
+    ] = None
+    priority: Annotated[
+        int,
+        meta(
+            "Who wins when several ConfigSets declare one resource differently: the highest priority; equal "
+            "ones are a conflict, and the resource is left alone. Default 0.",
+            format="int32",
+            minimum=-(2**31),
+            maximum=2**31 - 1,
+            default=0,
+        ),
+    ] = 0
+    drift: Annotated[
+        str,
+        meta(
+            "What to do when somebody else changes a resource of this set after it held: repair (default) "
+            "puts it back at once; observe leaves it alone and reports what differs. A resource may say "
+            "otherwise.",
+            enum=("repair", "observe"),
+            default="repair",
+        ),
+    ] = "repair"
+    packages: Annotated[
+        list[Package], meta("Packages to install or remove.", list_map_keys=("name",), max_items=8192)
+    ] = []
+    files: Annotated[
+        list[File], meta("Files, directories and links.", list_map_keys=("path",), max_items=4096)
+    ] = []
+    services: Annotated[
+        list[Service],
+        meta("Services to start, stop, enable and restart.", list_map_keys=("name", "user"), max_items=2048),
+    ] = []
+    executions: Annotated[
+        list[Execution],
+        meta("Programs to run when something changed or is missing, in this order.", max_items=2048),
+    ] = []
+    notifies: Annotated[
+        list[Notify],
+        meta("Objects to annotate once this set has been applied.", max_items=256),
+    ] = []
+
+
+class NodeCounts(Struct, omit_defaults=False):
+    """How many hosts this ConfigSet reached, and how it went there."""
+
+    matched: Annotated[int, meta("Hosts it is meant for.", format="int32")] = 0
+    applied: Annotated[int, meta("Hosts where all of it holds.", format="int32")] = 0
+    failed: Annotated[int, meta("Hosts where a part of it could not be applied.", format="int32")] = 0
+    conflicted: Annotated[
+        int, meta("Hosts where another ConfigSet of equal priority says otherwise.", format="int32")
+    ] = 0
+
+
+class ConfigSetStatus(Struct):
+    """What became of the set; written by the operator."""
+
+    observed_generation: Annotated[int, meta("The metadata.generation this status is about.", minimum=0)] = 0
+    nodes: Annotated[NodeCounts | None, meta("Hosts, counted by result.")] = None
+    conditions: Annotated[
+        list[Condition],
+        meta("Ready, and Conflicted.", list_map_keys=("type",), max_items=64),
+    ] = []
+
+
+class ConfigSet(Struct):
+    """Packages, files, services and executions for all hosts that its labels or its nodeSelector choose."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: Annotated[ConfigSetSpec, meta("What the hosts shall have.")] = ConfigSetSpec()
+    status: Annotated[ConfigSetStatus, meta("What became of it, on all hosts together.")] = ConfigSetStatus()
+
+
+GROUP: Final = "common.nodemanager"
+VERSION: Final = "v1"
+CONFIG_SETS: Final = Resource(GROUP, VERSION, "ConfigSet", "configsets", ConfigSet)

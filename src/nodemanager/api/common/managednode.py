@@ -1,0 +1,395 @@
+"""ManagedNode: one host, what it is told, and what it reports.
+
+People own `spec` and most labels; the agent of the host owns `status`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+
+from nodemanager.api.common.configset import GROUP, VERSION
+from nodemanager.kube.conditions import Condition
+from nodemanager.kube.hints import (
+    ASCII,
+    DURATION,
+    DURATION_MAX,
+    HEX,
+    INTERFACE,
+    NAME_MAX,
+    OBJECT_NAME,
+    PATH_MAX,
+    PRINTABLE,
+    TEXT,
+    Rule,
+    meta,
+)
+from nodemanager.kube.objects import ObjectMeta, Resource, Struct
+
+DRIFTED: Final = "Drifted"
+"""Condition type: the host differs, right now, from what its ConfigSets declare."""
+
+APPLIED: Final = "Applied"
+"""Reason of Ready=True: everything declared for the host holds."""
+
+APPLY_FAILED: Final = "ApplyFailed"
+"""Reason of Ready=False: at least one resource could not be brought about; the message names it."""
+
+VALIDATION_FAILED: Final = "ValidationFailed"
+"""Reason of Ready=False: `validate` refused the new content of a file, and the old one is in place."""
+
+APPLYING: Final = "Applying"
+"""Reason of Ready=Unknown: the first pass since the agent started is not over."""
+
+AGENT_SILENT: Final = "AgentSilent"
+"""Reason of Ready=Unknown: the heartbeat Lease ran out, so nobody knows how the host is."""
+
+NO_DRIFT: Final = "NoDrift"
+"""Reason of Drifted=False: the host is as declared."""
+
+NOT_REPAIRED: Final = "NotRepaired"
+"""Reason of Drifted=True: somebody changed a managed resource and it could not be put back yet."""
+
+CONTESTED: Final = "Contested"
+"""Condition type, and reason of Drifted=True: something keeps changing a resource back, so that repairing
+it was slowed down."""
+
+NOT_CONTESTED: Final = "NotContested"
+"""Reason of Contested=False: nobody fights over a resource."""
+
+OBSERVED: Final = "Observed"
+"""Reason of Drifted=True: a resource differs and is left alone, as its drift policy says."""
+
+CREDENTIAL_RENEWED: Final = "TokenRenewed"
+"""Condition type: the host's own token is renewed in time. Absent where its agent uses another."""
+
+CREDENTIAL_GOOD: Final = "Good"
+"""Reason of TokenRenewed=True; the message says until when."""
+
+RENEWAL_FAILING: Final = "RenewalFailing"
+"""Reason of TokenRenewed=False: the token is due, and no new one could be had; the message says why."""
+
+WATCHING: Final = "Watching"
+"""Condition type: changes made behind our back are noticed when they happen, not by looking now and then."""
+
+EVENT_DRIVEN: Final = "EventDriven"
+"""Reason of Watching=True: everything declared is watched."""
+
+INCOMPLETE: Final = "Incomplete"
+"""Reason of Watching=False: some of it cannot be watched; the message says what, why, and what to do."""
+
+PERIODIC: Final = "Periodic"
+"""Reason of Watching=False: watching is turned off, or the host has no such means."""
+
+DUPLICATED: Final = "Duplicated"
+"""Condition type: another machine reports under the same name. Absent as long as none was seen."""
+
+OTHER_AGENT: Final = "OtherAgent"
+"""Reason of Duplicated=True: somebody else renews the heartbeat Lease between our own renewals."""
+
+ONE_AGENT: Final = "OneAgent"
+"""Reason of Duplicated=False: nobody else does any more."""
+
+SERVED: Final = "Served"
+"""Condition type: metrics and health probes are served where the agent was told to. Absent as long as they
+always were."""
+
+ADDRESS_UNAVAILABLE: Final = "AddressUnavailable"
+"""Reason of Served=False: the host does not have the address, or somebody else has, who answers there."""
+
+LISTENING: Final = "Listening"
+"""Reason of Served=True: the address could be had after all."""
+
+LABEL_OS: Final = "nodemanager.io/os"
+"""Label the agent sets: the ID of os-release, such as debian or arch."""
+
+ANNOTATION_HOLD: Final = "upgrade.nodemanager/hold"
+"""Annotation that, with any value, keeps a host from being upgraded."""
+
+ANNOTATION_REBOOT: Final = "upgrade.nodemanager/reboot"
+"""Annotation that, with the value `always`, makes a host reboot after every upgrade, needed or not."""
+
+_SCHEDULE = Rule(
+    r"self == '' || self.matches('^[ \\t]*(@(hourly|daily|weekly|monthly|yearly|annually)"
+    r"|[-0-9A-Za-z*/,#?]+([ \\t]+[-0-9A-Za-z*/,#?]+){4,6})[ \\t]*$')",
+    'must be a cron schedule of 5 to 7 fields, such as "30 3 * * 0", or a name, such as "@daily"',
+)
+
+
+class Upgrade(Struct):
+    """When the host upgrades all its packages and reboots."""
+
+    group: Annotated[
+        str,
+        meta(
+            "Hosts of one group upgrade one at a time; it names a Lease. Omitted = on its own.",
+            OBJECT_NAME,
+            max_length=NAME_MAX,
+        ),
+    ] = ""
+    schedule: Annotated[
+        str,
+        meta('Cron schedule in the host\'s time zone, such as "30 3 * * 0".', _SCHEDULE, max_length=256),
+    ] = ""
+    delay: Annotated[
+        str,
+        meta(
+            'Shortest time between two upgrades of this host, such as "160h".',
+            DURATION,
+            max_length=DURATION_MAX,
+        ),
+    ] = ""
+
+
+class WireGuardSpec(Struct):
+    """Whether the host gets a WireGuard key pair of its own."""
+
+    enabled: Annotated[
+        bool,
+        meta("Keep a key pair in the Secret wg-INTERFACE-NODE and publish its public half. Default false."),
+    ] = False
+    interface: Annotated[
+        str, meta("Network interface the keys are for. Default wg0.", INTERFACE, max_length=15, default="wg0")
+    ] = "wg0"
+
+
+class ManagedNodeSpec(Struct):
+    """What people decide about a host."""
+
+    domain: Annotated[str, meta("DNS domain of the host, for templates.", max_length=NAME_MAX)] = ""
+    reconcile_period: Annotated[
+        str,
+        meta(
+            'How often the host looks at itself when nothing happens, such as "1h"; "0" = only when '
+            "something does. Omitted = as its agent was started, which is 10m unless told otherwise.",
+            DURATION,
+            max_length=DURATION_MAX,
+        ),
+    ] = ""
+    upgrade: Annotated[Upgrade | None, meta("When to upgrade; omitted = never by itself.")] = None
+    wire_guard: Annotated[WireGuardSpec | None, meta("WireGuard keys; omitted = none.")] = None
+
+
+class Interface(Struct):
+    """Addresses of a network interface, without prefix length."""
+
+    ipv4: Annotated[
+        list[Annotated[str, meta("An address.", pattern="^[0-9.]*$", max_length=15)]],
+        meta("IPv4 addresses.", max_items=1024),
+    ] = []
+    ipv6: Annotated[
+        list[Annotated[str, meta("An address.", pattern="^[0-9A-Fa-f:.]*$", max_length=45)]],
+        meta("IPv6 addresses that are not link-local.", max_items=1024),
+    ] = []
+
+
+class AppliedConfigSet(Struct):
+    """How a ConfigSet went on this host."""
+
+    name: Annotated[
+        str, meta("Name of the ConfigSet.", required=True, pattern=ASCII, max_length=NAME_MAX)
+    ] = ""
+    resource_version: Annotated[
+        str, meta("The metadata.resourceVersion that was applied.", pattern=ASCII, max_length=64)
+    ] = ""
+    observed_generation: Annotated[
+        int, meta("The metadata.generation that was applied; 0 = the agent does not say.", minimum=0)
+    ] = 0
+    last_applied: Annotated[
+        str | None, meta("When it was last applied.", format="date-time", nullable=True)
+    ] = None
+    error: Annotated[str, meta("What went wrong; empty = nothing.", pattern=TEXT, max_length=32768)] = ""
+    conflicts: Annotated[
+        list[Annotated[str, meta("A resource.", pattern=PRINTABLE)]],
+        meta(
+            "Resources held back because another ConfigSet says otherwise, such as "
+            'file:/etc/motd (also in configset "base").',
+            max_items=8192,
+        ),
+    ] = []
+
+
+class SSHHostKey(Struct, omit_defaults=False):
+    """Fingerprint of an SSH host key, in the terms of an SSHFP record."""
+
+    algorithm: Annotated[
+        int, meta("Key algorithm: 1 RSA, 2 DSA, 3 ECDSA, 4 Ed25519, 6 Ed448.", format="int32", required=True)
+    ] = 0
+    fingerprint_type: Annotated[
+        int, meta("Hash of the fingerprint: 1 SHA-1, 2 SHA-256.", format="int32", required=True)
+    ] = 0
+    fingerprint: Annotated[
+        str, meta("The fingerprint, in hex.", required=True, pattern=HEX, max_length=256)
+    ] = ""
+
+
+class WireGuardStatus(Struct, omit_defaults=False):
+    """Public side of a WireGuard interface."""
+
+    name: Annotated[str, meta("Network interface.", required=True, pattern="^[!-.0-~]*$", max_length=15)] = ""
+    public_key: Annotated[
+        str,
+        meta(  # the agent of the Go project passes on what `wg show` says of an interface without a key
+            "Public key, in base64.", required=True, pattern=r"^([0-9A-Za-z+/=]*|\(none\))$", max_length=64
+        ),
+    ] = ""
+    listen_port: Annotated[int, meta("UDP port it listens on; 0 = unknown.", format="int32")] = 0
+
+
+class Heartbeat(Struct):
+    """Where the sign of life of the agent is."""
+
+    lease_name: Annotated[
+        str,
+        meta(
+            "Lease, in the namespace of the ManagedNode, that the agent renews.",
+            pattern=ASCII,
+            max_length=NAME_MAX,
+        ),
+    ] = ""
+
+
+class DriftRecord(Struct):
+    """One change made behind our back."""
+
+    sequence: Annotated[
+        int, meta("Counts the drifts of this host, from 1; none is reported twice.", required=True, minimum=1)
+    ] = 0
+    time: Annotated[str, meta("When it was noticed.", required=True, format="date-time")] = ""
+    resource: Annotated[
+        str,
+        meta(
+            "What it was about, such as file:/etc/motd.",
+            required=True,
+            pattern=PRINTABLE,
+            max_length=PATH_MAX + 64,
+        ),
+    ] = ""
+    outcome: Annotated[
+        str,
+        meta(
+            "repaired = put back; observed = left alone, as its drift policy says; failed = could not be put "
+            "back.",
+            enum=("repaired", "observed", "failed"),
+            required=True,
+        ),
+    ] = ""
+    message: Annotated[
+        str, meta("What differed, or why it could not be put back.", pattern=TEXT, max_length=4096)
+    ] = ""
+    found: Annotated[
+        str,
+        meta(
+            "SHA-256 of the content that was found, of files that everybody may read.",
+            pattern=HEX,
+            max_length=64,
+        ),
+    ] = ""
+    wanted: Annotated[
+        str,
+        meta(
+            "SHA-256 of the declared content, of files that everybody may read.", pattern=HEX, max_length=64
+        ),
+    ] = ""
+    took: Annotated[
+        str,
+        meta('From noticing it to having put it back, such as "3.2ms".', DURATION, max_length=DURATION_MAX),
+    ] = ""
+    by: Annotated[str, meta("Who did it, where the host can tell.", pattern=PRINTABLE, max_length=256)] = ""
+
+
+class Drift(Struct, omit_defaults=False):
+    """Changes made behind our back."""
+
+    repaired: Annotated[int, meta("How many were undone since the agent was installed.", minimum=0)] = 0
+    last_time: Annotated[
+        str | None, meta("When the last one was undone.", format="date-time", nullable=True)
+    ] = None
+    last_resource: Annotated[
+        str, meta("What it was about, such as file:/etc/motd.", pattern=PRINTABLE, max_length=PATH_MAX + 64)
+    ] = ""
+    observed: Annotated[int, meta("How many were seen and left alone, as told.", minimum=0)] = 0
+    sequence: Annotated[int, meta("The newest drift that is reported here.", minimum=0)] = 0
+    recent: Annotated[
+        list[DriftRecord],
+        meta("The newest drifts, oldest first.", list_map_keys=("sequence",), max_items=64),
+    ] = []
+
+
+class ManagedNodeStatus(Struct):
+    """What the agent saw on the host; never what was wished for."""
+
+    # Templates of other hosts write addresses and keys of this one into their files, line by line. The
+    # patterns keep a host that was broken into from adding lines of its own there; `api.reported` has the
+    # same rules for whoever sends and reads.
+
+    observed_generation: Annotated[int, meta("The metadata.generation this status is about.", minimum=0)] = 0
+    conditions: Annotated[
+        list[Condition],
+        meta(
+            "Ready, Drifted, Contested, Conflicted, Watching, TokenRenewed, Duplicated and Served.",
+            list_map_keys=("type",),
+            max_items=64,
+        ),
+    ] = []
+    agent_version: Annotated[
+        str, meta("Version of the agent on the host.", pattern=ASCII, max_length=256)
+    ] = ""
+    release: Annotated[str, meta("Kernel release, as in uname -r.", pattern=ASCII, max_length=256)] = ""
+    heartbeat: Annotated[Heartbeat | None, meta("Sign of life, kept out of this object to spare writes.")] = (
+        None
+    )
+    drift: Annotated[Drift | None, meta("What was changed on the host and put back.")] = None
+    configsets: Annotated[
+        list[AppliedConfigSet],
+        meta(
+            "Every ConfigSet that matches the host, with its result.", list_map_keys=("name",), max_items=4096
+        ),
+    ] = []
+    interfaces: Annotated[
+        dict[str, Interface],
+        meta("Network interfaces that are up and have addresses, by name.", max_properties=4096),
+    ] = {}
+    ssh_host_keys: Annotated[
+        list[SSHHostKey],
+        meta("Fingerprints of the SSH host keys, for SSHFP records.", max_items=256),
+    ] = []
+    wire_guard: Annotated[
+        list[WireGuardStatus],
+        meta("WireGuard interfaces and their public keys.", list_map_keys=("name",), max_items=256),
+    ] = []
+    file_backups: Annotated[
+        dict[str, Annotated[str, meta("A SHA-256.", pattern=HEX)]],
+        meta(
+            "SHA-256 of the content a managed file had before it was first replaced, by path.",
+            max_properties=65536,
+        ),
+    ] = {}
+    last_file_bucket_gc: Annotated[
+        str | None,
+        meta("When old backups were last removed on the host.", format="date-time", nullable=True),
+    ] = msgspec.field(default=None, name="lastFileBucketGC")
+    last_upgrade: Annotated[
+        str | None, meta("When the last upgrade was done.", format="date-time", nullable=True)
+    ] = None
+    kubernetes_node_cordoned: Annotated[
+        str | None,
+        meta(
+            "Since when the agent keeps the Node of the same name cordoned.",
+            format="date-time",
+            nullable=True,
+        ),
+    ] = None
+    jailed: Annotated[bool, meta("Whether the agent runs inside a FreeBSD jail.")] = False
+
+
+class ManagedNode(Struct):
+    """A host: what people decide about it, and what its agent reports."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: Annotated[ManagedNodeSpec, meta("What people decide about the host.")] = ManagedNodeSpec()
+    status: Annotated[ManagedNodeStatus, meta("What the agent saw on it.")] = ManagedNodeStatus()
+
+
+MANAGED_NODES: Final = Resource(GROUP, VERSION, "ManagedNode", "managednodes", ManagedNode)

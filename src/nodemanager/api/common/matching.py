@@ -1,0 +1,47 @@
+"""Which hosts a ConfigSet is meant for; agents and operator ask the same function."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from nodemanager.api.common.configset import ConfigSet
+from nodemanager.api.common.managednode import LABEL_OS
+from nodemanager.kube import selectors
+
+OS: Final = "kubernetes.io/os"
+ARCH: Final = "kubernetes.io/arch"
+
+MACHINES: Final = {
+    "amd64": ("x86_64",),
+    "arm64": ("aarch64",),
+    "arm": ("armv6l", "armv7l"),
+}
+"""What `uname -m` says on the architectures as Kubernetes names them."""
+
+
+def matches(config_set: ConfigSet, labels: Mapping[str, str]) -> bool:
+    """Tell whether a host with these labels is meant: by the labels of the set, or by its nodeSelector.
+
+    No labels and no selector is no host at all: an empty set of labels is a mistake more often
+    than a wish, and this one would reach every machine.
+    """
+    wanted = config_set.metadata.labels
+    if wanted and all(_has(labels, key, value) for key, value in wanted.items()):
+        return True
+    selector = config_set.spec.node_selector
+    return selector is not None and selectors.matches(selector, labels)
+
+
+def _has(labels: Mapping[str, str], key: str, value: str) -> bool:
+    """Tell whether a host has a label, also in the words of the Go agent.
+
+    That one wrote the os-release ID and `uname -m` into the two labels, so manifests select
+    `kubernetes.io/os: arch` and `kubernetes.io/arch: x86_64`.
+    """
+    have = labels.get(key)
+    if have == value:
+        return True
+    if key == OS:
+        return labels.get(LABEL_OS) == value
+    return key == ARCH and have is not None and value in MACHINES.get(have, ())

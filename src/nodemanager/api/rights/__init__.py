@@ -1,0 +1,1 @@
+"""What hosts, the operator and people may do, as plain objects ready to be applied."""

@@ -1,0 +1,68 @@
+"""How much may be kept of what a host writes, and which objects are a host's own.
+
+Whose an object is can be told by its name, which the admission policy pins for all that a host may create. So
+what there is of each host can be counted at any time from the objects alone.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from nodemanager.api.common import configset
+from nodemanager.api.rights.host_rights import DAEMONSET, MAX_EVENT_HOST, OPERATOR, PREFIX
+from nodemanager.kube.rbac.identity import User, split_service_account
+
+
+class Limits(NamedTuple):
+    """How much of one host may be there at a time."""
+
+    objects: int
+    size: int
+    """Bytes of all together."""
+    one: int
+    """Bytes of each."""
+
+
+EVENTS: Final = "events"
+OBJECTS: Final = "objects"
+LIMITS: Final = {
+    EVENTS: Limits(5_000, 12 * 2**20, 16 * 2**10),
+    OBJECTS: Limits(64, 4 * 2**20, 3 * 2**19),
+}
+"""Events have a quota of their own: however many there are, a host goes on reporting how it is. All drifts
+that an agent keeps for an API that is away fit in; one object may be as large as etcd takes."""
+
+
+class Owner(NamedTuple):
+    """A host, and which of its quotas."""
+
+    namespace: str
+    host: str
+    """No more of its name than is in those of its Events."""
+    quota: str
+
+
+def host_of(user: User) -> tuple[str, str] | None:
+    """Return namespace and name of the host that somebody is, or None."""
+    account = split_service_account(user.name)
+    if account is None or not account[1].startswith(PREFIX):
+        return None
+    host = account[1].removeprefix(PREFIX)
+    return None if host in ("", OPERATOR, DAEMONSET) else (account[0], host)
+
+
+def owner(group: str, plural: str, namespace: str, name: str) -> Owner | None:
+    """Return which host's an object is by its name, or None; whether there is such a host is not asked."""
+    match group, plural:
+        case "", "events":
+            host = name.rpartition(".")[0]
+        case "", "secrets" if name.startswith("wg-"):
+            host = name.removeprefix("wg-").partition("-")[2]
+        case "coordination.k8s.io", "leases" if name.startswith(PREFIX):
+            host = name.removeprefix(PREFIX)
+        case configset.GROUP, "managednodes":
+            host = name
+        case _:
+            return None
+    quota = EVENTS if plural == "events" else OBJECTS
+    return Owner(namespace, host[:MAX_EVENT_HOST], quota) if host else None

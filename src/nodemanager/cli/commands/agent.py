@@ -1,0 +1,197 @@
+"""`nodemanager agent`, or just `nodemanager`: makes this host what its ConfigSets say, and keeps it so."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+
+from nodemanager import __version__
+from nodemanager.agent import self_care, service
+from nodemanager.agent.assembly import BodyOptions
+from nodemanager.agent.link.contact import SecretLimits
+from nodemanager.agent.link.token_renewal import TokenRenewal, TokenVoice, publish_expiry
+from nodemanager.agent.report import status_sources
+from nodemanager.agent.upgrades.upgrade import UpgradeSettings
+from nodemanager.api.rights import host_rights
+from nodemanager.cli.settings import agent_config, connect, go_options, host_options, logs
+from nodemanager.cli.settings.durations import Duration
+from nodemanager.client.auth.config import ClientConfig
+from nodemanager.client.auth.credentials import BearerToken
+from nodemanager.client.auth.exchanged_token import ExchangedToken
+from nodemanager.client.auth.renewed_token import RenewedToken
+from nodemanager.client.http.transport import HttpTransport
+from nodemanager.client.verbs import Client
+from nodemanager.host.files.bucket import MAX_AGE, MAX_SIZE, MAX_TOTAL, MAX_USER, Limits
+from nodemanager.host.files.bucket_room import Caps
+from nodemanager.host.process import allocator, priority
+from nodemanager.runtime import metrics, probes, process_metrics, sd_notify
+from nodemanager.runtime.manager import StopTimedOut
+
+log = logging.getLogger("nodemanager.agent")
+
+
+@agent_config.options
+@click.command(
+    epilog="""\b
+Examples:
+  nodemanager --kubeconfig /etc/nodemanager/kubeconfig    as the service does
+  nodemanager agent --hostname web1 --root /mnt/image     another name, another root
+  nodemanager --config.file /etc/nodemanager/agent.yaml   flags from a file; variables and flags beat it
+  kill -HUP PID                                           look at everything again, now
+""",
+)
+@connect.options(namespaced=True)
+@host_options.host_options
+@click.option("--metrics-bind-address", default=":8080", show_default=True, metavar="ADDRESS",
+              help="Where to serve /metrics; ':8080' is loopback only, '0' is nowhere.")  # fmt: skip
+@click.option("--health-probe-bind-address", default=":8081", show_default=True, metavar="ADDRESS",
+              help="Where to serve /healthz and /readyz; '0' is nowhere.")  # fmt: skip
+@click.option("--configset.reconcile-period", "period", type=Duration(), default="10m", show_default=True,
+              metavar="TIME",
+              help="When to look again although nothing happened; 0 = never. A ManagedNode may say"
+              " otherwise.")  # fmt: skip
+@click.option("--configset.start-verify-delay", "start_delay", type=Duration(), default="3s",
+              show_default=True, metavar="TIME", envvar="NODEMANAGER_CONFIGSET_START_VERIFY_DELAY",
+              help="When to look again whether a service that was started still runs.")  # fmt: skip
+@host_options.BUCKET
+@click.option("--configset.file-bucket.max-age", "max_age", type=Duration(), default=MAX_AGE, metavar="TIME",
+              envvar="NODEMANAGER_CONFIGSET_FILE_BUCKET_MAX_AGE",
+              help="How long backups of files are kept; 0 = for ever. Default: 168h.")  # fmt: skip
+@click.option("--configset.file-bucket.max-file-size-bytes", "max_size", type=click.IntRange(0),
+              default=MAX_SIZE, show_default=True, metavar="BYTES",
+              envvar="NODEMANAGER_CONFIGSET_FILE_BUCKET_MAX_FILE_SIZE_BYTES",
+              help="Files larger than this are not backed up; 0 = all are.")  # fmt: skip
+@click.option("--configset.file-bucket.max-total-bytes", "max_total", type=click.IntRange(0),
+              default=MAX_TOTAL, show_default=True, metavar="BYTES",
+              envvar="NODEMANAGER_CONFIGSET_FILE_BUCKET_MAX_TOTAL_BYTES",
+              help="Room on the disk for all backups; the oldest go first; 0 = no limit.")  # fmt: skip
+@click.option("--configset.file-bucket.max-user-bytes", "max_user", type=click.IntRange(0),
+              default=MAX_USER, show_default=True, metavar="BYTES",
+              envvar="NODEMANAGER_CONFIGSET_FILE_BUCKET_MAX_USER_BYTES",
+              help="The same for backups of files of one user other than root.")  # fmt: skip
+@click.option("--managednode.forgiveness-period", "forgiveness", type=Duration(1), default="1m",
+              show_default=True, metavar="TIME", envvar="NODEMANAGER_MANAGEDNODE_FORGIVENESS_PERIOD",
+              help="How long after its slot an upgrade may start, and wait for its group.")  # fmt: skip
+@click.option("--managednode.drain-timeout", "drain", type=Duration(1), default="5m", show_default=True,
+              metavar="TIME", envvar="NODEMANAGER_MANAGEDNODE_DRAIN_TIMEOUT",
+              help="How long pods may take to leave before an upgrade is given up.")  # fmt: skip
+@click.option("--nice", type=click.IntRange(0, 19), default=5, show_default=True, metavar="NUMBER",
+              help="How far to step back behind the work of this host, as nice(1) does; 0 = not at all. What"
+              " the agent starts runs as usual.")  # fmt: skip
+@click.option("--realtime/--no-realtime", default=True, show_default=True, envvar="NODEMANAGER_REALTIME",
+              help="Whether to hear of changes on the host and undo them at once.")  # fmt: skip
+@click.option("--state.key-file", "key_file", default="", metavar="PATH",
+              help="Key that Secrets are encrypted with on this host, at least 32 bytes; a name without a"
+              " slash is a credential of systemd. Default: they are only unreadable for others.")  # fmt: skip
+@click.option("--state.secret-grace", "grace", type=Duration(), default="72h", show_default=True,
+              metavar="TIME",
+              help="How long known Secrets are used after the API has refused this host; 0 = for"
+              " ever.")  # fmt: skip
+@click.option("--state.secret-max-age", "secret_age", type=Duration(), default="0", show_default=True,
+              metavar="TIME",
+              help="How long known Secrets are used without an answer of the API; 0 = for ever.")  # fmt: skip
+@click.option("--pod-identity", is_flag=True,
+              help="In a DaemonSet: exchange the pod's token for that of the host it runs on.")  # fmt: skip
+@go_options.ignored
+@click.option("--log-level", type=logs.Level(), default="INFO", show_default=True,
+              help="Least important lines to log; INFO+2 is between INFO and WARN.")  # fmt: skip
+@click.option("--log-format", type=click.Choice(logs.FORMATS), default="text", show_default=True,
+              help="Lines for people, or for a collector.")  # fmt: skip
+def command(settings: connect.Settings, root: str, hostname: str, **flags: Any) -> None:
+    """Make this host what its ConfigSets say, keep it so, and report what is seen.
+
+    Runs as root until it is told to stop (Ctrl-C or SIGTERM), also across outages of the API.
+    """
+    for name in ("metrics_bind_address", "health_probe_bind_address"):
+        probes.parse_address(flags[name])
+    if flags["verify"]:
+        click.echo("the configuration is valid")
+        return
+    logs.configure(flags["log_level"], flags["log_format"])
+    priority.step_back(flags["nice"])
+    allocator.keep_little()
+    limits = Limits(flags["max_size"], flags["max_age"], Caps(flags["max_total"], flags["max_user"]))
+    body = BodyOptions(
+        root, hostname, bucket=flags["bucket"], backups=limits, start_delay=flags["start_delay"]
+    )
+    options = service.AgentOptions(
+        settings.namespace,
+        body,
+        flags["metrics_bind_address"],
+        flags["health_probe_bind_address"],
+        flags["period"],
+        UpgradeSettings(timedelta(seconds=flags["forgiveness"]), flags["drain"]),
+        pod_identity=flags["pod_identity"],
+        secrets=SecretLimits(flags["grace"], flags["secret_age"]),
+        key_file=flags["key_file"],
+        realtime=flags["realtime"],
+    )
+    asyncio.run(run(settings, options))
+
+
+async def run(settings: connect.Settings, options: service.AgentOptions, *, signals: bool = True) -> None:
+    """Run an agent until it is told to stop: by a signal, or else by being cancelled."""
+    registry = metrics.Registry()
+    process_metrics.register(registry)
+    config, token = _with_own_token(connect.client_config(settings), settings)
+    if options.pod_identity:
+        name = options.body.hostname or os.uname().nodename
+        own = ExchangedToken(config, name, options.namespace)
+        publish_expiry(registry, name, lambda: own.life)
+        config, token = replace(config, credentials=own), None
+    client = Client(HttpTransport(config))
+    agent = service.build(client, options, registry)
+    hostname = agent.body.identity.hostname
+    agent.board.plug(status_sources.of_contact(agent.contact, config.server))
+    service_manager = self_care.look_after(agent, sd_notify.of_process(), alone=signals)
+    if token is not None and is_own(token, hostname, options.namespace):
+        agent.board.plug(status_sources.of_token(token))
+        path = Path(os.path.realpath(settings.kubeconfig))  # noqa: ASYNC240 - once; links are followed now
+        voice = TokenVoice(registry, agent.warn, agent.reconciler.soon)
+        renewal = TokenRenewal(client, config, token, path, hostname, options.namespace, voice)
+        agent.reconciler.token = renewal.condition
+        agent.manager.add_server(renewal)  # first: it must not wait for caches, which need more than a token
+    log.info(
+        "nodemanager %s agent of %s, namespace %s, %s",
+        __version__, hostname, options.namespace, config.source,
+    )  # fmt: skip
+    if not agent.body.tree.running:
+        log.info("%s is an image, not the root of a running host: its services stay off", options.body.root)
+
+    def look_again() -> None:
+        agent.reconciler.trigger()
+        service_manager.reload()
+
+    gc.freeze()
+    try:
+        await agent.manager.run(install_signals=signals, on_hangup=look_again)
+    except StopTimedOut as error:
+        log.critical("%s", error)
+        os._exit(1)  # the event loop would wait for the part that does not end
+    finally:
+        await client.close()
+        agent.close()
+
+
+def _with_own_token(
+    config: ClientConfig, settings: connect.Settings
+) -> tuple[ClientConfig, RenewedToken | None]:
+    """Return the configuration with a token that can be replaced, if a kubeconfig was named that has one."""
+    if not settings.kubeconfig or not isinstance(config.credentials, BearerToken):
+        return config, None
+    token = RenewedToken(config.credentials.token)
+    return replace(config, credentials=token), token
+
+
+def is_own(token: RenewedToken, hostname: str, namespace: str) -> bool:
+    """Tell whether a token is the host's own: nobody else's is renewed, and no other kubeconfig rewritten."""
+    account = f"system:serviceaccount:{namespace}:{host_rights.account_name(hostname)}"
+    return token.life is not None and token.life.subject == account

@@ -1,0 +1,66 @@
+"""`nodemanager bootstrap`: run on a new host, exchanges a short-lived credential for its own."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import click
+
+from nodemanager.api.rights.host_bounds import MAX_TOKEN_SECONDS
+from nodemanager.cli import host_credential
+from nodemanager.cli.commands import rbac
+from nodemanager.cli.settings import connect
+from nodemanager.cli.settings.durations import Duration
+from nodemanager.cli.views import output
+from nodemanager.host.state import credential_file
+from nodemanager.kube import errors
+
+
+def _hint(server: str) -> str:
+    """Return what may be wrong with an address that cannot be reached."""
+    host = urlsplit(server).hostname or ""
+    try:
+        loopback = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        loopback = host == "localhost"
+    if not loopback:
+        return ""
+    return f"; {host} is this host itself: let nodemanager token use a kubeconfig with the address of the API"
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  nodemanager bootstrap --bootstrap-kubeconfig /tmp/bootstrap.kubeconfig
+  rm /tmp/bootstrap.kubeconfig
+""",
+)
+@click.option("--bootstrap-kubeconfig", required=True, type=click.Path(exists=True, dir_okay=False),
+              metavar="FILE", help="What `nodemanager token` printed.")  # fmt: skip
+@click.option("--kubeconfig", "target", type=click.Path(path_type=Path), default=connect.host_kubeconfig_path,
+              metavar="FILE", help="Where to write the host's own. Default: /etc/nodemanager/kubeconfig, on"
+              " FreeBSD /usr/local/etc/nodemanager/kubeconfig.")  # fmt: skip
+@connect.NAMESPACE
+@click.option("--hostname", default=socket.gethostname, callback=rbac.hostname, metavar="NAME",
+              envvar="NODEMANAGER_HOSTNAME", show_envvar=True,
+              help="Name of the host, as in `nodemanager token`. Default: its own.")  # fmt: skip
+@click.option("--token-ttl", type=Duration(most=MAX_TOKEN_SECONDS), default="8760h", show_default=True,
+              metavar="TIME", help="How long the credential is good for, 8760h at most; the agent renews it"
+              " long before.")  # fmt: skip
+def command(bootstrap_kubeconfig: str, target: Path, namespace: str, hostname: str, token_ttl: float) -> None:
+    """Fetch this host's own credential, try it, and put it in place.
+
+    Safe to run again: the old credential stays until the new one has been tried.
+    """
+    credential_file.check_target(target)
+    settings = connect.Settings(bootstrap_kubeconfig, "", namespace, {})
+    try:
+        document, issued = asyncio.run(host_credential.issue(settings, hostname, token_ttl, tried=True))
+    except errors.Unreachable as error:
+        raise errors.Unreachable(f"{error}{_hint(connect.client_config(settings).server)}") from error
+    credential_file.write(target, document)
+    click.echo(output.one_line(f"wrote {target} (expires {issued.expires})"), err=True)

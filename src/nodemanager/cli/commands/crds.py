@@ -1,0 +1,139 @@
+"""`nodemanager crds`: our kinds, as YAML for GitOps or straight into a cluster and out again."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from dataclasses import dataclass
+
+import click
+
+from nodemanager.api import crds
+from nodemanager.cli import crd_changes
+from nodemanager.cli.settings import connect
+from nodemanager.cli.views import forms, output
+from nodemanager.client.verbs import Client
+from nodemanager.kube import errors, manifests
+from nodemanager.kube.go import durations
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What shall be done to which cluster."""
+
+    settings: connect.Settings
+    dry_run: bool
+    timeout: float
+
+    def changes(self, client: Client) -> crd_changes.Changes:
+        """Return the changes in this cluster."""
+        return crd_changes.Changes(client, dry_run=self.dry_run, timeout=self.timeout, progress=_progress)
+
+
+def _seconds(_ctx: click.Context, _param: click.Parameter, value: str) -> float:
+    try:
+        seconds = durations.parse(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+    if seconds <= 0:
+        raise click.BadParameter(f"{value!r} is no time at all; write it like 90s or 2m")
+    return seconds
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  nodemanager crds > crds.yaml         for GitOps
+  nodemanager crds --install           straight into the current cluster; again to upgrade
+  nodemanager crds --install --dry-run
+  nodemanager crds --uninstall         out again, with every host and ConfigSet
+"""
+)
+@connect.options(namespaced=False)
+@click.option("--install", is_flag=True, help="Put them into the cluster, or upgrade them.")
+@click.option("--uninstall", is_flag=True, help="Remove them, and all their objects.")
+@click.option(
+    "-o", "--output", "form", type=click.Choice(["yaml", "json"]), default="yaml", help="How to print them."
+)
+@click.option("--dry-run", is_flag=True, help="Let the server check everything, and change nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask before --uninstall.")
+@click.option(
+    "--timeout", default="1m", show_default=True, callback=_seconds, help="How long to wait for each of them."
+)
+def command(
+    settings: connect.Settings,
+    install: bool,
+    uninstall: bool,
+    form: str,
+    dry_run: bool,
+    yes: bool,
+    timeout: float,
+) -> None:
+    """Print the CustomResourceDefinitions of our kinds, or install them into a cluster.
+
+    With them --install brings the admission policy that keeps every host to its own objects.
+    """
+    if install and uninstall:
+        raise click.UsageError("--install and --uninstall are opposites: give one of them")
+    request = Request(settings, dry_run, timeout)
+    if install:
+        asyncio.run(_install(request))
+    elif uninstall:
+        _consider(request, agreed=dry_run or yes)
+        asyncio.run(_uninstall(request))
+    elif dry_run or yes:
+        raise click.UsageError("--dry-run and --yes are for --install and --uninstall")
+    else:
+        everything = crds.all_crds()
+        if form == "json":
+            whole = {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": everything}
+            click.echo(forms.dump(whole, form), nl=False)
+        else:
+            click.echo(manifests.dump(everything), nl=False)
+
+
+async def _install(request: Request) -> None:
+    async with connect.connect(request.settings) as client:
+        async for outcome in request.changes(client).install():
+            _say(outcome, request.dry_run)
+
+
+async def _uninstall(request: Request) -> None:
+    async with connect.connect(request.settings) as client:
+        async for outcome in request.changes(client).uninstall():
+            _say(outcome, request.dry_run)
+
+
+def _consider(request: Request, *, agreed: bool) -> None:
+    """Tell what would go, and go on only if somebody agrees.
+
+    This is outside of the event loop, where an interrupt ends the question.
+    """
+    server, counts = asyncio.run(_survey(request))
+    if not counts:
+        return  # nothing is there that could be lost
+    lost = " and ".join(f"{count} {plural}" for plural, count in counts.items())
+    click.echo(f"This removes our kinds, and with them {lost}, from {server}.", err=True)
+    if agreed:
+        return
+    if not sys.stdin.isatty():
+        raise errors.ConfigError(
+            "cannot uninstall: there is no terminal to ask at whether this is meant; if it is, add --yes"
+        )
+    if not click.confirm("Go on?", err=True):
+        click.echo("Nothing was removed.", err=True)
+        raise click.exceptions.Exit(1)
+
+
+async def _survey(request: Request) -> tuple[str, dict[str, int]]:
+    """Return which server it is about, and how many objects would go."""
+    async with connect.connect(request.settings) as client:
+        return connect.client_config(request.settings).server, await crd_changes.count_objects(client)
+
+
+def _say(outcome: crd_changes.Outcome, dry_run: bool) -> None:
+    click.echo(output.one_line(f"{outcome.name} {outcome.result}{' (server dry run)' if dry_run else ''}"))
+
+
+def _progress(message: str) -> None:
+    click.echo(output.one_line(message), err=True)

@@ -1,0 +1,121 @@
+"""`nodemanager install-service`: has the init system of this host start the agent."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from nodemanager.cli.settings.host_options import ROOT
+from nodemanager.host.base import HostError, ServiceManager
+from nodemanager.host.files.tree import Tree
+from nodemanager.host.init.executable import plain
+from nodemanager.host.init.installing import Installer, Wish
+from nodemanager.host.init.systems import SYSTEMS, System
+from nodemanager.host.inventory import detect, identity
+from nodemanager.host.process import environment
+from nodemanager.host.services import choose
+
+START_DELAY = 1.0
+"""Seconds after which it is looked whether an agent that was started still runs."""
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  nodemanager install-service                          for the init system that is found here
+  nodemanager install-service -- --log-level DEBUG     with flags of the agent
+  nodemanager install-service --print                  only show what would be written
+  nodemanager install-service --root /mnt/image        into an image, which starts it when it is booted
+  nodemanager install-service --uninstall              stop it, and take the service away again
+""",
+)
+@click.argument("flags", nargs=-1, metavar="[-- AGENT-FLAGS]")
+@click.option("--exec", "program", default="", metavar="PATH",
+              help="The program to start. Default: this one. It has to be where it stays, such as"
+              " /usr/local/bin/nodemanager, and nobody but root may change it.")  # fmt: skip
+@click.option("--init", type=click.Choice(list(SYSTEMS)),
+              help="The init system. Default: what runs here, or is installed below --root.")  # fmt: skip
+@click.option("--no-start", is_flag=True, help="Have it started at the next boot, not now.")
+@click.option("--print", "only_print", is_flag=True, help="Print the service file and change nothing.")
+@click.option("--uninstall", is_flag=True,
+              help="Stop the agent and remove the service; configuration, state and everything that the agent"
+              " manages stay.")  # fmt: skip
+@click.option("--force", is_flag=True,
+              help="Replace a service file that somebody else wrote; start a program anywhere.")  # fmt: skip
+@ROOT
+def command(flags: Sequence[str], init: str | None, root: str, program: str, **options: bool) -> None:
+    """Have this host start the agent now, at every boot, and whenever it ends.
+
+    Finds out whether that is systemd, OpenRC or FreeBSD's rc.d, writes the one file that it wants, enables
+    the service and starts it. Run it again at any time, as after an upgrade: what is as it should be stays,
+    and a running agent is restarted only if its service changed. What the agent is running then (packages,
+    executions) goes on.
+
+    Flags of the agent are kept as variables, in /etc/default/nodemanager (OpenRC: /etc/conf.d/nodemanager,
+    FreeBSD: /usr/local/etc/nodemanager/environment), where they can be edited; other lines of that file stay.
+
+    Without a kubeconfig (nodemanager bootstrap) the service is installed and not started.
+    """
+    tree = Tree(root)
+    try:
+        system = _system(tree, init)
+        variables = agent_variables(flags)
+        kubeconfig = variables.pop("NODEMANAGER_KUBECONFIG", system.kubeconfig)
+        start, force = not options["no_start"], options["force"]
+        wish = Wish(program or own_path(), kubeconfig, variables, start, force)
+        if options["only_print"]:
+            click.echo(system.unit(wish.executable, wish.kubeconfig), nl=False)
+            return
+        if tree.root == "/" and os.geteuid() != 0:
+            raise HostError("cannot change services: only root can; run it with sudo, or with --print")
+        installer = Installer(tree, system, _manager(tree, system), tree.root == "/", click.echo)
+        asyncio.run(installer.uninstall(force=force) if options["uninstall"] else installer.install(wish))
+    finally:
+        tree.close()
+
+
+def own_path() -> str:
+    """Return where the program that runs now is."""
+    return plain(str(Path(sys.argv[0]).absolute()))
+
+
+def agent_variables(flags: Sequence[str]) -> dict[str, str]:
+    """Return flags of the agent as the variables that mean the same; a wrong one ends with what is wrong."""
+    from nodemanager.cli.commands.agent import command as agent
+
+    context = agent.make_context("nodemanager agent", list(flags))  # says what is wrong, if something is
+    given, _, _ = agent.make_parser(context).parse_args(list(flags))
+    found = {}
+    for param in agent.params:
+        if param.name not in given:
+            continue
+        if not isinstance(param.envvar, str):
+            raise click.UsageError(f"{param.opts[0]} cannot be kept: it is not for a service")
+        found[param.envvar] = str(given[param.name])
+    return found
+
+
+def _system(tree: Tree, init: str | None) -> System:
+    if init is not None:
+        return SYSTEMS[init]
+    found = choose.find(tree, os.uname().sysname.lower())
+    if found is None:
+        raise HostError(
+            f"cannot tell how to start a service in {tree.root}: there is no systemd, no OpenRC and no rc.d;"
+            " have your init system run: nodemanager --kubeconfig /etc/nodemanager/kubeconfig"
+        )
+    return SYSTEMS[found.name]
+
+
+def _manager(tree: Tree, system: System) -> ServiceManager | None:
+    """Return what runs services there, if it is the system that was asked for."""
+    found = choose.find(tree, os.uname().sysname.lower())
+    if found is None or found.name != system.name:
+        return None
+    run = environment.host_runner(tree.root)
+    return detect.service_manager(tree, identity.identify(tree), run, START_DELAY)

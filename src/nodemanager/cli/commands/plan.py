@@ -1,0 +1,79 @@
+"""`nodemanager plan`: what would change on this host, and why."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from nodemanager.agent.assembly import Body, BodyOptions, NoLocks, assemble
+from nodemanager.agent.declared import fetching
+from nodemanager.agent.declared.world import World
+from nodemanager.api.common.configset import CONFIG_SETS
+from nodemanager.cli import kinds, manifest_folder
+from nodemanager.cli.commands import apply
+from nodemanager.cli.settings import connect, host_options
+from nodemanager.cli.views import forms, output, plan_view
+from nodemanager.host.process import runner
+from nodemanager.plan.steps import Blocked, Step, changes
+from nodemanager.rendering.renderer import Renderer
+
+EXIT_CHANGES = 2
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  nodemanager plan                         what the API's ConfigSets would change here
+  nodemanager plan -f ./manifests          what these manifests would change here
+  nodemanager plan -f . --hostname web1    as if this host were called web1
+  nodemanager plan -o json                 for programs
+
+\b
+Exit codes: 0 all is as declared, 2 something would change, 1 an error, or nothing but what cannot be.
+""",
+)
+@host_options.manifests("File or folder with manifests, in place of the API.", required=False)
+@forms.option("diff")
+@click.option("-a", "--all", "everything", is_flag=True, help="Also show what is as declared.")
+@host_options.host_options
+@connect.options(namespaced=True)
+def command(
+    settings: connect.Settings, paths: tuple[Path, ...], form: str, everything: bool, root: str, hostname: str
+) -> None:
+    """Show what would change on this host, as a diff, without changing anything.
+
+    Contents that are made of Secrets are not shown.
+    """
+    body = assemble(BodyOptions(root=root, hostname=hostname), NoLocks(apply.NO_API))
+    try:
+        found = asyncio.run(_plan(settings, paths, body))
+        if form != "diff":
+            click.echo(forms.dump(plan_view.plain(found, body.tree), form), nl=False)
+        else:
+            style = output.Style.of(sys.stdout, os.environ)
+            for line in plan_view.lines(found, body.tree, style, everything=everything):
+                click.echo(line)
+    finally:
+        body.close()
+    if changes(found):
+        raise click.exceptions.Exit(EXIT_CHANGES)
+    if any(isinstance(one, Blocked) for one in found):
+        raise click.exceptions.Exit(1)
+
+
+async def _plan(settings: connect.Settings, paths: tuple[Path, ...], body: Body) -> list[Step]:
+    async with Renderer(runner.companion) as renderer:
+        world = manifest_folder.load(paths) if paths else await _fetch(settings, body, renderer)
+        desired, made = await apply.wanted(world, body, renderer)
+    held = [Blocked(id=one, sources=(), reason=why) for one, why in desired.held.items()]
+    return [*await body.converger.preview(desired, made), *held]
+
+
+async def _fetch(settings: connect.Settings, body: Body, renderer: Renderer) -> World:
+    async with connect.connect(settings) as client:
+        with kinds.installed(CONFIG_SETS):
+            return await fetching.fetch(client, settings.namespace, body.identity, renderer)

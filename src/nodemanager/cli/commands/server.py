@@ -1,0 +1,102 @@
+"""`nodemanager server`: a Kubernetes API of one's own, in one process on SQLite."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+from pathlib import Path
+
+import click
+
+from nodemanager import __version__
+from nodemanager.cli import server_metrics
+from nodemanager.cli.settings import logs
+from nodemanager.cli.settings.addresses import BindAddress
+from nodemanager.runtime.manager import Manager
+from nodemanager.runtime.probes import Address
+from nodemanager.server.embedded import DATABASE, EmbeddedServer, Options
+from nodemanager.store import backup as backups
+
+log = logging.getLogger("nodemanager.server")
+
+
+def default_data_dir() -> Path:
+    """Return where data lives unless somebody says otherwise: the system's place for root, else one's own."""
+    if os.geteuid() == 0:
+        return Path("/var/lib/nodemanager/server")
+    home = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
+    return Path(home) / "nodemanager" / "server"
+
+
+_DATA_DIR = click.option(
+    "--data-dir", type=click.Path(path_type=Path, file_okay=False, resolve_path=True), default=None,
+    metavar="DIR",
+    help="Folder with everything the server keeps. Default: /var/lib/nodemanager/server for root,"
+    " otherwise ~/.local/share/nodemanager/server.",
+)  # fmt: skip
+
+
+@click.group(
+    invoke_without_command=True,
+    epilog="""\b
+Examples:
+  nodemanager server --data-dir ./data                  serve on 127.0.0.1:6443
+  export KUBECONFIG=./data/admin.kubeconfig             then, in another shell
+  nodemanager server backup --data-dir ./data state.bak while it runs
+  nodemanager server restore --data-dir ./data state.bak   when it does not
+""",
+)
+@_DATA_DIR
+@click.option("--bind-address", type=BindAddress(), default="127.0.0.1:6443", show_default=True,
+              metavar="HOST:PORT", help="Where to listen; port 0 takes a free one.")  # fmt: skip
+@logs.LEVEL_OPTION
+@click.option("--log-format", type=click.Choice(logs.FORMATS), default="text", show_default=True,
+              help="Lines for people, or for a collector.")  # fmt: skip
+@click.option("--request-log", is_flag=True,
+              help="Log every request: who, what, whence and the outcome. Implied by DEBUG.")  # fmt: skip
+@click.pass_context
+def command(
+    ctx: click.Context,
+    data_dir: Path | None,
+    bind_address: Address,
+    log_level: str,
+    log_format: str,
+    request_log: bool,
+) -> None:
+    """Serve a Kubernetes API for people without a cluster.
+
+    DIR/admin.kubeconfig is written before it listens. Runs until Ctrl-C or SIGTERM.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    logs.configure(log_level.upper(), log_format)
+    options = Options(data_dir or default_data_dir(), bind_address.host, bind_address.port)
+    asyncio.run(_run(options, request_log))
+
+
+async def _run(options: Options, request_log: bool) -> None:
+    log.info("nodemanager %s server, data in %s", __version__, options.data_dir)
+    manager = Manager(log=log)
+    manager.add_server(EmbeddedServer(options, server_metrics.instrument(request_log=request_log)))
+    gc.freeze()  # what is imported stays: full collections that skip it are several times shorter
+    await manager.run(install_signals=True)
+
+
+@command.command()
+@_DATA_DIR
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+def backup(data_dir: Path | None, file: Path) -> None:
+    """Write a consistent copy of everything to FILE, also while the server runs."""
+    summary = backups.backup((data_dir or default_data_dir()) / DATABASE, file)
+    click.echo(f"wrote {file}: {summary.objects} objects at revision {summary.revision}")
+
+
+@command.command()
+@_DATA_DIR
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+def restore(data_dir: Path | None, file: Path) -> None:
+    """Put the copy in FILE in place; the server must be stopped. What was there is kept beside it."""
+    aside = backups.restore(file, (data_dir or default_data_dir()) / DATABASE)
+    click.echo(f"restored {file}" + (f"; what was there is now {aside}" if aside else ""))

@@ -1,0 +1,113 @@
+"""`nodemanager up`: everything in one process, on a cluster or without one."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from nodemanager.agent import service
+from nodemanager.agent.assembly import BodyOptions
+from nodemanager.cli.commands import agent as cmd_agent
+from nodemanager.cli.commands import operator as cmd_operator
+from nodemanager.cli.commands.server import default_data_dir
+from nodemanager.cli.settings import connect, logs
+from nodemanager.cli.settings.addresses import BindAddress
+from nodemanager.cli.settings.host_options import host_options
+from nodemanager.kube import errors
+from nodemanager.runtime.manager import Manager
+from nodemanager.runtime.probes import Address
+from nodemanager.runtime.tasks import end
+from nodemanager.server.embedded import EmbeddedServer, Options
+
+log = logging.getLogger("nodemanager.up")
+NEXT = """
+The API is ready. In another shell:
+
+  export KUBECONFIG={kubeconfig}
+  kubectl get mn,cset -n {namespace}
+  kubectl apply -n {namespace} -f examples/01-clock/
+
+Nothing on this host changes unless a ConfigSet asks for it.
+Ctrl-C stops everything; the data stays in {data}.
+"""
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  nodemanager up                          your cluster if you have one, otherwise a server of its own
+  nodemanager up --data-dir ./data        with the data in this folder
+  nodemanager up --root ./sandbox         with a folder in place of this host
+""",
+)
+@connect.options(namespaced=True)
+@host_options
+@click.option("--data-dir", type=click.Path(path_type=Path, file_okay=False, resolve_path=True), default=None,
+              metavar="DIR",
+              help="Where the embedded server keeps its data. Default: as `nodemanager server`.")  # fmt: skip
+@click.option("--bind-address", type=BindAddress(), default="127.0.0.1:6443", show_default=True,
+              metavar="HOST:PORT", help="Where the embedded server listens; port 0: a free one.")  # fmt: skip
+@logs.LEVEL_OPTION
+def command(
+    settings: connect.Settings, root: str, hostname: str, data_dir: Path | None, bind_address: Address,
+    log_level: str,
+) -> None:  # fmt: skip
+    """Run operator and agent on the current cluster, or on an embedded API where there is none.
+
+    Nothing on this host is changed unless a ConfigSet asks for it.
+    """
+    logs.configure(log_level.upper(), "text")
+    # No fixed ports of their own: who wants metrics and probes runs `nodemanager operator` and `agent`.
+    agent = service.AgentOptions(settings.namespace, BodyOptions(root, hostname), "0", "0")
+    asyncio.run(_run(settings, agent, data_dir or default_data_dir(), bind_address))
+
+
+def _has_cluster(settings: connect.Settings) -> bool:
+    try:
+        connect.client_config(settings)
+    except errors.ConfigError:
+        if settings.kubeconfig or settings.context or settings.environ.get("KUBECONFIG"):
+            raise  # somebody named one: that it cannot be used is not the same as having none
+        return False
+    return True
+
+
+async def _run(
+    settings: connect.Settings, agent: service.AgentOptions, data_dir: Path, bind_address: Address
+) -> None:
+    if _has_cluster(settings):
+        await _run_both(settings, agent)
+        return
+    server = EmbeddedServer(Options(data_dir, bind_address.host, bind_address.port, settings.namespace))
+    manager = Manager(log=log)
+    manager.add_server(server)
+    running = asyncio.create_task(manager.run(), name="embedded API")  # the operator takes the signals
+    ready = asyncio.create_task(server.ready(), name="wait for the API")
+    try:
+        await asyncio.wait({running, ready}, return_when=asyncio.FIRST_COMPLETED)
+        if running.done():
+            running.result()
+            return
+        click.echo(NEXT.format(kubeconfig=server.kubeconfig, namespace=settings.namespace, data=data_dir))
+        await _run_both(replace(settings, kubeconfig=str(server.kubeconfig)), agent)
+    finally:
+        await end([running, ready])
+
+
+async def _run_both(settings: connect.Settings, agent: service.AgentOptions) -> None:
+    """Run operator and agent; whichever ends takes the other along."""
+    operator = cmd_operator.run(settings, cmd_operator.Options("0", "0", leader_elect=True))
+    parts = [
+        asyncio.create_task(operator, name="operator"),
+        asyncio.create_task(cmd_agent.run(settings, agent, signals=False), name="agent"),
+    ]
+    try:
+        done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+        for part in done:
+            part.result()
+    finally:
+        await end(parts)

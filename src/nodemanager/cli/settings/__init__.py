@@ -1,0 +1,1 @@
+"""Where settings come from: flags, environment, files. Read once."""

@@ -1,0 +1,1 @@
+"""How things look: tables, descriptions, plans. Objects in, text out."""

@@ -1,0 +1,134 @@
+"""A ConfigSet in words: for whom, what, and how it went. Pure: object in, text out.
+
+Content, templates and values never appear: files may be secret, and a terminal is no place for
+them. What a file takes from Secrets and ConfigMaps is named by their names.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from datetime import datetime
+
+from nodemanager.api.common.configset import ConfigSet, ConfigSetSpec
+from nodemanager.api.common.declarations import Execution, File, Service
+from nodemanager.cli.views import describing, output
+from nodemanager.cli.views.describing import ROWS_LIMIT
+from nodemanager.kube import core, selectors
+
+_COMMAND_LIMIT = 60
+
+
+def render(config: ConfigSet, events: Sequence[core.Event], now: datetime) -> str:
+    """Return the description of a ConfigSet."""
+    report = output.Report()
+    describing.add_head(report, config.metadata, now)
+    report.field("Priority", str(config.spec.priority))
+    report.field("For hosts with", *_chosen(config))
+    _add_counts(report, config)
+    describing.add_conditions(report, config.status.conditions, config.metadata.generation, now)
+    _add_declarations(report, config.spec)
+    describing.add_events(report, events, now)
+    return report.text()
+
+
+def _chosen(config: ConfigSet) -> list[str]:
+    """Return the ways in which a host may be chosen."""
+    ways = []
+    if config.metadata.labels:
+        ways.append(
+            "labels " + ",".join(f"{name}={value}" for name, value in sorted(config.metadata.labels.items()))
+        )
+    if config.spec.node_selector is not None:
+        try:
+            text = selectors.format_selector(config.spec.node_selector)
+        except ValueError as error:
+            text = str(error)
+        ways.append(f"nodeSelector {text}" if text else "any labels (nodeSelector {})")
+    return ways or ["nothing: it has neither labels nor a nodeSelector, so it is for no host"]
+
+
+def _add_counts(report: output.Report, config: ConfigSet) -> None:
+    nodes = config.status.nodes
+    if nodes is None:
+        report.field("Hosts", "not counted yet")
+        return
+    report.field(
+        "Hosts",
+        f"{nodes.matched} matched, {nodes.applied} applied, {nodes.failed} failed,"
+        f" {nodes.conflicted} conflicted",
+    )
+
+
+def _add_declarations(report: output.Report, spec: ConfigSetSpec) -> None:
+    packages = [[package.name, package.ensure, package.version] for package in spec.packages]
+    report.table(_title("Packages", packages), ["NAME", "ENSURE", "VERSION"], packages, ROWS_LIMIT)
+    files = [_file(file) for file in spec.files]
+    report.table(
+        _title("Files", files), ["PATH", "ENSURE", "MODE", "OWNER", "CONTENT", "USES"], files, ROWS_LIMIT
+    )
+    services = [_service(service) for service in spec.services]
+    report.table(
+        _title("Services", services), ["NAME", "ENSURE", "AT BOOT", "ON CHANGE"], services, ROWS_LIMIT
+    )
+    executions = [_execution(execution) for execution in spec.executions]
+    report.table(_title("Executions", executions), ["COMMAND", "RUNS", "TIMEOUT"], executions, ROWS_LIMIT)
+    if spec.notifies:
+        notified = [[each.kind, each.name or "all", each.namespace] for each in spec.notifies]
+        report.table(_title("Notifies", notified), ["KIND", "NAME", "NAMESPACE"], notified, ROWS_LIMIT)
+
+
+def _title(name: str, rows: Sequence[object]) -> str:
+    return f"{name} ({len(rows)})" if rows else name
+
+
+def _file(file: File) -> list[str]:
+    owner = ":".join(part for part in (file.owner, file.group) if part)
+    uses = [f"secret {name}" for name in file.secret_refs]
+    uses += [f"configmap {name}" for name in file.config_map_refs]
+    return [file.path, file.ensure or "file", file.mode, owner, _content(file), ", ".join(uses)]
+
+
+def _content(file: File) -> str:
+    if file.ensure == "symlink":
+        return f"-> {file.target}"
+    parts = []
+    if file.template:
+        parts.append(f"{file.engine} of {describing.size(file.template)}")
+    if file.content:
+        parts.append(f"text of {describing.size(file.content)}")
+    if file.validate is not None:
+        parts.append(f"checked by {file.validate.command}")
+    flags = {"written once": file.create_only, "purged": file.purge}
+    return ", ".join([*parts, *(name for name, is_set in flags.items() if is_set)])
+
+
+def _service(service: Service) -> list[str]:
+    name = f"{service.name} (of user {service.user})" if service.user else service.name
+    boot = {True: "enabled", False: "disabled", None: "left alone"}[service.enable]
+    verb = "reload" if service.reload else "restart"
+    change = f"{verb} when {_files(service.subscribe_files)} changes" if service.subscribe_files else ""
+    if service.lock_group:
+        change += f", one host of {service.lock_group} at a time"
+    return [name, service.ensure or "left alone", boot, change]
+
+
+def _execution(execution: Execution) -> list[str]:
+    reasons = []
+    if execution.subscribe_files:
+        reasons.append(f"when {_files(execution.subscribe_files)} changes")
+    if execution.creates:
+        reasons.append(f"until {execution.creates} exists")
+    if execution.only_if is not None:
+        reasons.append(f"if {_command(execution.only_if.command, execution.only_if.args)}")
+    if execution.unless is not None:
+        reasons.append(f"unless {_command(execution.unless.command, execution.unless.args)}")
+    return [_command(execution.command, execution.args), ", ".join(reasons), execution.timeout]
+
+
+def _files(paths: Sequence[str]) -> str:
+    return paths[0] if len(paths) == 1 else f"one of {len(paths)} files"
+
+
+def _command(command: str, args: Sequence[str]) -> str:
+    return output.one_line(shlex.join([command, *args]), _COMMAND_LIMIT)

@@ -1,0 +1,115 @@
+"""A ManagedNode in words: what the host is, how it is doing, and why. Pure: object in, text out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+from nodemanager.api.common import managednode
+from nodemanager.api.common.managednode import ManagedNode, ManagedNodeStatus
+from nodemanager.cli.views import describing, output
+from nodemanager.kube import core
+
+_KEY_ALGORITHMS: Final = {1: "RSA", 2: "DSA", 3: "ECDSA", 4: "Ed25519", 6: "Ed448"}
+_KEY_HASHES: Final = {1: "SHA-1", 2: "SHA-256"}
+
+
+def render(node: ManagedNode, events: Sequence[core.Event], now: datetime) -> str:
+    """Return the description of a host."""
+    report = output.Report()
+    describing.add_head(report, node.metadata, now)
+    _add_host(report, node, now)
+    _add_upgrade(report, node, now)
+    _add_drift(report, node.status, now)
+    describing.add_conditions(report, node.status.conditions, node.metadata.generation, now)
+    _add_config_sets(report, node.status, now)
+    _add_network(report, node)
+    _add_ssh_keys(report, node.status)
+    describing.add_events(report, events, now)
+    return report.text()
+
+
+def _add_host(report: output.Report, node: ManagedNode, now: datetime) -> None:
+    spec, status = node.spec, node.status
+    report.field("Release", status.release or output.UNKNOWN)
+    report.field("Agent", status.agent_version or "has not reported yet")
+    if status.heartbeat is not None and status.heartbeat.lease_name:
+        report.field("Heartbeat", f"Lease {status.heartbeat.lease_name}")
+    if spec.domain:
+        report.field("Domain", spec.domain)
+    if spec.reconcile_period:
+        report.field("Reconciles", f"every {spec.reconcile_period}")
+    if status.jailed:
+        report.field("Jailed", describing.yes_no(status.jailed))
+    if status.kubernetes_node_cordoned:
+        report.field("Cordoned", f"since {output.ago(status.kubernetes_node_cordoned, now)}")
+    if status.file_backups:
+        count = len(status.file_backups)
+        report.field("Backups", f"{count} file{'' if count == 1 else 's'} can be restored")
+
+
+def _add_upgrade(report: output.Report, node: ManagedNode, now: datetime) -> None:
+    upgrade = node.spec.upgrade
+    if upgrade is None:
+        plan = "never by itself"
+    else:
+        parts = {"schedule": upgrade.schedule, "group": upgrade.group, "delay": upgrade.delay}
+        plan = ", ".join(f"{name} {value}" for name, value in parts.items() if value) or "no schedule"
+    last = node.status.last_upgrade
+    lines = [plan, f"last {output.ago(last, now)}" if last else "not done yet"]
+    if managednode.ANNOTATION_HOLD in node.metadata.annotations:
+        lines.append(f"held back by annotation {managednode.ANNOTATION_HOLD}")
+    report.field("Upgrade", *lines)
+
+
+def _add_drift(report: output.Report, status: ManagedNodeStatus, now: datetime) -> None:
+    drift = status.drift
+    if drift is None or not drift.repaired:
+        report.field("Drift", "nothing had to be repaired")
+        return
+    last = f"last {drift.last_resource or output.UNKNOWN}, {output.ago(drift.last_time, now)}"
+    report.field("Drift", f"{drift.repaired} foreign changes undone", last)
+
+
+def _add_config_sets(report: output.Report, status: ManagedNodeStatus, now: datetime) -> None:
+    rows = [
+        [
+            applied.name,
+            f"{output.age(applied.last_applied, now)} ago" if applied.last_applied else "never",
+            str(len(applied.conflicts)),
+            output.one_line(applied.error, describing.MESSAGE_LIMIT),
+        ]
+        for applied in status.configsets
+    ]
+    report.table("ConfigSets", ["NAME", "APPLIED", "CONFLICTS", "ERROR"], rows)
+    conflicts = [[applied.name, held] for applied in status.configsets for held in applied.conflicts]
+    if conflicts:
+        report.table("Conflicts", ["CONFIGSET", "HELD BACK"], conflicts, describing.ROWS_LIMIT)
+
+
+def _add_network(report: output.Report, node: ManagedNode) -> None:
+    rows = [
+        [name, ", ".join(interface.ipv4), ", ".join(interface.ipv6)]
+        for name, interface in sorted(node.status.interfaces.items())
+    ]
+    report.table("Interfaces", ["NAME", "IPV4", "IPV6"], rows, describing.ROWS_LIMIT)
+    wanted = node.spec.wire_guard
+    if node.status.wire_guard or (wanted is not None and wanted.enabled):
+        keys = [
+            [guard.name, guard.public_key, str(guard.listen_port or output.UNKNOWN)]
+            for guard in node.status.wire_guard
+        ]
+        report.table("WireGuard", ["INTERFACE", "PUBLIC KEY", "PORT"], keys)
+
+
+def _add_ssh_keys(report: output.Report, status: ManagedNodeStatus) -> None:
+    rows = [
+        [
+            _KEY_ALGORITHMS.get(key.algorithm, f"algorithm {key.algorithm}"),
+            _KEY_HASHES.get(key.fingerprint_type, f"hash {key.fingerprint_type}"),
+            key.fingerprint,
+        ]
+        for key in status.ssh_host_keys
+    ]
+    report.table("SSH host keys", ["ALGORITHM", "HASH", "FINGERPRINT"], rows)

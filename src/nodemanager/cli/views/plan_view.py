@@ -1,0 +1,113 @@
+"""A plan for people and for programs: what would change, why, and a diff of every file."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from nodemanager.cli.views import output
+from nodemanager.host.files.tree import Tree
+from nodemanager.host.state import state_files
+from nodemanager.plan import steps
+from nodemanager.plan.facts import Kind
+from nodemanager.plan.steps import Step
+
+MAX_SHOWN: Final = 256 * 1024
+"""Files beyond this are compared by size only."""
+VERBS: Final = {
+    steps.InstallPackage: "install",
+    steps.RemovePackage: "remove",
+    steps.WriteFile: "write",
+    steps.SetAttributes: "set attributes",
+    steps.MakeDirectory: "make directory",
+    steps.MakeLink: "link",
+    steps.RemovePath: "remove",
+    steps.ChangeService: "change",
+    steps.RestartService: "restart",
+    steps.RunCommand: "run",
+    steps.Blocked: "cannot",
+    steps.Noop: "keep",
+}
+_COLOURS: Final = {"remove": "red", "cannot": "yellow", "keep": "", "run": "cyan", "restart": "cyan"}
+
+
+def lines(
+    found: Iterable[Step], tree: Tree, style: output.Style, *, everything: bool = False
+) -> Iterator[str]:
+    """Yield the plan line by line; with `everything`, also what is as declared."""
+    count = {"change": 0, "cannot": 0, "keep": 0}
+    for step in found:
+        kind = {"Noop": "keep", "Blocked": "cannot"}.get(type(step).__name__, "change")
+        count[kind] += 1
+        if kind == "keep" and not everything:
+            continue
+        verb = VERBS[type(step)]
+        colour = _COLOURS.get(verb, "green")
+        yield (
+            style.paint(output.one_line(str(step.id)), colour)
+            + f"  {verb}: {output.one_line(step.reason, 200)}"
+        )
+        yield from (f"    {line}" for line in details(step, tree, style))
+    if count["cannot"]:
+        yield f"{count['change']} to change, {count['cannot']} that cannot be, {count['keep']} as declared."
+    else:
+        yield f"{count['change']} to change, {count['keep']} as declared."
+
+
+def details(step: Step, tree: Tree, style: output.Style) -> Iterator[str]:
+    """Yield what a step is about, beyond its reason."""
+    if isinstance(step, steps.WriteFile):
+        yield from _diff(step, tree, style)
+    elif isinstance(step, steps.MakeLink):
+        yield output.one_line(f"-> {step.target}")
+    elif isinstance(step, steps.RunCommand):
+        yield output.one_line(" ".join([step.execution.command, *step.execution.args]), 200)
+    elif isinstance(step, steps.InstallPackage) and step.version:
+        yield output.one_line(f"version {step.version}")
+
+
+def _diff(step: steps.WriteFile, tree: Tree, style: output.Style) -> Iterator[str]:
+    if step.content.secret:
+        yield f"(made of Secrets, not shown: {len(step.content.data)} bytes, mode {step.mode:04o})"
+        return
+    old, new = _text(_old(step, tree)), _text(step.content.data)
+    if old is None or new is None:
+        yield f"(binary or large: {len(step.content.data)} bytes, mode {step.mode:04o})"
+        return
+    before = step.path if step.before.kind is Kind.FILE else "/dev/null"
+    colours = {"+": "green", "-": "red", "@": "cyan"}
+    for line in difflib.unified_diff(old.splitlines(), new.splitlines(), before, step.path, lineterm=""):
+        yield style.paint(output.printable(line), colours.get(line[0], ""))
+
+
+def _old(step: steps.WriteFile, tree: Tree) -> bytes | None:
+    if step.before.kind is not Kind.FILE:
+        return b""
+    try:
+        return state_files.read(tree, step.path, MAX_SHOWN + 1) or b""
+    except OSError:
+        return None
+
+
+def _text(data: bytes | None) -> str | None:
+    if data is None or len(data) > MAX_SHOWN or b"\0" in data:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def plain(found: Iterable[Step], tree: Tree) -> list[dict[str, Any]]:
+    """Return the plan for programs; secrets are masked here, too."""
+    return [
+        {
+            "resource": str(step.id),
+            "step": type(step).__name__,
+            "configSets": list(step.sources),
+            "reason": step.reason,
+            "details": list(details(step, tree, output.PLAIN)),
+        }
+        for step in found
+    ]

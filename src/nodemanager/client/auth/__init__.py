@@ -1,0 +1,1 @@
+"""Who we are for a server: kubeconfigs, tokens, certificates, plugins."""

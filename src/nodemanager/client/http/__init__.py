@@ -1,0 +1,1 @@
+"""The way to a server: connections, proxies, TLS, and the pool of them."""

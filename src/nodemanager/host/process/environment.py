@@ -1,0 +1,41 @@
+"""How programs are run for a host: in a small environment, and inside its root."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, Unpack
+
+from nodemanager.host.base import How, Runner
+from nodemanager.host.files.tree import is_running
+from nodemanager.host.inventory.boot import SYSTEMD
+from nodemanager.host.process import runner
+from nodemanager.host.process.runner import Completed
+
+ENVIRONMENT: Final = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME": "/root",
+    "LANG": "C.UTF-8",
+    "LC_ALL": "C.UTF-8",
+}
+"""Nothing of our own environment is passed on: it may hold credentials, and it differs between a
+service and a shell. The language is fixed because output is parsed."""
+NAMESPACES: Final = ("nsenter", "--target=1", "--mount", "--uts", "--ipc", "--net", "--")
+"""From a container into the host it runs on: what is mounted there is as the host's own programs see it."""
+SCOPE: Final = ("systemd-run", "--scope", "--quiet", "--collect", "--")
+"""Out of the container's control group, with which everything in it is killed when the container ends."""
+
+
+def host_runner(root: str = "/") -> Runner:
+    """Return what runs programs on this host, or inside another root with that root's own programs."""
+    outside = root != "/" and is_running(root)
+    prefix = () if root == "/" else NAMESPACES if outside else ("chroot", root)
+    scope = SCOPE if outside and Path(root + SYSTEMD).exists() else ()
+
+    async def run(argv: Sequence[str], **how: Unpack[How]) -> Completed:
+        own = scope if how.get("finish") else ()
+        how["env"] = {**ENVIRONMENT, **(how.get("env") or {})}
+        how["cwd"] = how.get("cwd") or "/"
+        return await runner.run((*prefix, *own, *argv), **how)
+
+    return run

@@ -1,0 +1,154 @@
+"""Restarts and runs that are owed, on disk before the file that causes them changes.
+
+An entry is made before a file is put in place and removed only after the restart or run has
+succeeded, so neither a crash, a busy lock nor a reboot loses it. One small JSON file.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from nodemanager.host.base import HostError
+from nodemanager.host.files.tree import Tree
+from nodemanager.host.state import state_files
+from nodemanager.kube.errors import UNREADABLE
+from nodemanager.plan.facts import Pending
+from nodemanager.plan.resources import ResourceId, parse_id
+
+log = logging.getLogger(__name__)
+STATE: Final = "/var/lib/nodemanager"
+NAME: Final = "pending.json"
+MAX_BYTES: Final = 8 * 1024 * 1024
+MAX_CAUSES: Final = 64
+"""Paths remembered per entry; more would not make the restart any more owed."""
+
+
+class JournalError(HostError):
+    """The record of what is owed cannot be read or written."""
+
+
+class _Entry(msgspec.Struct, frozen=True, omit_defaults=True):
+    causes: list[str]
+    since: float
+    started: bool = False
+
+
+_Entries = dict[ResourceId, _Entry]
+
+
+class _Document(msgspec.Struct):
+    version: int = 1
+    pending: dict[str, _Entry] = {}
+
+
+class Journal:
+    """What is owed on this host."""
+
+    def __init__(self, tree: Tree, folder: str = STATE, clock: Callable[[], float] = time.time) -> None:
+        self._tree = tree
+        self.folder = folder
+        self._path = f"{folder}/{NAME}"
+        self._clock = clock
+        self._entries: _Entries = {}
+        self._load()
+
+    def reload(self) -> None:
+        """Read again what is on disk."""
+        self._entries = {}
+        self._load()
+
+    def _load(self) -> None:
+        try:
+            data = state_files.read(self._tree, self._path, MAX_BYTES)
+            if data is None:
+                return
+            found = msgspec.json.decode(data, type=_Document)
+            self._entries = {parse_id(text): entry for text, entry in found.pending.items()}
+        except (OSError, *UNREADABLE, ValueError) as error:
+            raise JournalError(
+                f"cannot read what is owed from {self._tree.outside(self._path)}: {error}; restart the"
+                " services whose files changed recently, then remove the file"
+            ) from error
+
+    def pending(self) -> Mapping[ResourceId, Pending]:
+        """Return everything that is owed."""
+        return {one: Pending(tuple(entry.causes), entry.since) for one, entry in self._entries.items()}
+
+    def started(self) -> list[ResourceId]:
+        """Return the runs that were begun and whose end was never recorded."""
+        return [one for one, entry in self._entries.items() if entry.started]
+
+    def owe(self, owed: Mapping[ResourceId, Iterable[str]]) -> Mapping[ResourceId, tuple[str, ...]]:
+        """Record restarts and runs with their causes; returns, when that is on disk, what is new of it."""
+        entries, new = dict(self._entries), {}
+        for resource, paths in owed.items():
+            entry = entries.get(resource, _Entry([], self._clock()))
+            added = [path for path in paths if path not in entry.causes][: MAX_CAUSES - len(entry.causes)]
+            if added or resource not in entries:
+                new[resource] = tuple(added)
+                entries[resource] = msgspec.structs.replace(entry, causes=[*entry.causes, *added])
+        if new:
+            self._save(entries)
+        return new
+
+    def retract(self, owed: Mapping[ResourceId, Iterable[str]]) -> None:
+        """Record that these causes did not come about after all."""
+        entries = dict(self._entries)
+        for resource, paths in owed.items():
+            if entry := entries.get(resource):
+                gone = set(paths)
+                left = [path for path in entry.causes if path not in gone]
+                entries[resource] = msgspec.structs.replace(entry, causes=left)
+                if not left and not entry.started:
+                    del entries[resource]
+        if entries != self._entries:
+            self._save(entries)
+
+    def begin(self, resource: ResourceId) -> None:
+        """Record that a run is about to begin; returns when that is on disk."""
+        entry = self._entries.get(resource, _Entry([], self._clock()))
+        self._save({**self._entries, resource: msgspec.structs.replace(entry, started=True)})
+
+    def end(self, resource: ResourceId) -> None:
+        """Record that a run has ended and failed: what was owed before it is owed still."""
+        entries = dict(self._entries)
+        entry = entries.pop(resource, None)
+        if entry is None:
+            return
+        if entry.causes:
+            entries[resource] = msgspec.structs.replace(entry, started=False)
+        self._save(entries)
+
+    def settle(self, resources: Iterable[ResourceId]) -> None:
+        """Record that these are no longer owed; returns when that is on disk."""
+        gone = {one for one in resources if one in self._entries}
+        if gone:
+            self._save({one: entry for one, entry in self._entries.items() if one not in gone})
+
+    def keep_only(self, resources: Iterable[ResourceId]) -> None:
+        """Drop what is owed to nobody: services and executions that are no longer declared."""
+        known = set(resources)
+        stale = [one for one in self._entries if one not in known]
+        for one in stale:
+            log.info("%s is no longer declared, so nothing is owed to it", one)
+        self.settle(stale)
+
+    def _save(self, entries: _Entries) -> None:
+        """Put entries on disk; only then they count, so that nobody relies on what was never written."""
+        document = _Document(pending={str(one): entry for one, entry in entries.items()})
+        try:
+            self._tree.forget()
+            state_files.prepare_folder(self._tree, self.folder)
+            state_files.write(self._tree, self._path, msgspec.json.encode(document))
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise JournalError(
+                f"cannot record what is owed in {self._tree.outside(self._path)}: {why}; nothing that would"
+                " need a restart is changed until this is possible"
+            ) from error
+        self._entries = entries

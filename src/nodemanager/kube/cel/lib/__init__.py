@@ -1,0 +1,1 @@
+"""The libraries of functions that Kubernetes adds to CEL, one module each."""

@@ -1,0 +1,67 @@
+"""An expression, ready to run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nodemanager.kube.cel.ast import Ident, Macro, Node, children, size
+from nodemanager.kube.cel.checker import check
+from nodemanager.kube.cel.errors import CompileError
+from nodemanager.kube.cel.evaluator import compile_node
+from nodemanager.kube.cel.parser import parse
+from nodemanager.kube.cel.scope import PER_CALL_LIMIT, Code, Scope
+from nodemanager.kube.cel.types import Type
+
+MAX_DEPTH = 160
+"""How deep a tree may be: closures call each other, and the stack of the interpreter has an end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A compiled expression: what it was written as, its type, the variables it reads."""
+
+    source: str
+    type: Type
+    names: frozenset[str]
+    code: Code
+    steps: int
+
+    def run(self, scope: Scope) -> Any:
+        """Return the value in a scope; raise CelError when there is none."""
+        scope.spend(self.steps)
+        return self.code(scope)
+
+    def evaluate(self, variables: Mapping[str, Any], limit: int = PER_CALL_LIMIT) -> Any:
+        """Return the value for these variables; raise CelError when there is none."""
+        return self.run(Scope(variables, limit))
+
+
+def compile_expression(source: str, variables: Mapping[str, Type]) -> Program:
+    """Parse, check and compile an expression; raise CompileError when it is wrong."""
+    tree = parse(source)
+    if _deeper_than(tree, MAX_DEPTH):
+        raise CompileError(f"expression recursion limit exceeded: {MAX_DEPTH}", source)
+    result = check(tree, source, variables)
+    return Program(source, result, _free_names(tree), compile_node(tree), size(tree))
+
+
+def _deeper_than(tree: Node, limit: int) -> bool:
+    level = [tree]
+    for _ in range(limit):
+        level = [child for node in level for child in children(node)]
+        if not level:
+            return False
+    return True
+
+
+def _free_names(node: Node) -> frozenset[str]:
+    if isinstance(node, Ident):
+        return frozenset({node.name})
+    inner: frozenset[str] = frozenset()
+    for child in children(node):
+        inner |= _free_names(child)
+    if isinstance(node, Macro):
+        inner = (inner - frozenset(node.variables)) | _free_names(node.target)
+    return inner

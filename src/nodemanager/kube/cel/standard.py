@@ -1,0 +1,258 @@
+"""The operators and functions of the CEL language itself."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from nodemanager.kube.cel import times
+from nodemanager.kube.cel.errors import CelError
+from nodemanager.kube.cel.registry import Library
+from nodemanager.kube.cel.values import (
+    NONE,
+    Duration,
+    Optional,
+    Timestamp,
+    UInt,
+    checked_int,
+    checked_uint,
+    concatenate,
+    type_of,
+)  # fmt: skip
+from nodemanager.kube.go import regex
+
+LIBRARY = Library()
+_add = LIBRARY.add
+
+
+@_add("_+_", "(int, int) -> int")
+def _add_int(left: int, right: int) -> int:
+    return checked_int(left + right)
+
+
+@_add("_-_", "(int, int) -> int")
+def _sub_int(left: int, right: int) -> int:
+    return checked_int(left - right)
+
+
+@_add("_*_", "(int, int) -> int")
+def _mul_int(left: int, right: int) -> int:
+    return checked_int(left * right)
+
+
+@_add("_+_", "(uint, uint) -> uint")
+def _add_uint(left: int, right: int) -> UInt:
+    return checked_uint(int(left) + int(right))
+
+
+@_add("_-_", "(uint, uint) -> uint")
+def _sub_uint(left: int, right: int) -> UInt:
+    return checked_uint(int(left) - int(right))
+
+
+@_add("_*_", "(uint, uint) -> uint")
+def _mul_uint(left: int, right: int) -> UInt:
+    return checked_uint(int(left) * int(right))
+
+
+@_add("_/_", "(int, int) -> int")
+def _div_int(left: int, right: int) -> int:
+    if right == 0:
+        raise CelError("division by zero")
+    quotient = abs(left) // abs(right)
+    return checked_int(quotient if (left < 0) == (right < 0) else -quotient)
+
+
+@_add("_%_", "(int, int) -> int")
+def _mod_int(left: int, right: int) -> int:
+    if right == 0:
+        raise CelError("modulus by zero")
+    if right == -1 and left == -(1 << 63):
+        raise CelError("integer overflow")
+    return left - right * int(_div_int(left, right))
+
+
+@_add("_/_", "(uint, uint) -> uint")
+def _div_uint(left: int, right: int) -> UInt:
+    if right == 0:
+        raise CelError("division by zero")
+    return UInt(int(left) // int(right))
+
+
+@_add("_%_", "(uint, uint) -> uint")
+def _mod_uint(left: int, right: int) -> UInt:
+    if right == 0:
+        raise CelError("modulus by zero")
+    return UInt(int(left) % int(right))
+
+
+@_add("_+_", "(double, double) -> double")
+def _add_double(left: float, right: float) -> float:
+    return left + right
+
+
+@_add("_-_", "(double, double) -> double")
+def _sub_double(left: float, right: float) -> float:
+    return left - right
+
+
+@_add("_*_", "(double, double) -> double")
+def _mul_double(left: float, right: float) -> float:
+    return left * right
+
+
+@_add("_/_", "(double, double) -> double")
+def _div_double(left: float, right: float) -> float:
+    if right != 0:
+        return left / right
+    if left == 0 or math.isnan(left):
+        return math.nan
+    return math.copysign(math.inf, left) * math.copysign(1.0, right)
+
+
+@_add("_+_", "(string, string) -> string", "(bytes, bytes) -> bytes")
+def _add_text(left: Any, right: Any) -> Any:
+    return left + right
+
+
+@_add("_+_", "(list<A>, list<A>) -> list<A>")
+def _add_list(left: list[Any], right: list[Any]) -> list[Any]:
+    return concatenate(left, right)
+
+
+@_add("_+_", "(timestamp, duration) -> timestamp", "(duration, timestamp) -> timestamp")
+def _add_time(left: Timestamp | Duration, right: Timestamp | Duration) -> Timestamp:
+    offset = left.offset if isinstance(left, Timestamp) else getattr(right, "offset", 0)
+    return times.timestamp(left.nanos + right.nanos, offset)
+
+
+@_add("_+_", "(duration, duration) -> duration")
+def _add_duration(left: Duration, right: Duration) -> Duration:
+    return times.duration(left.nanos + right.nanos)
+
+
+@_add("_-_", "(timestamp, timestamp) -> duration", "(duration, duration) -> duration")
+def _sub_time(left: Timestamp | Duration, right: Timestamp | Duration) -> Duration:
+    return times.duration(left.nanos - right.nanos)
+
+
+@_add("_-_", "(timestamp, duration) -> timestamp")
+def _sub_from_time(left: Timestamp, right: Duration) -> Timestamp:
+    return times.timestamp(left.nanos - right.nanos, left.offset)
+
+
+@_add("-_", "(int) -> int")
+def _negate_int(value: int) -> int:
+    return checked_int(-value)
+
+
+@_add("-_", "(double) -> double")
+def _negate_double(value: float) -> float:
+    return -value
+
+
+@_add("!_", "(bool) -> bool")
+def _not(value: bool) -> bool:
+    return not value
+
+
+_SIZED = ("string", "bytes", "list<A>", "map<A, B>")
+
+
+@_add("size", *(f"({each}) -> int" for each in _SIZED), *(f"{each}.() -> int" for each in _SIZED))
+def _size(value: Any) -> int:
+    return len(value)
+
+
+@_add("contains", "string.(string) -> bool")
+def _contains(text: str, part: str) -> bool:
+    return part in text
+
+
+@_add("startsWith", "string.(string) -> bool")
+def _starts_with(text: str, start: str) -> bool:
+    return text.startswith(start)
+
+
+@_add("endsWith", "string.(string) -> bool")
+def _ends_with(text: str, end: str) -> bool:
+    return text.endswith(end)
+
+
+@_add("matches", "string.(string) -> bool", "(string, string) -> bool")
+def _matches(text: str, pattern: str) -> bool:
+    return regex.compile_pattern(pattern).search(text)
+
+
+@_add("type", "(A) -> type<A>")
+def _type(value: Any) -> Any:
+    return type_of(value)
+
+
+@_add("dyn", "(A) -> dyn")
+def _dyn(value: Any) -> Any:
+    return value
+
+
+def _date_part(name: str) -> None:
+    def with_zone(value: Timestamp, zone: str = "UTC") -> int:
+        return times.date_part(name, value, zone)
+
+    _add(name, "timestamp.() -> int", "timestamp.(string) -> int")(with_zone)
+
+
+def _duration_part(name: str, size: int) -> None:
+    def part(value: Duration) -> int:
+        count = abs(value.nanos) // size
+        return count if value.nanos >= 0 else -count
+
+    _add(name, "duration.() -> int")(part)
+
+
+for _name in times.DATE_PARTS:
+    _date_part(_name)
+for _name, _unit in (("getHours", 3600), ("getMinutes", 60), ("getSeconds", 1)):
+    _duration_part(_name, _unit * times.SECOND)
+_duration_part("getMilliseconds", 10**6)
+
+
+@_add("getMilliseconds", "timestamp.() -> int", "timestamp.(string) -> int")
+def _milliseconds(value: Timestamp, zone: str = "UTC") -> int:
+    times.zone(zone)
+    return value.nanos % times.SECOND // 10**6
+
+
+@_add("optional.of", "(A) -> optional_type<A>")
+def _optional_of(value: Any) -> Optional:
+    return Optional(True, value)
+
+
+@_add("optional.ofNonZeroValue", "(A) -> optional_type<A>")
+def _optional_of_non_zero(value: Any) -> Optional:
+    is_zero = value in (None, False, 0, "", b"") if not isinstance(value, list | dict) else not value
+    if isinstance(value, Duration):
+        is_zero = value.nanos == 0
+    return NONE if is_zero else Optional(True, value)
+
+
+@_add("optional.none", "() -> optional_type<dyn>")
+def _optional_none() -> Optional:
+    return NONE
+
+
+@_add("hasValue", "optional_type<A>.() -> bool")
+def _has_value(value: Optional) -> bool:
+    return value.present
+
+
+@_add("value", "optional_type<A>.() -> A")
+def _value(value: Optional) -> Any:
+    if not value.present:
+        raise CelError("optional.none() dereference")
+    return value.value
+
+
+@_add("optional.unwrap", "(list<optional_type<A>>) -> list<A>")
+@_add("unwrapOpt", "list<optional_type<A>>.() -> list<A>")
+def _unwrap(values: list[Any]) -> list[Any]:
+    return [each.value for each in values if isinstance(each, Optional) and each.present]

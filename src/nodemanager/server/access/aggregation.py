@@ -1,0 +1,54 @@
+"""Keeps the stored rules of aggregating ClusterRoles equal to the rules they grant.
+
+Decisions never depend on it, they aggregate by themselves; it is for whoever reads the roles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Final
+
+import msgspec
+
+from nodemanager.kube.rbac.roles import aggregated
+from nodemanager.server.collection.following import Follower
+from nodemanager.server.hub import Hub
+from nodemanager.server.kinds.builtin_kinds import CLUSTER_ROLES
+from nodemanager.server.verbs import own_calls, patching, stored
+
+MANAGER: Final = "clusterrole-aggregation-controller"
+"""As in Kubernetes, so that tools know whose the rules are."""
+
+
+async def keep_roles(hub: Hub) -> None:
+    """Refill at every change of a ClusterRole, until cancelled."""
+
+    async def act(_changed: Collection[str] | None) -> None:
+        await refill(hub)
+
+    await Follower(hub.store, (CLUSTER_ROLES.prefix(),), act).run()
+
+
+async def refill(hub: Hub) -> int:
+    """Write the rules of each aggregating role that has others than it should; return how many had."""
+    records = hub.store.list(CLUSTER_ROLES.prefix()).records
+    roles = {obj["metadata"]["name"]: obj for obj in (stored.load(CLUSTER_ROLES, one) for one in records)}
+    written = 0
+    for name, rules in aggregated(roles).items():
+        if rules != (roles[name].get("rules") or []) and hub.store.get(CLUSTER_ROLES.key("", name)):
+            body = {
+                "apiVersion": CLUSTER_ROLES.api_version,
+                "kind": CLUSTER_ROLES.kind,
+                "metadata": {"name": name},
+                "rules": rules,
+            }
+            call = replace(
+                own_calls.own_call("patch", CLUSTER_ROLES, body),
+                query={"fieldManager": MANAGER, "force": "true"},
+                body=msgspec.json.encode(body),
+                content_type=patching.APPLY_PATCH,
+            )
+            await patching.patch(hub, call)
+            written += 1
+    return written

@@ -1,0 +1,1 @@
+"""What goes because something else went: owners, namespaces, definitions."""

@@ -1,0 +1,106 @@
+"""Finishing what takes longer than a request: emptying namespaces and undoing definitions."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from nodemanager.kube import errors
+from nodemanager.kube.objects import Untyped
+from nodemanager.server.hub import Hub
+from nodemanager.server.kinds import crds
+from nodemanager.server.kinds.builtin_kinds import CRDS, NAMESPACES
+from nodemanager.server.kinds.resources import ServedKind
+from nodemanager.server.verbs import deletion, stored, write
+from nodemanager.server.verbs.delete_options import DeleteOptions
+from nodemanager.server.verbs.own_calls import own_call
+from nodemanager.store.base import Record, StoreError
+
+LOG = logging.getLogger(__name__)
+
+
+async def sweep_forever(hub: Hub) -> None:
+    """Sweep whenever something may have got further, until cancelled."""
+    for kind in (NAMESPACES, CRDS):
+        for record in hub.store.list(kind.prefix()).records:
+            if stored.load(kind, record)["metadata"].get("deletionTimestamp"):
+                hub.ending.add(record.key)
+    while True:
+        hub.swept.clear()
+        await sweep(hub)
+        await hub.swept.wait()
+
+
+async def sweep(hub: Hub) -> None:
+    """Take every ending namespace and definition as far as it goes now."""
+    for key in sorted(hub.ending):
+        record = hub.store.get(key)
+        if record is None:
+            hub.ending.discard(key)
+            continue
+        try:
+            if key.startswith(NAMESPACES.prefix()):
+                await _finish_namespace(hub, stored.load(NAMESPACES, record))
+            else:
+                await _finish_definition(hub, stored.load(CRDS, record))
+        except (errors.StatusError, StoreError, TimeoutError, LookupError, TypeError, ValueError) as error:
+            # The next write sweeps again; what cannot end must not keep others from ending.
+            LOG.warning("cannot finish the deletion of %s: %s: %s", key, type(error).__name__, error)
+
+
+async def _finish_namespace(hub: Hub, namespace: Untyped) -> None:
+    name = namespace["metadata"]["name"]
+    left = 0
+    for kind in hub.catalogue.namespaced_stores():
+        left += await _empty(hub, kind, name)
+    if not left:
+        await _release(hub, NAMESPACES, name, lambda obj: obj["spec"].pop("finalizers", None))
+
+
+async def _finish_definition(hub: Hub, definition: Untyped) -> None:
+    name, left = definition["metadata"]["name"], 0
+    for kind in hub.catalogue.defined_by(name)[:1]:
+        left += await _empty(hub, kind, "")
+    if not left:
+        # What they owned is found absent by its kind, so the kind outlives the collection.
+        await hub.collected(hub.store.revision)
+        await _release(hub, CRDS, name, _drop_cleanup)
+
+
+def _drop_cleanup(obj: Untyped) -> None:
+    meta = obj["metadata"]
+    meta["finalizers"] = [one for one in meta.get("finalizers") or [] if one != crds.CLEANUP]
+
+
+async def _empty(hub: Hub, kind: ServedKind, namespace: str) -> int:
+    """Delete all objects of a kind; return how many are held by finalizers."""
+    left = 0
+    for record in hub.store.list(kind.prefix(namespace)).records:
+        obj = stored.load(kind, record)
+        call = own_call("delete", kind, obj)  # also of what is being deleted: its grace ends with the place
+        deleted = await deletion.delete_one(hub, call, record, DeleteOptions(grace=0))
+        left += not deleted.gone
+    return left
+
+
+async def _release(hub: Hub, kind: ServedKind, name: str, release: Callable[[Untyped], object]) -> None:
+    record = hub.store.get(kind.key("", name))
+    if record is None:
+        return
+    obj = stored.load(kind, record)
+    before = stored.dump(kind, obj)
+    release(obj)
+    if not obj["metadata"].get("finalizers"):
+        obj["metadata"].pop("finalizers", None)
+    await _store(hub, kind, record, (before, obj))
+
+
+async def _store(hub: Hub, kind: ServedKind, record: Record, change: tuple[bytes, Untyped]) -> None:
+    before, obj = change
+    meta = obj["metadata"]
+    if not meta.get("finalizers") and not (kind is NAMESPACES and obj["spec"].get("finalizers")):
+        await write.remove(hub, own_call("delete", kind, obj), record)
+        return
+    after = stored.dump(kind, obj)
+    if after != before:
+        await hub.store.update(record.key, after, record.revision)

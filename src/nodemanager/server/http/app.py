@@ -1,0 +1,304 @@
+"""The application: every request comes through here, is bounded, admitted, routed and answered."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from aiohttp import hdrs, web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from nodemanager.kube import errors
+from nodemanager.kube.rbac.identity import Attributes
+from nodemanager.server.collection import sweeping
+from nodemanager.server.collection.collector import Collector
+from nodemanager.server.http import answers, health, negotiation, observation, routing
+from nodemanager.server.http.negotiation import Shape
+from nodemanager.server.http.observation import Observation, Observer, Page
+from nodemanager.server.http.places import Places, claimant, is_exempt
+from nodemanager.server.http.security import Gate
+from nodemanager.server.http.unsent import Unsent
+from nodemanager.server.hub import Answer, Call, Hub
+from nodemanager.server.kinds import crds, eviction, namespaces
+from nodemanager.server.kinds.builtin_kinds import CRDS
+from nodemanager.server.openapi import discovery
+from nodemanager.server.verbs import deletion, patching, read, selection, stored, watch, write
+from nodemanager.store.base import StoreClosed, StoreError
+
+LOG = logging.getLogger(__name__)
+MAX_BODY = 3 * 2**20
+MAX_QUERY = 64 * 1024
+BODY_TIMEOUT = 30.0
+REQUEST_TIMEOUT = 60.0
+
+Handler = Callable[[Hub, Call], Awaitable[Answer]]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the server is given at its start."""
+
+    max_in_flight: int = 400
+    """How many reads, watches aside, are worked on at a time; more are told to come back.
+
+    Of these, of writes and of watches, one user gets a share only: see `places`.
+    """
+    max_mutating: int = 200
+    """How many other requests are; counted apart, so that slow bodies do not keep readers out."""
+    max_watches: int = 5000
+    namespaces: tuple[str, ...] = ()
+    """Namespaces that are there from the start, besides Kubernetes' own."""
+    handlers: Mapping[tuple[str, str], Handler] = field(default_factory=dict)
+    """Who answers in place of us, by resource and subresource: pods and eviction, or a review and none."""
+    pages: Sequence[Page] = ()
+    """Who is asked about paths that are no resource and no discovery, one after the other."""
+    observers: Sequence[Observer] = ()
+    """Who is told about every request."""
+
+
+async def _get(hub: Hub, call: Call) -> Answer:
+    return read.get(hub, call)
+
+
+async def _list(hub: Hub, call: Call) -> Answer:
+    await hub.turn.take()
+    return read.list_objects(hub, call)
+
+
+_HANDLERS: dict[str, Handler] = {
+    "get": _get,
+    "list": _list,
+    "create": write.create,
+    "update": write.update,
+    "patch": patching.patch,
+    "delete": deletion.delete,
+    "deletecollection": deletion.delete_collection,
+}
+_SUBRESOURCES: dict[tuple[str, str], Handler] = {("pods", "eviction"): eviction.Evictions()}
+
+
+_READS = ("get", "list")
+
+
+class Api:
+    """The Kubernetes API over one hub."""
+
+    def __init__(self, hub: Hub, gate: Gate, settings: Settings | None = None) -> None:
+        self.hub = hub
+        self._gate = gate
+        self._settings = settings or Settings()
+        self._reading = Places(self._settings.max_in_flight)
+        self._mutating = Places(self._settings.max_mutating)
+        self._watching = Places(self._settings.max_watches)
+        self._unsent = Unsent()
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+        self._state = "starting"
+        self._health = health.Health(hub.store, lambda: self._state)
+
+    @property
+    def watching(self) -> int:
+        """How many watches are open."""
+        return self._watching.taken
+
+    def application(self) -> web.Application:
+        """Return the aiohttp application; it owns the background work, not the store."""
+        app = web.Application(client_max_size=MAX_BODY)
+        app.router.add_route("*", r"/{path:[\s\S]*}", self._handle)  # a newline is a character, too
+        app.cleanup_ctx.append(self._background)
+        app.on_shutdown.append(self._shut_down)
+        app.on_response_prepare.append(_without_software)
+        return app
+
+    async def _background(self, _app: web.Application) -> AsyncIterator[None]:
+        await namespaces.ensure(self.hub, *namespaces.DEFAULT, *self._settings.namespaces)
+        for record in self.hub.store.list(CRDS.prefix()).records:
+            crds.serve(self.hub.catalogue, stored.load(CRDS, record))
+        tasks = [
+            asyncio.create_task(Collector(self.hub).run(), name="garbage collector"),
+            asyncio.create_task(sweeping.sweep_forever(self.hub), name="sweeper"),
+        ]
+        self._state = ""
+        yield
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    async def _shut_down(self, _app: web.Application) -> None:
+        await self.drain(0)
+
+    async def drain(self, seconds: float) -> None:
+        """End watches and let requests end; to be called before aiohttp stops, for it drops unread bodies."""
+        self._state = "stopping"
+        self.hub.closing.set()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._quiet.wait(), seconds)
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        """Answer one request, and tell those who want to know."""
+        started = asyncio.get_running_loop().time()
+        seen = observation.observed(request)
+        try:
+            response = await self._answer_or_refuse(request, seen)
+            seen.answered(response)
+            if self.hub.closing.is_set():
+                response.force_close()  # no further request on this connection
+        finally:
+            seen.seconds = asyncio.get_running_loop().time() - started
+            for observer in self._settings.observers:
+                observer.ended(seen)
+        return response
+
+    async def _answer_or_refuse(self, request: web.Request, seen: Observation) -> web.StreamResponse:
+        """Answer one request; whatever goes wrong becomes a Status."""
+        try:
+            return await self._answer(request, seen)
+        except errors.StatusError as error:
+            return _refused(error)
+        except StoreClosed as error:
+            return answers.refusal(errors.ServiceUnavailable(f"cannot store: {error}"))
+        except (
+            StoreError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError,
+        ) as error:  # fmt: skip
+            LOG.exception("cannot answer %s %s", request.method, request.path)
+            return answers.refusal(errors.InternalError(f"Internal error occurred: {type(error).__name__}"))
+
+    async def _answer(self, request: web.Request, seen: Observation) -> web.StreamResponse:
+        if len(request.query_string) > MAX_QUERY:
+            raise errors.BadRequest(f"cannot read the query: longer than {MAX_QUERY} characters")
+        query = dict(request.query)
+        info = seen.info = routing.parse(request.method, request.rel_url.raw_path, query)
+        if not info.is_resource and health.is_open(info.path):
+            return await self._health.answer(request, info.path)
+        asked = _attributes(info, query)
+        user = await self._gate.admit(request, asked)
+        seen.user = user.name
+        await self._gate.authorize(user, asked)
+        if not info.is_resource:
+            return await self._page(request, info)
+        kind = seen.kind = routing.resolve(info, self.hub.catalogue)
+        for observer in self._settings.observers:
+            observer.begun(seen)
+        call = Call(
+            info, kind, query, user, negotiation.choose(request.headers.get("Accept", "")),
+            user_agent=request.headers.get("User-Agent", ""),
+        )  # fmt: skip
+        if info.verb == "watch":
+            return await self._watch(call, request)
+        return await self._work(call, request)
+
+    async def _work(self, call: Call, request: web.Request) -> web.StreamResponse:
+        with self._place(call, request):
+            try:
+                async with asyncio.timeout(REQUEST_TIMEOUT):
+                    # Nobody waits for the body of a read: it would be a way to hold a place for nothing.
+                    body = b"" if call.info.verb in _READS else await _body(request)
+                    call = Call(
+                        call.info, call.kind, call.query, call.user, call.form, body,
+                        request.headers.get("Content-Type", ""), call.user_agent,
+                    )  # fmt: skip
+                    answer = await self._handler(call)(self.hub, call)
+            except TimeoutError as error:
+                text = f"Timeout: request did not complete within {REQUEST_TIMEOUT:g}s"
+                raise errors.ServerTimeout(text) from error
+            response = answers.respond(answer, call, self.hub.now())
+            del answer  # it may be large, and sending may take long
+            return await answers.send(request, response, self._unsent)
+
+    @contextlib.contextmanager
+    def _place(self, call: Call, request: web.Request) -> Iterator[None]:
+        """Take one of the places for requests that are worked on, or refuse."""
+        places = self._reading if call.info.verb in _READS else self._mutating
+        try:
+            with places.take(claimant(call.user, request.remote), exempt=is_exempt(call.user)):
+                self._quiet.clear()
+                yield
+        finally:
+            if not self._mutating.taken + self._reading.taken:
+                self._quiet.set()
+
+    def _handler(self, call: Call) -> Handler:
+        # By name alone, so only for built-in kinds: a custom kind may be called the same.
+        name = (call.kind.plural, call.info.subresource)
+        special = None if call.kind.custom else self._settings.handlers.get(name) or _SUBRESOURCES.get(name)
+        return special or _HANDLERS[call.info.verb]
+
+    async def _watch(self, call: Call, request: web.Request) -> web.StreamResponse:
+        with self._watching.take(claimant(call.user, request.remote), exempt=is_exempt(call.user)):
+            return await watch.serve(self.hub, call, request, self._unsent)
+
+    async def _page(self, request: web.Request, info: routing.RequestInfo) -> web.Response:
+        if health.is_ours(info.path):
+            return await self._health.answer(request, info.path)
+        return self._document(request, info)
+
+    def _document(self, request: web.Request, info: routing.RequestInfo) -> web.Response:
+        aggregated = discovery.aggregated(info.path, self.hub.catalogue)
+        if aggregated is not None and "as=APIGroupDiscoveryList" in request.headers.get("Accept", ""):
+            form = negotiation.choose(request.headers["Accept"], discovery=True)
+            if form.shape is Shape.DISCOVERY:
+                return answers.encoded(aggregated, form)
+        body = discovery.document(info.path, self.hub.catalogue, request.host)
+        if body is None:
+            found = (page(request) for page in self._settings.pages)
+            answer = next((response for response in found if response is not None), None)
+            if answer is None:
+                raise routing.PageNotFound("404 page not found")
+            return answer
+        if request.method not in ("GET", "HEAD"):
+            raise errors.NotAllowed(
+                "the server does not allow this method on the requested resource",
+                details=errors.StatusDetails(),
+            )
+        return answers.encoded(body, negotiation.choose(request.headers.get("Accept", ""), discovery=True))
+
+
+async def _body(request: web.Request) -> bytes:
+    """Return the body, within its bounds of size and time."""
+    if not request.can_read_body:
+        return b""
+    if request.headers.get("Content-Encoding", "identity") != "identity":
+        raise errors.UnsupportedType("cannot read the body: it has a Content-Encoding; send it as it is")
+    try:
+        async with asyncio.timeout(BODY_TIMEOUT):
+            return await request.read()
+    except web.HTTPRequestEntityTooLarge as error:
+        text = f"Request entity too large: limit is {MAX_BODY}"
+        raise errors.TooLarge(text) from error
+    except (web.RequestPayloadError, HttpProcessingError, ConnectionError) as error:
+        raise errors.BadRequest("cannot read the body: it is broken, or its client is gone") from error
+    except TimeoutError as error:
+        raise errors.BadRequest(
+            f"cannot read the body: it did not arrive within {BODY_TIMEOUT:g} s"
+        ) from error
+
+
+async def _without_software(_request: web.Request, response: web.StreamResponse) -> None:
+    """Send no `Server` header, which would tell anybody what to look for."""
+    response.headers.pop(hdrs.SERVER, None)
+
+
+def _attributes(info: routing.RequestInfo, query: Mapping[str, str]) -> Attributes:
+    if not info.is_resource:
+        return Attributes(info.verb, path=info.path)
+    name = info.name
+    if not name and info.verb in ("list", "watch", "deletecollection") and query.get("fieldSelector"):
+        with contextlib.suppress(errors.BadRequest):  # refused later, where the kind is known
+            tests = selection.parse_fields(query["fieldSelector"])
+            name = selection.Selection(fields=tests).name
+    return Attributes(
+        info.verb, info.group, info.version, info.resource, info.subresource, info.namespace, name
+    )
+
+
+def _refused(error: errors.StatusError) -> web.Response:
+    if isinstance(error, routing.PageNotFound):
+        return answers.plain_text("404 page not found\n", 404)
+    if isinstance(error, watch.Expired):
+        return web.Response(body=watch.error_line(error), content_type="application/json")
+    return answers.refusal(error)

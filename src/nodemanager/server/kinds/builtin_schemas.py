@@ -1,0 +1,116 @@
+"""The schemas of built-in kinds, gathered: as definitions that refer to each other, or as one tree."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+from nodemanager.kube.patching import merge_types
+from nodemanager.server.kinds.schemas import core as core
+from nodemanager.server.kinds.schemas import extension as extension
+from nodemanager.server.kinds.schemas import groups as groups
+from nodemanager.server.kinds.schemas import meta as meta
+from nodemanager.server.kinds.schemas import pod as pod
+from nodemanager.server.kinds.schemas import pod_parts as pod_parts
+from nodemanager.server.kinds.schemas import reviews as reviews
+from nodemanager.server.kinds.schemas import volumes as volumes
+from nodemanager.server.kinds.schemas.notation import REF, Schema, expand
+
+_GVK = "x-kubernetes-group-version-kind"
+_PACKAGES = (
+    meta.OBJECTS,
+    core.OBJECTS,
+    pod.PODS,
+    pod_parts.PARTS,
+    volumes.VOLUMES,
+    groups.COORDINATION,
+    groups.EVENTS,
+    groups.POLICY,
+    groups.RBAC,
+    extension.ADMISSION,
+    extension.APIEXTENSIONS,
+    reviews.AUTHENTICATION,
+    reviews.AUTHORIZATION,
+)
+
+
+@cache
+def definitions() -> Mapping[str, Schema]:
+    """Return every definition by its full name; shared by all callers, so nobody may change it."""
+    found = {**meta.VALUES, **extension.ANYTHING}
+    for package in _PACKAGES:
+        found.update(expand(package))
+    return found
+
+
+@cache
+def _names() -> Mapping[tuple[str, str, str], str]:
+    return {
+        (kind["group"], kind["version"], kind["kind"]): name
+        for name, schema in definitions().items()
+        for kind in schema.get(_GVK, ())
+    }
+
+
+def definition_name(group: str, version: str, kind: str) -> str | None:
+    """Return the definition of a built-in kind, or None when there is none."""
+    return _names().get((group, version, kind))
+
+
+def structural(group: str, version: str, kind: str) -> Schema | None:
+    """Return the schema of a built-in kind as one tree without references, or None when there is none.
+
+    A definition that contains itself ends in a part that keeps unknown fields. Nothing is nullable here:
+    built-in kinds take null for "not given", so whoever validates with this leaves nulls out first.
+    """
+    name = definition_name(group, version, kind)
+    return None if name is None else _inlined({"$ref": REF + name}, ())
+
+
+def references(schema: Any) -> Iterator[str]:
+    """Yield the names of all definitions that a part of a document refers to."""
+    if isinstance(schema, dict):
+        target = schema.get("$ref")
+        if isinstance(target, str):
+            yield target.rpartition("/")[2]
+        for value in schema.values():
+            yield from references(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            yield from references(value)
+
+
+def _inlined(schema: Schema, above: tuple[str, ...]) -> Schema:
+    target = schema.get("$ref") or next((part["$ref"] for part in schema.get("allOf", ())), None)
+    if target is None:
+        return _inlined_parts(schema, above)
+    name = str(target).rpartition("/")[2]
+    own = {key: value for key, value in schema.items() if key not in ("$ref", "allOf")}
+    definition = definitions()[name]
+    if name in above:
+        return {"type": "object", "x-kubernetes-preserve-unknown-fields": True, **own}
+    if "type" not in definition:
+        return {**_untyped(definition), **own}
+    if definition["type"] == "object" and "properties" not in definition:
+        return {**definition, "x-kubernetes-preserve-unknown-fields": True, **own}
+    return {**_inlined_parts(definition, (*above, name)), **own}
+
+
+def _untyped(definition: Schema) -> Schema:
+    """Return a schema for a value of several types, in the words of structural schemas."""
+    marks = {"x-kubernetes-int-or-string": True}
+    if definition.get("format") != "int-or-string":  # a quantity may be a fraction, too
+        marks = {"x-kubernetes-preserve-unknown-fields": True, merge_types.SCALAR: True}
+    return {**marks, "description": definition["description"]}
+
+
+def _inlined_parts(schema: Schema, above: tuple[str, ...]) -> Schema:
+    parts = {key: copy.copy(value) for key, value in schema.items() if key != _GVK}
+    if "properties" in schema:
+        parts["properties"] = {key: _inlined(value, above) for key, value in schema["properties"].items()}
+    for key in ("items", "additionalProperties"):
+        if key in schema:
+            parts[key] = _inlined(schema[key], above)
+    return parts

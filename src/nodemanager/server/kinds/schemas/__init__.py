@@ -1,0 +1,1 @@
+"""The schemas of the built-in kinds, as data."""

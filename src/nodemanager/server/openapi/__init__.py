@@ -1,0 +1,1 @@
+"""What is served, told to clients: discovery and OpenAPI, in JSON and protobuf."""
