@@ -234,7 +234,7 @@ def test_a_folder_where_no_agent_could_answer(tmp_path: Path) -> None:
 async def test_somebody_who_is_not_root_is_told_so(open_folder: Path) -> None:
     async with serving(Teller(made()).board, open_folder):
         script = (
-            "import os, sys\nfrom nodemanager.cli import main, cmd_status\n"
+            "import os, sys\nfrom nodemanager.cli import main\nfrom nodemanager.cli.commands import status\n"
             "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
             f"sys.exit(main.run(['status', '--root', {str(open_folder)!r}]))\n"
         )

@@ -212,7 +212,8 @@ def test_apply_backups_restore(place: Place) -> None:
 
 AS_NOBODY = """\
 import os, sys
-from nodemanager.cli import cmd_backups, cmd_restore, main
+from nodemanager.cli import main
+from nodemanager.cli.commands import backups, restore
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 sys.exit(main.run([*{argv!r}, "--root", {root!r}]))
 """

@@ -11,7 +11,7 @@ from support import cli
 
 CODE = """
 import ctypes, threading
-from nodemanager.host import allocator
+from nodemanager.host.process import allocator
 
 libc = ctypes.CDLL(None)
 libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]

@@ -12,7 +12,7 @@ from support.root_tree import needs_root
 SCRIPT = textwrap.dedent(
     """
     import asyncio, os
-    from nodemanager.host import priority, runner
+    from nodemanager.host.process import priority, runner
 
     def own():
         return os.getpriority(os.PRIO_PROCESS, 0)

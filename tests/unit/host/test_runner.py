@@ -37,7 +37,7 @@ def alive(pid: int) -> bool:
 
 STOPPED = """
 import asyncio, sys
-from nodemanager.host import runner
+from nodemanager.host.process import runner
 async def main():
     try:
         async with asyncio.timeout(0.5):

@@ -108,7 +108,7 @@ import site, sys
 source, ours, hosts, key = sys.argv[1:]
 sys.path[:0] = [source, ours]
 site.getsitepackages = lambda: [hosts]
-from nodemanager.host import state_key
+from nodemanager.host.state import state_key
 try:
     sealed = state_key.cipher_of(key).encrypt(b"n" * 12, b"data", None)
     print(len(sealed), hosts in sys.path)
