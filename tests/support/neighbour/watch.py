@@ -22,7 +22,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from support.neighbour import places, rules
+from support.neighbour import kernel, places, rules
 from support.neighbour.mallory import say
 from support.neighbour.places import Target
 
@@ -68,6 +68,8 @@ class Watch:
                 Path(f"{one}/inner").write_bytes(self._inner[one])
         for target in self.declared.values():
             with contextlib.suppress(OSError):
+                if not is_place(target.place):
+                    continue
                 if in_the_way(target, os.lstat(target.path)):
                     discard(target.path)
 
@@ -80,8 +82,7 @@ class Watch:
                 moved = f"{above}/{name}"
                 with contextlib.suppress(OSError):
                     if os.lstat(moved).st_ino == number and moved != path:
-                        discard(path)
-                        Path(moved).rename(path)
+                        change_places(moved, path)
                         os.chown(path, 0, 0)
                         return
 
@@ -108,12 +109,30 @@ class Watch:
     def tidy(self) -> None:
         """Remove what nobody declares, so that the next round begins anew."""
         kept = {*self.declared, *places.PLACES, *places.VAULTS, f"{places.BELOW}/.keep"}
-        for place in places.PLACES:
+        for place in filter(is_place, places.PLACES):
             with contextlib.suppress(OSError):
                 os.removexattr(place, "system.posix_acl_default")
             for name in rules.names(place):
                 if f"{place}/{name}" not in kept:
                     discard(f"{place}/{name}")
+
+
+def is_place(path: str) -> bool:
+    """Tell whether a place is a directory: where she made a link of it, nothing must be removed."""
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except OSError:
+        return False
+
+
+def change_places(moved: str, path: str) -> None:
+    """Put something back in one step: the agent makes anew what is missing for a moment."""
+    if not os.path.lexists(path):
+        with contextlib.suppress(OSError):
+            Path(moved).rename(path)
+            return
+    kernel.exchange(moved, path)
+    discard(moved)
 
 
 def all_names(folder: str) -> list[str]:

@@ -21,7 +21,7 @@ PATHS = ("/a", "/b", "/a/x", "/a/y", "/b/x", "/a/x/z", "/c")
 STRANGERS = ("/stranger", "/dir/stranger")
 TEXTS = ("", "one", "two")
 TARGETS = ("z", "none", "w/w")
-"""Of links: relative, so that this test may follow them, and no second way to a path that is declared."""
+"""Of links: relative, so that this test may follow them."""
 OWNERS = ("", "0", "7")
 
 declarations = st.fixed_dictionaries(
@@ -49,6 +49,11 @@ def _above(host: RootTree, place: Path) -> list[Path]:
     return [one for one in place.parents if one.is_relative_to(host.path)]
 
 
+def target_of(path: str, target: str) -> str:
+    """Return a target that no other link has: with two ways to one path, two declarations could fight."""
+    return target + path.replace("/", "-")
+
+
 def plant(host: RootTree, tree: dict[str, tuple[tuple[str, str], int]]) -> None:
     """Make what can be made of a random tree."""
     for path, ((kind, value), owner) in sorted(tree.items()):
@@ -60,7 +65,7 @@ def plant(host: RootTree, tree: dict[str, tuple[tuple[str, str], int]]) -> None:
         elif kind == "directory":
             place.mkdir()
         elif kind == "link":
-            place.symlink_to(value)
+            place.symlink_to(target_of(path, value))
         else:
             os.mkfifo(place)
         os.lchown(place, owner, owner)
@@ -74,7 +79,7 @@ def spec(drawn: list[dict[str, Any]]) -> list[dict[str, Any]]:
     unique = {one["path"]: dict(one) for one in drawn}
     for one in unique.values():
         if one["ensure"] == "symlink":
-            one.setdefault("target", "x")
+            one["target"] = target_of(one["path"], one.get("target", "x"))
             one.pop("create_only", None)
     return list(unique.values())
 

@@ -197,7 +197,7 @@ def _empty(above: int, name: str) -> None:
     opened = os.open(name, private.OPEN, dir_fd=above)
     try:
         found = os.fstat(opened)
-        if found.st_uid == os.geteuid() and not found.st_mode & 0o077:
+        if found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) & ~stat.S_ISGID == 0o700:
             private.empty(opened)
     finally:
         os.close(opened)
