@@ -8,7 +8,7 @@ from typing import Any
 
 from nodemanager.server.http.observation import Observation
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger("nodemanager.server.request_log")  # a name that collectors know
 MAX_TEXT = 256
 """Characters of anything that a client chose."""
 
