@@ -6,6 +6,7 @@ has to be written down here. For the whole outcome as a table: pytest -rP tests/
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -61,7 +62,7 @@ CLOSED = (
 
 
 @pytest.fixture(name="world")
-async def _world(place: Place, api: Api, tmp_path: Path) -> World:
+async def _world(place: Place, api: Api, tmp_path: Path) -> AsyncIterator[World]:
     """Objects of this host, of another and of nobody, wherever a host might be let in."""
     await guard(place, tmp_path)
     elsewhere = f"{place.namespace}-other"
@@ -76,7 +77,10 @@ async def _world(place: Place, api: Api, tmp_path: Path) -> World:
                     body["spec"] = {"securityContext": UNPRIVILEGED, "containers": [HARMLESS]}
                 reply = await ask(api.client, "POST", served.folder(space), body)
                 assert reply.code in (200, 409), (served, reply)
-    return World(place.namespace, elsewhere)
+    yield World(place.namespace, elsewhere)
+    for host in (ME, OTHER, NOBODY):  # what is in no namespace of ours, other tests would find
+        await ask(api.client, "DELETE", f"/api/v1/nodes/{host}")
+    await ask(api.client, "DELETE", f"/api/v1/namespaces/{elsewhere}")
 
 
 BELONGINGS = (

@@ -68,7 +68,8 @@ def of_new_file(wanted: Attributes, before: FileFact, *, secret: bool) -> tuple[
     """Return uid, gid and mode of a file that replaces what is there, if anything."""
     mode = wanted.mode
     if mode is None and _may_inherit(wanted, before):
-        mode = before.mode & ~POWERS & ~(OTHERS_WRITE if before.uid else 0)
+        kept_apart = before.uid == 0 and before.writer in (NOBODY, wanted.uid)
+        mode = before.mode & ~POWERS & ~(0 if kept_apart else OTHERS_WRITE)
         mode = mode & ~0o007 if secret else mode
     if mode is None:
         mode = NEW_SECRET if secret else NEW_FILE
@@ -76,8 +77,11 @@ def of_new_file(wanted: Attributes, before: FileFact, *, secret: bool) -> tuple[
 
 
 def _may_inherit(wanted: Attributes, before: FileFact) -> bool:
-    """Tell whether nobody but root and the declared owner can have chosen the mode of a file."""
-    theirs = before.uid in (0, wanted.uid) and before.writer in (NOBODY, wanted.uid)
+    """Tell whether nobody but root and the declared owner can have chosen the mode of a file.
+
+    A file of root's that somebody else may have moved there is no reason to open what was closed.
+    """
+    theirs = before.uid == 0 or (before.uid == wanted.uid and before.writer in (NOBODY, wanted.uid))
     return before.kind is Kind.FILE and theirs
 
 

@@ -89,6 +89,8 @@ async def test_an_omitted_mode_makes_no_program_of_root_s_that_a_user_can_write(
         pytest.param(0, 0o640, 0, {}, 0o640, id="of-root-in-a-directory-of-root"),
         pytest.param(0, 0o4755, 0, {}, 0o755, id="setuid-is-never-inherited"),
         pytest.param(EVE, 0o640, EVE, {}, 0o644, id="of-a-stranger"),
+        pytest.param(0, 0o600, EVE, {}, 0o600, id="of-root-where-somebody-else-can-write"),
+        pytest.param(0, 0o6777, EVE, {}, 0o755, id="of-root-where-somebody-else-can-write-without-powers"),
         pytest.param(EVE, 0o600, EVE, {"owner": str(EVE)}, 0o600, id="of-the-declared-owner"),
         pytest.param(EVE, 0o666, EVE, {"owner": str(EVE)}, 0o644, id="of-the-declared-owner-without-022"),
         pytest.param(EVE, 0o600, 1001, {"owner": str(EVE)}, 0o644, id="where-somebody-else-can-write"),
@@ -112,7 +114,7 @@ async def test_what_an_older_agent_left_open_where_others_write_is_closed(host: 
     path.write_text("ours")
     path.chmod(0o4777)
     await host.converge(declared())
-    assert mode_of(path) == 0o644
+    assert mode_of(path) == 0o755
     assert outcomes(await host.converge(declared())) == {"file:/home/eve/x": "unchanged"}
 
 

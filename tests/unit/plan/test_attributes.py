@@ -74,7 +74,7 @@ def test_who_is_not_there_is_told(declared: dict[str, str], said: str) -> None:
             Attributes(None, EVE, 0), file(0o755, EVE, writer=BOB), 0o644, 0o600, id="where another writes"
         ),
         pytest.param(
-            Attributes(None, 0, 0), file(0o755, writer=ANYBODY), 0o644, 0o600, id="where anybody writes"
+            Attributes(None, 0, 0), file(0o6777, writer=ANYBODY), 0o755, 0o750, id="where anybody writes"
         ),
         pytest.param(
             Attributes(None, 0, 0), FileFact(Kind.DIRECTORY, 0o755), 0o644, 0o600, id="a directory's is none"
