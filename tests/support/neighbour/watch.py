@@ -153,8 +153,14 @@ def in_the_way(target: Target, found: os.stat_result) -> bool:
         return False
     folder, plain = stat.S_ISDIR(found.st_mode), stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)
     if target.ensure == "directory":
-        return not folder or found.st_uid != target.uid or (target.purge and is_strange(target.path, found))
+        foreign = found.st_uid != target.uid or (found.st_uid == 0 and is_closed(target, found))
+        return not folder or foreign or (target.purge and is_strange(target.path, found))
     return folder or not plain or found.st_nlink > 1
+
+
+def is_closed(target: Target, found: os.stat_result) -> bool:
+    """Tell whether a directory of root's would have to be opened: she may have moved it there."""
+    return found.st_gid != target.gid or bool((target.mode or 0) & ~stat.S_IMODE(found.st_mode))
 
 
 def is_strange(path: str, found: os.stat_result) -> bool:
