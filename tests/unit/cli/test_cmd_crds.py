@@ -229,7 +229,7 @@ async def test_at_a_terminal_somebody_is_asked(
     ran = await run(server, tmp_path, "--uninstall")
     assert ran.code == code
     assert "Go on? [y/N]" in ran.stderr
-    assert server.deleted == ([*NAMES[::-1], *STORED[:1:-1]] if code == 0 else [])
+    assert server.deleted == ([*NAMES[::-1], *STORED[: len(NAMES) - 1 : -1]] if code == 0 else [])
     assert ("Nothing was removed." in ran.stderr) == (code == 1)
 
 

@@ -74,7 +74,7 @@ async def offered_in_time(folder: Path, *words: str, **environ: str) -> list[str
         pytest.param(["get", "--sel"], ["--selector"], id="option"),
         pytest.param(["get", "-o", "w"], ["wide"], id="choice"),
         pytest.param(["completion", "z"], ["zsh"], id="argument"),
-        pytest.param(["get", "m"], ["managednodes", "mn", "managednode"], id="kind"),
+        pytest.param(["get", "mana"], ["managednodes", "managednode"], id="kind"),
         pytest.param(["describe", "cse"], ["cset"], id="short-name"),
         pytest.param(["get", "mn,cse"], ["mn,cset"], id="second-kind"),
     ],

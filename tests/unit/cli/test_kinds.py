@@ -6,8 +6,11 @@ import click
 import pytest
 
 from nodemanager.api.common.managednode import MANAGED_NODES
+from nodemanager.api.kinds import KINDS
 from nodemanager.cli import kinds
 from nodemanager.kube import errors
+
+EVERY: dict[str, tuple[str, ...]] = {kind.resource.kind: () for kind in KINDS}
 
 
 def meant(*words: str) -> dict[str, tuple[str, ...]]:
@@ -24,8 +27,8 @@ def meant(*words: str) -> dict[str, tuple[str, ...]]:
         pytest.param(["cs"], {"ConfigSet": ()}, id="cs"),
         pytest.param(["cset"], {"ConfigSet": ()}, id="cset"),
         pytest.param(["cs,mn,cset"], {"ConfigSet": (), "ManagedNode": ()}, id="list-without-repeats"),
-        pytest.param(["all"], {"ManagedNode": (), "ConfigSet": ()}, id="all"),
-        pytest.param(["nodemanager"], {"ManagedNode": (), "ConfigSet": ()}, id="category"),
+        pytest.param(["all"], EVERY, id="all"),
+        pytest.param(["nodemanager"], EVERY, id="category"),
         pytest.param(["mn", "b", "a"], {"ManagedNode": ("b", "a")}, id="names"),
         pytest.param(["mn/a"], {"ManagedNode": ("a",)}, id="reference"),
         pytest.param(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -44,6 +45,7 @@ from support.either import NAMESPACES
 from support.scripted_server import until
 
 NAMESPACE = "default"
+FOLDER = Path(assembly.__file__).parent
 CONTROLLERS = [
     pytest.param(entry, id=entry.name) for entry in assembly.ENTRIES if isinstance(entry, Registration)
 ]
@@ -51,10 +53,10 @@ CONTROLLERS = [
 
 @contextlib.asynccontextmanager
 async def running(
-    client: Client, entries: Iterable[Entry], *, leader_elect: bool = False
+    client: Client, entries: Iterable[Entry], *, leader_elect: bool = False, registry: Registry | None = None
 ) -> AsyncIterator[tuple[Operator, probes.ProbeServer]]:
     """The operator of these entries, with its health served on a port of its own."""
-    given = Surroundings(client, NAMESPACE, Registry(), runner.companion, leader_elect)
+    given = Surroundings(client, NAMESPACE, registry or Registry(), runner.companion, leader_elect)
     operator = assembly.assemble(given, entries)
     address = probes.Address("127.0.0.1", 0)
     server = probes.ProbeServer("health probes", address, probes.Routes(health=operator.health))
@@ -97,19 +99,18 @@ async def test_a_stuck_controller_fails_healthz_which_names_it(entry: Registrati
     async def hang(_key: ObjectKey) -> None:
         await released.wait()
 
-    stuck = replace(entry, build=lambda _context: hang, timeout=None, stuck_after=0.0)
+    any_name = Periodic(ObjectKey(NAMESPACE, "any"), 3600.0)
+    stuck = replace(entry, build=lambda _context: hang, timeout=None, stuck_after=0.0, periodic=(any_name,))
     entries = [stuck if one is entry else one for one in assembly.ENTRIES]
     async with (
         whole_server.serving(tmp_path) as (config, _),
         connected(config) as client,
         running(client, entries) as (operator, server),
     ):
-        assert (await ask(server, "/healthz")).startswith("HTTP/1.1 200 ")
-        await declare(client)
         await until(lambda: operator.health[entry.name]() is not None)
         answer = await ask(server, "/healthz")
         assert answer.startswith("HTTP/1.1 500 ")
-        assert f"[-]{entry.name} failed: the reconcile of {NAMESPACE}/" in answer
+        assert f"[-]{entry.name} failed: the reconcile of {NAMESPACE}/any in" in answer
         others = [one.name for one in assembly.ENTRIES if one.name != entry.name]
         assert all(f"[+]{name} ok" in answer for name in others)
         released.set()
@@ -282,6 +283,12 @@ async def test_a_part_without_a_queue_a_single_name_and_one_that_is_due_again_an
             assert [await ticking.get() for _ in range(3)] == [THE_ONE] * 3
 
 
+def test_every_package_of_a_controller_is_in_the_list() -> None:
+    packages = [path.parent.name for path in FOLDER.glob("*/__init__.py")]
+    found = [importlib.import_module(f"nodemanager.controllers.{name}").REGISTRATION for name in packages]
+    assert {entry.name for entry in assembly.ENTRIES} == {entry.name for entry in found}
+
+
 async def test_an_entry_must_watch_what_it_reconciles_and_nothing_twice() -> None:
     with pytest.raises(ValueError, match=r"it is for configsets.common.nodemanager, which it does not watch"):
         replace(configsets.REGISTRATION, watches=())
@@ -303,9 +310,17 @@ async def test_with_exactly_its_own_rights_the_operator_does_its_work(
                 await admin.create(resource.untyped(), obj, obj["metadata"].get("namespace", ""))
         issued = await request_token(admin, "nodemanager-operator", NAMESPACE, seconds=600)
         own = ClientConfig(config.server, ca=config.ca, credentials=Tokens(issued.token))
-        async with connected(own) as client, running(client, assembly.ENTRIES, leader_elect=True):
+        registry = Registry()
+        async with (
+            connected(own) as client,
+            running(client, assembly.ENTRIES, leader_elect=True, registry=registry),
+        ):
             await declare(admin)
             await until_there(admin)
+        for entry in assembly.ENTRIES:  # one that had nothing to do wants more in `declare`
+            done = f'reconcile_total{{controller="{entry.name}",result='
+            assert f'{done}"success"}} 0\n' not in registry.render(), f"{entry.name} did nothing"
+            assert f'{done}"error"}} 0\n' in registry.render(), caplog.text
         assert (await admin.get(LEASES, "nodemanager-operator", NAMESPACE)).metadata.name
     assert not [line for line in caplog.messages if "orbidden" in line]
 

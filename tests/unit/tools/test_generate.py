@@ -8,26 +8,24 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.api import crds
+from nodemanager.api import crds, kinds
 from nodemanager.kube import manifests
 
 ROOT = Path(__file__).resolve().parents[3]
+CRDS = [f"{kind.resource.qualified_name}.yaml" for kind in kinds.BY_NAME]
 FILES = [
-    "charts/nodemanager/crds/configsets.common.nodemanager.yaml",
-    "charts/nodemanager/crds/managednodes.common.nodemanager.yaml",
+    *(f"charts/nodemanager/crds/{name}" for name in CRDS),
     "charts/nodemanager/templates/namespace.yaml",
     "charts/nodemanager/templates/operator-rbac.yaml",
     "charts/nodemanager/templates/policy.yaml",
-    "config/crd/configsets.common.nodemanager.yaml",
-    "config/crd/managednodes.common.nodemanager.yaml",
+    *(f"config/crd/{name}" for name in CRDS),
     "config/kustomization.yaml",
     "config/policy/hosts.yaml",
     "config/rbac/node-role.yaml",
     "config/rbac/operator.yaml",
     "config/rbac/people.yaml",
     "docs/reference/commands.md",
-    "docs/reference/configset.md",
-    "docs/reference/managednode.md",
+    *sorted(f"docs/{kind.page}" for kind in kinds.KINDS),
     "mkdocs.yml",
 ]
 
@@ -91,7 +89,7 @@ def test_check_of_an_empty_folder_shows_only_the_head(
 
 def test_the_written_crds_are_the_crds(tmp_path: Path) -> None:
     run(root=tmp_path)
-    text = [(tmp_path / name).read_text(encoding="utf-8") for name in FILES[:2]]
+    text = [(tmp_path / name).read_text(encoding="utf-8") for name in FILES[: len(CRDS)]]
     assert [manifests.load_all(each, "crd")[0] for each in text] == crds.all_crds()
     assert all("do not edit: make generate" in each.splitlines()[0] for each in text)
 
