@@ -152,11 +152,12 @@ async def _prepare(path: Path, namespace: str) -> None:
 async def _is_published(client: Client, definition: Untyped) -> bool:
     """Tell whether objects are served and described, which kube-apiserver does some time later."""
     spec = definition["spec"]
-    group = f"/apis/{spec['group']}/v1"
+    group = f"/apis/{spec['group']}/{spec['versions'][0]['name']}"
     plural = spec["names"]["plural"]
+    place = f"{group}/namespaces/{{namespace}}" if spec["scope"] == "Namespaced" else group
     try:
         await client.send(Call("GET", f"{group}/{plural}", "list", {}))
         described = await client.send(Call("GET", f"/openapi/v3{group}", "describe", {}))
     except errors.NotFound:
         return False
-    return f"{group}/namespaces/{{namespace}}/{plural}".encode() in described
+    return f"{place}/{plural}".encode() in described

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nodemanager.api import crds
+from nodemanager.api import kinds
 from nodemanager.client.verbs import Client
 from support.joined_host import MERGE, Reply, ask
 
@@ -114,11 +114,11 @@ def _others(host: str, here: str) -> dict[str, tuple[str, str, Any]]:
         name = mine + suffix
         found[f"Role HOST{suffix}"] = (f"{roles}/roles", name, meta(name))
         found[f"RoleBinding HOST{suffix}"] = (f"{roles}/rolebindings", name, _binding(name, "Role", name))
-    for definition in crds.all_crds():  # whatever kinds will be added
-        kind, plural = definition["spec"]["names"]["kind"], definition["spec"]["names"]["plural"]
-        if kind not in {"ManagedNode", "ConfigSet"}:
-            name = f"of-{host}"
-            found[kind] = (f"{OURS}/{here}/{plural}", name, custom(kind, name, here))
+    for kind in kinds.KINDS:  # whatever kinds will be added
+        one, name = kind.resource, f"of-{host}"
+        if one.kind not in {"ManagedNode", "ConfigSet"}:
+            body = {"apiVersion": one.api_version, "kind": one.kind, **meta(name)}
+            found[one.kind] = (one.path(here), name, body)
     return found
 
 
