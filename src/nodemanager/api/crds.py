@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nodemanager.api import kinds
-from nodemanager.api.kind_parts import CATEGORY, Column, Kind
+from nodemanager.api.kind_parts import CATEGORY, Column, KindEntry
 from nodemanager.kube.objects import Resource
 from nodemanager.kube.schemas import derivation
 
@@ -15,7 +15,7 @@ def all_crds() -> list[dict[str, Any]]:
     return [of_kind(kind) for kind in kinds.BY_NAME]
 
 
-def of_kind(kind: Kind) -> dict[str, Any]:
+def of_kind(kind: KindEntry) -> dict[str, Any]:
     """Return the CustomResourceDefinition of one kind."""
     resource = kind.resource
     return {

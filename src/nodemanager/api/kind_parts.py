@@ -37,7 +37,7 @@ def condition(kind: str, field: str = "status") -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class KindRight:
     """Verbs that somebody may use on a kind."""
 
     verbs: tuple[str, ...]
@@ -47,7 +47,7 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Kind:
+class KindEntry:
     """One of our kinds. Every part has to be given; those that live elsewhere call `kinds.require`."""
 
     resource: Resource[Any]
@@ -55,13 +55,13 @@ class Kind:
     columns: tuple[Column, ...] = _FORGOTTEN
     page: str = _FORGOTTEN
     """Where its reference is written to, below docs/."""
-    hosts: tuple[Grant, ...] = _FORGOTTEN
+    hosts: tuple[KindRight, ...] = _FORGOTTEN
     """What every host may do with it."""
-    operator: tuple[Grant, ...] = _FORGOTTEN
+    operator: tuple[KindRight, ...] = _FORGOTTEN
     """What controllers may ask for at most, besides reading it: they say themselves what they need."""
-    viewers: tuple[Grant, ...] = _FORGOTTEN
+    viewers: tuple[KindRight, ...] = _FORGOTTEN
     """What people may do with it who only look."""
-    editors: tuple[Grant, ...] = _FORGOTTEN
+    editors: tuple[KindRight, ...] = _FORGOTTEN
     """What people may do with it who declare things, besides looking."""
 
     def __post_init__(self) -> None:

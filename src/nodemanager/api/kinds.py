@@ -13,12 +13,12 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from nodemanager.api.common import kinds as common
-from nodemanager.api.kind_parts import IncompleteKind, Kind
+from nodemanager.api.kind_parts import IncompleteKind, KindEntry
 
 
-def registered(entries: Iterable[Kind]) -> tuple[Kind, ...]:
+def registered(entries: Iterable[KindEntry]) -> tuple[KindEntry, ...]:
     """Return the entries if no two of them claim one name or one page, or raise."""
-    owners: dict[str, Kind] = {}
+    owners: dict[str, KindEntry] = {}
     found = tuple(entries)
     for kind in found:
         for name in (*kind.names, kind.page):
@@ -38,14 +38,14 @@ BY_NAME: Final = tuple(sorted(KINDS, key=lambda kind: kind.resource.qualified_na
 """In the order in which files list them, so that a new one moves no other."""
 
 
-def named(api_version: str, kind: str) -> Kind | None:
+def named(api_version: str, kind: str) -> KindEntry | None:
     """Return the kind that a manifest says it is of, if it is one of ours."""
     return next(
         (one for one in KINDS if (one.resource.api_version, one.resource.kind) == (api_version, kind)), None
     )
 
 
-def require(part: str, having: Collection[str], file: str, kinds: Iterable[Kind] = KINDS) -> None:
+def require(part: str, having: Collection[str], file: str, kinds: Iterable[KindEntry] = KINDS) -> None:
     """Raise unless every kind has a part that is kept elsewhere, by qualified name."""
     for kind in kinds:
         if kind.resource.qualified_name not in having:

@@ -9,7 +9,7 @@ from typing import Final
 import click
 from click.core import ParameterSource
 
-from nodemanager.api.kind_parts import Kind
+from nodemanager.api.kind_parts import KindEntry
 from nodemanager.api.kinds import KINDS
 from nodemanager.cli import kinds
 from nodemanager.cli.settings import connect
@@ -79,7 +79,7 @@ def _names(ctx: click.Context, text: str) -> list[str]:
         logging.disable(logging.NOTSET)
 
 
-async def _read_names(settings: connect.Settings, kind: Kind) -> list[str]:
+async def _read_names(settings: connect.Settings, kind: KindEntry) -> list[str]:
     async with asyncio.timeout(TIMEOUT), connect.connect(settings, aloud=False) as client:
         page = await client.page(kind.resource.untyped(), Selection(settings.namespace))
         return [obj["metadata"]["name"] for obj in page.items]

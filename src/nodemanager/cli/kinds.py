@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import click
 
 from nodemanager.api import kinds
-from nodemanager.api.kind_parts import CATEGORY, Kind
+from nodemanager.api.kind_parts import CATEGORY, KindEntry
 from nodemanager.kube import errors
 from nodemanager.kube.objects import Resource
 
@@ -20,13 +20,13 @@ _EVERYTHING: Final = (CATEGORY, "all")
 class Target(NamedTuple):
     """Objects that somebody asked for: those named, or all of the kind."""
 
-    kind: Kind
+    kind: KindEntry
     names: tuple[str, ...] = ()
 
 
-def find(text: str) -> list[Kind]:
+def find(text: str) -> list[KindEntry]:
     """Return the kinds that a word such as `mn` or `mn,cs` means, or raise a usage error."""
-    found: list[Kind] = []
+    found: list[KindEntry] = []
     for word in text.lower().split(","):
         meant = [kind for kind in kinds.KINDS if word in kind.names or word in _EVERYTHING]
         if not meant:
@@ -50,7 +50,7 @@ def parse(words: Sequence[str]) -> list[Target]:
 
 
 def _parse_references(words: Sequence[str]) -> list[Target]:
-    named: dict[Kind, list[str]] = {}
+    named: dict[KindEntry, list[str]] = {}
     for word in words:
         text, slash, name = word.partition("/")
         if not slash or not name or "/" in name:

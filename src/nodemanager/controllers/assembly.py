@@ -24,7 +24,7 @@ from nodemanager.api.rights.operator_rights import Right
 from nodemanager.client.calls import Selection
 from nodemanager.client.verbs import Client
 from nodemanager.controllers import configsets, host_roles, registration
-from nodemanager.controllers.registration import Caches, Context, ControllerContext, Entry, Registration
+from nodemanager.controllers.registration import Caches, ControllerContext, Entry, PartContext, Registration
 from nodemanager.kube.core import LEASES
 from nodemanager.kube.objects import ObjectKey, Resource
 from nodemanager.rendering import limits
@@ -70,7 +70,7 @@ def own_kinds(entries: Iterable[Entry] = ENTRIES) -> list[Resource[Any]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class Dependencies:
     """What the operator is given by the process it runs in."""
 
     client: Client
@@ -91,7 +91,7 @@ class Operator:
     """By the name of the entry."""
 
 
-def assemble(given: Surroundings, entries: Iterable[Entry] = ENTRIES) -> Operator:
+def assemble(given: Dependencies, entries: Iterable[Entry] = ENTRIES) -> Operator:
     """Return the operator that follows from a list of entries."""
     lock = None
     if given.leader_elect:
@@ -116,7 +116,7 @@ def _show_leadership(lock: LeaseLock, registry: metrics.Registry) -> None:
 class _Builder:
     """Makes the parts of one entry after the other, of shared ones."""
 
-    given: Surroundings
+    given: Dependencies
     manager: Manager
     writer: Client
     """For who needs leadership: it writes only while we lead."""
@@ -144,7 +144,7 @@ class _Builder:
             self.health[entry.name] = functools.partial(controller.check, entry.stuck_after)
             run(controller, *(Ticker(queue, key, seconds) for key, seconds in entry.periodic))
         else:
-            run(entry.build(Context(*shared)))
+            run(entry.build(PartContext(*shared)))
 
     def _controller(self, entry: Registration, context: ControllerContext) -> Controller:
         registration.connect(entry.watches, context.caches, context.queue)

@@ -58,7 +58,7 @@ class Caches:
 
 
 @dataclass(frozen=True, slots=True)
-class Watch(Generic[T]):
+class WatchedKind(Generic[T]):
     """A kind that is watched, and which names a change of it wakes."""
 
     resource: Resource[T]
@@ -94,7 +94,7 @@ class Periodic(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class PartContext:
     """What the operator gives to each of its parts."""
 
     client: Client
@@ -107,7 +107,7 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True)
-class ControllerContext(Context):
+class ControllerContext(PartContext):
     """The same for a part with a queue."""
 
     queue: WorkQueue[ObjectKey]
@@ -121,7 +121,7 @@ class Registration:
     """Of its queue, in metrics, and of its health check."""
     kind: Resource[Any] | None
     """What the names in its queue are names of; None = there is only `THE_ONE`."""
-    watches: tuple[Watch[Any], ...]
+    watches: tuple[WatchedKind[Any], ...]
     build: Callable[[ControllerContext], Reconcile]
     periodic: tuple[Periodic, ...] = ()
     rights: tuple[Right, ...] = ()
@@ -146,8 +146,8 @@ class PartRegistration:
     """A part of the operator that has no queue: it may follow the caches of what it watches as it likes."""
 
     name: str
-    watches: tuple[Watch[Any], ...] = ()
-    build: Callable[[Context], parts.Part]
+    watches: tuple[WatchedKind[Any], ...] = ()
+    build: Callable[[PartContext], parts.Part]
     rights: tuple[Right, ...] = ()
     leader_only: bool = True
 
@@ -155,12 +155,12 @@ class PartRegistration:
 Entry = Registration | PartRegistration
 
 
-def connect(watches: Iterable[Watch[Any]], caches: Caches, queue: WorkQueue[ObjectKey]) -> None:
+def connect(watches: Iterable[WatchedKind[Any]], caches: Caches, queue: WorkQueue[ObjectKey]) -> None:
     """Have every change put the names that it wakes into a queue."""
     for watch in watches:
         caches.of(watch.resource).subscribe(functools.partial(_wake, watch, caches, queue))
 
 
-def _wake(watch: Watch[T], caches: Caches, queue: WorkQueue[ObjectKey], change: Change[T]) -> None:
+def _wake(watch: WatchedKind[T], caches: Caches, queue: WorkQueue[ObjectKey], change: Change[T]) -> None:
     for key, after in watch.wakes(change, caches):
         queue.add_after(key, after)

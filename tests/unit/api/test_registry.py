@@ -11,7 +11,7 @@ import pytest
 
 from nodemanager.api import crds, kinds
 from nodemanager.api.common.kinds import KINDS as COMMON
-from nodemanager.api.kind_parts import AGE, READ, WRITE, Grant, IncompleteKind, Kind
+from nodemanager.api.kind_parts import AGE, READ, WRITE, IncompleteKind, KindEntry, KindRight
 from nodemanager.api.rights import operator_rights, people
 from nodemanager.api.rights.operator_rights import Right
 from nodemanager.cli.views import descriptions
@@ -33,9 +33,9 @@ PARTS: dict[str, Any] = {
     "columns": (AGE,),
     "page": "reference/window.md",
     "hosts": (),
-    "operator": (Grant(("delete",)),),
-    "viewers": (Grant(READ),),
-    "editors": (Grant(WRITE),),
+    "operator": (KindRight(("delete",)),),
+    "viewers": (KindRight(READ),),
+    "editors": (KindRight(WRITE),),
 }
 
 
@@ -43,13 +43,13 @@ PARTS: dict[str, Any] = {
 def test_a_forgotten_part_is_named_with_its_kind_and_the_file_to_edit(part: str) -> None:
     rest = {name: value for name, value in PARTS.items() if name != part}
     with pytest.raises(IncompleteKind) as caught:
-        Kind(resource=WINDOWS, **rest)
+        KindEntry(resource=WINDOWS, **rest)
     said = f"cannot register Window: it has no {part}; say so in src/nodemanager/api/maintenance/kinds.py"
     assert str(caught.value) == said
 
 
 def test_a_kind_that_describe_cannot_show_is_named_with_the_file_to_edit() -> None:
-    window = Kind(resource=WINDOWS, **PARTS)
+    window = KindEntry(resource=WINDOWS, **PARTS)
     with pytest.raises(IncompleteKind) as caught:
         kinds.require(descriptions.PART, descriptions.RENDERERS, descriptions.FILE, [*kinds.KINDS, window])
     said = f"cannot use Window: it has no renderer for describe; add it in {descriptions.FILE}"
@@ -60,12 +60,12 @@ def test_a_kind_that_describe_cannot_show_is_named_with_the_file_to_edit() -> No
 @pytest.mark.parametrize("claimed", [{"short_names": ("mn",)}, {"page": "reference/configset.md"}])
 def test_two_kinds_cannot_share_a_name_or_a_page(claimed: dict[str, Any]) -> None:
     with pytest.raises(IncompleteKind, match=r"register Window: \S+ is (ManagedNode|ConfigSet) already"):
-        kinds.registered([*COMMON, Kind(resource=WINDOWS, **{**PARTS, **claimed})])
+        kinds.registered([*COMMON, KindEntry(resource=WINDOWS, **{**PARTS, **claimed})])
 
 
 def test_kinds_of_other_groups_and_of_no_namespace_are_like_any_other() -> None:
-    window = Kind(resource=WINDOWS, **PARTS)
-    site = Kind(resource=SITES, **{**PARTS, "short_names": (), "page": "reference/site.md"})
+    window = KindEntry(resource=WINDOWS, **PARTS)
+    site = KindEntry(resource=SITES, **{**PARTS, "short_names": (), "page": "reference/site.md"})
     assert kinds.registered([*COMMON, window, site])[-1] is site
     spec = crds.of_kind(site)["spec"]
     assert (spec["group"], spec["scope"], spec["versions"][0]["name"]) == (
@@ -74,7 +74,7 @@ def test_kinds_of_other_groups_and_of_no_namespace_are_like_any_other() -> None:
     assert "status" not in spec["versions"][0]["subresources"]
     assert site.names == ("sites", "site", "sites.edge.nodemanager", "site.edge.nodemanager")
     with pytest.raises(IncompleteKind, match=r"leave hosts empty in src/nodemanager/api/edge/kinds.py"):
-        Kind(resource=SITES, **{**PARTS, "hosts": (Grant(READ),)})
+        KindEntry(resource=SITES, **{**PARTS, "hosts": (KindRight(READ),)})
 
 
 def test_a_manifest_is_of_a_kind_by_group_version_and_name() -> None:
@@ -84,7 +84,7 @@ def test_a_manifest_is_of_a_kind_by_group_version_and_name() -> None:
 
 
 @pytest.mark.parametrize("kind", kinds.KINDS, ids=lambda kind: kind.resource.kind)
-def test_an_entry_allows_the_operator_what_its_controllers_ask_for_and_no_more(kind: Kind) -> None:
+def test_an_entry_allows_the_operator_what_its_controllers_ask_for_and_no_more(kind: KindEntry) -> None:
     asked = {
         (right.subresource, verb)
         for right in assembly.rights()

@@ -19,7 +19,7 @@ from nodemanager.client.calls import Selection
 from nodemanager.client.subresources import request_token
 from nodemanager.client.verbs import Client
 from nodemanager.controllers import assembly, configsets, registration
-from nodemanager.controllers.assembly import Operator, Surroundings
+from nodemanager.controllers.assembly import Dependencies, Operator
 from nodemanager.controllers.registration import (
     THE_ONE,
     Caches,
@@ -29,7 +29,7 @@ from nodemanager.controllers.registration import (
     Periodic,
     Registration,
     Wake,
-    Watch,
+    WatchedKind,
 )
 from nodemanager.host.process import runner
 from nodemanager.kube import errors
@@ -56,7 +56,7 @@ async def running(
     client: Client, entries: Iterable[Entry], *, leader_elect: bool = False, registry: Registry | None = None
 ) -> AsyncIterator[tuple[Operator, probes.ProbeServer]]:
     """The operator of these entries, with its health served on a port of its own."""
-    given = Surroundings(client, NAMESPACE, registry or Registry(), runner.companion, leader_elect)
+    given = Dependencies(client, NAMESPACE, registry or Registry(), runner.companion, leader_elect)
     operator = assembly.assemble(given, entries)
     address = probes.Address("127.0.0.1", 0)
     server = probes.ProbeServer("health probes", address, probes.Routes(health=operator.health))
@@ -127,11 +127,11 @@ async def test_who_watches_the_same_shares_one_cache() -> None:
             seen.append(context.caches)
             return nothing
 
-        watches = Watch(CONFIG_MAPS, registration.itself), Watch(SECRETS, registration.nobody)
+        watches = WatchedKind(CONFIG_MAPS, registration.itself), WatchedKind(SECRETS, registration.nobody)
         first = Registration(name="first", kind=CONFIG_MAPS, watches=watches, build=build)
         second = replace(first, name="second")
-        some = replace(first, name="some", watches=(Watch(CONFIG_MAPS, registration.itself, "a=b"),))
-        given = Surroundings(api.client, NAMESPACE, Registry(), runner.companion)
+        some = replace(first, name="some", watches=(WatchedKind(CONFIG_MAPS, registration.itself, "a=b"),))
+        given = Dependencies(api.client, NAMESPACE, Registry(), runner.companion)
         assembly.assemble(given, [first, second, some])
         assert seen[0].of(CONFIG_MAPS) is seen[1].of(CONFIG_MAPS) is not seen[2].of(CONFIG_MAPS)
         with pytest.raises(LookupError, match="some cannot read secrets: it does not watch that"):
@@ -164,7 +164,7 @@ class Pairs:
         return Registration(
             name=name,
             kind=CONFIG_MAPS,
-            watches=(Watch(CONFIG_MAPS, registration.itself), Watch(SECRETS, owner)),
+            watches=(WatchedKind(CONFIG_MAPS, registration.itself), WatchedKind(SECRETS, owner)),
             build=lambda _context: self.reconcile,
             concurrency=2,
             leader_only=leader_only,
@@ -233,7 +233,7 @@ async def test_a_writer_that_needs_leadership_writes_only_while_it_leads() -> No
 
     async with embedded.serving() as api:
         await namespaced(api.client)
-        given = Surroundings(api.client, NAMESPACE, Registry(), runner.companion)
+        given = Dependencies(api.client, NAMESPACE, Registry(), runner.companion)
         assembly.assemble(given, [entry("led", leader_only=True), entry("any", leader_only=False)])
         await put(contexts["any"].client, "allowed")
         with pytest.raises(parts.LeadershipLost):
@@ -245,7 +245,7 @@ class Listener:
 
     name = "listener"
 
-    def __init__(self, context: registration.Context) -> None:
+    def __init__(self, context: registration.PartContext) -> None:
         self.heard: list[str] = []
         self._cache = context.caches.of(CONFIG_MAPS)
 
@@ -258,11 +258,11 @@ async def test_a_part_without_a_queue_a_single_name_and_one_that_is_due_again_an
     listeners: list[Listener] = []
     single, ticking = asyncio.Queue[ObjectKey](), asyncio.Queue[ObjectKey]()
 
-    def listen(context: registration.Context) -> Listener:
+    def listen(context: registration.PartContext) -> Listener:
         listeners.append(Listener(context))
         return listeners[0]
 
-    watches = (Watch(CONFIG_MAPS, registration.the_one),)
+    watches = (WatchedKind(CONFIG_MAPS, registration.the_one),)
     entries: list[Entry] = [
         PartRegistration(name="listener", watches=watches, build=listen),
         Registration(name="single", kind=None, watches=watches, build=lambda _context: single.put),
@@ -294,7 +294,7 @@ async def test_an_entry_must_watch_what_it_reconciles_and_nothing_twice() -> Non
         replace(configsets.REGISTRATION, watches=())
     twice = replace(configsets.REGISTRATION, watches=configsets.REGISTRATION.watches * 2)
     async with embedded.serving() as api:
-        given = Surroundings(api.client, NAMESPACE, Registry(), runner.companion)
+        given = Dependencies(api.client, NAMESPACE, Registry(), runner.companion)
         with pytest.raises(ValueError, match=r"cannot build configset: it watches configsets\S+ twice"):
             assembly.assemble(given, [twice])
 

@@ -6,9 +6,9 @@ from typing import Final
 
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES
-from nodemanager.api.kind_parts import AGE, READ, WRITE, Column, Grant, Kind, condition
+from nodemanager.api.kind_parts import AGE, READ, WRITE, Column, KindEntry, KindRight, condition
 
-_CONFIG_SET: Final = Kind(
+_CONFIG_SET: Final = KindEntry(
     resource=CONFIG_SETS,
     # Kubernetes itself answers to "cs" (componentstatuses), so there is a second short name.
     short_names=("cs", "cset"),
@@ -25,13 +25,13 @@ _CONFIG_SET: Final = Kind(
         Column("Message", condition("Ready", "message"), "Why it does not.", priority=1),
     ),
     page="reference/configset.md",
-    hosts=(Grant(READ),),
-    operator=(Grant(("patch",), "status"),),
-    viewers=(Grant(READ),),
-    editors=(Grant(WRITE),),
+    hosts=(KindRight(READ),),
+    operator=(KindRight(("patch",), "status"),),
+    viewers=(KindRight(READ),),
+    editors=(KindRight(WRITE),),
 )
 
-_MANAGED_NODE: Final = Kind(
+_MANAGED_NODE: Final = KindEntry(
     resource=MANAGED_NODES,
     short_names=("mn",),
     columns=(
@@ -51,14 +51,14 @@ _MANAGED_NODE: Final = Kind(
     ),
     page="reference/managednode.md",
     hosts=(
-        Grant(READ),
-        Grant(("create",)),  # RBAC cannot name what does not exist: the policy does
-        Grant(("update", "patch"), own=True),
-        Grant(("get", "update", "patch"), "status", own=True),
+        KindRight(READ),
+        KindRight(("create",)),  # RBAC cannot name what does not exist: the policy does
+        KindRight(("update", "patch"), own=True),
+        KindRight(("get", "update", "patch"), "status", own=True),
     ),
     operator=(),
-    viewers=(Grant(READ),),
-    editors=(Grant(WRITE),),
+    viewers=(KindRight(READ),),
+    editors=(KindRight(WRITE),),
 )
 
 KINDS: Final = (_MANAGED_NODE, _CONFIG_SET)

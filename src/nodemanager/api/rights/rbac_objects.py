@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from nodemanager.api.kind_parts import Grant
+from nodemanager.api.kind_parts import KindRight
 from nodemanager.kube.objects import Resource
 
 RBAC: Final = "rbac.authorization.k8s.io"
@@ -40,7 +40,7 @@ def rule(
     return {**found, "resourceNames": list(names)} if names else found
 
 
-def grants(resource: Resource[Any], granted: Iterable[Grant], own: str = "") -> list[Object]:
+def grants(resource: Resource[Any], granted: Iterable[KindRight], own: str = "") -> list[Object]:
     """Return the rules that grant something on a kind; `own` is the one name that some are about."""
     return [
         rule([resource.group], [address(resource, one.subresource)], one.verbs, [own] if one.own else [])

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from nodemanager.api.kind_parts import Kind
+from nodemanager.api.kind_parts import KindEntry
 from nodemanager.cli import completing, kinds
 from nodemanager.cli.settings import connect
 from nodemanager.cli.views import descriptions, output
@@ -58,7 +58,7 @@ async def _run(targets: list[kinds.Target], settings: connect.Settings) -> int:
     return code
 
 
-async def _describe(client: Client, kind: Kind, name: str, namespace: str) -> str:
+async def _describe(client: Client, kind: KindEntry, name: str, namespace: str) -> str:
     with kinds.installed(kind.resource):
         obj = await client.get(kind.resource, name, namespace)
     events = await _events(client, kind.resource.kind, obj)

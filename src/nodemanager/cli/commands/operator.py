@@ -16,7 +16,7 @@ from nodemanager.client.calls import Selection
 from nodemanager.client.http.transport import HttpTransport
 from nodemanager.client.verbs import Client
 from nodemanager.controllers import assembly
-from nodemanager.controllers.assembly import Operator, Surroundings
+from nodemanager.controllers.assembly import Dependencies, Operator
 from nodemanager.host.process import runner
 from nodemanager.kube import errors
 from nodemanager.runtime import metrics, probes, process_metrics
@@ -80,7 +80,7 @@ async def run(settings: connect.Settings, options: Options) -> None:
     client = Client(HttpTransport(config), observe=_request_counter(registry, config.server))
     try:
         await _check_kinds(client, settings.namespace)
-        given = Surroundings(client, settings.namespace, registry, runner.companion, options.leader_elect)
+        given = Dependencies(client, settings.namespace, registry, runner.companion, options.leader_elect)
         operator = assembly.assemble(given)
         _add_servers(operator, options, registry)
         log.info("nodemanager %s operator, namespace %s, %s", __version__, settings.namespace, config.source)

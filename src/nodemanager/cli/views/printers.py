@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 import click
 
-from nodemanager.api.kind_parts import Kind
+from nodemanager.api.kind_parts import KindEntry
 from nodemanager.cli.sources import Item, TableSource
 from nodemanager.cli.views import forms, output, tables
 
@@ -70,7 +70,7 @@ class TablePrinter:
 class NamePrinter:
     """Prints references that `get` takes back."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: KindEntry) -> None:
         self._kind = kind
 
     def show(self, items: Sequence[Item]) -> None:

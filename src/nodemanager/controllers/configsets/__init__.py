@@ -8,12 +8,12 @@ from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.api.rights.operator_rights import Right
 from nodemanager.controllers.configsets import rollup
-from nodemanager.controllers.registration import Registration, Watch
+from nodemanager.controllers.registration import Registration, WatchedKind
 
 REGISTRATION: Final = Registration(
     name="configset",
     kind=CONFIG_SETS,
-    watches=(Watch(CONFIG_SETS, rollup.on_config_set), Watch(MANAGED_NODES, rollup.on_node)),
+    watches=(WatchedKind(CONFIG_SETS, rollup.on_config_set), WatchedKind(MANAGED_NODES, rollup.on_node)),
     build=rollup.build,
     rights=(Right(CONFIG_SETS, ("patch",), "status"),),
 )

@@ -10,7 +10,7 @@ from nodemanager.api.kind_parts import READ
 from nodemanager.api.rights import host_references
 from nodemanager.api.rights.operator_rights import Right
 from nodemanager.controllers.host_roles import roles
-from nodemanager.controllers.registration import Registration, Watch
+from nodemanager.controllers.registration import Registration, WatchedKind
 from nodemanager.kube.core import CONFIG_MAPS, LEASES, ROLE_BINDINGS, ROLES, SECRETS
 
 _GRANTED: Final = (
@@ -24,10 +24,10 @@ REGISTRATION: Final = Registration(
     name="hostrole",
     kind=MANAGED_NODES,
     watches=(
-        Watch(CONFIG_SETS, roles.on_config_set),
-        Watch(MANAGED_NODES, roles.on_node),
-        Watch(ROLES, roles.on_role, host_references.LABEL),
-        Watch(ROLE_BINDINGS, roles.on_role, host_references.LABEL),
+        WatchedKind(CONFIG_SETS, roles.on_config_set),
+        WatchedKind(MANAGED_NODES, roles.on_node),
+        WatchedKind(ROLES, roles.on_role, host_references.LABEL),
+        WatchedKind(ROLE_BINDINGS, roles.on_role, host_references.LABEL),
     ),
     build=roles.build,
     rights=(Right(ROLES, ("create", "patch")), Right(ROLE_BINDINGS, ("create", "patch")), *_GRANTED),
