@@ -79,6 +79,7 @@ check: $(VENV)/.dev verify ## Lint, format check, strict types, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m tools.rooms
+	$(BIN)/python -m tools.registered
 
 .PHONY: fmt
 fmt: $(VENV)/.dev ## Format the code and mend what ruff can mend

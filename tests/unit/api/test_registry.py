@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -119,13 +117,6 @@ def test_people_look_at_every_kind_and_editors_change_it_but_no_status() -> None
     assert {(tuple(rule["resources"]), tuple(rule["verbs"])) for rule in writes} == {
         ((kind.resource.plural,), WRITE) for kind in kinds.KINDS
     }
-
-
-def test_every_group_that_has_entries_is_in_the_registry() -> None:
-    folder = Path(kinds.__file__).parent
-    groups = [path.parent.name for path in folder.glob("*/kinds.py")]
-    found = [importlib.import_module(f"nodemanager.api.{group}.kinds").KINDS for group in groups]
-    assert set(kinds.KINDS) == {kind for entries in found for kind in entries}
 
 
 def test_entries_decode_what_they_say_they_are() -> None:

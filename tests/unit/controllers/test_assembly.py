@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -45,7 +44,6 @@ from support.either import NAMESPACES
 from support.scripted_server import until
 
 NAMESPACE = "default"
-FOLDER = Path(assembly.__file__).parent
 CONTROLLERS = [
     pytest.param(entry, id=entry.name) for entry in assembly.ENTRIES if isinstance(entry, Registration)
 ]
@@ -281,12 +279,6 @@ async def test_a_part_without_a_queue_a_single_name_and_one_that_is_due_again_an
             await until(lambda: listeners[0].heard == ["a", "b"])
             assert await single.get() == THE_ONE
             assert [await ticking.get() for _ in range(3)] == [THE_ONE] * 3
-
-
-def test_every_package_of_a_controller_is_in_the_list() -> None:
-    packages = [path.parent.name for path in FOLDER.glob("*/__init__.py")]
-    found = [importlib.import_module(f"nodemanager.controllers.{name}").REGISTRATION for name in packages]
-    assert {entry.name for entry in assembly.ENTRIES} == {entry.name for entry in found}
 
 
 async def test_an_entry_must_watch_what_it_reconciles_and_nothing_twice() -> None:
