@@ -18,7 +18,7 @@ from nodemanager.server.kinds.builtin_kinds import BUDGETS, BUILTIN, PODS
 from nodemanager.server.kinds.eviction import Evictions
 from nodemanager.server.kinds.resources import Catalogue, ServedKind
 from nodemanager.server.verbs import stored
-from nodemanager.server.verbs.own_calls import OURSELVES
+from nodemanager.server.verbs.internal_requests import SELF
 from nodemanager.store.base import Record
 from nodemanager.store.memory import MemoryStore
 
@@ -87,7 +87,7 @@ class World:
         body = {"metadata": {"name": name}, "deleteOptions": options}
         info = RequestInfo("create", "", "", "v1", NAMESPACE, "pods", name, "eviction")
         await self._evictions(
-            self.hub, Call(info, PODS, {}, OURSELVES, Form(), msgspec.json.encode(body), "application/json")
+            self.hub, Call(info, PODS, {}, SELF, Form(), msgspec.json.encode(body), "application/json")
         )
 
     async def bury(self, name: str) -> None:

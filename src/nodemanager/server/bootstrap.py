@@ -18,7 +18,7 @@ from nodemanager.server.hub import Call, Hub
 from nodemanager.server.kinds.builtin_kinds import CRDS, POLICIES, POLICY_BINDINGS
 from nodemanager.server.kinds.resources import ServedKind
 from nodemanager.server.verbs import stored, write
-from nodemanager.server.verbs.own_calls import OURSELVES
+from nodemanager.server.verbs.internal_requests import SELF
 
 _RBAC = ("rbac.authorization.k8s.io", "v1")
 
@@ -56,4 +56,4 @@ async def _ensure(hub: Hub, kind: ServedKind, objects: Iterable[dict[str, Any]],
 def _call(kind: ServedKind, verb: str, name: str, obj: Untyped) -> Call:
     info = RequestInfo(verb, "", kind.group, kind.version, "", kind.plural, name)
     form = negotiation.choose("application/json")
-    return Call(info, kind, {}, OURSELVES, form, msgspec.json.encode(obj), "application/json", "nodemanager")
+    return Call(info, kind, {}, SELF, form, msgspec.json.encode(obj), "application/json", "nodemanager")

@@ -19,17 +19,23 @@ from nodemanager.server.access.admin_config import AdminConfig
 from nodemanager.server.access.authn import Authenticator
 from nodemanager.server.access.authz import Authorizer
 from nodemanager.server.access.gate import AccessGate
-from nodemanager.server.access.listers import StoredObjects, StoredRoles
 from nodemanager.server.access.quotas import Quotas
+from nodemanager.server.access.store_listers import StoredObjects, StoredRoles
 from nodemanager.server.access.tokens import Tokens
 from nodemanager.server.admission.policies import Policies
 from nodemanager.server.admission.policy_writes import PolicyWrites
 from nodemanager.server.collection.expiry import Expiry
 from nodemanager.server.http import certs, http_log, private_files
 from nodemanager.server.http.app import Api, Settings
+from nodemanager.server.http.idle_connections import (
+    SHARE,
+    IdleConnections,
+    hang_up,
+    raise_file_limit,
+    sockets_of,
+)
 from nodemanager.server.http.listening_socket import listen
 from nodemanager.server.http.observation import Instrument, Instruments
-from nodemanager.server.http.reaper import SHARE, Reaper, hang_up, raise_file_limit, sockets_of
 from nodemanager.server.http.security import HttpGate
 from nodemanager.server.http.serving import Serving
 from nodemanager.server.hub import Hub, utc_now
@@ -113,10 +119,12 @@ class EmbeddedServer:
             )  # fmt: skip
             await runner.setup()
             http = runner.server
-            reaper = Reaper(int(raise_file_limit() * SHARE))
+            idle = IdleConnections(int(raise_file_limit() * SHARE))
             background = [
                 asyncio.create_task(serving.keep_fresh(), name="serving certificate"),
-                asyncio.create_task(reaper.run(lambda: http.connections if http else []), name="reaper"),
+                asyncio.create_task(
+                    idle.run(lambda: http.connections if http else []), name="idle connections"
+                ),
             ]
             try:
                 await bootstrap.ensure_defaults(api.hub)

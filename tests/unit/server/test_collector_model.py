@@ -16,7 +16,7 @@ from nodemanager.server.collection.collector import Collector
 from nodemanager.server.hub import Hub
 from nodemanager.server.kinds.builtin_kinds import BUILTIN
 from nodemanager.server.kinds.resources import Catalogue
-from nodemanager.server.verbs import deletion, internal, read
+from nodemanager.server.verbs import deletion, internal_requests, read
 from nodemanager.server.verbs.delete_options import DeleteOptions
 from nodemanager.store.base import Record, StoreClosed
 from nodemanager.store.memory import MemoryStore
@@ -154,7 +154,7 @@ async def carry_out(plan: Plan) -> None:
             continue
         async with collecting(store) as hub:
             await collected(hub)
-            call = internal.call("delete", KIND, "default", f"o{one.number}")
+            call = internal_requests.call("delete", KIND, "default", f"o{one.number}")
             await deletion.delete_one(hub, call, read.find(hub, call), DeleteOptions(policy=one.policy))
             store.changes_left = one.survives
             await collected(hub)

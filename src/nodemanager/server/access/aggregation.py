@@ -15,7 +15,7 @@ from nodemanager.kube.rbac.roles import aggregated
 from nodemanager.server.collection.following import Follower
 from nodemanager.server.hub import Hub
 from nodemanager.server.kinds.builtin_kinds import CLUSTER_ROLES
-from nodemanager.server.verbs import own_calls, patching, stored
+from nodemanager.server.verbs import internal_requests, patching, stored
 
 MANAGER: Final = "clusterrole-aggregation-controller"
 """As in Kubernetes, so that tools know whose the rules are."""
@@ -44,7 +44,7 @@ async def refill(hub: Hub) -> int:
                 "rules": rules,
             }
             call = replace(
-                own_calls.own_call("patch", CLUSTER_ROLES, body),
+                internal_requests.call_about("patch", CLUSTER_ROLES, body),
                 query={"fieldManager": MANAGER, "force": "true"},
                 body=msgspec.json.encode(body),
                 content_type=patching.APPLY_PATCH,

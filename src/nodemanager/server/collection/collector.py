@@ -1,6 +1,6 @@
 """The garbage collector: objects whose owners are all gone go, too.
 
-store's events -> graph of owners -> queue of objects to look at -> disposal of each, a few at a time
+store's events -> graph of owners -> queue of objects to look at -> decision about each, a few at a time
 
 Nothing is remembered across a restart. What is left to do can be told from the objects alone, so
 every start looks once at each object that has owners or waits for its dependents.
@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from itertools import islice
 
 from nodemanager.kube import errors
-from nodemanager.server.collection.disposal import AT_ONCE, Disposal, Unknown
+from nodemanager.server.collection.owner_gc_decision import AT_ONCE, OwnerGcDecision, Unknown
 from nodemanager.server.collection.ownership import Graph
 from nodemanager.server.hub import Hub
 from nodemanager.store.base import Compacted, Kind, Mismatch, StoreClosed, StoreError
@@ -40,7 +40,7 @@ class Collector:
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self._graph = Graph()
-        self._disposal = Disposal(hub, self._graph)
+        self._disposal = OwnerGcDecision(hub, self._graph)
         self._queue: dict[str, None] = {}
         self._busy = 0
         self._unknown: set[str] = set()

@@ -14,7 +14,7 @@ from aiohttp import web
 from nodemanager.kube import errors
 from nodemanager.kube.objects import Untyped
 from nodemanager.server.http.negotiation import Form, Shape
-from nodemanager.server.http.unsent import Unsent
+from nodemanager.server.http.response_memory_limit import ResponseMemoryLimit
 from nodemanager.server.hub import Answer, Call
 from nodemanager.server.verbs import stored, tables
 
@@ -44,7 +44,9 @@ class Stream(web.StreamResponse):
         await super().write(data)
 
 
-async def send(request: web.Request, response: web.Response, unsent: Unsent) -> web.StreamResponse:
+async def send(
+    request: web.Request, response: web.Response, memory: ResponseMemoryLimit
+) -> web.StreamResponse:
     """Send a large body piece by piece, so that a client that does not read cannot keep it in memory.
 
     Small ones are returned as they are; the framework sends them.
@@ -55,7 +57,7 @@ async def send(request: web.Request, response: web.Response, unsent: Unsent) -> 
     streamed = Stream(status=response.status, headers=response.headers)
     streamed.content_length = len(body)
     try:
-        with unsent.holding(len(body), request.transport):
+        with memory.holding(len(body), request.transport):
             await streamed.prepare(request)
             await write_pieces(streamed, body, WRITE_TIMEOUT)
     except TimeoutError:

@@ -13,14 +13,14 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from nodemanager.kube import errors
 from nodemanager.kube.rbac.identity import Attributes
-from nodemanager.server.collection import sweeping
+from nodemanager.server.collection import namespace_and_crd_deletion
 from nodemanager.server.collection.collector import Collector
 from nodemanager.server.http import answers, health, negotiation, observation, routing
+from nodemanager.server.http.concurrency_limits import ConcurrencyLimit, claimant, is_exempt
 from nodemanager.server.http.negotiation import Shape
 from nodemanager.server.http.observation import Observation, Observer, Page
-from nodemanager.server.http.places import Places, claimant, is_exempt
+from nodemanager.server.http.response_memory_limit import ResponseMemoryLimit
 from nodemanager.server.http.security import Gate
-from nodemanager.server.http.unsent import Unsent
 from nodemanager.server.hub import Answer, Call, Hub
 from nodemanager.server.kinds import crds, eviction, namespaces
 from nodemanager.server.kinds.builtin_kinds import CRDS
@@ -44,7 +44,7 @@ class Settings:
     max_in_flight: int = 400
     """How many reads, watches aside, are worked on at a time; more are told to come back.
 
-    Of these, of writes and of watches, one user gets a share only: see `places`.
+    Of these, of writes and of watches, one user gets a share only: see `concurrency_limits`.
     """
     max_mutating: int = 200
     """How many other requests are; counted apart, so that slow bodies do not keep readers out."""
@@ -90,10 +90,10 @@ class Api:
         self.hub = hub
         self._gate = gate
         self._settings = settings or Settings()
-        self._reading = Places(self._settings.max_in_flight)
-        self._mutating = Places(self._settings.max_mutating)
-        self._watching = Places(self._settings.max_watches)
-        self._unsent = Unsent()
+        self._reading = ConcurrencyLimit(self._settings.max_in_flight)
+        self._mutating = ConcurrencyLimit(self._settings.max_mutating)
+        self._watching = ConcurrencyLimit(self._settings.max_watches)
+        self._response_memory = ResponseMemoryLimit()
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._state = "starting"
@@ -119,7 +119,9 @@ class Api:
             crds.serve(self.hub.catalogue, stored.load(CRDS, record))
         tasks = [
             asyncio.create_task(Collector(self.hub).run(), name="garbage collector"),
-            asyncio.create_task(sweeping.sweep_forever(self.hub), name="sweeper"),
+            asyncio.create_task(
+                namespace_and_crd_deletion.finish_forever(self.hub), name="end of namespaces and definitions"
+            ),
         ]
         self._state = ""
         yield
@@ -193,7 +195,7 @@ class Api:
         return await self._work(call, request)
 
     async def _work(self, call: Call, request: web.Request) -> web.StreamResponse:
-        with self._place(call, request):
+        with self._counted(call, request):
             try:
                 async with asyncio.timeout(REQUEST_TIMEOUT):
                     # Nobody waits for the body of a read: it would be a way to hold a place for nothing.
@@ -208,14 +210,14 @@ class Api:
                 raise errors.ServerTimeout(text) from error
             response = answers.respond(answer, call, self.hub.now())
             del answer  # it may be large, and sending may take long
-            return await answers.send(request, response, self._unsent)
+            return await answers.send(request, response, self._response_memory)
 
     @contextlib.contextmanager
-    def _place(self, call: Call, request: web.Request) -> Iterator[None]:
-        """Take one of the places for requests that are worked on, or refuse."""
-        places = self._reading if call.info.verb in _READS else self._mutating
+    def _counted(self, call: Call, request: web.Request) -> Iterator[None]:
+        """Count the request while it is worked on, or refuse it."""
+        limit = self._reading if call.info.verb in _READS else self._mutating
         try:
-            with places.take(claimant(call.user, request.remote), exempt=is_exempt(call.user)):
+            with limit.take(claimant(call.user, request.remote), exempt=is_exempt(call.user)):
                 self._quiet.clear()
                 yield
         finally:
@@ -230,7 +232,7 @@ class Api:
 
     async def _watch(self, call: Call, request: web.Request) -> web.StreamResponse:
         with self._watching.take(claimant(call.user, request.remote), exempt=is_exempt(call.user)):
-            return await watch.serve(self.hub, call, request, self._unsent)
+            return await watch.serve(self.hub, call, request, self._response_memory)
 
     async def _page(self, request: web.Request, info: routing.RequestInfo) -> web.Response:
         if health.is_ours(info.path):

@@ -14,7 +14,7 @@ from nodemanager.server.hub import Hub
 from nodemanager.server.kinds import budgets
 from nodemanager.server.kinds.budgets import Judgement
 from nodemanager.server.kinds.builtin_kinds import BUDGETS, PODS
-from nodemanager.server.verbs import own_calls, stored
+from nodemanager.server.verbs import internal_requests, stored
 from nodemanager.store.base import Mismatch, Record, StoreError
 
 log = logging.getLogger(__name__)
@@ -85,7 +85,7 @@ async def _sync(hub: Hub, record: Record) -> datetime | None:
     budget = stored.load(BUDGETS, record)
     judgement = _judge(hub, budget)
     if judgement.status != budget.get("status"):
-        await own_calls.save_status(hub, BUDGETS, record, {**budget, "status": judgement.status})
+        await internal_requests.save_status(hub, BUDGETS, record, {**budget, "status": judgement.status})
     return judgement.recheck
 
 

@@ -21,10 +21,10 @@ from nodemanager.kube.go.text import quote
 from nodemanager.kube.objects import Untyped
 from nodemanager.server.http import bodies, refusals
 from nodemanager.server.hub import Answer, Call, Hub
-from nodemanager.server.kinds import budgets, strategies
+from nodemanager.server.kinds import budgets, builtin_behaviour
 from nodemanager.server.kinds.builtin_kinds import BUDGETS, PODS
 from nodemanager.server.kinds.resources import SUBRESOURCE_KINDS, ServedKind
-from nodemanager.server.verbs import delete_options, deletion, own_calls, read, stored, write
+from nodemanager.server.verbs import delete_options, deletion, internal_requests, read, stored, write
 from nodemanager.server.verbs.delete_options import DeleteOptions
 from nodemanager.server.verbs.options import WriteOptions, write_options
 from nodemanager.store.base import KeyMissing, Mismatch, Record
@@ -96,7 +96,7 @@ class Evictions:
                     return False
                 status = _spent(hub, budget, pod["metadata"]["name"])
                 if not dry_run:
-                    await own_calls.save_status(hub, BUDGETS, record, {**budget, "status": status})
+                    await internal_requests.save_status(hub, BUDGETS, record, {**budget, "status": status})
             except Mismatch:
                 continue
             return True
@@ -241,6 +241,6 @@ async def _mark(hub: Hub, call: Call, record: Record, options: DeleteOptions) ->
         except KeyMissing as error:
             raise refusals.not_found(PODS, call.info.name) from error
         else:
-            strategies.after_write(hub, PODS, saved)
+            builtin_behaviour.after_write(hub, PODS, saved)
             return saved
     raise refusals.modified(PODS, call.info.name)

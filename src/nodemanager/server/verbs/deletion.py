@@ -11,7 +11,7 @@ from nodemanager.kube.objects import Untyped
 from nodemanager.server.collection import propagation
 from nodemanager.server.http import refusals
 from nodemanager.server.hub import Answer, Call, Change, Hub
-from nodemanager.server.kinds import namespaces, strategies
+from nodemanager.server.kinds import builtin_behaviour, namespaces
 from nodemanager.server.kinds.builtin_kinds import NAMESPACES
 from nodemanager.server.verbs import read, stored, write
 from nodemanager.server.verbs.delete_options import DeleteOptions, delete_options
@@ -78,7 +78,7 @@ async def _carry_out(
     hub: Hub, call: Call, record: Record, states: tuple[Untyped, Untyped], *, dry_run: bool
 ) -> tuple[Untyped, bool]:
     obj, marked = states
-    if strategies.is_finished(call.kind, marked):
+    if builtin_behaviour.is_finished(call.kind, marked):
         if not dry_run:
             removed = await write.remove(hub, call, record)
             marked, obj = (_at(one, removed.revision) for one in (marked, obj))
@@ -90,7 +90,7 @@ async def _carry_out(
         saved = await hub.store.update(record.key, stored.dump(call.kind, marked), record.revision)
     except KeyMissing as error:
         raise refusals.not_found(call.kind, call.info.name) from error
-    strategies.after_write(hub, call.kind, saved)
+    builtin_behaviour.after_write(hub, call.kind, saved)
     return stored.load(call.kind, saved), False
 
 

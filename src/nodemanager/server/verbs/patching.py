@@ -14,8 +14,8 @@ from nodemanager.kube.patching import apply_refusals, json_patch, merge_patch, s
 from nodemanager.kube.patching import server_side_apply as ssa
 from nodemanager.server.http import bodies, refusals
 from nodemanager.server.hub import Answer, Call, Hub
-from nodemanager.server.kinds import machinery, micro_times
-from nodemanager.server.kinds.go_forms import Stage
+from nodemanager.server.kinds import kind_schema, micro_times
+from nodemanager.server.kinds.go_zero_values import Stage
 from nodemanager.server.kinds.resources import ServedKind
 from nodemanager.server.verbs import metadata, owner_references, stored, write
 from nodemanager.server.verbs.options import WriteOptions, write_options
@@ -100,7 +100,7 @@ def _json_patched(obj: Untyped, operations: object) -> Untyped:
 
 def _decoded(call: Call, obj: Untyped, options: WriteOptions) -> tuple[str, ...]:
     """Bring the outcome of a patch into the form of its kind; what does not fit is the patch's fault."""
-    tools, before = machinery.of(call.kind), patched_text(call.kind, obj)
+    tools, before = kind_schema.of(call.kind), patched_text(call.kind, obj)
     try:
         bodies.check_kind(obj, call.kind, call.body)
         metadata.check_shape(obj, call.kind)
@@ -138,7 +138,7 @@ async def _apply(hub: Hub, call: Call, options: WriteOptions) -> Answer:
         if record is None and call.info.subresource:
             raise refusals.not_found(call.kind, call.info.name)
         live = None if record is None else stored.load(call.kind, record)
-        tools = machinery.of(call.kind)
+        tools = kind_schema.of(call.kind)
         writer = tools.writer(options.manager, call.kind, hub.timestamp(), call.info.subresource)
         wanted = copy_of(applied)
         warnings = (call.kind.warning,) if call.kind.warning else ()

@@ -17,7 +17,7 @@ from nodemanager.kube import errors
 from nodemanager.kube.objects import Untyped
 from nodemanager.server.http import answers, refusals
 from nodemanager.server.http.answers import Line
-from nodemanager.server.http.unsent import Unsent
+from nodemanager.server.http.response_memory_limit import ResponseMemoryLimit
 from nodemanager.server.hub import Call, Hub
 from nodemanager.server.kinds.resources import ServedKind
 from nodemanager.server.verbs import read, selection, stored
@@ -50,7 +50,9 @@ class Batch(NamedTuple):
     size: int = 0
 
 
-async def serve(hub: Hub, call: Call, request: web.Request, unsent: Unsent) -> web.StreamResponse:
+async def serve(
+    hub: Hub, call: Call, request: web.Request, memory: ResponseMemoryLimit
+) -> web.StreamResponse:
     """Answer a watch; refusals that Kubernetes answers before the stream begins are raised."""
     options = selection.list_options(call.query, watch=True)
     start, subscription = begin(hub, call, options)
@@ -62,7 +64,7 @@ async def serve(hub: Hub, call: Call, request: web.Request, unsent: Unsent) -> w
         stream = _Stream(hub, call, subscription, start, options)
         try:
             async with contextlib.aclosing(stream.batches(seconds, request)) as batches:
-                sender = _Sender(response, answers.EventShaper(call, hub.now), unsent, request.transport)
+                sender = _Sender(response, answers.EventShaper(call, hub.now), memory, request.transport)
                 await sender.send(batches)
         except TimeoutError:
             if request.transport is not None:  # whatever is still in the buffers would never be taken
@@ -78,7 +80,7 @@ class _Sender:
 
     response: answers.Stream
     shaper: answers.EventShaper
-    unsent: Unsent
+    memory: ResponseMemoryLimit
     transport: asyncio.Transport | None
 
     async def send(self, batches: AsyncGenerator[Batch, None]) -> None:
@@ -88,7 +90,7 @@ class _Sender:
                 if size <= 2 * answers.PIECE:  # as every ordinary batch is
                     await self._write(lines)
                     continue
-                async with self.unsent.waiting(size, self.transport):
+                async with self.memory.waiting(size, self.transport):
                     await self._write(lines)
         except Expired as error:  # too late for a refusal: the stream has begun
             async with asyncio.timeout(WRITE_TIMEOUT):

@@ -10,9 +10,9 @@ from nodemanager.kube.objects import Untyped
 from nodemanager.kube.patching import server_side_apply as ssa
 from nodemanager.server.http import bodies, refusals
 from nodemanager.server.hub import Answer, Call, Change, Hub
-from nodemanager.server.kinds import machinery, micro_times, strategies
+from nodemanager.server.kinds import builtin_behaviour, kind_schema, micro_times
 from nodemanager.server.kinds.builtin_kinds import CRDS, POLICIES, POLICY_BINDINGS
-from nodemanager.server.kinds.go_forms import Stage
+from nodemanager.server.kinds.go_zero_values import Stage
 from nodemanager.server.kinds.resources import ServedKind
 from nodemanager.server.verbs import metadata, owner_references, read, selection, stored
 from nodemanager.server.verbs.options import WriteOptions, given_options, write_options
@@ -49,8 +49,8 @@ async def add(hub: Hub, call: Call, obj: Untyped, options: WriteOptions, warning
         metadata.begin(obj, kind, call.namespace, hub.timestamp())
         if kind.has_status and not kind.keeps_status:
             obj.pop("status", None)
-        strategies.prepare(hub, kind, obj, None)
-        machinery.of(kind).settle(obj)
+        builtin_behaviour.prepare(hub, kind, obj, None)
+        kind_schema.of(kind).settle(obj)
         name = str(obj["metadata"].get("name", ""))
         change = await _admit(hub, call, obj, None, options)
         _refuse(call, obj, None)
@@ -80,7 +80,7 @@ async def _insert(hub: Hub, call: Call, key: str, obj: Untyped, *, dry_run: bool
         record = await hub.store.create(key, data)
     except KeyExists:
         return None
-    strategies.after_write(hub, call.kind, record)
+    builtin_behaviour.after_write(hub, call.kind, record)
     return read.shown(call, record)
 
 
@@ -117,7 +117,7 @@ async def save(
     obj = _through_door(call, obj, old)
     metadata.carry_over(obj, old)
     obj["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
-    strategies.prepare(hub, kind, obj, old)
+    builtin_behaviour.prepare(hub, kind, obj, old)
     ssa.keep_times(old, obj)
     metadata.count_generation(obj, old, kind)
     change = await _admit(hub, call, obj, old, options)
@@ -128,7 +128,7 @@ async def save(
         ssa.keep_times(old, obj)  # once more, now that empty and null are the same
     if obj == old and same(obj, old):  # Python alone takes true for 1
         return Answer(old, 200, warnings)
-    if strategies.is_finished(kind, obj):
+    if builtin_behaviour.is_finished(kind, obj):
         if not options.dry_run:
             await remove(hub, call, record)
         return Answer(obj, 200, warnings)
@@ -141,7 +141,7 @@ async def save(
         saved = await hub.store.update(record.key, data, record.revision)
     except KeyMissing as error:
         raise refusals.not_found(kind, call.info.name) from error
-    strategies.after_write(hub, kind, saved)
+    builtin_behaviour.after_write(hub, kind, saved)
     return Answer(read.shown(call, saved), 200, warnings)
 
 
@@ -151,24 +151,24 @@ async def remove(hub: Hub, call: Call, record: Record) -> Record:
         gone = await hub.store.delete(record.key, record.revision)
     except KeyMissing as error:
         raise refusals.not_found(call.kind, call.info.name) from error
-    strategies.after_delete(hub, call.kind, gone)
+    builtin_behaviour.after_delete(hub, call.kind, gone)
     return gone
 
 
 def decode(call: Call, obj: Untyped, options: WriteOptions) -> tuple[str, ...]:
     """Bring an object that was sent into the form of its kind, and return warnings."""
     metadata.check_shape(obj, call.kind)
-    if fault := machinery.of(call.kind).unfit(obj) or micro_times.normalize(call.kind, obj):
+    if fault := kind_schema.of(call.kind).unfit(obj) or micro_times.normalize(call.kind, obj):
         raise metadata.unfit(call.kind, fault)
     warnings = drop_unknown(call, obj, options, bodies.duplicates(call.body) if options.checks else [])
-    machinery.of(call.kind).settle(obj, Stage.SENT)
+    kind_schema.of(call.kind).settle(obj, Stage.SENT)
     return warnings
 
 
 def drop_unknown(call: Call, obj: Untyped, options: WriteOptions, twice: list[str]) -> tuple[str, ...]:
     """Prune unknown fields; refuse them or return warnings, as the client asked."""
     texts = [f'duplicate field "{path}"' for path in twice]
-    texts += [f'unknown field "{path}"' for path in machinery.of(call.kind).prune(obj)]
+    texts += [f'unknown field "{path}"' for path in kind_schema.of(call.kind).prune(obj)]
     if options.validation == "Strict" and texts:
         raise metadata.unfit(call.kind, f"strict decoding error: {', '.join(texts)}")
     notes = (call.kind.warning,) if call.kind.warning else ()
@@ -178,14 +178,14 @@ def drop_unknown(call: Call, obj: Untyped, options: WriteOptions, twice: list[st
 def fill_in(kind: ServedKind, obj: Untyped, options: WriteOptions) -> None:
     """Fill in what the kind defaults: whoever writes the object owns that, too."""
     applied = options.applied is not None
-    machinery.of(kind).settle(obj, Stage.SENT)
-    strategies.fill_in(kind, obj)
-    machinery.of(kind).fill_in(obj, keep_nulls=applied)
+    kind_schema.of(kind).settle(obj, Stage.SENT)
+    builtin_behaviour.fill_in(kind, obj)
+    kind_schema.of(kind).fill_in(obj, keep_nulls=applied)
 
 
 def own(hub: Hub, call: Call, obj: Untyped, old: Untyped | None, options: WriteOptions) -> None:
     """Write down who owns which field, before the server itself changes or drops any."""
-    kind, tools = call.kind, machinery.of(call.kind)
+    kind, tools = call.kind, kind_schema.of(call.kind)
     writer = tools.writer(options.manager, kind, hub.timestamp(), call.info.subresource)
     entries: list[Any]
     if options.applied is not None:
@@ -199,7 +199,7 @@ def own(hub: Hub, call: Call, obj: Untyped, old: Untyped | None, options: WriteO
 
 
 def _as_stored(kind: ServedKind, obj: Untyped, options: WriteOptions) -> Untyped:
-    tools = machinery.of(kind)
+    tools = kind_schema.of(kind)
     kept = tools.as_stored(obj)
     if kind.custom and options.applied is not None:
         tools.prune(kept)  # what is applied was let through where anything goes, and validated with it
@@ -287,8 +287,8 @@ def _refuse(call: Call, obj: Untyped, old: Untyped | None) -> None:
     causes = metadata.faults(obj, kind)
     if old is not None:
         causes = metadata.changes_refused(obj, old) + causes
-    faults = [] if kind in _SELF_CHECKED else machinery.of(kind).validate(obj, old, call.info.subresource)
-    faults += strategies.faults(kind, obj, old)
+    faults = [] if kind in _SELF_CHECKED else kind_schema.of(kind).validate(obj, old, call.info.subresource)
+    faults += builtin_behaviour.faults(kind, obj, old)
     apart = old is None and not kind.custom and kind.plural in _METADATA_LAST
     causes = faults if faults and apart else causes + faults
     if causes:
@@ -297,7 +297,7 @@ def _refuse(call: Call, obj: Untyped, old: Untyped | None) -> None:
 
 async def _admit(hub: Hub, call: Call, obj: Untyped, old: Untyped | None, options: WriteOptions) -> Change:
     name = str(obj["metadata"].get("name", ""))
-    strategies.check_namespace(hub, call, name, creating=old is None)
+    builtin_behaviour.check_namespace(hub, call, name, creating=old is None)
     verb = "update" if old is not None else "create"
     change = Change(
         verb, call.kind, call.namespace, name, call.info.subresource, obj, old, call.user, options.dry_run,

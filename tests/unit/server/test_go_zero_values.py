@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.server.kinds import go_forms
-from nodemanager.server.kinds.go_forms import Stage
+from nodemanager.server.kinds import go_zero_values
+from nodemanager.server.kinds.go_zero_values import Stage
 
 RBAC, CRDS = "rbac.authorization.k8s.io", "apiextensions.k8s.io"
 JSON = st.recursive(
@@ -19,8 +19,8 @@ JSON = st.recursive(
 )
 
 
-def form(kind: str, group: str = "") -> go_forms.Form:
-    found = go_forms.form_of(group, "v1", kind)
+def form(kind: str, group: str = "") -> go_zero_values.GoType:
+    found = go_zero_values.go_type(group, "v1", kind)
     assert found is not None
     return found
 
@@ -58,7 +58,7 @@ def test_what_is_empty_in_a_whole_list_is_there_until_owners_are_told() -> None:
 
 
 def test_definitions_are_kept_as_they_were_sent() -> None:
-    assert go_forms.form_of(CRDS, "v1", "CustomResourceDefinition") is None
+    assert go_zero_values.go_type(CRDS, "v1", "CustomResourceDefinition") is None
 
 
 @pytest.mark.parametrize(

@@ -81,14 +81,14 @@ class Stage(Enum):
 
 
 @dataclass(slots=True)
-class Form:
+class GoType:
     """How one part of an object is written."""
 
     sort: str
     """struct, list, map, text, bytes, number, flag, time, quantity, either (number or text), or any."""
-    fields: dict[str, tuple[Form, str]] = field(default_factory=dict)
+    fields: dict[str, tuple[GoType, str]] = field(default_factory=dict)
     """The fields of a structure, each always, plain (left out when empty) or pointer."""
-    items: Form | None = None
+    items: GoType | None = None
     is_whole: bool = False
     """Whether it is a list that has one owner, whatever is inside."""
 
@@ -105,7 +105,7 @@ class Form:
         if not _FITS[self.sort](value):
             return f"{path}: cannot read a {json_values.json_type(value)} as {self.sort}"
         dot = f"{path}." if path else ""
-        inner: Iterable[tuple[str, Any, Form | None]] = ()
+        inner: Iterable[tuple[str, Any, GoType | None]] = ()
         if self.sort == "struct":
             inner = ((dot + key, item, self.fields.get(key, (None,))[0]) for key, item in value.items())
         elif self.sort == "map":
@@ -155,7 +155,7 @@ class Form:
         return found
 
 
-_ANY = Form("any")
+_ANY = GoType("any")
 _QUANTITY = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+|[KMGTPE]i|[numkMGTPE])?")
 
 
@@ -191,7 +191,7 @@ _FITS: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def _left_out(value: Any, form: Form, presence: str) -> bool:
+def _left_out(value: Any, form: GoType, presence: str) -> bool:
     if value is None:
         return True
     if form.sort in ("list", "map"):
@@ -200,30 +200,30 @@ def _left_out(value: Any, form: Form, presence: str) -> bool:
 
 
 @cache
-def form_of(group: str, version: str, kind: str) -> Form | None:
+def go_type(group: str, version: str, kind: str) -> GoType | None:
     """Return how a built-in kind is written, or None where it is kept as it was sent."""
     name = builtin_schemas.definition_name(group, version, kind)
     return None if name is None or group == "apiextensions.k8s.io" else _definition(name, ())
 
 
-def _definition(name: str, above: tuple[str, ...]) -> Form:
+def _definition(name: str, above: tuple[str, ...]) -> GoType:
     short = name.rpartition(".")[2]
     if short in _TIMES:
-        return Form("time")
+        return GoType("time")
     if short in _OPEN:
-        return Form(_OPEN[short])
+        return GoType(_OPEN[short])
     if short in _KEPT or name in above:
         return _ANY
     schema = builtin_schemas.definitions()[name]
-    form = Form("struct")
+    form = GoType("struct")
     for key, inner in schema.get("properties", {}).items():
         required = key in schema.get("required", ())
         form.fields[key] = _field(inner, f"{short}.{key}", required, (*above, name))
     return form
 
 
-def _field(schema: Schema, path: str, required: bool, above: tuple[str, ...]) -> tuple[Form, str]:
-    form = _form(schema, above)
+def _field(schema: Schema, path: str, required: bool, above: tuple[str, ...]) -> tuple[GoType, str]:
+    form = _type_of(schema, above)
     key = path.rpartition(".")[2]
     if path.endswith((".apiVersion", ".kind", ".metadata")) and form.sort != "struct" and not required:
         return form, "plain"
@@ -240,20 +240,20 @@ def _field(schema: Schema, path: str, required: bool, above: tuple[str, ...]) ->
     return form, "pointer"
 
 
-def _form(schema: Schema, above: tuple[str, ...]) -> Form:
+def _type_of(schema: Schema, above: tuple[str, ...]) -> GoType:
     target = schema.get("$ref") or next((part["$ref"] for part in schema.get("allOf", ())), None)
     if target is not None:
         return _definition(str(target).rpartition("/")[2], above)
     match schema.get("type"):
         case "array":
             is_whole = schema.get("x-kubernetes-list-type", "atomic") == "atomic"
-            return Form("list", items=_form(schema["items"], above), is_whole=is_whole)
+            return GoType("list", items=_type_of(schema["items"], above), is_whole=is_whole)
         case "object" if "additionalProperties" in schema:
-            return Form("map", items=_form(schema["additionalProperties"], above))
+            return GoType("map", items=_type_of(schema["additionalProperties"], above))
         case "string":
-            return Form("bytes" if schema.get("format") == "byte" else "text")
+            return GoType("bytes" if schema.get("format") == "byte" else "text")
         case "integer" | "number":
-            return Form("number")
+            return GoType("number")
         case "boolean":
-            return Form("flag")
+            return GoType("flag")
     return _ANY
