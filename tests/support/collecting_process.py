@@ -42,7 +42,7 @@ async def make_tree(hub: Hub) -> None:
 async def make(hub: Hub, obj: Untyped) -> Untyped:
     """Store an object, and return it as it is stored."""
     call = internal_requests.call("create", KIND, "default", obj["metadata"]["name"])
-    await write.add(hub, call, obj, _OPTIONS, ())
+    await write.add(hub, call, obj, _OPTIONS)
     return stored.load(KIND, read.find(hub, call))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -11,10 +11,12 @@ from aiohttp import web
 from nodemanager.client.auth.config import ClientConfig
 from nodemanager.client.verbs import Client
 from nodemanager.kube.rbac.identity import Attributes, User
+from nodemanager.server.access.authn import Peer
 from nodemanager.server.http.app import Api, Settings
-from nodemanager.server.http.security import Gate
+from nodemanager.server.http.gate import Gate
 from nodemanager.server.hub import Hub
 from nodemanager.server.kinds.builtin_kinds import BUILTIN
+from nodemanager.server.kinds.eviction import Evictions
 from nodemanager.server.kinds.resources import Catalogue
 from nodemanager.store.base import Store
 from nodemanager.store.memory import MemoryStore
@@ -29,10 +31,10 @@ class OpenGate:
     def __init__(self) -> None:
         self.asked: list[Attributes] = []
 
-    async def admit(self, request: web.Request, asked: Attributes) -> User:
+    def admit(self, peer: Peer, headers: Iterable[tuple[str, str]], asked: Attributes) -> User:
         return ADMIN
 
-    async def authorize(self, user: User, asked: Attributes) -> None:
+    def authorize(self, user: User, asked: Attributes) -> None:
         self.asked.append(asked)
 
 
@@ -62,7 +64,7 @@ async def serving(
     """Serve a store, by default an empty one in memory, until the end of the block."""
     hub = Hub(store or MemoryStore(), Catalogue(BUILTIN))
     gate = gate or OpenGate()
-    api = Api(hub, gate, settings)
+    api = Api(hub, gate, settings or Settings(handlers={("pods", "eviction"): Evictions()}))
     runner = web.AppRunner(api.application(), access_log=None, shutdown_timeout=2)
     await runner.setup()
     try:

@@ -36,7 +36,6 @@ from nodemanager.server.http.idle_connections import (
 )
 from nodemanager.server.http.listening_socket import listen
 from nodemanager.server.http.observation import Instrument, Instruments
-from nodemanager.server.http.security import HttpGate
 from nodemanager.server.http.serving import Serving
 from nodemanager.server.hub import Hub, utc_now
 from nodemanager.server.kinds import disruption
@@ -170,7 +169,7 @@ class EmbeddedServer:
             pages=(Feed(hub).page, core.key_pages(tokens), *instruments.pages),
             observers=instruments.observers,
         )
-        return Api(hub, HttpGate(gate), settings)
+        return Api(hub, gate, settings)
 
 
 def _controllers(hub: Hub) -> list[asyncio.Task[None]]:

@@ -19,7 +19,6 @@ from nodemanager.kube.rbac.identity import Attributes, User
 from nodemanager.server.access.authn import Peer
 from nodemanager.server.http.app import MAX_BODY, Settings
 from nodemanager.server.http.request_log import RequestLog
-from nodemanager.server.http.security import HttpGate
 from nodemanager.server.hub import Answer, Call, Hub
 from nodemanager.store.memory import MemoryStore
 from support.embedded import Embedded, OpenGate, serving
@@ -71,8 +70,8 @@ class Locked:
 
 
 async def test_the_gate_has_the_first_word() -> None:
-    door = Locked()
-    async with serving(gate=HttpGate(door)) as server, aiohttp.ClientSession(server.server) as http:
+    gate = Locked()
+    async with serving(gate=gate) as server, aiohttp.ClientSession(server.server) as http:
         async with http.get("/api/v1/things") as response:
             assert (await status_of(response))["reason"] == "Unauthorized"
         known = [("Impersonate-Group", "a"), ("Impersonate-Group", "b")]
@@ -82,7 +81,7 @@ async def test_the_gate_has_the_first_word() -> None:
             assert (await status_of(response))["message"] == "somebody may not get"
         async with http.get("/healthz") as response:
             assert response.status == 200
-    assert door.seen == [(Peer(), []), (Peer(), ["a", "b"]), (Peer(), ["a", "b"])]
+    assert gate.seen == [(Peer(), []), (Peer(), ["a", "b"]), (Peer(), ["a", "b"])]
 
 
 async def test_what_the_gate_is_asked() -> None:
@@ -134,7 +133,7 @@ async def test_hostile_bodies(server: Embedded, http: aiohttp.ClientSession, bod
 class SomebodysGate(OpenGate):
     """Takes everybody for somebody who is no administrator."""
 
-    async def admit(self, request: web.Request, asked: Attributes) -> User:
+    def admit(self, peer: Peer, headers: Iterable[tuple[str, str]], asked: Attributes) -> User:
         return User("somebody")
 
 

@@ -38,23 +38,23 @@ def form(kind: str, group: str = "") -> go_zero_values.GoType:
     ],
 )
 def test_objects_are_written_as_their_structures(kind: str, sent: Any, written: Any) -> None:
-    assert form(kind).settled(sent) == written
+    assert form(kind).normalised(sent) == written
 
 
 def test_an_empty_list_that_is_always_written_is_stored_as_none() -> None:
     role = form("Role", RBAC)
-    assert role.settled({"rules": []}) == {"rules": []}
-    assert role.settled({"rules": []}, Stage.STORED) == {"rules": None}
-    assert role.settled({}) == {"rules": None}
+    assert role.normalised({"rules": []}) == {"rules": []}
+    assert role.normalised({"rules": []}, Stage.STORED) == {"rules": None}
+    assert role.normalised({}) == {"rules": None}
 
 
 def test_what_is_empty_in_a_whole_list_is_there_until_owners_are_told() -> None:
     role = form("Role", RBAC)
     sent = {"rules": [{"verbs": ["get"], "resourceNames": []}]}
-    assert role.settled(sent, Stage.SENT) == sent
-    assert role.settled(sent) == role.settled(sent, Stage.STORED) == {"rules": [{"verbs": ["get"]}]}
+    assert role.normalised(sent, Stage.SENT) == sent
+    assert role.normalised(sent) == role.normalised(sent, Stage.STORED) == {"rules": [{"verbs": ["get"]}]}
     account: dict[str, Any] = {"secrets": [], "imagePullSecrets": []}
-    assert form("ServiceAccount").settled(account, Stage.SENT) == {}
+    assert form("ServiceAccount").normalised(account, Stage.SENT) == {}
 
 
 def test_definitions_are_kept_as_they_were_sent() -> None:
@@ -82,5 +82,5 @@ def test_what_cannot_be_read_is_told(kind: str, group: str, sent: Any, fault: st
 @given(st.dictionaries(st.sampled_from(("spec", "status", "data", "rules", "type")), JSON))
 def test_writing_twice_changes_nothing(sent: dict[str, Any]) -> None:
     for kind, group in (("Secret", ""), ("Node", ""), ("Role", RBAC)):
-        once = form(kind, group).settled(sent)
-        assert form(kind, group).settled(once) == once
+        once = form(kind, group).normalised(sent)
+        assert form(kind, group).normalised(once) == once

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,6 @@ from typing import Any
 import aiohttp
 import msgspec
 import pytest
-from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
 from nodemanager.api.rights import host_rights
@@ -26,6 +26,7 @@ from nodemanager.kube.core import EVENTS as EVENT_RESOURCE
 from nodemanager.kube.objects import Resource
 from nodemanager.kube.rbac.identity import Attributes, User, service_account_user
 from nodemanager.runtime.metrics import Registry
+from nodemanager.server.access.authn import Peer
 from nodemanager.server.access.quotas import Quotas
 from nodemanager.server.collection.expiry import Expiry
 from nodemanager.server.http import private_files
@@ -45,10 +46,10 @@ LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 class As(OpenGate):
     """Takes everybody for the host that a header names."""
 
-    async def admit(self, request: web.Request, asked: Attributes) -> User:
-        name = request.headers.get("X-Host", "")
+    def admit(self, peer: Peer, headers: Iterable[tuple[str, str]], asked: Attributes) -> User:
+        name = dict(headers).get("X-Host", "")
         if not name:
-            return await super().admit(request, asked)
+            return super().admit(peer, headers, asked)
         return User(service_account_user("default", f"nodemanager-{name}"))
 
 

@@ -11,7 +11,7 @@ from nodemanager.server.hub import Hub
 from nodemanager.server.kinds import crds
 from nodemanager.server.kinds.builtin_kinds import CRDS, NAMESPACES
 from nodemanager.server.kinds.resources import ServedKind
-from nodemanager.server.verbs import deletion, stored, write
+from nodemanager.server.verbs import deletion, stored, storing
 from nodemanager.server.verbs.delete_options import DeleteOptions
 from nodemanager.server.verbs.internal_requests import call_about
 from nodemanager.store.base import Record, StoreError
@@ -100,7 +100,7 @@ async def _store(hub: Hub, kind: ServedKind, record: Record, change: tuple[bytes
     before, obj = change
     meta = obj["metadata"]
     if not meta.get("finalizers") and not (kind is NAMESPACES and obj["spec"].get("finalizers")):
-        await write.remove(hub, call_about("delete", kind, obj), record)
+        await storing.remove(hub, call_about("delete", kind, obj), record)
         return
     after = stored.dump(kind, obj)
     if after != before:

@@ -177,7 +177,7 @@ class OwnerGcDecision:
             event = _event(kind, meta, one, self._hub.timestamp())
             call = internal_requests.call("create", events, event["metadata"]["namespace"], "")
             try:
-                await write.add(self._hub, call, event, _OPTIONS, ())
+                await write.add(self._hub, call, event, _OPTIONS)
             except (errors.StatusError, StoreError) as error:
                 # An Event is for people to read; without it the collection goes on.
                 LOG.warning("cannot leave an event about %s %s: %s", kind.qualified_name, meta.name, error)
@@ -191,7 +191,7 @@ class OwnerGcDecision:
         if all(meta.get(key) == value for key, value in before.items()):
             return
         call = internal_requests.call("update", kind, meta.get("namespace", ""), meta["name"])
-        await write.save(self._hub, call, record, obj, _OPTIONS, ())
+        await write.save(self._hub, call, record, obj, _OPTIONS)
 
 
 _OPTIONS = WriteOptions(dry_run=False, validation="Ignore", manager=_MANAGER, patch=True)

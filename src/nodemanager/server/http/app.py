@@ -17,12 +17,12 @@ from nodemanager.server.collection import namespace_and_crd_deletion
 from nodemanager.server.collection.collector import Collector
 from nodemanager.server.http import answers, health, negotiation, observation, routing
 from nodemanager.server.http.concurrency_limits import ConcurrencyLimit, claimant, is_exempt
+from nodemanager.server.http.gate import Gate, peer_of
 from nodemanager.server.http.negotiation import Shape
 from nodemanager.server.http.observation import Observation, Observer, Page
 from nodemanager.server.http.response_memory_limit import ResponseMemoryLimit
-from nodemanager.server.http.security import Gate
 from nodemanager.server.hub import Answer, Call, Hub
-from nodemanager.server.kinds import crds, eviction, namespaces
+from nodemanager.server.kinds import crds, namespaces
 from nodemanager.server.kinds.builtin_kinds import CRDS
 from nodemanager.server.openapi import discovery
 from nodemanager.server.verbs import deletion, patching, read, selection, stored, watch, write
@@ -52,7 +52,7 @@ class Settings:
     namespaces: tuple[str, ...] = ()
     """Namespaces that are there from the start, besides Kubernetes' own."""
     handlers: Mapping[tuple[str, str], Handler] = field(default_factory=dict)
-    """Who answers in place of us, by resource and subresource: pods and eviction, or a review and none."""
+    """Who answers instead of the verbs, by resource and subresource: (pods, eviction), (tokenreviews, "")."""
     pages: Sequence[Page] = ()
     """Who is asked about paths that are no resource and no discovery, one after the other."""
     observers: Sequence[Observer] = ()
@@ -77,7 +77,6 @@ _HANDLERS: dict[str, Handler] = {
     "delete": deletion.delete,
     "deletecollection": deletion.delete_collection,
 }
-_SUBRESOURCES: dict[tuple[str, str], Handler] = {("pods", "eviction"): eviction.Evictions()}
 
 
 _READS = ("get", "list")
@@ -178,9 +177,9 @@ class Api:
         if not info.is_resource and health.is_open(info.path):
             return await self._health.answer(request, info.path)
         asked = _attributes(info, query)
-        user = await self._gate.admit(request, asked)
+        user = self._gate.admit(peer_of(request), list(request.headers.items()), asked)
         seen.user = user.name
-        await self._gate.authorize(user, asked)
+        self._gate.authorize(user, asked)
         if not info.is_resource:
             return await self._page(request, info)
         kind = seen.kind = routing.resolve(info, self.hub.catalogue)
@@ -227,7 +226,7 @@ class Api:
     def _handler(self, call: Call) -> Handler:
         # By name alone, so only for built-in kinds: a custom kind may be called the same.
         name = (call.kind.plural, call.info.subresource)
-        special = None if call.kind.custom else self._settings.handlers.get(name) or _SUBRESOURCES.get(name)
+        special = None if call.kind.custom else self._settings.handlers.get(name)
         return special or _HANDLERS[call.info.verb]
 
     async def _watch(self, call: Call, request: web.Request) -> web.StreamResponse:

@@ -26,7 +26,7 @@ def fill_in(kind: ServedKind, obj: Untyped) -> None:
 
 
 def prepare(hub: Hub, kind: ServedKind, obj: Untyped, old: Untyped | None) -> None:
-    """Complete an object before it is checked, with what is nobody's but the server's."""
+    """Set the fields of an object, never what is inside of them, that the server alone decides about."""
     if kind.custom:
         return
     if kind.plural == CRDS.plural:
@@ -75,15 +75,16 @@ def after_delete(hub: Hub, kind: ServedKind, record: Record) -> None:
         hub.swept.set()
 
 
-def check_namespace(hub: Hub, call: Call, name: str, *, creating: bool) -> None:
-    """Refuse new objects where there is no namespace, or where it is going away."""
-    if creating and call.namespace:
+def check_namespace(hub: Hub, call: Call, name: str) -> None:
+    """Refuse a new object whose namespace is missing or being deleted."""
+    if call.namespace:
         namespaces.check(hub, call.kind, call.namespace, name)
 
 
 def _named_label(obj: Untyped) -> None:
-    if name := obj["metadata"].get("name"):
-        obj["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = name
+    meta = obj["metadata"]
+    if name := meta.get("name"):
+        meta["labels"] = {**(meta.get("labels") or {}), "kubernetes.io/metadata.name": name}
 
 
 def _namespace(obj: Untyped, old: Untyped | None) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from nodemanager.kube.cel.rules import check_rules
 from nodemanager.kube.errors import Cause
+from nodemanager.kube.json_values import copy_of
 from nodemanager.kube.objects import Untyped
 from nodemanager.kube.schemas import checks
 from nodemanager.server.http.refusals import value_forbidden, value_invalid, value_required, value_unsupported
@@ -24,7 +25,7 @@ _COLUMN_TYPES = ("integer", "number", "string", "boolean", "date")
 
 def prepare(hub: Hub, obj: Untyped, old: Untyped | None) -> None:
     """Fill in the names that follow from others, and decide whether the names are free."""
-    spec = obj.setdefault("spec", {})
+    spec = obj["spec"] = copy_of(obj.get("spec", {}))
     names = spec.setdefault("names", {})
     if names.get("kind"):
         names.setdefault("singular", str(names["kind"]).lower())

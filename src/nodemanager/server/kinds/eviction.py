@@ -19,12 +19,12 @@ from nodemanager.kube import errors
 from nodemanager.kube.errors import Cause, StatusDetails
 from nodemanager.kube.go.text import quote
 from nodemanager.kube.objects import Untyped
-from nodemanager.server.http import bodies, refusals
+from nodemanager.server.http import refusals
 from nodemanager.server.hub import Answer, Call, Hub
 from nodemanager.server.kinds import budgets, builtin_behaviour
 from nodemanager.server.kinds.builtin_kinds import BUDGETS, PODS
 from nodemanager.server.kinds.resources import SUBRESOURCE_KINDS, ServedKind
-from nodemanager.server.verbs import delete_options, deletion, internal_requests, read, stored, write
+from nodemanager.server.verbs import decoding, delete_options, deletion, internal_requests, read, stored
 from nodemanager.server.verbs.delete_options import DeleteOptions
 from nodemanager.server.verbs.options import WriteOptions, write_options
 from nodemanager.store.base import KeyMissing, Mismatch, Record
@@ -113,8 +113,7 @@ class Evictions:
 
 def _read(call: Call, asked: WriteOptions) -> tuple[Untyped, tuple[str, ...]]:
     """Return the Eviction in the body, and what its sender is warned about."""
-    obj = bodies.read_object(call.body, call.content_type, EVICTION, older=_BETA)
-    warnings = write.decode(replace(call, kind=EVICTION), obj, asked)
+    obj, warnings = decoding.read_body(replace(call, kind=EVICTION), asked, older=_BETA)
     if obj["metadata"].get("namespace", call.namespace) != call.namespace:
         raise errors.BadRequest(
             "the namespace of the provided object does not match the namespace sent on the request"

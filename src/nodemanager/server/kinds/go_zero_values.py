@@ -75,7 +75,7 @@ class Stage(Enum):
 
     SENT = "sent"
     """Go tells an empty list from none, and so does the comparison of lists that are owned as a whole."""
-    SETTLED = "settled"
+    CHECKED = "checked"
     STORED = "stored"
     """The store does not tell an empty list from none."""
 
@@ -95,7 +95,7 @@ class GoType:
     def zero(self) -> Any:
         """Return what is written where nothing was given."""
         if self.sort == "struct":
-            return self.settled({})
+            return self.normalised({})
         return {"text": "", "bytes": "", "quantity": "0", "number": 0, "flag": False}.get(self.sort)
 
     def misfit(self, value: Any, path: str = "") -> str:
@@ -115,7 +115,7 @@ class GoType:
         faults = (form.misfit(item, where) for where, item, form in inner if form is not None)
         return next((fault for fault in faults if fault), "")
 
-    def settled(self, value: Any, stage: Stage = Stage.SETTLED, *, inside: bool = False) -> Any:
+    def normalised(self, value: Any, stage: Stage = Stage.CHECKED, *, inside: bool = False) -> Any:
         """Return a value as it is written; one of another type is left to whoever checks types.
 
         `inside` says that a whole list is around it, in which what is empty is there when it was sent.
@@ -136,19 +136,19 @@ class GoType:
 
     def given(self, value: Any, stage: Stage, inside: bool) -> Any:
         """Return an item of a list or map, where null is the zero value."""
-        return self.zero() if value is None else self.settled(value, stage, inside=inside)
+        return self.zero() if value is None else self.normalised(value, stage, inside=inside)
 
     def _struct(self, value: dict[str, Any], stage: Stage, inside: bool) -> dict[str, Any]:
         found: dict[str, Any] = {}
         keeps_empty = inside and stage is Stage.SENT
         for name, item in value.items():
             form, presence = self.fields.get(name, (_ANY, "pointer"))
-            settled = form.settled(item, stage, inside=inside)
-            is_empty = settled in ([], {}) and form.sort != "struct"
+            written = form.normalised(item, stage, inside=inside)
+            is_empty = written in ([], {}) and form.sort != "struct"
             if stage is Stage.STORED and presence == "always" and is_empty:
                 found[name] = None
-            elif presence == "always" or (keeps_empty and is_empty) or not _left_out(settled, form, presence):
-                found[name] = settled
+            elif presence == "always" or (keeps_empty and is_empty) or not _left_out(written, form, presence):
+                found[name] = written
         for name, (form, presence) in self.fields.items():
             if presence == "always" and found.get(name) is None:
                 found[name] = form.zero()

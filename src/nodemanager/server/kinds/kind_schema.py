@@ -72,18 +72,16 @@ class KindSchema:
         found = embedded.embedded_malformed(obj, self._node) if self._custom else []
         return f"{found[0].field}: {found[0].message}" if found else ""
 
-    def settle(self, obj: Untyped, stage: Stage = Stage.SETTLED) -> None:
-        """Write a built-in object as its Go structure would be; custom ones stay as they are."""
-        if self._go_type is not None:
-            settled = self._go_type.settled(obj, stage)
-            obj.clear()
-            obj.update(settled)
+    def normalised(self, obj: Untyped, stage: Stage = Stage.CHECKED) -> Untyped:
+        """Return a built-in object as its Go structure would be written; custom ones stay as they are."""
+        if self._go_type is None:
+            return obj
+        found: Untyped = self._go_type.normalised(obj, stage)
+        return found
 
     def as_stored(self, obj: Untyped) -> Untyped:
         """Return an object as it comes back from the store."""
-        stored: Untyped = json_values.whole_numbers(obj)
-        if self._go_type is not None:
-            stored = self._go_type.settled(stored, Stage.STORED)
+        stored = self.normalised(json_values.whole_numbers(obj), Stage.STORED)
         self.fill_in(stored)  # an open field lets null pass that nobody allowed; it is never shown
         return stored
 
@@ -112,7 +110,7 @@ class KindSchema:
         return faults + self._rules.evaluate(obj, old=old)
 
     def writer(self, manager: str, kind: ServedKind, now: str, subresource: str) -> ssa.Writer:
-        """Return who writes, and which fields that door lets through."""
+        """Return who writes, and which fields a request to that subresource cannot change."""
         reset = FieldSet()
         if self._has_status:
             only = _ONLY_STATUS if self._custom else _NOT_STATUS

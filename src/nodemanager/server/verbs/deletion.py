@@ -13,7 +13,7 @@ from nodemanager.server.http import refusals
 from nodemanager.server.hub import Answer, Call, Change, Hub
 from nodemanager.server.kinds import builtin_behaviour, namespaces
 from nodemanager.server.kinds.builtin_kinds import NAMESPACES
-from nodemanager.server.verbs import read, stored, write
+from nodemanager.server.verbs import read, stored, storing
 from nodemanager.server.verbs.delete_options import DeleteOptions, delete_options
 from nodemanager.store.base import KeyMissing, Mismatch, Record
 
@@ -80,7 +80,7 @@ async def _carry_out(
     obj, marked = states
     if builtin_behaviour.is_finished(call.kind, marked):
         if not dry_run:
-            removed = await write.remove(hub, call, record)
+            removed = await storing.remove(hub, call, record)
             marked, obj = (_at(one, removed.revision) for one in (marked, obj))
         was_marked = "deletionTimestamp" in obj["metadata"]
         return (obj if was_marked or call.kind.plural == "serviceaccounts" else marked), True

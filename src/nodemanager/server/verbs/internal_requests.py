@@ -37,4 +37,4 @@ def call_about(verb: str, kind: ServedKind, obj: Untyped, subresource: str = "")
 async def save_status(hub: Hub, kind: ServedKind, record: Record, obj: Untyped) -> None:
     """Write the status of an object; Mismatch says that somebody else was faster."""
     request = call_about("update", kind, obj, "status")
-    await write.save(hub, request, record, obj, WriteOptions(False, "Ignore", MANAGER), ())
+    await write.save(hub, request, record, obj, WriteOptions(False, "Ignore", MANAGER))

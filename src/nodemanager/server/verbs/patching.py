@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import msgspec
 
@@ -14,11 +15,12 @@ from nodemanager.kube.patching import apply_refusals, json_patch, merge_patch, s
 from nodemanager.kube.patching import server_side_apply as ssa
 from nodemanager.server.http import bodies, refusals
 from nodemanager.server.hub import Answer, Call, Hub
-from nodemanager.server.kinds import kind_schema, micro_times
+from nodemanager.server.kinds import micro_times
 from nodemanager.server.kinds.go_zero_values import Stage
 from nodemanager.server.kinds.resources import ServedKind
-from nodemanager.server.verbs import metadata, owner_references, stored, write
-from nodemanager.server.verbs.options import WriteOptions, write_options
+from nodemanager.server.verbs import decoding, metadata, owner_references, write
+from nodemanager.server.verbs.options import write_options
+from nodemanager.server.verbs.pending_write import PendingWrite, Step, advance
 from nodemanager.store.base import Mismatch
 
 TRIES = 5
@@ -34,20 +36,19 @@ async def patch(hub: Hub, call: Call) -> Answer:
     """Answer a PATCH to an object or to one of its subresources."""
     media = _media(call)
     options = write_options(call, "PatchOptions", apply=media == APPLY_PATCH)
-    if media == APPLY_PATCH:
-        return await _apply(hub, call, options)
-    patcher = _patcher(call, media)
+    may_create = media == APPLY_PATCH and not call.info.subresource
+    decode = _applying(_applied(call)) if media == APPLY_PATCH else _patching(_patcher(call, media))
     for _ in range(TRIES):
+        pending = PendingWrite(hub, call, options)
         record = hub.store.get(call.key)
-        if record is None:
+        if record is not None:
+            pending = pending.over(record)
+        elif not may_create:
             raise refusals.not_found(call.kind, call.info.name)
-        obj = patcher(stored.load(call.kind, record))
-        warnings = _decoded(call, obj, options) + owner_references.drop_duplicates(obj, patched=True)
         try:
-            with refusals.warned(warnings):
-                return await write.save(hub, call, record, obj, options, warnings)
+            return await write.finished(await advance(pending, (decode,)))
         except Mismatch:
-            continue
+            continue  # somebody else was faster: patch what they wrote
     raise refusals.modified(call.kind, call.info.name)
 
 
@@ -98,25 +99,23 @@ def _json_patched(obj: Untyped, operations: object) -> Untyped:
     return value
 
 
-def _decoded(call: Call, obj: Untyped, options: WriteOptions) -> tuple[str, ...]:
-    """Bring the outcome of a patch into the form of its kind; what does not fit is the patch's fault."""
-    tools, before = kind_schema.of(call.kind), patched_text(call.kind, obj)
-    try:
-        bodies.check_kind(obj, call.kind, call.body)
-        metadata.check_shape(obj, call.kind)
-    except errors.BadRequest as error:
-        raise _misfit(before, error.message) from error
-    if fault := tools.unfit(obj) or micro_times.normalize(call.kind, obj):
-        raise _misfit(before, fault)
-    if options.validation != "Strict":
-        warnings = write.drop_unknown(call, obj, options, [])
-    else:
-        warnings = (call.kind.warning,) if call.kind.warning else ()
-        if unknown := tools.prune(obj):
-            texts = ", ".join(f'unknown field "{path}"' for path in unknown)
-            raise _misfit(before, f"strict decoding error: {texts}")
-    tools.settle(obj, Stage.SENT)
-    return warnings
+def _patching(patcher: Patcher) -> Step:
+    """Return how the outcome of a patch is decoded; what does not fit its kind is the patch's fault."""
+
+    async def decode(pending: PendingWrite) -> PendingWrite:
+        call = pending.call
+        obj = patcher(copy_of(pending.old))
+        before = patched_text(call.kind, obj)
+        try:
+            bodies.check_kind(obj, call.kind, call.body)
+            metadata.check_shape(obj, call.kind)
+        except errors.BadRequest as error:
+            raise _misfit(before, error.message) from error
+        obj, warnings = decoding.in_form(call, obj, pending.options, partial(_misfit, before))
+        warnings += owner_references.drop_duplicates(obj, patched=True)
+        return replace(pending, obj=obj, warnings=warnings)
+
+    return decode
 
 
 def _misfit(patched: str, why: str) -> errors.Invalid:
@@ -130,38 +129,29 @@ def patched_text(kind: ServedKind, obj: Untyped) -> str:
     return "" if kind.plural == "secrets" else msgspec.json.encode(obj, order="sorted").decode()
 
 
-async def _apply(hub: Hub, call: Call, options: WriteOptions) -> Answer:
-    """Server-side apply: create or merge, and know who owns what."""
-    applied = _applied(call)
-    for _ in range(TRIES):
-        record = hub.store.get(call.key)
-        if record is None and call.info.subresource:
-            raise refusals.not_found(call.kind, call.info.name)
-        live = None if record is None else stored.load(call.kind, record)
-        tools = kind_schema.of(call.kind)
-        writer = tools.writer(options.manager, call.kind, hub.timestamp(), call.info.subresource)
-        wanted = copy_of(applied)
-        warnings = (call.kind.warning,) if call.kind.warning else ()
-        merged = ssa.apply(live, wanted, writer, tools.merge_type, force=options.force)
-        own = replace(options, applied=merged.managed_fields)
-        obj = copy_of(merged.object)
+def _applying(applied: Untyped) -> Step:
+    """Return how a server-side apply is decoded: merged with what is there, and with its owners known."""
+
+    async def decode(pending: PendingWrite) -> PendingWrite:
+        call, schema, options = pending.call, pending.schema, pending.options
+        writer = schema.writer(options.manager, call.kind, pending.hub.timestamp(), call.info.subresource)
+        merged = ssa.apply(pending.old, copy_of(applied), writer, schema.merge_type, force=options.force)
+        obj = merged.object
         metadata.check_shape(obj, call.kind)
-        if fault := tools.unfit(obj) or micro_times.normalize(call.kind, obj):
+        if fault := schema.unfit(obj) or micro_times.normalize(call.kind, obj):
             raise apply_refusals.unconvertible(applied, fault)
-        tools.prune({"metadata": obj["metadata"]})  # the rest was checked field by field
-        write.check_names(call, obj)
-        if record is None:
-            if uid := obj["metadata"].get("uid"):
-                why = (
-                    f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
-                )
-                raise refusals.conflict(call.kind, call.info.name, why)
-            return await write.add(hub, call, obj, own, warnings)
-        try:
-            return await write.save(hub, call, record, obj, own, warnings)
-        except Mismatch:
-            continue
-    raise refusals.modified(call.kind, call.info.name)
+        schema.prune({"metadata": obj["metadata"]})  # the rest was checked field by field
+        decoding.check_names(call, obj)
+        uid = obj["metadata"].get("uid")
+        if pending.old is None and uid:
+            why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            raise refusals.conflict(call.kind, call.info.name, why)
+        return replace(
+            pending, obj=schema.normalised(obj, Stage.SENT), warnings=decoding.deprecation(call),
+            options=replace(options, applied=merged.managed_fields),
+        )  # fmt: skip
+
+    return decode
 
 
 def _applied(call: Call) -> Untyped:
