@@ -20,7 +20,7 @@ from nodemanager.server.kinds.resources import Catalogue, ServedKind
 from nodemanager.server.verbs import stored
 from nodemanager.server.verbs.internal_requests import SELF
 from nodemanager.store.base import Record
-from nodemanager.store.memory import MemoryStore
+from support.memory_store import MemoryStore
 
 NAMESPACE = "ns"
 

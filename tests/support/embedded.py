@@ -19,8 +19,8 @@ from nodemanager.server.kinds.builtin_kinds import BUILTIN
 from nodemanager.server.kinds.eviction import Evictions
 from nodemanager.server.kinds.resources import Catalogue
 from nodemanager.store.base import Store
-from nodemanager.store.memory import MemoryStore
 from support.clients import connected
+from support.memory_store import MemoryStore
 
 ADMIN = User("admin", ("system:masters",))
 

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from nodemanager.store.base import Event, Store, Subscription
-from nodemanager.store.memory import MemoryStore
 from nodemanager.store.sqlite import Options, SqliteStore
+from support.memory_store import MemoryStore
 
 TWINS = ("memory", "sqlite")
 FAST = Options(synchronous="OFF")

@@ -8,22 +8,23 @@ from __future__ import annotations
 import asyncio
 import logging
 from asyncio import sslproto
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from aiohttp import web, web_response
 
-from nodemanager.server import bootstrap
 from nodemanager.server.access import aggregation, core, token_keys
 from nodemanager.server.access.admin_config import AdminConfig
 from nodemanager.server.access.authn import Authenticator
 from nodemanager.server.access.authz import Authorizer
 from nodemanager.server.access.gate import AccessGate
-from nodemanager.server.access.quotas import Quotas
+from nodemanager.server.access.quotas import QuotaRule, Quotas
 from nodemanager.server.access.store_listers import StoredObjects, StoredRoles
 from nodemanager.server.access.tokens import Tokens
 from nodemanager.server.admission.policies import Policies
 from nodemanager.server.admission.policy_writes import PolicyWrites
+from nodemanager.server.bootstrap import Preset, ensure_defaults
 from nodemanager.server.collection.expiry import Expiry
 from nodemanager.server.http import certs, http_log, private_files
 from nodemanager.server.http.app import Api, Settings
@@ -61,12 +62,16 @@ LINGER_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Where the server keeps its data and where it listens."""
+    """Where the server keeps its data, where it listens, and what is there from the start."""
 
     data_dir: Path
     host: str = "127.0.0.1"
     port: int = 6443
-    namespace: str = "nodemanager"
+    namespace: str = "default"
+    """A namespace that is created if it is not one of Kubernetes' own."""
+    presets: Sequence[Preset] = ()
+    quota_rule: QuotaRule | None = None
+    """How much single users may keep; None = as much as they like."""
 
 
 class EmbeddedServer:
@@ -126,7 +131,7 @@ class EmbeddedServer:
                 ),
             ]
             try:
-                await bootstrap.ensure_defaults(api.hub)
+                await ensure_defaults(api.hub, self._options.presets)
                 await aggregation.refill(api.hub)
                 admin = AdminConfig(self.kubeconfig, self.url, authority, utc_now)
                 background += _controllers(api.hub)
@@ -158,7 +163,8 @@ class EmbeddedServer:
             core.CreationByPatch(gate), core.RbacAdmission(gate), PolicyWrites(hub, gate.authorizer),
         )  # fmt: skip
         hub.validation = (Policies(hub, gate.authorizer),)
-        hub.quota = Quotas(store)
+        if self._options.quota_rule is not None:
+            hub.quota = Quotas(store, self._options.quota_rule)
         instruments = self._instrument(hub)
         settings = Settings(
             namespaces=(self._options.namespace,),

@@ -20,8 +20,8 @@ from nodemanager.server.access.authn import Peer
 from nodemanager.server.http.app import MAX_BODY, Settings
 from nodemanager.server.http.request_log import RequestLog
 from nodemanager.server.hub import Answer, Call, Hub
-from nodemanager.store.memory import MemoryStore
 from support.embedded import Embedded, OpenGate, serving
+from support.memory_store import MemoryStore
 
 
 @pytest.fixture

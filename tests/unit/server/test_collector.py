@@ -14,8 +14,8 @@ from nodemanager.kube import errors
 from nodemanager.kube.core import CRDS
 from nodemanager.kube.objects import Resource, Untyped
 from nodemanager.server.hub import Change
-from nodemanager.store.memory import MemoryStore
 from support.embedded import Embedded, serving
+from support.memory_store import MemoryStore
 from support.owned import CONFIG_MAPS, HOLD, NAMESPACES, blocking, collected, config_map, reference
 
 EVENTS: Resource[Untyped] = Resource("", "v1", "Event", "events", dict)

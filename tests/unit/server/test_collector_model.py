@@ -19,8 +19,8 @@ from nodemanager.server.kinds.resources import Catalogue
 from nodemanager.server.verbs import deletion, internal_requests, read
 from nodemanager.server.verbs.delete_options import DeleteOptions
 from nodemanager.store.base import Record, StoreClosed
-from nodemanager.store.memory import MemoryStore
 from nodemanager.store.state import Change
+from support.memory_store import MemoryStore
 from support.owned import collected
 
 KIND = next(kind for kind in BUILTIN if kind.plural == "configmaps")

@@ -8,8 +8,8 @@ from collections.abc import Collection
 import pytest
 
 from nodemanager.server.collection.following import RETRY_SECONDS, Follower
-from nodemanager.store.memory import MemoryStore
 from support import virtual_time
+from support.memory_store import MemoryStore
 
 
 @virtual_time.test

@@ -21,7 +21,7 @@ from nodemanager.server.kinds.kind_schema import KindSchema
 from nodemanager.server.kinds.resources import Catalogue, ServedKind
 from nodemanager.server.verbs import internal_requests, patching, pending_write, write
 from nodemanager.server.verbs.pending_write import PendingWrite, Step
-from nodemanager.store.memory import MemoryStore
+from support.memory_store import MemoryStore
 
 SIZE = {"type": "object", "properties": {"size": {"type": "integer", "default": 3}}}
 WIDGETS: Untyped = {

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from nodemanager import __version__
-from nodemanager.cli import server_metrics
+from nodemanager.cli import embedded_api, server_metrics
 from nodemanager.cli.settings import logs
 from nodemanager.cli.settings.addresses import BindAddress
 from nodemanager.runtime.manager import Manager
@@ -72,7 +72,7 @@ def command(
     if ctx.invoked_subcommand is not None:
         return
     logs.configure(log_level.upper(), log_format)
-    options = Options(data_dir or default_data_dir(), bind_address.host, bind_address.port)
+    options = embedded_api.options(data_dir or default_data_dir(), bind_address.host, bind_address.port)
     asyncio.run(_run(options, request_log))
 
 

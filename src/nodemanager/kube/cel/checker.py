@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from nodemanager.kube.cel import times
+from nodemanager.kube.cel import regexes, times
 from nodemanager.kube.cel.ast import Call, Ident, Index, ListLiteral, Literal, Macro, MapLiteral, Node, Select
 from nodemanager.kube.cel.errors import CelError, CompileError
 from nodemanager.kube.cel.lib import formatting
@@ -26,14 +26,13 @@ from nodemanager.kube.cel.types import (
     unify,
 )  # fmt: skip
 from nodemanager.kube.cel.values import kind_of
-from nodemanager.kube.go import regex
 
 _NUMBERS = frozenset({"int", "uint", "double"})
 _ORDERED = _NUMBERS | {STRING.name, BYTES.name, BOOL.name, TIMESTAMP.name, DURATION.name}
 _READERS: dict[str, Callable[[str], object]] = {
     "duration": times.parse_duration,
     "timestamp": times.parse_timestamp,
-    "matches": regex.compile_pattern,
+    "matches": regexes.check,
 }
 _RELATIONS = frozenset({"_<_", "_<=_", "_>_", "_>=_"})
 

@@ -51,11 +51,6 @@ class RuleSet:
         return causes
 
 
-def evaluate_rules(value: Any, schema: Schema, *, old: Any = None) -> list[Cause]:
-    """Return what the rules of a schema refuse in an object."""
-    return RuleSet(schema).evaluate(value, old=old)
-
-
 def check_rules(schema: Schema, path: str = "spec.validation.openAPIV3Schema") -> list[Cause]:
     """Return the rules of a schema that Kubernetes would not take, and why."""
     return RuleSet(schema).check(path)

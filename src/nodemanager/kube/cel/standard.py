@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from nodemanager.kube.cel import times
+from nodemanager.kube.cel import regexes, times
 from nodemanager.kube.cel.errors import CelError
 from nodemanager.kube.cel.registry import Library
 from nodemanager.kube.cel.values import (
@@ -19,7 +19,6 @@ from nodemanager.kube.cel.values import (
     concatenate,
     type_of,
 )  # fmt: skip
-from nodemanager.kube.go import regex
 
 LIBRARY = Library()
 _add = LIBRARY.add
@@ -181,7 +180,7 @@ def _ends_with(text: str, end: str) -> bool:
 
 @_add("matches", "string.(string) -> bool", "(string, string) -> bool")
 def _matches(text: str, pattern: str) -> bool:
-    return regex.compile_pattern(pattern).search(text)
+    return regexes.use(pattern, lambda compiled: compiled.search(text))
 
 
 @_add("type", "(A) -> type<A>")

@@ -9,8 +9,6 @@ from __future__ import annotations
 import unicodedata
 from typing import Any
 
-from nodemanager.kube.cel.errors import CelError
-
 MAX_PATTERN = 4096
 MAX_REPEAT = 1000
 MAX_DEPTH = 60
@@ -37,10 +35,14 @@ _EMPTY: Tree = ("cat", ())
 _unicode_ranges: dict[str, Ranges] = {}
 
 
+class RegexError(Exception):
+    """RE2 refuses the pattern; the text is RE2's."""
+
+
 def parse(pattern: str) -> Tree:
-    """Return the tree of a pattern; raise CelError for what RE2 refuses."""
+    """Return the tree of a pattern; raise RegexError for what RE2 refuses."""
     if len(pattern) > MAX_PATTERN:
-        raise CelError("error parsing regexp: expression too large")
+        raise RegexError("error parsing regexp: expression too large")
     parser = _Parser(pattern)
     tree = parser.alternatives()
     if parser.at < len(pattern):
@@ -68,8 +70,8 @@ class _Parser:
         self.depth = 0
         self.flags: frozenset[str] = frozenset()
 
-    def error(self, what: str) -> CelError:
-        return CelError(f"error parsing regexp: {what}: `{self.pattern}`")
+    def error(self, what: str) -> RegexError:
+        return RegexError(f"error parsing regexp: {what}: `{self.pattern}`")
 
     def peek(self, text: str) -> bool:
         return self.pattern.startswith(text, self.at)

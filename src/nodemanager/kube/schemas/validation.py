@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from nodemanager.kube.cel.errors import CelError
 from nodemanager.kube.errors import Cause
 from nodemanager.kube.go import text as gotext
+from nodemanager.kube.go.regex import TooMuchWork
 from nodemanager.kube.schemas.embedded import embedded_faults
 from nodemanager.kube.schemas.faults import Path, Report, render
 from nodemanager.kube.schemas.formats import STRING_FORMATS
@@ -38,14 +38,6 @@ def validate(value: Any, node: Structural, *, old: Any = None, at: str = "") -> 
     if node.keyed and (old is None or not any(duplicates(old, node))):
         causes += duplicates(value, node, at)
     return causes
-
-
-def invalid_message(kind: str, group: str, name: str, causes: list[Cause]) -> str:
-    """Return the text of the refusal that has these causes."""
-    texts = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in causes))
-    subject = f"{kind}.{group}" if group else kind
-    text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
-    return f"{subject} {gotext.quote(name)} is invalid" + (f": {text}" if texts else "")
 
 
 def schema_faults(value: Any, node: Structural, old: Any = None, at: str = "") -> list[Cause]:
@@ -132,7 +124,7 @@ def _matches(matcher: Matcher, value: str) -> bool:
     """Tell whether a text matches; one that takes too much work to find out does not."""
     try:
         return matcher.search(value)
-    except CelError:
+    except TooMuchWork:
         return False
 
 

@@ -118,10 +118,10 @@ def key_pages(tokens: Tokens) -> Callable[[web.Request], web.Response | None]:
     """Return a page with which others can verify our tokens: the OIDC discovery document and the keys."""
 
     def page(request: web.Request) -> web.Response | None:
-        if request.path == "/openid/v1/jwks":
+        if request.path == token_keys.JWKS_PATH:
             return web.json_response(tokens.key.jwks(), content_type="application/jwk-set+json")
         if request.path == "/.well-known/openid-configuration":
-            uri = f"{request.scheme}://{request.host}/openid/v1/jwks"
+            uri = f"{request.scheme}://{request.host}{token_keys.JWKS_PATH}"
             return web.json_response(token_keys.discovery(tokens.issuer, uri))
         return None
 

@@ -30,6 +30,7 @@ from nodemanager.kube.cel.values import (
     kind_of,
 )  # fmt: skip
 from nodemanager.kube.go import regex
+from nodemanager.kube.go.regex_syntax import RegexError
 
 INTS = st.integers(INT_MIN, INT_MAX)
 SMALL = st.integers(-5, 5)
@@ -204,8 +205,9 @@ def test_no_pattern_is_expensive(pattern: str) -> None:
     [r"(a)\1", "(?=a)", "(?!a)", "(?<=a)", "(?<!a)", "a**", "[b-a]", "[a", "(a", "a)", "a{1001}", r"\p{Xx}"],
 )
 def test_what_re2_refuses_is_refused(pattern: str) -> None:
-    with pytest.raises(CelError, match="error parsing regexp"):
+    with pytest.raises(RegexError, match="error parsing regexp"):
         regex.compile_pattern(pattern)
+    assert "error parsing regexp" in outcome("t.matches(p)", t="a", p=pattern)
 
 
 @settings(deadline=None)

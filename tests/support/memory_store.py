@@ -1,4 +1,4 @@
-"""The store that forgets everything when it is closed: for tests, and the twin of the durable one."""
+"""The twin of the durable store, which forgets everything when it is closed."""
 
 from __future__ import annotations
 
