@@ -12,7 +12,7 @@ from nodemanager.client.auth.config import ClientConfig
 from nodemanager.client.verbs import Client
 from nodemanager.kube.rbac.identity import Attributes, User
 from nodemanager.server.access.authn import Peer
-from nodemanager.server.http.app import Api, Settings
+from nodemanager.server.http.app import ApiSettings, HttpApi
 from nodemanager.server.http.gate import Gate
 from nodemanager.server.hub import Hub
 from nodemanager.server.kinds.builtin_kinds import BUILTIN
@@ -46,7 +46,7 @@ class Embedded:
     hub: Hub
     gate: Gate
     client: Client
-    api: Api
+    api: HttpApi
 
     def watching(self) -> int:
         """How many watches are open."""
@@ -59,12 +59,12 @@ class Embedded:
 
 @contextlib.asynccontextmanager
 async def serving(
-    store: Store | None = None, settings: Settings | None = None, gate: Gate | None = None
+    store: Store | None = None, settings: ApiSettings | None = None, gate: Gate | None = None
 ) -> AsyncIterator[Embedded]:
     """Serve a store, by default an empty one in memory, until the end of the block."""
     hub = Hub(store or MemoryStore(), Catalogue(BUILTIN))
     gate = gate or OpenGate()
-    api = Api(hub, gate, settings or Settings(handlers={("pods", "eviction"): Evictions()}))
+    api = HttpApi(hub, gate, settings or ApiSettings(handlers={("pods", "eviction"): Evictions()}))
     runner = web.AppRunner(api.application(), access_log=None, shutdown_timeout=2)
     await runner.setup()
     try:

@@ -12,14 +12,16 @@ from nodemanager.api import crds
 from nodemanager.api.rights import host_policy
 from nodemanager.cli import host_quotas
 from nodemanager.server.bootstrap import Preset
-from nodemanager.server.embedded import Options
+from nodemanager.server.embedded import ServerOptions
 
 NAMESPACE: Final = "nodemanager"
 
 
-def options(data_dir: Path, host: str = "127.0.0.1", port: int = 6443, namespace: str = NAMESPACE) -> Options:
+def options(
+    data_dir: Path, host: str = "127.0.0.1", port: int = 6443, namespace: str = NAMESPACE
+) -> ServerOptions:
     """Return how to serve our API from a folder."""
-    return Options(data_dir, host, port, namespace, presets(), host_quotas.rule())
+    return ServerOptions(data_dir, host, port, namespace, presets(), host_quotas.rule())
 
 
 def presets() -> tuple[Preset, ...]:

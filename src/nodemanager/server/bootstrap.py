@@ -13,7 +13,7 @@ from nodemanager.kube.objects import Untyped
 from nodemanager.kube.rbac import default_roles
 from nodemanager.server.http import negotiation
 from nodemanager.server.http.routing import RequestInfo
-from nodemanager.server.hub import Call, Hub
+from nodemanager.server.hub import ApiCall, Hub
 from nodemanager.server.kinds.resources import ServedKind
 from nodemanager.server.verbs import stored, write
 from nodemanager.server.verbs.internal_requests import SELF
@@ -52,7 +52,7 @@ async def _ensure(hub: Hub, preset: Preset) -> None:
             await write.update(hub, _call(kind, "update", obj["metadata"]["name"], newer))
 
 
-def _call(kind: ServedKind, verb: str, name: str, obj: Untyped) -> Call:
+def _call(kind: ServedKind, verb: str, name: str, obj: Untyped) -> ApiCall:
     info = RequestInfo(verb, "", kind.group, kind.version, "", kind.plural, name)
     form = negotiation.choose("application/json")
-    return Call(info, kind, {}, SELF, form, msgspec.json.encode(obj), "application/json", "nodemanager")
+    return ApiCall(info, kind, {}, SELF, form, msgspec.json.encode(obj), "application/json", "nodemanager")

@@ -17,9 +17,9 @@ from nodemanager.cli.settings import logs
 from nodemanager.kube import errors
 from nodemanager.kube.rbac.identity import Attributes, User
 from nodemanager.server.access.authn import Peer
-from nodemanager.server.http.app import MAX_BODY, Settings
+from nodemanager.server.http.app import MAX_BODY, ApiSettings
 from nodemanager.server.http.request_log import RequestLog
-from nodemanager.server.hub import Answer, Call, Hub
+from nodemanager.server.hub import ApiAnswer, ApiCall, Hub
 from support.embedded import Embedded, OpenGate, serving
 from support.memory_store import MemoryStore
 
@@ -101,7 +101,7 @@ async def test_pages_of_others() -> None:
     def page(request: web.Request) -> web.Response | None:
         return web.Response(text="mine") if request.path == "/mine" else None
 
-    settings = Settings(pages=(page,))
+    settings = ApiSettings(pages=(page,))
     async with serving(settings=settings) as server, aiohttp.ClientSession(server.server) as http:
         async with http.get("/mine") as response:
             assert await response.text() == "mine"
@@ -139,7 +139,7 @@ class SomebodysGate(OpenGate):
 
 async def test_administrators_are_never_told_to_come_back() -> None:
     async with (
-        serving(settings=Settings(max_in_flight=0)) as server,
+        serving(settings=ApiSettings(max_in_flight=0)) as server,
         aiohttp.ClientSession(server.server) as http,
         http.get("/api/v1/pods") as response,
     ):
@@ -148,7 +148,7 @@ async def test_administrators_are_never_told_to_come_back() -> None:
 
 async def test_too_many_requests_are_told_to_come_back() -> None:
     async with (
-        serving(settings=Settings(max_in_flight=0), gate=SomebodysGate()) as server,
+        serving(settings=ApiSettings(max_in_flight=0), gate=SomebodysGate()) as server,
         aiohttp.ClientSession(server.server) as http,
     ):
         async with http.get("/api/v1/pods") as response:
@@ -160,7 +160,7 @@ async def test_too_many_requests_are_told_to_come_back() -> None:
 
 async def test_the_log_tells_no_secrets(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "nodemanager")
-    settings = Settings(observers=[RequestLog()])
+    settings = ApiSettings(observers=[RequestLog()])
     headers = {"Authorization": "Bearer hidden-token", "User-Agent": "x\x9b\u2028y"}
     body = {"metadata": {"name": "s"}, "stringData": {"a": "hidden-value"}}
     path = "/api/v1/namespaces/default/secrets?fieldManager=hidden-query"
@@ -234,10 +234,10 @@ async def test_stopping_ends_watches() -> None:
 async def test_a_bug_of_ours_is_a_status_without_details(
     error: type[Exception], caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def broken(_hub: Hub, _call: Call) -> Answer:
+    async def broken(_hub: Hub, _call: ApiCall) -> ApiAnswer:
         raise error("secret")
 
-    settings = Settings(handlers={("configmaps", ""): broken})
+    settings = ApiSettings(handlers={("configmaps", ""): broken})
     async with (
         serving(settings=settings) as one,
         aiohttp.ClientSession(one.server) as http,

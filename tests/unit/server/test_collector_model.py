@@ -18,8 +18,8 @@ from nodemanager.server.kinds.builtin_kinds import BUILTIN
 from nodemanager.server.kinds.resources import Catalogue
 from nodemanager.server.verbs import deletion, internal_requests, read
 from nodemanager.server.verbs.delete_options import DeleteOptions
-from nodemanager.store.base import Record, StoreClosed
-from nodemanager.store.state import Change
+from nodemanager.store.base import StoreClosed, StoreRecord
+from nodemanager.store.state import StoreChange
 from support.memory_store import MemoryStore
 from support.owned import collected
 
@@ -62,7 +62,7 @@ class FragileStore(MemoryStore):
 
     changes_left: int | None = None
 
-    def _change(self, change: Change) -> Record:
+    def _change(self, change: StoreChange) -> StoreRecord:
         if self.changes_left is not None:
             if not self.changes_left:
                 raise StoreClosed("cannot change anything: the machine has lost power")

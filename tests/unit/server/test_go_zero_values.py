@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodemanager.server.kinds import go_zero_values
-from nodemanager.server.kinds.go_zero_values import Stage
+from nodemanager.server.kinds.go_zero_values import NormalForm
 
 RBAC, CRDS = "rbac.authorization.k8s.io", "apiextensions.k8s.io"
 JSON = st.recursive(
@@ -44,17 +44,19 @@ def test_objects_are_written_as_their_structures(kind: str, sent: Any, written: 
 def test_an_empty_list_that_is_always_written_is_stored_as_none() -> None:
     role = form("Role", RBAC)
     assert role.normalised({"rules": []}) == {"rules": []}
-    assert role.normalised({"rules": []}, Stage.STORED) == {"rules": None}
+    assert role.normalised({"rules": []}, NormalForm.STORED) == {"rules": None}
     assert role.normalised({}) == {"rules": None}
 
 
 def test_what_is_empty_in_a_whole_list_is_there_until_owners_are_told() -> None:
     role = form("Role", RBAC)
     sent = {"rules": [{"verbs": ["get"], "resourceNames": []}]}
-    assert role.normalised(sent, Stage.SENT) == sent
-    assert role.normalised(sent) == role.normalised(sent, Stage.STORED) == {"rules": [{"verbs": ["get"]}]}
+    assert role.normalised(sent, NormalForm.SENT) == sent
+    assert (
+        role.normalised(sent) == role.normalised(sent, NormalForm.STORED) == {"rules": [{"verbs": ["get"]}]}
+    )
     account: dict[str, Any] = {"secrets": [], "imagePullSecrets": []}
-    assert form("ServiceAccount").normalised(account, Stage.SENT) == {}
+    assert form("ServiceAccount").normalised(account, NormalForm.SENT) == {}
 
 
 def test_definitions_are_kept_as_they_were_sent() -> None:

@@ -13,10 +13,10 @@ from nodemanager.kube.objects import Untyped
 from nodemanager.server.http.app import Handler
 from nodemanager.server.http.negotiation import Form
 from nodemanager.server.http.routing import RequestInfo
-from nodemanager.server.hub import Call, Hub
+from nodemanager.server.hub import ApiCall, Hub
 from nodemanager.server.kinds import namespaces
 from nodemanager.server.kinds.builtin_kinds import BUILTIN, CRDS
-from nodemanager.server.kinds.go_zero_values import Stage
+from nodemanager.server.kinds.go_zero_values import NormalForm
 from nodemanager.server.kinds.kind_schema import KindSchema
 from nodemanager.server.kinds.resources import Catalogue, ServedKind
 from nodemanager.server.verbs import internal_requests, patching, pending_write, write
@@ -88,12 +88,12 @@ def _seen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.fixture(name="stages")
-def _stages(monkeypatch: pytest.MonkeyPatch) -> list[Stage]:
+def _stages(monkeypatch: pytest.MonkeyPatch) -> list[NormalForm]:
     """The normal forms that were made."""
-    made: list[Stage] = []
+    made: list[NormalForm] = []
     plain: Callable[..., Untyped] = KindSchema.normalised
 
-    def normalised(schema: KindSchema, obj: Untyped, stage: Stage = Stage.CHECKED) -> Untyped:
+    def normalised(schema: KindSchema, obj: Untyped, stage: NormalForm = NormalForm.CHECKED) -> Untyped:
         made.append(stage)
         return plain(schema, obj, stage)
 
@@ -101,12 +101,12 @@ def _stages(monkeypatch: pytest.MonkeyPatch) -> list[Stage]:
     return made
 
 
-def request(verb: str, kind: ServedKind, body: Any, media: str = "application/json", **query: str) -> Call:
+def request(verb: str, kind: ServedKind, body: Any, media: str = "application/json", **query: str) -> ApiCall:
     name = "" if verb == "create" else "it"
     namespace = "default" if kind.namespaced else ""
     info = RequestInfo(verb, "", kind.group, kind.version, namespace, kind.plural, name)
     query.setdefault("fieldManager", "me")
-    return Call(info, kind, query, internal_requests.SELF, Form(), msgspec.json.encode(body), media)
+    return ApiCall(info, kind, query, internal_requests.SELF, Form(), msgspec.json.encode(body), media)
 
 
 def kind_of(hub: Hub, plural: str) -> ServedKind:
@@ -123,7 +123,7 @@ DECODED = ["identify", "default", "own", "prepare", "admit", "check", "ask_polic
 
 @KINDS
 async def test_every_verb_takes_the_same_steps_and_none_looks_back(
-    hub: Hub, seen: list[str], stages: list[Stage], plural: str
+    hub: Hub, seen: list[str], stages: list[NormalForm], plural: str
 ) -> None:
     kind = kind_of(hub, plural)
     applied = {
@@ -132,11 +132,11 @@ async def test_every_verb_takes_the_same_steps_and_none_looks_back(
         "metadata": {"annotations": {}, "name": "it"},
     }
 
-    async def steps_of(handler: Handler, call: Call) -> list[str]:
+    async def steps_of(handler: Handler, call: ApiCall) -> list[str]:
         seen.clear()
         stages.clear()
         await handler(hub, call)
-        assert stages == [Stage.SENT, Stage.CHECKED, Stage.STORED]
+        assert stages == [NormalForm.SENT, NormalForm.CHECKED, NormalForm.STORED]
         return list(seen)
 
     assert await steps_of(write.create, request("create", kind, object_of(plural))) == ["decode", *DECODED]

@@ -16,7 +16,7 @@ from nodemanager.cli.settings import logs
 from nodemanager.cli.settings.addresses import BindAddress
 from nodemanager.runtime.manager import Manager
 from nodemanager.runtime.probes import Address
-from nodemanager.server.embedded import DATABASE, EmbeddedServer, Options
+from nodemanager.server.embedded import DATABASE, EmbeddedServer, ServerOptions
 from nodemanager.store import backup as backups
 
 log = logging.getLogger("nodemanager.server")
@@ -76,7 +76,7 @@ def command(
     asyncio.run(_run(options, request_log))
 
 
-async def _run(options: Options, request_log: bool) -> None:
+async def _run(options: ServerOptions, request_log: bool) -> None:
     log.info("nodemanager %s server, data in %s", __version__, options.data_dir)
     manager = Manager(log=log)
     manager.add_server(EmbeddedServer(options, server_metrics.instrument(request_log=request_log)))

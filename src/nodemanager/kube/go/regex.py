@@ -15,7 +15,7 @@ from nodemanager.kube.go.regex_syntax import RegexError
 MAX_PROGRAM = 10_000
 MAX_CACHE = 5_000
 MAX_NEW_WORK = 200_000
-"""How many instructions `search` may run that it has not run before; what is known costs next to nothing."""
+"""How many new instructions `search` may run; those that it has run before are remembered and cheap."""
 MAX_WORK = 1_000_000
 """How many instructions `find` may run, and how many characters `find_all` may look at."""
 

@@ -1,4 +1,4 @@
-"""RE2 patterns -> trees. What RE2 has not (backreferences, lookaround) is refused as RE2 refuses it.
+"""RE2 patterns -> trees. What RE2 does not have (backreferences, lookaround) is refused in RE2's words.
 
 A tree is made of tuples: ("cat", parts), ("alt", parts), ("set", ranges), ("assert", kind) and
 ("repeat", part, least, most or None, greedy). Ranges are pairs of code points, both included.
@@ -136,7 +136,7 @@ class _Parser:
             return None
         least, comma, most = self.pattern[self.at + 1 : end].partition(",")
         if not least.isdecimal() or (most and not most.isdecimal()) or not (least + most).isascii():
-            return None  # like RE2, a brace that is no count is a brace
+            return None  # as in RE2, a brace without a count stands for itself
         self.at = end + 1
         low = int(least[:6])
         high = (int(most[:6]) if most else None) if comma else low

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from nodemanager.kube import selectors
-from nodemanager.kube.rbac.rules import Object, Policy, Scope, objects_in, parse_rules
+from nodemanager.kube.rbac.rules import Object, RbacPolicy, RoleScope, objects_in, parse_rules
 
 
 def aggregation_selectors(role: Object) -> list[Object]:
@@ -65,7 +65,7 @@ def _selected(selector: Mapping[str, Any], role: Object) -> bool:
     return selectors.matches(parsed, labels)
 
 
-def compile_cluster(cluster_roles: Iterable[Object], bindings: Iterable[Object]) -> Scope:
+def compile_cluster(cluster_roles: Iterable[Object], bindings: Iterable[Object]) -> RoleScope:
     """Return what the cluster grants, with aggregation resolved as of now."""
     by_name = {str(role["metadata"]["name"]): role for role in cluster_roles}
     gathered = aggregated(by_name)
@@ -73,19 +73,19 @@ def compile_cluster(cluster_roles: Iterable[Object], bindings: Iterable[Object])
         name: parse_rules({"rules": gathered[name]} if name in gathered else role)
         for name, role in by_name.items()
     }
-    return Scope.compile("", rules, bindings)
+    return RoleScope.compile("", rules, bindings)
 
 
-def compile_namespace(namespace: str, roles: Iterable[Object], bindings: Iterable[Object]) -> Scope:
+def compile_namespace(namespace: str, roles: Iterable[Object], bindings: Iterable[Object]) -> RoleScope:
     """Return what the roles and bindings of one namespace grant."""
     rules = {str(role["metadata"]["name"]): parse_rules(role) for role in roles}
-    return Scope.compile(namespace, rules, bindings)
+    return RoleScope.compile(namespace, rules, bindings)
 
 
 def compile_policy(
     cluster: tuple[Iterable[Object], Iterable[Object]],
     namespace: str = "",
     local: tuple[Iterable[Object], Iterable[Object]] = ((), ()),
-) -> Policy:
+) -> RbacPolicy:
     """Return a policy from roles and bindings of the cluster and of one namespace."""
-    return Policy(compile_cluster(*cluster), compile_namespace(namespace, *local) if namespace else None)
+    return RbacPolicy(compile_cluster(*cluster), compile_namespace(namespace, *local) if namespace else None)

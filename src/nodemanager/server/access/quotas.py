@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 
 from nodemanager.kube import errors
 from nodemanager.kube.rbac.identity import User
-from nodemanager.server.hub import Call
-from nodemanager.store.base import Event, Kind, Record, Store
+from nodemanager.server.hub import ApiCall
+from nodemanager.store.base import EventType, Store, StoreEvent, StoreRecord
 
 RETRY_SECONDS: Final = 60
 """When to come back: Events go with time."""
@@ -75,7 +75,7 @@ class Quotas:
         store.listen(self._changed)
 
     def used(self, owner: QuotaOwner) -> Used:
-        """Return what there is of a host."""
+        """Return how much there is of a host."""
         return self._used.get(owner, Used())
 
     def fullest(self, quota: str) -> float:
@@ -88,7 +88,7 @@ class Quotas:
         )
         return max(shares, default=0.0)
 
-    def check(self, call: Call, key: str, size: int, before: int | None) -> None:
+    def check(self, call: ApiCall, key: str, size: int, before: int | None) -> None:
         """Refuse what would be too much of the host that asks; others have no quota."""
         if not self._rule.is_limited(call.user):
             return
@@ -109,14 +109,14 @@ class Quotas:
             self.refused[owner] += 1
             raise _exceeded(owner, used, limits)
 
-    def _changed(self, events: Sequence[Event]) -> None:
+    def _changed(self, events: Sequence[StoreEvent]) -> None:
         for event in events:
             if event.previous is not None:
                 self._count(event.previous, -1)
-            if event.kind is not Kind.DELETED:
+            if event.kind is not EventType.DELETED:
                 self._count(event.record, 1)
 
-    def _count(self, record: Record, sign: int) -> None:
+    def _count(self, record: StoreRecord, sign: int) -> None:
         owner = self._owner(record.key)
         if owner is None:
             return

@@ -14,7 +14,7 @@ from nodemanager.server.kinds.resources import ServedKind
 from nodemanager.server.verbs import deletion, stored, storing
 from nodemanager.server.verbs.delete_options import DeleteOptions
 from nodemanager.server.verbs.internal_requests import call_about
-from nodemanager.store.base import Record, StoreError
+from nodemanager.store.base import StoreError, StoreRecord
 
 LOG = logging.getLogger(__name__)
 
@@ -96,7 +96,7 @@ async def _release(hub: Hub, kind: ServedKind, name: str, release: Callable[[Unt
     await _store(hub, kind, record, (before, obj))
 
 
-async def _store(hub: Hub, kind: ServedKind, record: Record, change: tuple[bytes, Untyped]) -> None:
+async def _store(hub: Hub, kind: ServedKind, record: StoreRecord, change: tuple[bytes, Untyped]) -> None:
     before, obj = change
     meta = obj["metadata"]
     if not meta.get("finalizers") and not (kind is NAMESPACES and obj["spec"].get("finalizers")):

@@ -24,7 +24,7 @@ from nodemanager.server.kinds.resources import ServedKind
 from nodemanager.server.verbs import deletion, internal_requests, stored, write
 from nodemanager.server.verbs.delete_options import DeleteOptions
 from nodemanager.server.verbs.options import WriteOptions
-from nodemanager.store.base import Record, StoreError
+from nodemanager.store.base import StoreError, StoreRecord
 
 LOG = logging.getLogger(__name__)
 AT_ONCE = 16
@@ -54,7 +54,7 @@ class _Found(NamedTuple):
     """An object as it is now."""
 
     kind: ServedKind
-    record: Record
+    record: StoreRecord
     meta: Metadata
 
 

@@ -13,7 +13,13 @@ from nodemanager.kube.schemas import checks
 from nodemanager.server.http.refusals import value_forbidden, value_invalid, value_required, value_unsupported
 from nodemanager.server.hub import Hub
 from nodemanager.server.kinds.builtin_kinds import BUILTIN, CRDS
-from nodemanager.server.kinds.resources import CUSTOM_VERBS, STATUS_VERBS, Catalogue, Column, ServedKind
+from nodemanager.server.kinds.resources import (
+    CUSTOM_VERBS,
+    STATUS_VERBS,
+    Catalogue,
+    PrinterColumn,
+    ServedKind,
+)
 from nodemanager.server.verbs import jsonpath, stored
 from nodemanager.server.verbs.metadata import label_faults, name_faults
 
@@ -221,9 +227,9 @@ def _kind(obj: Untyped, version: Untyped) -> ServedKind:
     )  # fmt: skip
 
 
-def _columns(version: Untyped) -> tuple[Column, ...]:
+def _columns(version: Untyped) -> tuple[PrinterColumn, ...]:
     return tuple(
-        Column(
+        PrinterColumn(
             one["name"], one["type"], one["jsonPath"], one.get("description", ""), one.get("format", ""),
             one.get("priority", 0),
         )

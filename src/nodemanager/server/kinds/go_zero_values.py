@@ -1,4 +1,4 @@
-"""Built-in kinds as Kubernetes writes them: what null, empty and missing come to in Go's structures.
+"""Built-in kinds as Kubernetes writes them: null, empty and missing fields in Go's structures.
 
 A custom object is kept as it was sent. A built-in one goes through a structure with a place for every
 field: null means "not given", what is empty is left out unless the field is always written, and a
@@ -70,14 +70,14 @@ _PLAIN = _words(
 """Numbers and booleans that are no pointers: zero and false are the same as missing."""
 
 
-class Stage(Enum):
-    """How far an object has come on its way to the store."""
+class NormalForm(Enum):
+    """The forms that a built-in object takes on its way to the store."""
 
     SENT = "sent"
-    """Go tells an empty list from none, and so does the comparison of lists that are owned as a whole."""
+    """As decoded: inside of lists with one owner, an empty list is not the same as none."""
     CHECKED = "checked"
     STORED = "stored"
-    """The store does not tell an empty list from none."""
+    """As stored: an empty list is the same as none."""
 
 
 @dataclass(slots=True)
@@ -90,7 +90,7 @@ class GoType:
     """The fields of a structure, each always, plain (left out when empty) or pointer."""
     items: GoType | None = None
     is_whole: bool = False
-    """Whether it is a list that has one owner, whatever is inside."""
+    """Whether it is a list that has one owner with everything inside (an atomic list)."""
 
     def zero(self) -> Any:
         """Return what is written where nothing was given."""
@@ -115,10 +115,10 @@ class GoType:
         faults = (form.misfit(item, where) for where, item, form in inner if form is not None)
         return next((fault for fault in faults if fault), "")
 
-    def normalised(self, value: Any, stage: Stage = Stage.CHECKED, *, inside: bool = False) -> Any:
+    def normalised(self, value: Any, stage: NormalForm = NormalForm.CHECKED, *, inside: bool = False) -> Any:
         """Return a value as it is written; one of another type is left to whoever checks types.
 
-        `inside` says that a whole list is around it, in which what is empty is there when it was sent.
+        `inside` says that it is in an atomic list, where empty fields stay until owners are written down.
         """
         if self.sort == "bytes" and value == []:
             return ""
@@ -134,18 +134,18 @@ class GoType:
             return {key: form.given(item, stage, inside) for key, item in value.items()}
         return value
 
-    def given(self, value: Any, stage: Stage, inside: bool) -> Any:
+    def given(self, value: Any, stage: NormalForm, inside: bool) -> Any:
         """Return an item of a list or map, where null is the zero value."""
         return self.zero() if value is None else self.normalised(value, stage, inside=inside)
 
-    def _struct(self, value: dict[str, Any], stage: Stage, inside: bool) -> dict[str, Any]:
+    def _struct(self, value: dict[str, Any], stage: NormalForm, inside: bool) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        keeps_empty = inside and stage is Stage.SENT
+        keeps_empty = inside and stage is NormalForm.SENT
         for name, item in value.items():
             form, presence = self.fields.get(name, (_ANY, "pointer"))
             written = form.normalised(item, stage, inside=inside)
             is_empty = written in ([], {}) and form.sort != "struct"
-            if stage is Stage.STORED and presence == "always" and is_empty:
+            if stage is NormalForm.STORED and presence == "always" and is_empty:
                 found[name] = None
             elif presence == "always" or (keeps_empty and is_empty) or not _left_out(written, form, presence):
                 found[name] = written

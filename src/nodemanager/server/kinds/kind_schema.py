@@ -18,7 +18,7 @@ from nodemanager.kube.patching.field_sets import FieldSet
 from nodemanager.kube.patching.merge_types import MergeType
 from nodemanager.kube.schemas import defaulting, embedded, pruning, structural, validation
 from nodemanager.server.kinds import builtin_schemas, go_zero_values, nulls
-from nodemanager.server.kinds.go_zero_values import Stage
+from nodemanager.server.kinds.go_zero_values import NormalForm
 from nodemanager.server.kinds.resources import ServedKind
 
 _OPEN: dict[str, Any] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -35,7 +35,7 @@ _BLOCKING = frozenset(
         "FieldValueTypeInvalid",
     )
 )
-"""Faults after which the rules could not be trusted: they are written for objects that fit the schema."""
+"""After one of these faults CEL rules are not run: they expect an object that fits the schema."""
 _UNCHECKED = Cause(
     field="<nil>",
     reason="FieldValueInvalid",
@@ -72,7 +72,7 @@ class KindSchema:
         found = embedded.embedded_malformed(obj, self._node) if self._custom else []
         return f"{found[0].field}: {found[0].message}" if found else ""
 
-    def normalised(self, obj: Untyped, stage: Stage = Stage.CHECKED) -> Untyped:
+    def normalised(self, obj: Untyped, stage: NormalForm = NormalForm.CHECKED) -> Untyped:
         """Return a built-in object as its Go structure would be written; custom ones stay as they are."""
         if self._go_type is None:
             return obj
@@ -81,8 +81,8 @@ class KindSchema:
 
     def as_stored(self, obj: Untyped) -> Untyped:
         """Return an object as it comes back from the store."""
-        stored = self.normalised(json_values.whole_numbers(obj), Stage.STORED)
-        self.fill_in(stored)  # an open field lets null pass that nobody allowed; it is never shown
+        stored = self.normalised(json_values.whole_numbers(obj), NormalForm.STORED)
+        self.fill_in(stored)  # drops nulls that came through an open field: Kubernetes never shows them
         return stored
 
     def fill_in(self, obj: Untyped, *, keep_nulls: bool = False) -> None:
@@ -94,13 +94,13 @@ class KindSchema:
     def validate(self, obj: Untyped, old: Untyped | None, subresource: str = "") -> list[Cause]:
         """Return what is wrong with an object, or with a change to it: first the schema, then its rules."""
         faults = self._faults(obj, old)
-        if subresource == "status" and self._custom:  # validated on its own, as its texts show
+        if subresource == "status" and self._custom:  # Kubernetes leaves out `status.` in these texts
             return [msgspec.structs.replace(f, message=_in_status(f.message)) for f in faults]
         return faults
 
     def _faults(self, obj: Untyped, old: Untyped | None) -> list[Cause]:
         if not self._custom:
-            # The rest of what the schema says is checked by the kinds themselves, in other words.
+            # `kind_faults` checks the rest of what the schema says, in the words that Kubernetes has for it.
             return [fault for fault in validation.validate(obj, self._node) if _is_unknown(fault)]
         faults = validation.validate(obj, self._node, old=old)
         if self._rules is None or not self._has_rules:

@@ -8,9 +8,9 @@ from dataclasses import replace
 from nodemanager.kube import errors
 from nodemanager.kube.objects import Untyped
 from nodemanager.server.http import bodies, refusals
-from nodemanager.server.hub import Call
+from nodemanager.server.hub import ApiCall
 from nodemanager.server.kinds import kind_schema, micro_times
-from nodemanager.server.kinds.go_zero_values import Stage
+from nodemanager.server.kinds.go_zero_values import NormalForm
 from nodemanager.server.verbs import metadata, owner_references
 from nodemanager.server.verbs.options import WriteOptions
 from nodemanager.server.verbs.pending_write import PendingWrite
@@ -31,10 +31,10 @@ async def decode(write: PendingWrite) -> PendingWrite:
 
 async def normalise(write: PendingWrite) -> PendingWrite:
     """Take an object that the server made itself, instead of `decode`: it only needs the form of its kind."""
-    return replace(write, obj=write.schema.normalised(write.obj, Stage.SENT))
+    return write.with_object(write.schema.normalised(write.obj, NormalForm.SENT))
 
 
-def read_body(call: Call, options: WriteOptions, *, older: str = "") -> tuple[Untyped, tuple[str, ...]]:
+def read_body(call: ApiCall, options: WriteOptions, *, older: str = "") -> tuple[Untyped, tuple[str, ...]]:
     """Return the object in the body of a request, and warnings; it may be of an `older` version."""
     obj = bodies.read_object(call.body, call.content_type, call.kind, older=older)
     metadata.check_shape(obj, call.kind)
@@ -43,7 +43,7 @@ def read_body(call: Call, options: WriteOptions, *, older: str = "") -> tuple[Un
 
 
 def in_form(
-    call: Call, obj: Untyped, options: WriteOptions, refusal: Refusal, twice: Sequence[str] = ()
+    call: ApiCall, obj: Untyped, options: WriteOptions, refusal: Refusal, twice: Sequence[str] = ()
 ) -> tuple[Untyped, tuple[str, ...]]:
     """Return an object in the form of its kind, without unknown fields, and warnings about these.
 
@@ -57,15 +57,15 @@ def in_form(
     if options.validation == "Strict" and texts:
         raise refusal(f"strict decoding error: {', '.join(texts)}")
     warnings = deprecation(call) + (tuple(texts) if options.validation == "Warn" else ())
-    return schema.normalised(obj, Stage.SENT), warnings
+    return schema.normalised(obj, NormalForm.SENT), warnings
 
 
-def deprecation(call: Call) -> tuple[str, ...]:
+def deprecation(call: ApiCall) -> tuple[str, ...]:
     """Return what a client of a deprecated version is told."""
     return (call.kind.warning,) if call.kind.warning else ()
 
 
-def check_names(call: Call, obj: Untyped) -> None:
+def check_names(call: ApiCall, obj: Untyped) -> None:
     """Refuse an object whose name or namespace is not that of the path; fill in a missing namespace."""
     name, meta = call.info.name, obj["metadata"]
     metadata.check_place(obj, call.namespace)
@@ -79,7 +79,7 @@ def check_names(call: Call, obj: Untyped) -> None:
         meta.setdefault("namespace", call.namespace)
 
 
-def _other_kind(call: Call, obj: Untyped) -> errors.Invalid:
+def _other_kind(call: ApiCall, obj: Untyped) -> errors.Invalid:
     kind, found = call.kind, str(obj["kind"])
     meta = obj.get("metadata") or {}
     base = str(meta.get("generateName") or "")

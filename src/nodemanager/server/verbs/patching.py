@@ -14,11 +14,11 @@ from nodemanager.kube.objects import Untyped
 from nodemanager.kube.patching import apply_refusals, json_patch, merge_patch, strategic_merge, strategies
 from nodemanager.kube.patching import server_side_apply as ssa
 from nodemanager.server.http import bodies, refusals
-from nodemanager.server.hub import Answer, Call, Hub
+from nodemanager.server.hub import ApiAnswer, ApiCall, Hub
 from nodemanager.server.kinds import micro_times
-from nodemanager.server.kinds.go_zero_values import Stage
+from nodemanager.server.kinds.go_zero_values import NormalForm
 from nodemanager.server.kinds.resources import ServedKind
-from nodemanager.server.verbs import decoding, metadata, owner_references, write
+from nodemanager.server.verbs import decoding, metadata, owner_references, stored, write
 from nodemanager.server.verbs.options import write_options
 from nodemanager.server.verbs.pending_write import PendingWrite, Step, advance
 from nodemanager.store.base import Mismatch
@@ -32,7 +32,7 @@ APPLY_PATCH = "application/apply-patch+yaml"
 Patcher = Callable[[Untyped], Untyped]
 
 
-async def patch(hub: Hub, call: Call) -> Answer:
+async def patch(hub: Hub, call: ApiCall) -> ApiAnswer:
     """Answer a PATCH to an object or to one of its subresources."""
     media = _media(call)
     options = write_options(call, "PatchOptions", apply=media == APPLY_PATCH)
@@ -52,7 +52,7 @@ async def patch(hub: Hub, call: Call) -> Answer:
     raise refusals.modified(call.kind, call.info.name)
 
 
-def _media(call: Call) -> str:
+def _media(call: ApiCall) -> str:
     """Return what kind of patch it is, or refuse kinds that nobody knows."""
     allowed = [JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH]
     if call.kind.custom:
@@ -66,7 +66,7 @@ def _media(call: Call) -> str:
     return media
 
 
-def _patcher(call: Call, media: str) -> Patcher:
+def _patcher(call: ApiCall, media: str) -> Patcher:
     """Return what turns the present object into the wanted one."""
     try:
         body = bodies.decode_json(call.body)
@@ -82,7 +82,7 @@ def _patcher(call: Call, media: str) -> Patcher:
     return lambda obj: strategic_merge.apply_strategic_merge(obj, body, strategy)
 
 
-def _versioned(call: Call, obj: Untyped) -> Untyped:
+def _versioned(call: ApiCall, obj: Untyped) -> Untyped:
     """Refuse a built-in object without a version as Kubernetes does: nothing of it can be read."""
     if not call.kind.custom and not obj.get("apiVersion"):
         raise refusals.nameless(call.info.name)
@@ -103,8 +103,10 @@ def _patching(patcher: Patcher) -> Step:
     """Return how the outcome of a patch is decoded; what does not fit its kind is the patch's fault."""
 
     async def decode(pending: PendingWrite) -> PendingWrite:
-        call = pending.call
-        obj = patcher(copy_of(pending.old))
+        call, live = pending.call, pending.live
+        if live is None:
+            raise AssertionError("only an apply may create")
+        obj = patcher(stored.load(call.kind, live.record))  # read again, as it is changed from here on
         before = patched_text(call.kind, obj)
         try:
             bodies.check_kind(obj, call.kind, call.body)
@@ -147,14 +149,14 @@ def _applying(applied: Untyped) -> Step:
             why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
             raise refusals.conflict(call.kind, call.info.name, why)
         return replace(
-            pending, obj=schema.normalised(obj, Stage.SENT), warnings=decoding.deprecation(call),
+            pending, obj=schema.normalised(obj, NormalForm.SENT), warnings=decoding.deprecation(call),
             options=replace(options, applied=merged.managed_fields),
         )  # fmt: skip
 
     return decode
 
 
-def _applied(call: Call) -> Untyped:
+def _applied(call: ApiCall) -> Untyped:
     try:
         applied = bodies.decode_yaml(call.body)
     except ValueError as error:

@@ -9,21 +9,21 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from nodemanager.kube import errors
 from nodemanager.kube.objects import Untyped
-from nodemanager.server.http import refusals
-from nodemanager.server.hub import Answer, Call, Hub
+from nodemanager.server.hub import ApiAnswer, ApiCall, Hub
 from nodemanager.server.kinds import kind_schema
 from nodemanager.server.kinds.kind_schema import KindSchema
 from nodemanager.server.kinds.resources import ServedKind
 from nodemanager.server.verbs import stored
 from nodemanager.server.verbs.options import WriteOptions
-from nodemanager.store.base import Record
+from nodemanager.store.base import StoreRecord
 
 
 class Live(NamedTuple):
     """What the store has under the name that is written to."""
 
-    record: Record
+    record: StoreRecord
     obj: Untyped
 
 
@@ -32,7 +32,7 @@ class PendingWrite:
     """One create, update, patch or apply."""
 
     hub: Hub
-    call: Call
+    call: ApiCall
     options: WriteOptions
     obj: Untyped = field(default_factory=dict)
     """The object as far as it has come; empty until it is decoded."""
@@ -40,7 +40,7 @@ class PendingWrite:
     """What is replaced; None when the object is new."""
     warnings: tuple[str, ...] = ()
     """What the client is told besides the answer."""
-    answer: Answer | None = None
+    answer: ApiAnswer | None = None
     """What the client gets; None until the object is stored."""
 
     @property
@@ -63,7 +63,11 @@ class PendingWrite:
         """The name of the object; a generated one is there once it is prepared."""
         return str(self.obj["metadata"].get("name", ""))
 
-    def over(self, record: Record) -> PendingWrite:
+    def with_object(self, obj: Untyped) -> PendingWrite:
+        """Return this write with another object; what most steps do, so it is quick."""
+        return PendingWrite(self.hub, self.call, self.options, obj, self.live, self.warnings, self.answer)
+
+    def over(self, record: StoreRecord) -> PendingWrite:
         """Return this write as one that replaces the object of a record."""
         return replace(self, live=Live(record, stored.load(self.kind, record)))
 
@@ -73,7 +77,10 @@ Step = Callable[[PendingWrite], Awaitable[PendingWrite]]
 
 async def advance(write: PendingWrite, steps: Sequence[Step]) -> PendingWrite:
     """Take a write through steps; a refusal carries the warnings of the steps before it."""
-    for step in steps:
-        with refusals.warned(write.warnings):
+    try:
+        for step in steps:
             write = await step(write)
+    except errors.StatusError as error:
+        error.warnings = (*write.warnings, *error.warnings)
+        raise
     return write

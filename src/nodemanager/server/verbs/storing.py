@@ -9,27 +9,30 @@ from nodemanager.kube.json_values import same
 from nodemanager.kube.objects import Untyped
 from nodemanager.kube.patching import server_side_apply as ssa
 from nodemanager.server.http import refusals
-from nodemanager.server.hub import Answer, Call, Hub
+from nodemanager.server.hub import ApiAnswer, ApiCall, Hub
 from nodemanager.server.kinds import builtin_behaviour
 from nodemanager.server.verbs import read, stored
 from nodemanager.server.verbs.pending_write import Live, PendingWrite
-from nodemanager.store.base import KeyExists, KeyMissing, Record
+from nodemanager.store.base import KeyExists, KeyMissing, StoreRecord
 
 
 async def store(write: PendingWrite) -> PendingWrite:
     """Keep the object, or only tell what a dry run would keep; Mismatch says that we lost a race."""
     obj = _as_stored(write)
     if write.live is None:
-        return replace(write, obj=obj, answer=Answer(await _insert(write, obj), 201, write.warnings))
+        return replace(write, obj=obj, answer=ApiAnswer(await _insert(write, obj), 201, write.warnings))
     if not write.kind.custom:
-        ssa.keep_times(write.live.obj, obj)  # once more, now that empty and null are the same
-    return replace(write, obj=obj, answer=Answer(await _replace(write, write.live, obj), 200, write.warnings))
+        ssa.keep_times(write.live.obj, obj)  # again, as now an empty field equals a missing one
+    return replace(
+        write, obj=obj, answer=ApiAnswer(await _replace(write, write.live, obj), 200, write.warnings)
+    )
 
 
 def _as_stored(write: PendingWrite) -> Untyped:
     kept = write.schema.as_stored(write.obj)
     if write.kind.custom and write.options.applied is not None:
-        write.schema.prune(kept)  # what is applied was let through where anything goes, and validated with it
+        # An apply keeps unknown fields of open maps until here, so that they are validated, too.
+        write.schema.prune(kept)
     return kept
 
 
@@ -81,7 +84,7 @@ async def _replace(write: PendingWrite, live: Live, obj: Untyped) -> Any:
     return read.shown(write.call, saved)
 
 
-async def remove(hub: Hub, call: Call, record: Record) -> Record:
+async def remove(hub: Hub, call: ApiCall, record: StoreRecord) -> StoreRecord:
     """Take an object out of the store."""
     try:
         gone = await hub.store.delete(record.key, record.revision)

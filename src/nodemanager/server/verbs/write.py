@@ -9,21 +9,21 @@ from typing import Final
 from nodemanager.kube import errors
 from nodemanager.kube.objects import Untyped
 from nodemanager.server.http import refusals
-from nodemanager.server.hub import Answer, Call, Hub
+from nodemanager.server.hub import ApiAnswer, ApiCall, Hub
 from nodemanager.server.verbs import decoding, read, write_steps
 from nodemanager.server.verbs.decoding import decode, normalise
 from nodemanager.server.verbs.options import WriteOptions, write_options
 from nodemanager.server.verbs.pending_write import PendingWrite, Step, advance
 from nodemanager.server.verbs.storing import store
 from nodemanager.server.verbs.write_steps import admit, ask_policies, check, default, identify, own, prepare
-from nodemanager.store.base import Mismatch, Record
+from nodemanager.store.base import Mismatch, StoreRecord
 
 GENERATE_TRIES: Final = 8
 DECODED: Final[tuple[Step, ...]] = (identify, default, own, prepare, admit, check, ask_policies, store)
 """What every write does once it is decoded, and once it is known what it replaces."""
 
 
-async def create(hub: Hub, call: Call) -> Answer:
+async def create(hub: Hub, call: ApiCall) -> ApiAnswer:
     """Answer a POST to a collection."""
     decoded = await advance(PendingWrite(hub, call, write_options(call, "CreateOptions")), (decode,))
     if not decoded.obj["metadata"].get("name"):
@@ -33,7 +33,7 @@ async def create(hub: Hub, call: Call) -> Answer:
     return await finished(decoded)
 
 
-async def update(hub: Hub, call: Call) -> Answer:
+async def update(hub: Hub, call: ApiCall) -> ApiAnswer:
     """Answer a PUT to an object or to one of its subresources."""
     # What cannot be read is refused even if there is nothing to update, so it is decoded first.
     found = await advance(PendingWrite(hub, call, write_options(call, "UpdateOptions")), (decode, find))
@@ -58,7 +58,7 @@ async def find(write: PendingWrite) -> PendingWrite:
     return replace(write, obj=obj)
 
 
-async def finished(decoded: PendingWrite) -> Answer:
+async def finished(decoded: PendingWrite) -> ApiAnswer:
     """Take a decoded write through all other steps; Mismatch says that somebody else was faster."""
     done = await advance(decoded, DECODED)
     if done.answer is None:
@@ -66,11 +66,13 @@ async def finished(decoded: PendingWrite) -> Answer:
     return done.answer
 
 
-async def add(hub: Hub, call: Call, obj: Untyped, options: WriteOptions) -> Answer:
+async def add(hub: Hub, call: ApiCall, obj: Untyped, options: WriteOptions) -> ApiAnswer:
     """Store a new object that the server made itself."""
     return await finished(await normalise(PendingWrite(hub, call, options, obj)))
 
 
-async def save(hub: Hub, call: Call, record: Record, obj: Untyped, options: WriteOptions) -> Answer:
+async def save(
+    hub: Hub, call: ApiCall, record: StoreRecord, obj: Untyped, options: WriteOptions
+) -> ApiAnswer:
     """Replace the object of a record by one that the server made itself; Mismatch as above."""
     return await finished(await normalise(PendingWrite(hub, call, options, obj).over(record)))

@@ -7,7 +7,7 @@ they are there before owners are written down; what the server itself sets belon
 after that; and policies see only objects that are otherwise good.
 
 A built-in object has a normal form at three points, each made once: as sent (`decode`), as checked
-(`prepare`), and as stored (`store`). See `Stage`.
+(`prepare`), and as stored (`store`). See `NormalForm`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from nodemanager.kube.json_values import copy_of
 from nodemanager.kube.objects import Untyped
 from nodemanager.kube.patching import server_side_apply as ssa
 from nodemanager.server.http import refusals
-from nodemanager.server.hub import Call, Change
+from nodemanager.server.hub import AdmissionRequest, ApiCall
 from nodemanager.server.kinds import builtin_behaviour
 from nodemanager.server.kinds.builtin_kinds import CRDS, POLICIES, POLICY_BINDINGS
 from nodemanager.server.verbs import decoding, metadata, selection
@@ -40,15 +40,17 @@ async def identify(write: PendingWrite) -> PendingWrite:
         metadata.check_place(obj, write.call.namespace)
     else:
         _check_identity(write, obj, write.old["metadata"])
-    return replace(write, obj={**obj, "apiVersion": kind.api_version, "kind": kind.kind})
+    return write.with_object({**obj, "apiVersion": kind.api_version, "kind": kind.kind})
 
 
 async def default(write: PendingWrite) -> PendingWrite:
     """Fill in what the kind defaults."""
+    if not (write.kind.custom or builtin_behaviour.has_defaults(write.kind)):
+        return write
     obj = copy_of(write.obj)
     builtin_behaviour.fill_in(write.kind, obj)
     write.schema.fill_in(obj, keep_nulls=write.options.applied is not None)
-    return replace(write, obj=obj)
+    return write.with_object(obj)
 
 
 async def own(write: PendingWrite) -> PendingWrite:
@@ -64,13 +66,13 @@ async def own(write: PendingWrite) -> PendingWrite:
     meta = {key: value for key, value in write.obj["metadata"].items() if key != "managedFields"}
     if entries:
         meta["managedFields"] = entries
-    return replace(write, obj={**write.obj, "metadata": meta})
+    return write.with_object({**write.obj, "metadata": meta})
 
 
 async def prepare(write: PendingWrite) -> PendingWrite:
     """Set what only the server sets, and take back what this request may not change."""
     obj = _own_metadata(write.obj)
-    return replace(write, obj=_new(write, obj) if write.old is None else _changed(write, obj, write.old))
+    return write.with_object(_new(write, obj) if write.old is None else _changed(write, obj, write.old))
 
 
 async def admit(write: PendingWrite) -> PendingWrite:
@@ -132,7 +134,7 @@ def _check_identity(write: PendingWrite, obj: Untyped, was: Untyped) -> None:
         raise refusals.modified(kind, name)
 
 
-def other_incarnation(call: Call, wanted: str, found: str) -> errors.Conflict:
+def other_incarnation(call: ApiCall, wanted: str, found: str) -> errors.Conflict:
     """Return the refusal to write an object of another uid than the one that is meant."""
     kind, name = call.kind, call.info.name
     key = f"/registry/{kind.plural}/{call.namespace}/{name}".replace("//", "/")
@@ -163,7 +165,7 @@ def _changed(write: PendingWrite, obj: Untyped, old: Untyped) -> Untyped:
     return obj
 
 
-def _writable_part(call: Call, obj: Untyped, old: Untyped) -> Untyped:
+def _writable_part(call: ApiCall, obj: Untyped, old: Untyped) -> Untyped:
     """Return the object with only those changes that the resource or subresource may make."""
     if call.info.subresource == "status":
         if not call.kind.custom:
@@ -184,10 +186,10 @@ def _part(obj: Untyped, key: str) -> Untyped:
     return {key: copy_of(obj[key])} if key in obj else {}
 
 
-def _change(write: PendingWrite) -> Change:
+def _change(write: PendingWrite) -> AdmissionRequest:
     """Return the write as admission sees it."""
     call, verb = write.call, "update" if write.old is not None else "create"
-    return Change(
+    return AdmissionRequest(
         verb, call.kind, call.namespace, write.name, call.info.subresource, write.obj, write.old, call.user,
         write.options.dry_run, asked=call.info.verb,
         options=given_options(call, f"{verb.capitalize()}Options"),

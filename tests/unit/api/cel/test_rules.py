@@ -11,7 +11,7 @@ from nodemanager.api import crds
 from nodemanager.kube.cel import rules
 from nodemanager.kube.cel.rules import RuleSet, check_rules
 from nodemanager.kube.cel.schemas import converter, escape
-from nodemanager.kube.cel.values import Duration, MapList, SetList, Timestamp
+from nodemanager.kube.cel.values import CelDuration, MapList, SetList, Timestamp
 from nodemanager.kube.errors import Cause
 
 
@@ -68,8 +68,8 @@ def test_values_have_the_types_of_their_schema() -> None:
         "map": [{"n": "x"}], "unknown": 1,
     }  # fmt: skip
     assert converter(schema)(value) == {
-        "when": Timestamp(10**9), "span": Duration(10**9), "data": b"hi", "share": 1.0, "set": SetList(["a"]),
-        "map": MapList([{"n": "x"}], ("n",)),
+        "when": Timestamp(10**9), "span": CelDuration(10**9), "data": b"hi", "share": 1.0,
+        "set": SetList(["a"]), "map": MapList([{"n": "x"}], ("n",)),
     }  # fmt: skip
 
 
