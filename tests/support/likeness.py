@@ -17,6 +17,8 @@ from nodemanager.server.kubernetes_version import VERSION, minor_version
 from support import apiserver
 
 _DIFFERENCE = "differs from Kubernetes"
+_SHOWN = 300
+"""Characters of what a test said that are listed."""
 
 
 @cache
@@ -57,5 +59,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for _, report in found:
         crash = getattr(report.longrepr, "reprcrash", None)
         why = crash.message.partition("\n")[0] if crash is not None else "see its output with -rx"
-        terminalreporter.line(f"{report.nodeid}: {why}")
+        terminalreporter.line(f"{report.nodeid}: {why[:_SHOWN]}")
     terminalreporter.line(f"{len(found)} tests differ: the embedded API is like Kubernetes {VERSION}")
