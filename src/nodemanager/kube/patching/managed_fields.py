@@ -78,7 +78,7 @@ class Managers:
         return bool(self.owned)
 
     def keep(self, identity: ManagerIdentity, fields: FieldSet) -> None:
-        """Set the fields of a manager that is known already; without any it is forgotten."""
+        """Set the fields of a known manager; a manager without fields is removed."""
         if fields:
             self.owned[identity] = replace(self.owned[identity], fields=fields)
         else:

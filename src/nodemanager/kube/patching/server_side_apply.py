@@ -26,7 +26,7 @@ MANAGER_UNKNOWN = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Who writes, through which door, and when."""
+    """Who writes, to which subresource, and when."""
 
     manager: str
     api_version: str
@@ -36,11 +36,11 @@ class Writer:
     """RFC 3339 in UTC with whole seconds."""
     subresource: str = ""
     reset_fields: FieldSet = EMPTY
-    """What this door does not let through (`status` outside of the status subresource): never owned."""
+    """What a request to this subresource cannot change (`status` elsewhere than there), so nobody owns it."""
     is_custom: bool = False
-    """Whether the kind is a custom resource: there, an empty list of managedFields is no wish."""
+    """Whether the kind is a custom resource: there, empty managedFields do not ask for anything."""
     zero: Mapping[str, Any] | None = None
-    """What a new object of a built-in kind has before anybody set anything; None: what the schema tells."""
+    """A new object of a built-in kind before anything is set; None = the schema tells."""
 
     def identity(self, operation: str) -> ManagerIdentity:
         """Return which entry of managedFields is the writer's."""
@@ -122,7 +122,7 @@ def update_managers(
         validate(new, of, duplicates=True)
         validate(old, of, duplicates=True)
     except SchemaError:
-        return []  # As in Kubernetes: ownership that cannot be told is dropped, the write goes on.
+        return []  # As in Kubernetes: owners that cannot be found out are dropped, and the write goes on.
     updated = _update(managers, old, new, replace(writer, manager=writer.manager or MANAGER_UNKNOWN), of)
     updated.cap()
     return updated.encode()
@@ -230,7 +230,7 @@ class _Apply:
         self._me = writer.identity("Apply")
 
     def run(self, managers: Managers, *, force: bool) -> ApplyResult:
-        """Merge, remove what is no longer applied, and settle who owns what."""
+        """Merge, remove what is no longer applied, and find out who owns what."""
         owned = {
             identity: replace(entry, fields=reconcile(entry.fields, self._of))
             for identity, entry in managers.owned.items()
@@ -265,7 +265,7 @@ class _Apply:
             managed = managed.union(entry.fields)
         kept = self._named(fields_of(pruned, self._of)).union(self._named(managed))
         pruned = typed_merge.remove(merged, everything.difference(kept), self._of)
-        # What came loose on the way but was never ours stays: it belongs to nobody, or to updaters.
+        # A removed part may contain fields that we never applied: those stay, with or without an owner.
         gone = everything.difference(self._named(fields_of(pruned, self._of)))
         result: Object = typed_merge.remove(merged, gone.intersection(self._named(last)), self._of)
         return result

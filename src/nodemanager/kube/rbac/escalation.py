@@ -13,14 +13,14 @@ FULL_AUTHORITY: Final = (
     PolicyRule(verbs=(ALL,), groups=(ALL,), resources=(ALL,)),
     PolicyRule(verbs=(ALL,), paths=(ALL,)),
 )
-"""What an aggregation rule asks of its author: it can gather anything."""
+"""What the author of an aggregation rule must hold, because the rule can gather anything."""
 MAX_ATOMS: Final = 10_000
-"""How many single permissions we compare: a few lists in one rule multiply to any number."""
+"""How many single permissions are compared: short lists in one rule can multiply to very many."""
 NEEDS_ADMIN: Final = "must have cluster-admin privileges to use the aggregationRule"
 
 
 def may_escalate(user: User) -> bool:
-    """Tell whether a user is above these checks."""
+    """Tell whether these checks do not apply to a user."""
     return MASTERS in user.groups
 
 

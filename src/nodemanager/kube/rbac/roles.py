@@ -1,4 +1,4 @@
-"""Roles that other roles make up: aggregation, and the compilation of everything for questions."""
+"""Aggregated roles, and the compilation of all roles and bindings for decisions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nodemanager.kube.rbac.rules import Object, RbacPolicy, RoleScope, objects_i
 
 
 def aggregation_selectors(role: Object) -> list[Object]:
-    """Return the selectors of a ClusterRole that others make up; none for a role with its own rules."""
+    """Return the selectors of an aggregating ClusterRole; none for a role with its own rules."""
     rule = role.get("aggregationRule")
     return objects_in(rule.get("clusterRoleSelectors")) if isinstance(rule, Mapping) else []
 
@@ -61,7 +61,7 @@ def _selected(selector: Mapping[str, Any], role: Object) -> bool:
         parsed = msgspec.convert(selector, selectors.LabelSelector)
         labels = msgspec.convert(role["metadata"].get("labels") or {}, dict[str, str])
     except msgspec.ValidationError:
-        return False  # what nobody can read is not selected: that grants less, not more
+        return False  # a selector that cannot be read selects nothing: that grants less, not more
     return selectors.matches(parsed, labels)
 
 

@@ -1,7 +1,7 @@
-"""RBAC as a pure function: rules, who is bound to them, and whether that suffices.
+"""RBAC as a pure function: rules, who is bound to them, and whether that is enough.
 
 Objects are plain JSON. A `RoleScope` is what one place (the cluster, or one namespace) grants, compiled
-once and asked often; a `RbacPolicy` is the cluster's scope with the one of a namespace.
+once and asked often; an `RbacPolicy` is the cluster's scope with the one of a namespace.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Grant(NamedTuple):
 
 
 class Held(NamedTuple):
-    """All that a user holds in one place, and the bindings that led nowhere."""
+    """All that a user holds in one place, and the bindings to roles that do not exist."""
 
     grants: list[Grant]
     missing: list[Object]
