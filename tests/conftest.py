@@ -12,7 +12,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from support import apiserver, leftovers
+from support import apiserver, leftovers, likeness
 
 # How long an example takes says something about the machine, and about who else uses it.
 hypothesis.settings.register_profile("nodemanager", deadline=None)
@@ -27,15 +27,17 @@ os.environ["PYTHONPATH"] = os.pathsep.join([*_FOUND, str(Path(__file__).parent)]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Blame the test that leaves a socket open."""
+    """Blame the test that leaves a socket open, and no test for a kube-apiserver of another version."""
     config.pluginmanager.register(leftovers)
+    config.pluginmanager.register(likeness)
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep all tests that share the real API server in one worker process."""
     for item in items:
-        if "kube" in getattr(item, "fixturenames", ()):
+        group = item.get_closest_marker("xdist_group")
+        if "kube" in getattr(item, "fixturenames", ()) or (group is not None and "apiserver" in group.args):
             item.add_marker(pytest.mark.apiserver)
             item.add_marker(pytest.mark.xdist_group("apiserver"))
     if config.getoption("loadgroup", default=False):

@@ -22,7 +22,7 @@ from nodemanager.kube.rbac.identity import (
     service_account_groups,
     split_service_account,
 )
-from nodemanager.kube.rbac.rules import Rule, parse_rules
+from nodemanager.kube.rbac.rules import PolicyRule, parse_rules
 from nodemanager.server.access import access_reviews, role_writes, token_api, token_keys
 from nodemanager.server.access.authz import Authorizer
 from nodemanager.server.access.impersonation import impersonate, wanted_user
@@ -116,7 +116,7 @@ def _check_reason(authorizer: Authorizer, review: dict[str, Any], ours: str, the
     if not theirs.startswith("RBAC: allowed by "):
         assert sorted(_MISSING.findall(ours)) == sorted(_MISSING.findall(theirs))
         return
-    spec = msgspec.convert(review["spec"], access_reviews.ReviewSpec)
+    spec = msgspec.convert(review["spec"], access_reviews.AccessReviewSpec)
     asked = access_reviews._attributes(spec)
     held = authorizer.policy(asked.namespace).held(User(spec.user, tuple(spec.groups)))
     sources = {grant.source for grant in held.grants if any(rule.allows(asked) for rule in grant.rules)}
@@ -326,7 +326,7 @@ def test_our_default_roles_say_what_the_real_ones_say_about_our_kinds(admin: Raw
         "selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectreviews", "tokenreviews", "*",
     }  # fmt: skip
 
-    def about_ours(role: Mapping[str, Any]) -> set[Rule]:
+    def about_ours(role: Mapping[str, Any]) -> set[PolicyRule]:
         return {atom for atom in atoms(parse_rules(role)) if atom.paths or atom.resources[0] in served}
 
     for ours in default_roles.cluster_roles():

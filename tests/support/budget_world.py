@@ -12,15 +12,15 @@ import msgspec
 from nodemanager.kube.objects import Untyped
 from nodemanager.server.http.negotiation import Form
 from nodemanager.server.http.routing import RequestInfo
-from nodemanager.server.hub import Call, Hub
+from nodemanager.server.hub import ApiCall, Hub
 from nodemanager.server.kinds import disruption
 from nodemanager.server.kinds.builtin_kinds import BUDGETS, BUILTIN, PODS
 from nodemanager.server.kinds.eviction import Evictions
 from nodemanager.server.kinds.resources import Catalogue, ServedKind
 from nodemanager.server.verbs import stored
-from nodemanager.server.verbs.own_calls import OURSELVES
-from nodemanager.store.base import Record
-from nodemanager.store.memory import MemoryStore
+from nodemanager.server.verbs.internal_requests import SELF
+from nodemanager.store.base import StoreRecord
+from support.memory_store import MemoryStore
 
 NAMESPACE = "ns"
 
@@ -32,11 +32,11 @@ class HesitantStore(MemoryStore):
         super().__init__()
         self._pauses = pauses
 
-    async def update(self, key: str, value: bytes, expected: int) -> Record:
+    async def update(self, key: str, value: bytes, expected: int) -> StoreRecord:
         await self._hesitate()
         return await super().update(key, value, expected)
 
-    async def delete(self, key: str, expected: int) -> Record:
+    async def delete(self, key: str, expected: int) -> StoreRecord:
         await self._hesitate()
         return await super().delete(key, expected)
 
@@ -87,7 +87,7 @@ class World:
         body = {"metadata": {"name": name}, "deleteOptions": options}
         info = RequestInfo("create", "", "", "v1", NAMESPACE, "pods", name, "eviction")
         await self._evictions(
-            self.hub, Call(info, PODS, {}, OURSELVES, Form(), msgspec.json.encode(body), "application/json")
+            self.hub, ApiCall(info, PODS, {}, SELF, Form(), msgspec.json.encode(body), "application/json")
         )
 
     async def bury(self, name: str) -> None:

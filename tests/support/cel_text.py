@@ -5,31 +5,31 @@ from __future__ import annotations
 from typing import Any
 
 from nodemanager.kube.cel.ast import (
-    Call,
+    AstNode,
+    FunctionCall,
     Ident,
     Index,
     ListLiteral,
     Literal,
     Macro,
     MapLiteral,
-    Node,
     Select,
     children,
 )  # fmt: skip
 from nodemanager.kube.cel.values import UInt
 
 
-def shape(node: Node) -> tuple[Any, ...]:
+def shape(node: AstNode) -> tuple[Any, ...]:
     """Return a tree without the positions in it."""
     own = [getattr(node, name) for name in node.__slots__ if name != "position"]
-    plain = tuple(repr(each) for each in own if not isinstance(each, Node | tuple))
+    plain = tuple(repr(each) for each in own if not isinstance(each, AstNode | tuple))
     names = tuple(
-        each for each in own if isinstance(each, tuple) and not any(isinstance(x, Node) for x in each)
+        each for each in own if isinstance(each, tuple) and not any(isinstance(x, AstNode) for x in each)
     )
     return (type(node).__name__, plain, names, *(shape(child) for child in children(node)))
 
 
-def write(node: Node) -> str:
+def write(node: AstNode) -> str:
     """Return an expression that reads as this tree, with all the parentheses it can have."""
     match node:
         case Literal():
@@ -41,7 +41,7 @@ def write(node: Node) -> str:
             return f"has({text})" if node.test else text
         case Index():
             return f"({write(node.operand)})[{'?' if node.optional else ''}{write(node.index)}]"
-        case Call():
+        case FunctionCall():
             return _call(node)
         case ListLiteral():
             return f"[{', '.join(map(write, node.items))}]"
@@ -55,7 +55,7 @@ def write(node: Node) -> str:
     raise TypeError(f"cannot write {node!r}")
 
 
-def _call(node: Call) -> str:
+def _call(node: FunctionCall) -> str:
     args = [f"({write(arg)})" for arg in node.args]
     if node.target is not None:
         return f"({write(node.target)}).{node.function}({', '.join(args)})"

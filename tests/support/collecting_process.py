@@ -18,7 +18,7 @@ from nodemanager.server.hub import Hub
 from nodemanager.server.kinds import namespaces
 from nodemanager.server.kinds.builtin_kinds import BUILTIN
 from nodemanager.server.kinds.resources import Catalogue, ServedKind
-from nodemanager.server.verbs import deletion, internal, options, read, stored, write
+from nodemanager.server.verbs import deletion, internal_requests, options, read, stored, write
 from nodemanager.server.verbs.delete_options import DeleteOptions
 from nodemanager.store.sqlite import SqliteStore
 from support.owned import blocking, config_map
@@ -41,8 +41,8 @@ async def make_tree(hub: Hub) -> None:
 
 async def make(hub: Hub, obj: Untyped) -> Untyped:
     """Store an object, and return it as it is stored."""
-    call = internal.call("create", KIND, "default", obj["metadata"]["name"])
-    await write.add(hub, call, obj, _OPTIONS, ())
+    call = internal_requests.call("create", KIND, "default", obj["metadata"]["name"])
+    await write.add(hub, call, obj, _OPTIONS)
     return stored.load(KIND, read.find(hub, call))
 
 
@@ -53,7 +53,7 @@ async def main(path: Path, policy: str, changes: int) -> None:
     collecting = asyncio.create_task(Collector(hub).run())
     await hub.collected(hub.store.revision)
     watch = hub.store.watch(KIND.prefix(), hub.store.revision)
-    call = internal.call("delete", KIND, "default", "root")
+    call = internal_requests.call("delete", KIND, "default", "root")
     await deletion.delete_one(hub, call, read.find(hub, call), DeleteOptions(policy=policy))
     while changes > 0 and not collecting.done():
         changes -= len(await watch.next())

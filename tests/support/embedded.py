@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -11,14 +11,16 @@ from aiohttp import web
 from nodemanager.client.auth.config import ClientConfig
 from nodemanager.client.verbs import Client
 from nodemanager.kube.rbac.identity import Attributes, User
-from nodemanager.server.http.app import Api, Settings
-from nodemanager.server.http.security import Gate
+from nodemanager.server.access.authn import Peer
+from nodemanager.server.http.app import ApiSettings, HttpApi
+from nodemanager.server.http.gate import Gate
 from nodemanager.server.hub import Hub
 from nodemanager.server.kinds.builtin_kinds import BUILTIN
+from nodemanager.server.kinds.eviction import Evictions
 from nodemanager.server.kinds.resources import Catalogue
 from nodemanager.store.base import Store
-from nodemanager.store.memory import MemoryStore
 from support.clients import connected
+from support.memory_store import MemoryStore
 
 ADMIN = User("admin", ("system:masters",))
 
@@ -29,10 +31,10 @@ class OpenGate:
     def __init__(self) -> None:
         self.asked: list[Attributes] = []
 
-    async def admit(self, request: web.Request, asked: Attributes) -> User:
+    def admit(self, peer: Peer, headers: Iterable[tuple[str, str]], asked: Attributes) -> User:
         return ADMIN
 
-    async def authorize(self, user: User, asked: Attributes) -> None:
+    def authorize(self, user: User, asked: Attributes) -> None:
         self.asked.append(asked)
 
 
@@ -44,7 +46,7 @@ class Embedded:
     hub: Hub
     gate: Gate
     client: Client
-    api: Api
+    api: HttpApi
 
     def watching(self) -> int:
         """How many watches are open."""
@@ -57,12 +59,12 @@ class Embedded:
 
 @contextlib.asynccontextmanager
 async def serving(
-    store: Store | None = None, settings: Settings | None = None, gate: Gate | None = None
+    store: Store | None = None, settings: ApiSettings | None = None, gate: Gate | None = None
 ) -> AsyncIterator[Embedded]:
     """Serve a store, by default an empty one in memory, until the end of the block."""
     hub = Hub(store or MemoryStore(), Catalogue(BUILTIN))
     gate = gate or OpenGate()
-    api = Api(hub, gate, settings)
+    api = HttpApi(hub, gate, settings or ApiSettings(handlers={("pods", "eviction"): Evictions()}))
     runner = web.AppRunner(api.application(), access_log=None, shutdown_timeout=2)
     await runner.setup()
     try:

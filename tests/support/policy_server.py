@@ -21,7 +21,8 @@ from typing import Any
 
 import yaml
 
-from nodemanager.server.embedded import EmbeddedServer, Options
+from nodemanager.cli import embedded_api
+from nodemanager.server.embedded import EmbeddedServer
 from support.policy_table import CRD, Case
 from support.raw_api import Answer, Connection
 
@@ -139,7 +140,7 @@ def _decoded(text: str) -> bytes:
 @contextlib.contextmanager
 def embedded(folder: Path) -> Iterator[Server]:
     """Run the embedded server, with TLS and RBAC, in a thread."""
-    server = EmbeddedServer(Options(folder, port=0))
+    server = EmbeddedServer(embedded_api.options(folder, port=0))
     runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
     loop = runner.get_loop()
     task = loop.create_task(server.run())

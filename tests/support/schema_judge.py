@@ -16,6 +16,8 @@ from nodemanager.client.http.transport import HttpTransport, read_all
 from nodemanager.kube import json_values
 from nodemanager.kube.schemas import checks, defaulting, embedded, pruning, structural
 from nodemanager.kube.schemas import validation as schema_validation
+from nodemanager.server.http import refusals
+from nodemanager.server.kinds.resources import ServedKind
 from support.apiserver import ApiServer
 from support.clients import as_admin
 
@@ -156,8 +158,8 @@ def our_verdict(
         defaulting.apply_defaults(old, node)
     causes = schema_validation.validate(obj, node, old=old)
     if causes:
-        kind, name = obj["kind"], obj["metadata"]["name"]
-        message = schema_validation.invalid_message(kind, GROUP, name, causes)
+        kind = ServedKind(GROUP, "v1", obj["kind"], "")
+        message = refusals.invalid(kind, obj["metadata"]["name"], causes).message
         details = {"causes": msgspec.to_builtins(causes)}
         return Verdict(422, {"message": message, "details": details})
     return Verdict(201 if old is None else 200, obj, unknown[-1] if unknown and validation == "Warn" else "")

@@ -12,7 +12,7 @@ import random
 import sys
 from pathlib import Path
 
-from nodemanager.store.sqlite import Options, SqliteStore
+from nodemanager.store.sqlite import SqliteOptions, SqliteStore
 from nodemanager.store.state import Retention
 
 WRITERS = 8
@@ -45,7 +45,7 @@ async def write(store: SqliteStore, writer: int, seed: int) -> None:
 
 async def main(path: Path, seed: int) -> None:
     """Open the store, and write."""
-    store = await SqliteStore.open(path, Options(retention=Retention(events=400)))
+    store = await SqliteStore.open(path, SqliteOptions(retention=Retention(events=400)))
     say("open")
     await asyncio.gather(*(write(store, writer, seed) for writer in range(WRITERS)))
 

@@ -7,16 +7,16 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from nodemanager.store.base import Event, Store, Subscription
-from nodemanager.store.memory import MemoryStore
-from nodemanager.store.sqlite import Options, SqliteStore
+from nodemanager.store.base import Store, StoreEvent, Subscription
+from nodemanager.store.sqlite import SqliteOptions, SqliteStore
+from support.memory_store import MemoryStore
 
 TWINS = ("memory", "sqlite")
-FAST = Options(synchronous="OFF")
+FAST = SqliteOptions(synchronous="OFF")
 """For tests that kill nobody: what is tested is the same, and the disk is not."""
 
 
-async def open_store(twin: str, folder: Path, options: Options = FAST) -> Store:
+async def open_store(twin: str, folder: Path, options: SqliteOptions = FAST) -> Store:
     """Open one of the twins."""
     if twin == "memory":
         return MemoryStore(retention=options.retention, buffer=options.buffer, now=options.now)
@@ -24,7 +24,7 @@ async def open_store(twin: str, folder: Path, options: Options = FAST) -> Store:
 
 
 @asynccontextmanager
-async def opened(folder: Path, options: Options = FAST) -> AsyncIterator[SqliteStore]:
+async def opened(folder: Path, options: SqliteOptions = FAST) -> AsyncIterator[SqliteStore]:
     """A durable store in a folder, closed at the end."""
     store = await SqliteStore.open(folder / "store.db", options)
     try:
@@ -33,9 +33,9 @@ async def opened(folder: Path, options: Options = FAST) -> AsyncIterator[SqliteS
         await store.close()
 
 
-async def take(watch: Subscription, count: int) -> Sequence[Event]:
+async def take(watch: Subscription, count: int) -> Sequence[StoreEvent]:
     """Return the next events of a watch, which must be exactly as many."""
-    events: list[Event] = []
+    events: list[StoreEvent] = []
     async with asyncio.timeout(30):
         while len(events) < count:
             events.extend(await watch.next())
@@ -48,7 +48,7 @@ def contents(store: Store) -> dict[str, tuple[bytes, int, int]]:
     return {r.key: (r.value, r.created, r.revision) for r in store.list("/").records}
 
 
-def names(events: Sequence[Event]) -> list[str]:
+def names(events: Sequence[StoreEvent]) -> list[str]:
     """Return events as `kind key@revision`."""
     return [f"{event.kind.value} {event.record.key}@{event.record.revision}" for event in events]
 

@@ -7,16 +7,17 @@ import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+from nodemanager.cli import embedded_api
 from nodemanager.client.auth import kubeconfig
 from nodemanager.client.auth.config import ClientConfig
 from nodemanager.host.process import runner
-from nodemanager.server.embedded import EmbeddedServer, Options
+from nodemanager.server.embedded import EmbeddedServer
 
 
 @contextlib.asynccontextmanager
 async def serving(folder: Path) -> AsyncIterator[tuple[ClientConfig, Path]]:
     """Serve a data folder; yields how its administrator connects, and the kubeconfig that says so."""
-    server = EmbeddedServer(Options(folder / "data", port=0))
+    server = EmbeddedServer(embedded_api.options(folder / "data", port=0))
     running = asyncio.create_task(server.run())
     try:
         ready = asyncio.create_task(server.ready())

@@ -11,7 +11,7 @@ from typing import Final
 
 from aiohttp import web
 
-from nodemanager.api.rights import host_quota
+from nodemanager.cli import host_quotas
 from nodemanager.runtime import metrics, process_metrics
 from nodemanager.server.access.quotas import Quotas
 from nodemanager.server.http.observation import Instrument, Instruments, Observation
@@ -80,7 +80,7 @@ class ApiMetrics:
             "nodemanager_host_quota_used_ratio", "How full the fullest quota of any host is.", ("quota",)
         )
         if isinstance(hub.quota, Quotas):
-            for quota in host_quota.LIMITS:
+            for quota in host_quotas.LIMITS:
                 fullest.labels(quota).set_function(functools.partial(hub.quota.fullest, quota))
         revision = registry.gauge("apiserver_storage_revision", "The revision of the last change.")
         revision.labels().set_function(lambda: hub.store.revision)

@@ -2,7 +2,7 @@
 
 `meta` attaches it to the annotation. Nothing here is enforced when an object is decoded: an
 object that an older or a newer CRD admitted must still be readable. The API server enforces
-it, from the schema that `api.schemas.derivation` makes of these hints.
+it, from the schema that `kube.schemas.derivation` makes of these hints.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def compact(value: Any) -> str:
 
 
 def whole_numbers(value: Any) -> Any:
-    """Return a value after a way through Go's JSON: 1.0 comes back as 1."""
+    """Return a value as it comes back from Go's JSON: 1.0 as 1."""
     if isinstance(value, dict):
         return {name: whole_numbers(item) for name, item in value.items()}
     if isinstance(value, list):

@@ -75,15 +75,6 @@ def matches(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
     )
 
 
-def matches_subset(wanted: Mapping[str, str], labels: Mapping[str, str]) -> bool:
-    """Tell whether every wanted pair is among the labels; wanting nothing matches nothing.
-
-    This is how the labels of a ConfigSet choose hosts: a set without labels is not for all hosts
-    but for none.
-    """
-    return bool(wanted) and all(labels.get(key) == value for key, value in wanted.items())
-
-
 def _holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
     value = labels.get(requirement.key)
     match requirement.operator:

@@ -8,29 +8,35 @@ from __future__ import annotations
 import asyncio
 import logging
 from asyncio import sslproto
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from aiohttp import web, web_response
 
-from nodemanager.server import bootstrap
 from nodemanager.server.access import aggregation, core, token_keys
 from nodemanager.server.access.admin_config import AdminConfig
 from nodemanager.server.access.authn import Authenticator
 from nodemanager.server.access.authz import Authorizer
 from nodemanager.server.access.gate import AccessGate
-from nodemanager.server.access.listers import StoredObjects, StoredRoles
-from nodemanager.server.access.quotas import Quotas
+from nodemanager.server.access.quotas import QuotaRule, Quotas
+from nodemanager.server.access.store_listers import StoredObjects, StoredRoles
 from nodemanager.server.access.tokens import Tokens
 from nodemanager.server.admission.policies import Policies
 from nodemanager.server.admission.policy_writes import PolicyWrites
+from nodemanager.server.bootstrap import Preset, ensure_defaults
 from nodemanager.server.collection.expiry import Expiry
 from nodemanager.server.http import certs, http_log, private_files
-from nodemanager.server.http.app import Api, Settings
+from nodemanager.server.http.app import ApiSettings, HttpApi
+from nodemanager.server.http.idle_connections import (
+    SHARE,
+    IdleConnections,
+    hang_up,
+    raise_file_limit,
+    sockets_of,
+)
 from nodemanager.server.http.listening_socket import listen
 from nodemanager.server.http.observation import Instrument, Instruments
-from nodemanager.server.http.reaper import SHARE, Reaper, hang_up, raise_file_limit, sockets_of
-from nodemanager.server.http.security import HttpGate
 from nodemanager.server.http.serving import Serving
 from nodemanager.server.hub import Hub, utc_now
 from nodemanager.server.kinds import disruption
@@ -46,31 +52,35 @@ log = logging.getLogger(__name__)
 DATABASE = "state.db"
 KUBECONFIG = "admin.kubeconfig"
 TLS_BUFFER = 16 * 1024
-"""What one connection costs; asyncio's own 256 KiB would make five hundred watches expensive."""
+"""Bytes of each connection; with asyncio's own 256 KiB, five hundred watches would take 128 MiB."""
 STOP_SECONDS = 5.0
 GOODBYE_SECONDS = 1.0
-"""How long clients may take for what is left to send and for the goodbye of TLS, once all is answered."""
+"""Once all is answered: how long clients may take to read the rest and to end TLS."""
 LINGER_SECONDS = 1.0
-"""How long the rest of a body is read that nobody wants, so that its sender gets to see the refusal."""
+"""How long a refused body is read on: its sender would not see the refusal while it still sends."""
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """Where the server keeps its data and where it listens."""
+class ServerOptions:
+    """Where the server keeps its data, where it listens, and what is there from the start."""
 
     data_dir: Path
     host: str = "127.0.0.1"
     port: int = 6443
-    namespace: str = "nodemanager"
+    namespace: str = "default"
+    """A namespace that is created if it is not one of Kubernetes' own."""
+    presets: Sequence[Preset] = ()
+    quota_rule: QuotaRule | None = None
+    """How much single users may keep; None = as much as they like."""
 
 
 class EmbeddedServer:
-    """Serves until cancelled; `kubeconfig` is there, and everything in place, before it listens."""
+    """Serves until cancelled. When it listens, `kubeconfig` and all presets are there."""
 
     name = "embedded API"
 
-    def __init__(self, options: Options, instrument: Instrument = lambda _hub: Instruments()) -> None:
-        """`instrument` adds who is told about requests, and pages of theirs."""
+    def __init__(self, options: ServerOptions, instrument: Instrument = lambda _hub: Instruments()) -> None:
+        """`instrument` returns observers of requests, and pages of their own."""
         self._options = options
         self._instrument = instrument
         self._listening = asyncio.Event()
@@ -99,7 +109,7 @@ class EmbeddedServer:
         authority = certs.load_or_create(folder / "ca.pem", utc_now())
         api = self._api(store)
         sslproto.SSLProtocol.max_size = TLS_BUFFER
-        # In answers to what is no HTTP; `app` sees to all others.
+        # aiohttp puts it into answers to what is no HTTP; `app` removes it from all others.
         web_response.SERVER_SOFTWARE = ""  # type: ignore[attr-defined]
         with listen(options.host, options.port) as sock:
             address = sock.getsockname()
@@ -113,13 +123,15 @@ class EmbeddedServer:
             )  # fmt: skip
             await runner.setup()
             http = runner.server
-            reaper = Reaper(int(raise_file_limit() * SHARE))
+            idle = IdleConnections(int(raise_file_limit() * SHARE))
             background = [
                 asyncio.create_task(serving.keep_fresh(), name="serving certificate"),
-                asyncio.create_task(reaper.run(lambda: http.connections if http else []), name="reaper"),
+                asyncio.create_task(
+                    idle.run(lambda: http.connections if http else []), name="idle connections"
+                ),
             ]
             try:
-                await bootstrap.ensure_defaults(api.hub)
+                await ensure_defaults(api.hub, self._options.presets)
                 await aggregation.refill(api.hub)
                 admin = AdminConfig(self.kubeconfig, self.url, authority, utc_now)
                 background += _controllers(api.hub)
@@ -141,7 +153,7 @@ class EmbeddedServer:
                 await hang_up(sockets, GOODBYE_SECONDS)
                 await asyncio.gather(*background, return_exceptions=True)
 
-    def _api(self, store: Store) -> Api:
+    def _api(self, store: Store) -> HttpApi:
         catalogue = Catalogue((*core.with_tokens(BUILTIN), *core.REVIEWS))
         hub = Hub(store, catalogue)
         key = token_keys.load_or_create(self._options.data_dir / "service-account-key.pem")
@@ -151,9 +163,10 @@ class EmbeddedServer:
             core.CreationByPatch(gate), core.RbacAdmission(gate), PolicyWrites(hub, gate.authorizer),
         )  # fmt: skip
         hub.validation = (Policies(hub, gate.authorizer),)
-        hub.quota = Quotas(store)
+        if self._options.quota_rule is not None:
+            hub.quota = Quotas(store, self._options.quota_rule)
         instruments = self._instrument(hub)
-        settings = Settings(
+        settings = ApiSettings(
             namespaces=(self._options.namespace,),
             handlers={
                 **core.handlers(gate, tokens),
@@ -162,7 +175,7 @@ class EmbeddedServer:
             pages=(Feed(hub).page, core.key_pages(tokens), *instruments.pages),
             observers=instruments.observers,
         )
-        return Api(hub, HttpGate(gate), settings)
+        return HttpApi(hub, gate, settings)
 
 
 def _controllers(hub: Hub) -> list[asyncio.Task[None]]:

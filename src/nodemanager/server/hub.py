@@ -17,7 +17,7 @@ from nodemanager.store.base import Store
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class AdmissionRequest:
     """A write that admission may refuse: the object before and after, None where there is none."""
 
     verb: str
@@ -40,15 +40,15 @@ class Change:
 class Admission(Protocol):
     """Something that may refuse a write by raising a StatusError."""
 
-    async def review(self, change: Change) -> None:
+    async def review(self, change: AdmissionRequest) -> None:
         """Return if the change may happen."""
         ...
 
 
-class Validation(Protocol):
+class ValidatingAdmission(Protocol):
     """Something that sees a write after everything else has found it good, and may still refuse it."""
 
-    def validate(self, change: Change) -> tuple[str, ...]:
+    def validate(self, change: AdmissionRequest) -> tuple[str, ...]:
         """Return warnings for the client; raise a StatusError to refuse."""
         ...
 
@@ -56,8 +56,8 @@ class Validation(Protocol):
 class Quota(Protocol):
     """Something that may refuse to keep more for a user, by raising a StatusError."""
 
-    def check(self, call: Call, key: str, size: int, before: int | None) -> None:
-        """Return if an object of so many bytes may be stored, in place of one of `before` bytes if any."""
+    def check(self, call: ApiCall, key: str, size: int, before: int | None) -> None:
+        """Return if an object of that size may be stored; `before` is the size of what it replaces."""
         ...
 
 
@@ -67,17 +67,17 @@ def utc_now() -> datetime:
 
 
 async def at_once(_revision: int) -> None:
-    """Wait for nothing: nobody collects."""
+    """Wait for nothing: no garbage collector runs."""
 
 
 class Turn:
-    """Lets one at a time do what holds the event loop up, and everybody else get on in between."""
+    """Lets one task at a time do work that blocks the event loop; between two of them all others run."""
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
 
     async def take(self) -> None:
-        """Return when it is our turn: everything that is ready has been looked at since the last one."""
+        """Return when it is our turn, and every task that was ready has run since the turn before."""
         async with self._lock:
             await asyncio.sleep(0)
 
@@ -89,16 +89,16 @@ class Hub:
     store: Store
     catalogue: Catalogue
     admission: Sequence[Admission] = ()
-    validation: Sequence[Validation] = ()
+    validation: Sequence[ValidatingAdmission] = ()
     now: Callable[[], datetime] = utc_now
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the server stops: watches end."""
     ending: set[str] = field(default_factory=set)
     """The store's keys of namespaces and definitions that wait for their objects to go."""
     swept: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when one of those may have got further."""
+    """Set when the deletion of one of those may be able to go on."""
     collected: Callable[[int], Awaitable[None]] = at_once
-    """Waits until what the changes up to a revision left without owners has been collected."""
+    """Waits until the garbage collector has dealt with all changes up to a revision."""
 
     quota: Quota | None = None
     """Says how much single users may keep here; None = as much as they like."""
@@ -106,7 +106,7 @@ class Hub:
     turn: Turn = field(default_factory=Turn)
     """Taken before large answers are made."""
 
-    def validate(self, change: Change) -> tuple[str, ...]:
+    def validate(self, change: AdmissionRequest) -> tuple[str, ...]:
         """Return the warnings that go with a write; raise if it is refused."""
         return tuple([text for each in self.validation for text in each.validate(change)])
 
@@ -116,7 +116,7 @@ class Hub:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ApiCall:
     """One request about objects of a kind."""
 
     info: RequestInfo
@@ -140,7 +140,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ApiAnswer:
     """What a handler returns: a body still to be shaped and encoded."""
 
     body: Any

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from nodemanager.store import database, files, wal
 from nodemanager.store.base import StoreCorrupt, StoreError
-from nodemanager.store.schema import Meta
+from nodemanager.store.schema import FileMeta
 
 BUMP = 1_000_000_000
 """How far a restore moves the revision: more than can have happened since the backup."""
@@ -125,7 +125,7 @@ def _last_revision(path: Path) -> int:
         return 0
     try:
         with closing(files.connect(path, immutable=True)) as connection:
-            return Meta.from_row(connection.execute("SELECT * FROM meta").fetchone()).revision
+            return FileMeta.from_row(connection.execute("SELECT * FROM meta").fetchone()).revision
     except (sqlite3.Error, ValueError, TypeError):
         return 0  # it is damaged, which may well be why it is replaced
 
@@ -135,7 +135,7 @@ def _renew(path: Path, revision: int) -> None:
     with closing(files.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode = DELETE")
         connection.execute("BEGIN IMMEDIATE")
-        meta = Meta.from_row(connection.execute("SELECT * FROM meta").fetchone())
+        meta = FileMeta.from_row(connection.execute("SELECT * FROM meta").fetchone())
         connection.execute("DELETE FROM events")
         connection.execute("DELETE FROM meta")
         renewed = replace(meta, revision=revision, compacted=revision)

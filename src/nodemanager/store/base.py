@@ -26,9 +26,9 @@ class KeyMissing(StoreError):
 
 
 class Mismatch(StoreError):
-    """An update or delete expected another revision than the one that is there; `current` is."""
+    """An update or delete expected another revision than that of `current`, which is there."""
 
-    def __init__(self, message: str, current: Record) -> None:
+    def __init__(self, message: str, current: StoreRecord) -> None:
         super().__init__(message)
         self.current = current
 
@@ -49,11 +49,11 @@ class StoreClosed(StoreError):
 
 
 class StoreCorrupt(StoreError):
-    """The file is not one of ours, is damaged, or is of a newer version; the message says what to do."""
+    """The file is damaged, of a newer version, or no store at all; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class StoreRecord:
     """One value, with when it was created and last changed."""
 
     key: str
@@ -62,7 +62,7 @@ class Record:
     revision: int
 
 
-class Kind(Enum):
+class EventType(Enum):
     """What happened to a key."""
 
     CREATED = "created"
@@ -71,33 +71,33 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class StoreEvent:
     """One change. `record` is the new state; for a deletion the last one, with the deletion's revision."""
 
-    kind: Kind
-    record: Record
-    previous: Record | None = None
+    kind: EventType
+    record: StoreRecord
+    previous: StoreRecord | None = None
     """The state before, for updates and deletions: selectors need both sides."""
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class StoreListing:
     """A part of a collection as it was at one revision, in the order of keys."""
 
-    records: list[Record]
+    records: list[StoreRecord]
     revision: int
     more: bool = False
     remaining: int = 0
-    """How many are behind the last one."""
+    """How many keys follow after the last one."""
 
 
-Listener = Callable[[Sequence[Event]], None]
+Listener = Callable[[Sequence[StoreEvent]], None]
 
 
 class Subscription(Protocol):
     """A running watch."""
 
-    async def next(self) -> Sequence[Event]:
+    async def next(self) -> Sequence[StoreEvent]:
         """Return the next events, at least one, in order; raise Compacted when we fell too far behind."""
         ...
 
@@ -124,23 +124,23 @@ class Store(Protocol):
         """The revision before which nothing is remembered."""
         ...
 
-    def get(self, key: str) -> Record | None:
+    def get(self, key: str) -> StoreRecord | None:
         """Return the present state of a key."""
         ...
 
-    def list(self, prefix: str, *, revision: int = 0, after: str = "", limit: int = 0) -> Listing:
+    def list(self, prefix: str, *, revision: int = 0, after: str = "", limit: int = 0) -> StoreListing:
         """Return keys under a prefix, now or at a revision; `after` and `limit` make pages."""
         ...
 
-    async def create(self, key: str, value: bytes) -> Record:
+    async def create(self, key: str, value: bytes) -> StoreRecord:
         """Add a key; return when it is durable."""
         ...
 
-    async def update(self, key: str, value: bytes, expected: int) -> Record:
+    async def update(self, key: str, value: bytes, expected: int) -> StoreRecord:
         """Replace a value whose revision is `expected`; return when it is durable."""
         ...
 
-    async def delete(self, key: str, expected: int) -> Record:
+    async def delete(self, key: str, expected: int) -> StoreRecord:
         """Remove a key whose revision is `expected`; return its last state with the deletion's revision."""
         ...
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 
-from nodemanager.store.base import Compacted, Event, Listener, StoreClosed
+from nodemanager.store.base import Compacted, Listener, StoreClosed, StoreEvent
 from nodemanager.store.state import FIRST
 
 BUFFER = 4096
@@ -32,20 +32,20 @@ class Broadcast:
         """How many watches there are."""
         return sum(len(channel.watches) for channel in self._channels.values())
 
-    def subscribe(self, prefix: str, backlog: Sequence[Event] = ()) -> Watch:
+    def subscribe(self, prefix: str, backlog: Sequence[StoreEvent] = ()) -> StoreWatch:
         """Follow a prefix from now on; `backlog` is handed out first."""
         if self.closed:
             raise StoreClosed(f"cannot watch {prefix}: the store is closed")
         channel = self._channels.get(prefix)
         if channel is None:
             channel = self._channels[prefix] = _Channel(prefix)
-        return Watch(self, channel, backlog)
+        return StoreWatch(self, channel, backlog)
 
     def listen(self, listener: Listener) -> None:
         """Hand all changes from now on to somebody, before those who watch are woken."""
         self._listeners.append(listener)
 
-    def publish(self, events: Sequence[Event]) -> None:
+    def publish(self, events: Sequence[StoreEvent]) -> None:
         """Hand changes that have happened, in order, to whoever is interested."""
         for listener in self._listeners:
             listener(events)
@@ -66,7 +66,7 @@ class Broadcast:
         for channel in self._channels.values():
             channel.wake()
 
-    def leave(self, watch: Watch, channel: _Channel) -> None:
+    def leave(self, watch: StoreWatch, channel: _Channel) -> None:
         """Drop a watch, and its channel with the last one."""
         channel.watches.discard(watch)
         if not channel.watches:
@@ -80,10 +80,10 @@ class _Channel:
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
-        self.events: list[Event] = []
+        self.events: list[StoreEvent] = []
         self.start = 0  # the position of the first event in the buffer
         self.behind = 0  # how many watches have not read to the end
-        self.watches: set[Watch] = set()
+        self.watches: set[StoreWatch] = set()
         self.waiting: dict[asyncio.Future[None], None] = {}
 
     @property
@@ -91,7 +91,7 @@ class _Channel:
         return self.start + len(self.events)
 
     def settle(self, buffer: int) -> None:
-        """After new events: everybody is behind, what is too much goes, and who waits is woken."""
+        """Note that there are new events: drop the oldest if there are too many, and wake those who wait."""
         self.behind = len(self.watches)
         excess = len(self.events) - buffer
         if excess > 0:
@@ -121,10 +121,10 @@ class _Channel:
             self.waiting.pop(waiter, None)
 
 
-class Watch:
+class StoreWatch:
     """One subscriber. Cancelling `next` loses no event; a batch is taken only when it is returned."""
 
-    def __init__(self, broadcast: Broadcast, channel: _Channel, backlog: Sequence[Event]) -> None:
+    def __init__(self, broadcast: Broadcast, channel: _Channel, backlog: Sequence[StoreEvent]) -> None:
         self._broadcast = broadcast
         self._channel = channel
         self._backlog = backlog
@@ -133,7 +133,7 @@ class Watch:
         self._open = True
         channel.watches.add(self)
 
-    async def next(self) -> Sequence[Event]:
+    async def next(self) -> Sequence[StoreEvent]:
         """Return the next events, at least one, in order; raise Compacted when we fell too far behind."""
         while True:
             if not self._open:
@@ -175,7 +175,7 @@ class Watch:
     def _lost(self) -> bool:
         return self._position < self._channel.start
 
-    def _take(self) -> Sequence[Event]:
+    def _take(self) -> Sequence[StoreEvent]:
         if self._backlog:
             batch, self._backlog = self._backlog, ()
             return batch

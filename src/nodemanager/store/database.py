@@ -1,4 +1,4 @@
-"""The SQLite file of a durable store: opened with suspicion, changed in whole transactions.
+"""The SQLite file of a durable store: checked when it is opened, changed in whole transactions.
 
 Everything here blocks, and after `open` belongs to one thread.
 """
@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nodemanager.store import files, wal
-from nodemanager.store.base import Event, Kind, Record, StoreClosed, StoreCorrupt, StoreError
+from nodemanager.store.base import EventType, StoreClosed, StoreCorrupt, StoreError, StoreEvent, StoreRecord
 from nodemanager.store.schema import (
     APPLICATION_ID,
     DIGEST_SPACE,
     STATEMENTS,
     VERSION,
-    Meta,
+    FileMeta,
     Undo,
     event_row,
     object_digest,
@@ -35,9 +35,9 @@ them: the kernel may have dropped what it could not write, and the next fsync wo
 class Contents:
     """What a file holds: the present, and the log with the time of each event."""
 
-    meta: Meta
-    records: list[Record]
-    log: list[tuple[float, Event]]
+    meta: FileMeta
+    records: list[StoreRecord]
+    log: list[tuple[float, StoreEvent]]
 
 
 def read(connection: sqlite3.Connection, path: Path) -> Contents:
@@ -69,26 +69,28 @@ def _read(connection: sqlite3.Connection, path: Path) -> Contents:
             f"cannot open {path}: it is of version {rows[0][0]}, and this nodemanager knows {VERSION};"
             " run the newer nodemanager that wrote it, or restore a backup with `nodemanager server restore`"
         )
-    meta = Meta.from_row(rows[0])
+    meta = FileMeta.from_row(rows[0])
     records = _read_objects(connection, meta)
     return Contents(meta, records, _read_log(connection, meta, records))
 
 
-def _read_objects(connection: sqlite3.Connection, meta: Meta) -> list[Record]:
+def _read_objects(connection: sqlite3.Connection, meta: FileMeta) -> list[StoreRecord]:
     rows = connection.execute("SELECT key, value, created, revision FROM objects")
-    records = [Record(*row) for row in rows]
+    records = [StoreRecord(*row) for row in rows]
     digest = sum(object_digest(record) for record in records) % DIGEST_SPACE
     if (len(records), digest) != (meta.objects, meta.digest):
         raise ValueError("its objects are not those of its last transaction")
     return records
 
 
-def _read_log(connection: sqlite3.Connection, meta: Meta, records: list[Record]) -> list[tuple[float, Event]]:
+def _read_log(
+    connection: sqlite3.Connection, meta: FileMeta, records: list[StoreRecord]
+) -> list[tuple[float, StoreEvent]]:
     """Read the events backwards from the present, which proves that each of them fits the next."""
     past = {record.key: record for record in records}
     if len(past) != len(records):
         raise ValueError("it has a key twice")
-    log: list[tuple[float, Event]] = []
+    log: list[tuple[float, StoreEvent]] = []
     for row in connection.execute("SELECT * FROM events ORDER BY revision DESC"):
         undo = Undo.from_row(row)
         if undo.revision != meta.revision - len(log):
@@ -103,7 +105,9 @@ def _read_log(connection: sqlite3.Connection, meta: Meta, records: list[Record])
 class Database:
     """The open file. `broken` says why it cannot be written any more, if so."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection, lock: files.FileLock, meta: Meta) -> None:
+    def __init__(
+        self, path: Path, connection: sqlite3.Connection, lock: files.FileLock, meta: FileMeta
+    ) -> None:
         self.path = path
         self.broken = ""
         self._connection = connection
@@ -135,7 +139,7 @@ class Database:
             raise
         return cls(path, connection, lock, contents.meta), contents
 
-    def commit(self, events: Sequence[Event], at: float, forget: int) -> None:
+    def commit(self, events: Sequence[StoreEvent], at: float, forget: int) -> None:
         """Write changes in one transaction, and forget a few old events up to revision `forget` with them.
 
         Raises StoreClosed when that failed; then nothing was changed.
@@ -143,10 +147,10 @@ class Database:
         meta = self._meta
         objects, digest = meta.objects, meta.digest
         for event in events:
-            objects += {Kind.CREATED: 1, Kind.UPDATED: 0, Kind.DELETED: -1}[event.kind]
+            objects += {EventType.CREATED: 1, EventType.UPDATED: 0, EventType.DELETED: -1}[event.kind]
             if event.previous is not None:
                 digest -= object_digest(event.previous)
-            if event.kind is not Kind.DELETED:
+            if event.kind is not EventType.DELETED:
                 digest += object_digest(event.record)
         forget = min(forget, meta.compacted + 2 * len(events) + 16)
         self._transact(
@@ -179,7 +183,7 @@ class Database:
         finally:
             self._lock.release()
 
-    def _transact(self, meta: Meta, events: Sequence[Event], at: float) -> None:
+    def _transact(self, meta: FileMeta, events: Sequence[StoreEvent], at: float) -> None:
         if self.broken:
             raise StoreClosed(self.broken)
         connection = self._connection
@@ -196,7 +200,7 @@ class Database:
             raise self._failed(error) from error
         self._meta = meta
 
-    def _write(self, event: Event, at: float) -> None:
+    def _write(self, event: StoreEvent, at: float) -> None:
         record, previous = event.record, event.previous
         execute = self._connection.execute
         if previous is None:
@@ -204,7 +208,7 @@ class Database:
                 "INSERT INTO objects (created, key, value, revision) VALUES (?, ?, ?, ?)",
                 (record.created, record.key, record.value, record.revision),
             )
-        elif event.kind is Kind.UPDATED:
+        elif event.kind is EventType.UPDATED:
             cursor = execute(
                 "UPDATE objects SET value = ?, revision = ? WHERE created = ? AND revision = ?",
                 (record.value, record.revision, record.created, previous.revision),
@@ -247,7 +251,7 @@ def _prepare(path: Path) -> None:
     if files.beside(path, "-wal").exists():
         raise files.corrupt(path, "it is missing, but its -wal file is there")
     try:
-        files.create(path, STATEMENTS, Meta(VERSION, uuid.uuid4().hex, FIRST, FIRST, 0, 0).row())
+        files.create(path, STATEMENTS, FileMeta(VERSION, uuid.uuid4().hex, FIRST, FIRST, 0, 0).row())
     except (OSError, sqlite3.Error) as error:
         raise StoreError(f"cannot create {path}: {error}") from error
 

@@ -103,7 +103,7 @@ def error_name(error: sqlite3.Error) -> str:
 
 @contextmanager
 def new_file(path: Path) -> Iterator[Path]:
-    """Give an empty 0600 file beside `path`; once it is filled, it durably takes its place at once.
+    """Yield an empty 0600 file beside `path`; when the block has filled it, it durably replaces `path`.
 
     So nobody ever sees half a file at `path`, and an empty one there is a damaged one.
     """

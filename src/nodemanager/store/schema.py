@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 
-from nodemanager.store.base import Event, Kind, Record
+from nodemanager.store.base import EventType, StoreEvent, StoreRecord
 
 APPLICATION_ID = 0x4E4D5354
 VERSION = 1
@@ -35,7 +35,7 @@ DIGEST_SPACE = 1 << 63
 
 
 @dataclass(frozen=True, slots=True)
-class Meta:
+class FileMeta:
     """The row that describes the rest of the file."""
 
     version: int
@@ -51,7 +51,7 @@ class Meta:
         return (*fields, _digest(*fields))
 
     @classmethod
-    def from_row(cls, row: Sequence[object]) -> Meta:
+    def from_row(cls, row: Sequence[object]) -> FileMeta:
         """Read the columns of `meta`; raise ValueError when the seal does not fit."""
         *fields, seal = row
         if seal != _digest(*fields):
@@ -59,12 +59,12 @@ class Meta:
         return cls(*fields)  # type: ignore[arg-type]  # the seal covers types, too
 
 
-def object_digest(record: Record) -> int:
+def object_digest(record: StoreRecord) -> int:
     """Return what an object adds to the sum in `meta`."""
     return _digest(record.key, record.created, record.revision, record.value)
 
 
-def event_row(event: Event, at: float) -> tuple[object, ...]:
+def event_row(event: StoreEvent, at: float) -> tuple[object, ...]:
     """Return the columns of `events`."""
     old = event.previous
     before = (old.value, old.created, old.revision) if old else (None, None, None)
@@ -77,10 +77,10 @@ class Undo:
     """An event as it is in the file: what happened when, and what was before."""
 
     revision: int
-    kind: Kind
+    kind: EventType
     key: str
     at: float
-    previous: Record | None
+    previous: StoreRecord | None
 
     @classmethod
     def from_row(cls, row: Sequence[object]) -> Undo:
@@ -89,23 +89,23 @@ class Undo:
         if digest != _digest(*fields):
             raise ValueError(f"the event of revision {row[0]} does not fit its digest")
         revision, kind, key, at, value, created, previous = fields
-        old = None if value is None else Record(key, value, created, previous)  # type: ignore[arg-type]
-        return cls(revision, Kind(kind), key, at, old)  # type: ignore[arg-type]  # the digest covers types
+        old = None if value is None else StoreRecord(key, value, created, previous)  # type: ignore[arg-type]
+        return cls(revision, EventType(kind), key, at, old)  # type: ignore[arg-type]  # the digest covers types
 
-    def replay(self, records: dict[str, Record]) -> Event:
-        """Take the event back in the state right after it, and return it; raise ValueError if they differ."""
+    def replay(self, records: dict[str, StoreRecord]) -> StoreEvent:
+        """Undo the event in `records`, the state after it, and return it; ValueError if it does not fit."""
         after, before = records.get(self.key), self.previous
-        if self.kind is Kind.DELETED:
+        if self.kind is EventType.DELETED:
             if after is not None or before is None:
                 raise ValueError(f"revision {self.revision} deleted {self.key}, which is there")
-            after = Record(self.key, before.value, before.created, self.revision)
+            after = StoreRecord(self.key, before.value, before.created, self.revision)
         elif after is None or after.revision != self.revision:
             raise ValueError(f"{self.key} is not as revision {self.revision} left it")
         if before is None:
             del records[self.key]
         else:
             records[self.key] = before
-        return Event(self.kind, after, before)
+        return StoreEvent(self.kind, after, before)
 
 
 def _digest(*fields: object) -> int:

@@ -18,25 +18,25 @@ from pathlib import Path
 
 from nodemanager.store import state as state_
 from nodemanager.store.base import (
-    Event,
-    Kind,
+    EventType,
     Listener,
-    Listing,
-    Record,
     StoreClosed,
     StoreError,
+    StoreEvent,
+    StoreListing,
+    StoreRecord,
     Subscription,
 )
 from nodemanager.store.broadcast import BUFFER, Broadcast
 from nodemanager.store.database import Contents, Database
-from nodemanager.store.state import Change, Retention, State
+from nodemanager.store.state import Retention, StoreChange, StoreState
 
 MAX_BATCH = 256
 COMPACTION_STEP = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class SqliteOptions:
     """How a durable store behaves."""
 
     retention: Retention = field(default_factory=Retention)
@@ -51,8 +51,8 @@ class Options:
 class _Batch:
     """One transaction: its events, and what to answer once it is through."""
 
-    events: list[Event] = field(default_factory=list)
-    answers: list[tuple[asyncio.Future[Record], Record | StoreError]] = field(default_factory=list)
+    events: list[StoreEvent] = field(default_factory=list)
+    answers: list[tuple[asyncio.Future[StoreRecord], StoreRecord | StoreError]] = field(default_factory=list)
     at: float = 0.0
 
 
@@ -60,18 +60,18 @@ class SqliteStore:
     """A Store in one SQLite file. Open it with `open`."""
 
     def __init__(
-        self, database: Database, contents: Contents, writer: ThreadPoolExecutor, options: Options
+        self, database: Database, contents: Contents, writer: ThreadPoolExecutor, options: SqliteOptions
     ) -> None:
         self._database = database
         self._writer = writer
         self._now = options.now
-        self._state = State(
+        self._state = StoreState(
             contents.records, contents.log, revision=contents.meta.revision, retention=options.retention
         )
         self._state.trim(self._now())
         self._broadcast = Broadcast(self._state.revision, options.buffer)
         self._loop = asyncio.get_running_loop()
-        self._queue: deque[tuple[Change, asyncio.Future[Record]]] = deque()
+        self._queue: deque[tuple[StoreChange, asyncio.Future[StoreRecord]]] = deque()
         self._writing = False
         self._idle = asyncio.Event()
         self._idle.set()
@@ -79,9 +79,9 @@ class SqliteStore:
         self.id = contents.meta.id
 
     @classmethod
-    async def open(cls, path: Path, options: Options | None = None) -> SqliteStore:
+    async def open(cls, path: Path, options: SqliteOptions | None = None) -> SqliteStore:
         """Open or create a file; raise StoreCorrupt for a damaged one, StoreError when it is in use."""
-        options = options or Options()
+        options = options or SqliteOptions()
         writer = ThreadPoolExecutor(1, "store-writer")
         opening = writer.submit(lambda: Database.open(path, synchronous=options.synchronous))
         try:
@@ -107,25 +107,25 @@ class SqliteStore:
         """Why nothing can be written until the store is opened again; empty when all is well."""
         return self._database.broken
 
-    def get(self, key: str) -> Record | None:
+    def get(self, key: str) -> StoreRecord | None:
         """Return the present state of a key."""
         return self._state.get(key)
 
-    def list(self, prefix: str, *, revision: int = 0, after: str = "", limit: int = 0) -> Listing:
+    def list(self, prefix: str, *, revision: int = 0, after: str = "", limit: int = 0) -> StoreListing:
         """Return keys under a prefix, now or at a revision; `after` and `limit` make pages."""
         return self._state.page(prefix, revision, after, limit)
 
-    async def create(self, key: str, value: bytes) -> Record:
+    async def create(self, key: str, value: bytes) -> StoreRecord:
         """Add a key; return when it is durable."""
-        return await self._change(Change(Kind.CREATED, key, value))
+        return await self._change(StoreChange(EventType.CREATED, key, value))
 
-    async def update(self, key: str, value: bytes, expected: int) -> Record:
+    async def update(self, key: str, value: bytes, expected: int) -> StoreRecord:
         """Replace a value whose revision is `expected`; return when it is durable."""
-        return await self._change(Change(Kind.UPDATED, key, value, expected))
+        return await self._change(StoreChange(EventType.UPDATED, key, value, expected))
 
-    async def delete(self, key: str, expected: int) -> Record:
+    async def delete(self, key: str, expected: int) -> StoreRecord:
         """Remove a key whose revision is `expected`; return its last state with the deletion's revision."""
-        return await self._change(Change(Kind.DELETED, key, expected=expected))
+        return await self._change(StoreChange(EventType.DELETED, key, expected=expected))
 
     def watch(self, prefix: str, after: int) -> Subscription:
         """Follow all changes under a prefix that came after a revision."""
@@ -166,12 +166,12 @@ class SqliteStore:
         finally:
             self._writer.shutdown(wait=False)
 
-    async def _change(self, change: Change) -> Record:
+    async def _change(self, change: StoreChange) -> StoreRecord:
         state_.check_key(change.key)
         state_.check_value(change.key, change.value)
         if self._closing is not None:
             raise StoreClosed(f"cannot change {change.key}: the store is closed")
-        answer: asyncio.Future[Record] = self._loop.create_future()
+        answer: asyncio.Future[StoreRecord] = self._loop.create_future()
         self._queue.append((change, answer))
         self._kick()
         return await answer
@@ -188,10 +188,10 @@ class SqliteStore:
     def _gather(self) -> _Batch:
         """Decide the changes that wait, as if those before them in the batch had happened."""
         batch = _Batch(at=self._now())
-        ahead: dict[str, Record | None] = {}
+        ahead: dict[str, StoreRecord | None] = {}
         while self._queue and len(batch.events) < MAX_BATCH:
             change, answer = self._queue.popleft()
-            if answer.done():  # its caller was cancelled before anything happened
+            if answer.done():  # its caller gave up before anything happened
                 continue
             key = change.key
             current = ahead[key] if key in ahead else self._state.get(key)
@@ -203,7 +203,7 @@ class SqliteStore:
                 else:
                     answer.set_exception(refused)
                 continue
-            ahead[key] = None if event.kind is Kind.DELETED else event.record
+            ahead[key] = None if event.kind is EventType.DELETED else event.record
             batch.events.append(event)
             batch.answers.append((answer, event.record))
         return batch
@@ -236,7 +236,7 @@ class SqliteStore:
         if not self._writing:
             self._idle.set()
 
-    def _apply(self, events: Sequence[Event], at: float) -> None:
+    def _apply(self, events: Sequence[StoreEvent], at: float) -> None:
         for event in events:
             self._state.apply(event, at)
         self._state.trim(at)

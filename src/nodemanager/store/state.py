@@ -1,4 +1,4 @@
-"""The engine both stores share: the present in memory, and the recent past as a log of changes.
+"""The present in memory, and the recent past as a log of changes.
 
 The log holds every change after `compacted`, one per revision, and each change carries the state
 before it. So the past is never stored: a list at an older revision is the present with the changes
@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 
 from nodemanager.store.base import (
     Compacted,
-    Event,
+    EventType,
     FutureRevision,
     KeyExists,
     KeyMissing,
-    Kind,
-    Listing,
     Mismatch,
-    Record,
+    StoreEvent,
+    StoreListing,
+    StoreRecord,
 )
 
 FIRST = 1
@@ -41,31 +41,31 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class StoreChange:
     """A change somebody asks for; `expected` is the revision it is based on."""
 
-    kind: Kind
+    kind: EventType
     key: str
     value: bytes = b""
     expected: int = 0
 
 
-def decide(change: Change, current: Record | None, revision: int) -> Event:
+def decide(change: StoreChange, current: StoreRecord | None, revision: int) -> StoreEvent:
     """Return the event that the change amounts to at `revision`, or raise why it is refused."""
     key = change.key
-    if change.kind is Kind.CREATED:
+    if change.kind is EventType.CREATED:
         if current is not None:
             raise KeyExists(f"cannot create {key}: it exists already")
-        return Event(Kind.CREATED, Record(key, change.value, revision, revision))
-    verb = "update" if change.kind is Kind.UPDATED else "delete"
+        return StoreEvent(EventType.CREATED, StoreRecord(key, change.value, revision, revision))
+    verb = "update" if change.kind is EventType.UPDATED else "delete"
     if current is None:
         raise KeyMissing(f"cannot {verb} {key}: it does not exist")
     if current.revision != change.expected:
         raise Mismatch(
             f"cannot {verb} {key}: it is at revision {current.revision}, not {change.expected}", current
         )
-    value = current.value if change.kind is Kind.DELETED else change.value
-    return Event(change.kind, replace(current, value=value, revision=revision), current)
+    value = current.value if change.kind is EventType.DELETED else change.value
+    return StoreEvent(change.kind, replace(current, value=value, revision=revision), current)
 
 
 def check_key(key: str) -> None:
@@ -88,13 +88,13 @@ def check_prefix(prefix: str) -> None:
         raise ValueError(f"cannot use {prefix!r} as a collection: it must start and end with a slash")
 
 
-class State:
+class StoreState:
     """The records, their keys in order, and the log. It knows no clock and no file."""
 
     def __init__(
         self,
-        records: Iterable[Record] = (),
-        log: Sequence[tuple[float, Event]] = (),
+        records: Iterable[StoreRecord] = (),
+        log: Sequence[tuple[float, StoreEvent]] = (),
         *,
         revision: int = FIRST,
         retention: Retention | None = None,
@@ -113,11 +113,11 @@ class State:
         """How many records there are."""
         return len(self._records)
 
-    def get(self, key: str) -> Record | None:
+    def get(self, key: str) -> StoreRecord | None:
         """Return the present state of a key."""
         return self._records.get(key)
 
-    def page(self, prefix: str, revision: int, after: str, limit: int) -> Listing:
+    def page(self, prefix: str, revision: int, after: str, limit: int) -> StoreListing:
         """Return up to `limit` records (0: all) behind the key `after`, as of a revision (0: now)."""
         check_prefix(prefix)
         if limit < 0:
@@ -133,9 +133,9 @@ class State:
         low = min(high, max(low, bisect_right(keys, after)))
         stop = min(high, low + limit) if limit else high
         records = [changed.get(key) or self._records[key] for key in keys[low:stop]]
-        return Listing(records, at, more=stop < high, remaining=high - stop)
+        return StoreListing(records, at, more=stop < high, remaining=high - stop)
 
-    def events_after(self, revision: int) -> Sequence[Event]:
+    def events_after(self, revision: int) -> Sequence[StoreEvent]:
         """Return every change after a revision."""
         if revision > self.revision:
             raise FutureRevision(
@@ -147,19 +147,19 @@ class State:
             )
         return self._log[max(revision, FIRST) - self.compacted :]
 
-    def history(self, prefix: str, after: int) -> Sequence[Event]:
+    def history(self, prefix: str, after: int) -> Sequence[StoreEvent]:
         """Return the changes under a prefix that came after a revision."""
         check_prefix(prefix)
         return [event for event in self.events_after(after) if event.record.key.startswith(prefix)]
 
-    def apply(self, event: Event, at: float) -> None:
+    def apply(self, event: StoreEvent, at: float) -> None:
         """Make a decided change, which must be the next one."""
         record = event.record
         if record.revision != self.revision + 1:
             raise ValueError(f"cannot apply revision {record.revision}: we are at {self.revision}")
-        if event.kind is Kind.CREATED:
+        if event.kind is EventType.CREATED:
             self._keys.insert(bisect_left(self._keys, record.key), record.key)
-        if event.kind is Kind.DELETED:
+        if event.kind is EventType.DELETED:
             del self._keys[bisect_left(self._keys, record.key)]
             del self._records[record.key]
         else:
@@ -199,15 +199,15 @@ class State:
         return bisect_left(self._keys, prefix), bisect_left(self._keys, prefix[:-1] + "0")
 
     @staticmethod
-    def _before(prefix: str, events: Sequence[Event]) -> dict[str, Record | None]:
+    def _before(prefix: str, events: Sequence[StoreEvent]) -> dict[str, StoreRecord | None]:
         """Return what the keys that these events touch were before them."""
-        before: dict[str, Record | None] = {}
+        before: dict[str, StoreRecord | None] = {}
         for event in events:
             if event.record.key.startswith(prefix):
                 before.setdefault(event.record.key, event.previous)
         return before
 
 
-def _weight(event: Event) -> int:
+def _weight(event: StoreEvent) -> int:
     """What remembering an event costs: the value that is not the present one."""
     return 0 if event.previous is None else len(event.previous.value)

@@ -80,21 +80,6 @@ def test_refused_by_name(text: str, named: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "expected"),
-    [
-        pytest.param({"role": "web"}, True, id="subset"),
-        pytest.param(LABELS, True, id="all"),
-        pytest.param({}, False, id="none-matches-nothing"),
-        pytest.param({"role": "web", "tool": "helm"}, False, id="one-missing"),
-        pytest.param({"role": "Web"}, False, id="case-matters"),
-        pytest.param({"gone": ""}, False, id="empty-value-is-not-missing"),
-    ],
-)
-def test_matches_subset(wanted: dict[str, str], expected: bool) -> None:
-    assert selectors.matches_subset(wanted, LABELS) is expected
-
-
-@pytest.mark.parametrize(
     "requirement",
     [
         pytest.param(Requirement(key="role", operator="Near", values=["web"]), id="operator-of-the-future"),

@@ -21,8 +21,8 @@ from nodemanager.server.hub import Hub
 from nodemanager.server.kinds.builtin_kinds import BUILTIN, CLUSTER_ROLES
 from nodemanager.server.kinds.resources import Catalogue
 from nodemanager.server.verbs import stored
-from nodemanager.store.memory import MemoryStore
 from support.embedded import Embedded, serving
+from support.memory_store import MemoryStore
 from support.rbac_objects import role, rule
 from support.scripted_server import until
 

@@ -17,12 +17,11 @@ from nodemanager.cli.settings import logs
 from nodemanager.kube import errors
 from nodemanager.kube.rbac.identity import Attributes, User
 from nodemanager.server.access.authn import Peer
-from nodemanager.server.http.app import MAX_BODY, Settings
+from nodemanager.server.http.app import MAX_BODY, ApiSettings
 from nodemanager.server.http.request_log import RequestLog
-from nodemanager.server.http.security import HttpGate
-from nodemanager.server.hub import Answer, Call, Hub
-from nodemanager.store.memory import MemoryStore
+from nodemanager.server.hub import ApiAnswer, ApiCall, Hub
 from support.embedded import Embedded, OpenGate, serving
+from support.memory_store import MemoryStore
 
 
 @pytest.fixture
@@ -71,8 +70,8 @@ class Locked:
 
 
 async def test_the_gate_has_the_first_word() -> None:
-    door = Locked()
-    async with serving(gate=HttpGate(door)) as server, aiohttp.ClientSession(server.server) as http:
+    gate = Locked()
+    async with serving(gate=gate) as server, aiohttp.ClientSession(server.server) as http:
         async with http.get("/api/v1/things") as response:
             assert (await status_of(response))["reason"] == "Unauthorized"
         known = [("Impersonate-Group", "a"), ("Impersonate-Group", "b")]
@@ -82,7 +81,7 @@ async def test_the_gate_has_the_first_word() -> None:
             assert (await status_of(response))["message"] == "somebody may not get"
         async with http.get("/healthz") as response:
             assert response.status == 200
-    assert door.seen == [(Peer(), []), (Peer(), ["a", "b"]), (Peer(), ["a", "b"])]
+    assert gate.seen == [(Peer(), []), (Peer(), ["a", "b"]), (Peer(), ["a", "b"])]
 
 
 async def test_what_the_gate_is_asked() -> None:
@@ -102,7 +101,7 @@ async def test_pages_of_others() -> None:
     def page(request: web.Request) -> web.Response | None:
         return web.Response(text="mine") if request.path == "/mine" else None
 
-    settings = Settings(pages=(page,))
+    settings = ApiSettings(pages=(page,))
     async with serving(settings=settings) as server, aiohttp.ClientSession(server.server) as http:
         async with http.get("/mine") as response:
             assert await response.text() == "mine"
@@ -134,13 +133,13 @@ async def test_hostile_bodies(server: Embedded, http: aiohttp.ClientSession, bod
 class SomebodysGate(OpenGate):
     """Takes everybody for somebody who is no administrator."""
 
-    async def admit(self, request: web.Request, asked: Attributes) -> User:
+    def admit(self, peer: Peer, headers: Iterable[tuple[str, str]], asked: Attributes) -> User:
         return User("somebody")
 
 
 async def test_administrators_are_never_told_to_come_back() -> None:
     async with (
-        serving(settings=Settings(max_in_flight=0)) as server,
+        serving(settings=ApiSettings(max_in_flight=0)) as server,
         aiohttp.ClientSession(server.server) as http,
         http.get("/api/v1/pods") as response,
     ):
@@ -149,7 +148,7 @@ async def test_administrators_are_never_told_to_come_back() -> None:
 
 async def test_too_many_requests_are_told_to_come_back() -> None:
     async with (
-        serving(settings=Settings(max_in_flight=0), gate=SomebodysGate()) as server,
+        serving(settings=ApiSettings(max_in_flight=0), gate=SomebodysGate()) as server,
         aiohttp.ClientSession(server.server) as http,
     ):
         async with http.get("/api/v1/pods") as response:
@@ -161,7 +160,7 @@ async def test_too_many_requests_are_told_to_come_back() -> None:
 
 async def test_the_log_tells_no_secrets(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "nodemanager")
-    settings = Settings(observers=[RequestLog()])
+    settings = ApiSettings(observers=[RequestLog()])
     headers = {"Authorization": "Bearer hidden-token", "User-Agent": "x\x9b\u2028y"}
     body = {"metadata": {"name": "s"}, "stringData": {"a": "hidden-value"}}
     path = "/api/v1/namespaces/default/secrets?fieldManager=hidden-query"
@@ -235,10 +234,10 @@ async def test_stopping_ends_watches() -> None:
 async def test_a_bug_of_ours_is_a_status_without_details(
     error: type[Exception], caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def broken(_hub: Hub, _call: Call) -> Answer:
+    async def broken(_hub: Hub, _call: ApiCall) -> ApiAnswer:
         raise error("secret")
 
-    settings = Settings(handlers={("configmaps", ""): broken})
+    settings = ApiSettings(handlers={("configmaps", ""): broken})
     async with (
         serving(settings=settings) as one,
         aiohttp.ClientSession(one.server) as http,

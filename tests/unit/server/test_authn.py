@@ -13,7 +13,7 @@ from nodemanager.kube.rbac.identity import Attributes, User
 from nodemanager.server.access.authn import Authenticator, Peer, bearer_token
 from nodemanager.server.access.gate import AccessGate
 from nodemanager.server.access.token_keys import SigningKey, thumbprint
-from nodemanager.server.access.tokens import ISSUER, Binding, Ref, Tokens
+from nodemanager.server.access.tokens import ISSUER, Ref, TokenBinding, Tokens
 from support import rbac_objects as rbac
 from support.sa_objects import Clock, Objects
 
@@ -35,7 +35,7 @@ def peer(*subject: tuple[str, str]) -> Peer:
 
 
 def issued(audience: str = ISSUER) -> str:
-    binding = Binding(namespace="ns", serviceaccount=Ref(name="sa", uid="1"))
+    binding = TokenBinding(namespace="ns", serviceaccount=Ref(name="sa", uid="1"))
     return tokens().issue(binding, [audience], 600)
 
 

@@ -13,9 +13,9 @@ from nodemanager.client.patches import JsonPatch, MergePatch
 from nodemanager.kube import errors
 from nodemanager.kube.core import CRDS
 from nodemanager.kube.objects import Resource, Untyped
-from nodemanager.server.hub import Change
-from nodemanager.store.memory import MemoryStore
+from nodemanager.server.hub import AdmissionRequest
 from support.embedded import Embedded, serving
+from support.memory_store import MemoryStore
 from support.owned import CONFIG_MAPS, HOLD, NAMESPACES, blocking, collected, config_map, reference
 
 EVENTS: Resource[Untyped] = Resource("", "v1", "Event", "events", dict)
@@ -267,7 +267,7 @@ async def test_what_cannot_be_deleted_now_is_deleted_later(
     refusals = [errors.Forbidden("not yet"), errors.Conflict("somebody was faster")]
 
     class Reviewer:
-        async def review(self, change: Change) -> None:
+        async def review(self, change: AdmissionRequest) -> None:
             if change.name == "b" and change.verb == "delete" and refusals:
                 raise refusals.pop()
 
@@ -283,7 +283,7 @@ async def test_what_cannot_be_deleted_now_is_deleted_later(
 
 async def test_a_dependent_that_vanishes_while_it_is_let_go_holds_nobody(world: World) -> None:
     class Thief:
-        async def review(self, change: Change) -> None:
+        async def review(self, change: AdmissionRequest) -> None:
             if change.name == "b" and change.verb == "update":
                 record = world.server.store.get("/core/configmaps/default/b")
                 assert record is not None

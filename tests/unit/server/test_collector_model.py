@@ -16,11 +16,11 @@ from nodemanager.server.collection.collector import Collector
 from nodemanager.server.hub import Hub
 from nodemanager.server.kinds.builtin_kinds import BUILTIN
 from nodemanager.server.kinds.resources import Catalogue
-from nodemanager.server.verbs import deletion, internal, read
+from nodemanager.server.verbs import deletion, internal_requests, read
 from nodemanager.server.verbs.delete_options import DeleteOptions
-from nodemanager.store.base import Record, StoreClosed
-from nodemanager.store.memory import MemoryStore
-from nodemanager.store.state import Change
+from nodemanager.store.base import StoreClosed, StoreRecord
+from nodemanager.store.state import StoreChange
+from support.memory_store import MemoryStore
 from support.owned import collected
 
 KIND = next(kind for kind in BUILTIN if kind.plural == "configmaps")
@@ -62,7 +62,7 @@ class FragileStore(MemoryStore):
 
     changes_left: int | None = None
 
-    def _change(self, change: Change) -> Record:
+    def _change(self, change: StoreChange) -> StoreRecord:
         if self.changes_left is not None:
             if not self.changes_left:
                 raise StoreClosed("cannot change anything: the machine has lost power")
@@ -154,7 +154,7 @@ async def carry_out(plan: Plan) -> None:
             continue
         async with collecting(store) as hub:
             await collected(hub)
-            call = internal.call("delete", KIND, "default", f"o{one.number}")
+            call = internal_requests.call("delete", KIND, "default", f"o{one.number}")
             await deletion.delete_one(hub, call, read.find(hub, call), DeleteOptions(policy=one.policy))
             store.changes_left = one.survives
             await collected(hub)

@@ -14,8 +14,8 @@ from nodemanager.client.patches import MergePatch
 from nodemanager.kube import errors
 from nodemanager.kube.core import CRDS
 from nodemanager.kube.objects import Resource, Untyped
-from nodemanager.store.memory import MemoryStore
 from support.embedded import Embedded, serving
+from support.memory_store import MemoryStore
 from support.scripted_server import until
 
 THINGS: Resource[Untyped] = Resource("ex.io", "v1", "Thing", "things", dict)

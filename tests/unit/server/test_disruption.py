@@ -16,7 +16,7 @@ from nodemanager.kube.objects import Untyped
 from nodemanager.server.kinds.builtin_kinds import BUDGETS, PODS
 from nodemanager.server.kinds.disruption import DisruptionController
 from nodemanager.server.verbs import stored
-from nodemanager.store.base import Kind, Mismatch, StoreError, Subscription
+from nodemanager.store.base import EventType, Mismatch, StoreError, Subscription
 from support.budget_world import HesitantStore, World, pod
 from support.scripted_server import until
 
@@ -76,7 +76,7 @@ async def losses(watch: Subscription, present: dict[str, Untyped]) -> list[tuple
         for event in await watch.next():
             name = event.record.key.split("/")[-1]
             before = present.pop(name, None)
-            if event.kind is not Kind.DELETED:
+            if event.kind is not EventType.DELETED:
                 present[name] = stored.load(PODS, event.record)
             if before is not None and is_healthy(before) and not is_healthy(present[name]):
                 found.append((sum(map(is_healthy, present.values())), len(present)))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from nodemanager.kube import errors
 from nodemanager.server.http import bodies, negotiation
 from nodemanager.server.http.negotiation import Form, Shape
-from nodemanager.server.kinds import machinery
+from nodemanager.server.kinds import kind_schema
 from nodemanager.server.kinds.resources import ServedKind
 from nodemanager.server.verbs import metadata
 
@@ -54,7 +54,7 @@ def test_metadata_of_other_types_is_refused(meta: Any) -> None:
 def test_nulls_in_metadata_count_as_absent() -> None:
     obj = {"metadata": {"name": "a", "labels": None}}
     metadata.check_shape(obj, WIDGETS)
-    machinery.of(WIDGETS).prune(obj)
+    kind_schema.of(WIDGETS).prune(obj)
     assert obj == {"metadata": {"name": "a"}}
 
 

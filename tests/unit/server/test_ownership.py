@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from nodemanager.server.collection import ownership
 from nodemanager.server.collection.ownership import Graph
-from nodemanager.store.base import Event, Kind, Record
+from nodemanager.store.base import EventType, StoreEvent, StoreRecord
 
 FOREGROUND = "foregroundDeletion"
 
 
-def record(name: str, owners: list[tuple[str, bool]], waits: str = "") -> Record:
+def record(name: str, owners: list[tuple[str, bool]], waits: str = "") -> StoreRecord:
     """Return an object whose uid is its name with a `u` before it."""
     references = [
         {"apiVersion": "v1", "kind": "K", "name": one, "uid": f"u{one}", "blockOwnerDeletion": blocks}
@@ -25,7 +25,7 @@ def record(name: str, owners: list[tuple[str, bool]], waits: str = "") -> Record
     meta: dict[str, Any] = {"name": name, "uid": f"u{name}", "ownerReferences": references}
     if waits:
         meta |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": [waits]}
-    return Record(f"/core/ks/{name}", msgspec.json.encode({"metadata": meta}), 1, 1)
+    return StoreRecord(f"/core/ks/{name}", msgspec.json.encode({"metadata": meta}), 1, 1)
 
 
 def facts(graph: Graph) -> Any:
@@ -46,21 +46,21 @@ records = st.builds(
 
 
 @given(st.lists(st.tuples(records, st.booleans()), max_size=25))
-def test_an_index_that_followed_equals_one_built_anew(changes: list[tuple[Record, bool]]) -> None:
-    followed, present = Graph(), dict[str, Record]()
+def test_an_index_that_followed_equals_one_built_anew(changes: list[tuple[StoreRecord, bool]]) -> None:
+    followed, present = Graph(), dict[str, StoreRecord]()
     for one, is_deletion in changes:
         if is_deletion and one.key in present:
-            followed.apply(Event(Kind.DELETED, present.pop(one.key)))
+            followed.apply(StoreEvent(EventType.DELETED, present.pop(one.key)))
         else:
-            kind = Kind.UPDATED if one.key in present else Kind.CREATED
-            followed.apply(Event(kind, one, present.get(one.key)))
+            kind = EventType.UPDATED if one.key in present else EventType.CREATED
+            followed.apply(StoreEvent(kind, one, present.get(one.key)))
             present[one.key] = one
     anew = Graph()
     for one in present.values():
         anew.add(one)
     assert facts(followed) == facts(anew)
     for one in present.values():
-        followed.apply(Event(Kind.DELETED, one))
+        followed.apply(StoreEvent(EventType.DELETED, one))
     assert facts(followed) == facts(Graph()), "something is remembered that is gone"
 
 
@@ -73,7 +73,7 @@ def test_what_a_change_decides() -> None:
     assert graph.add(record("a", [], FOREGROUND)) == ["/core/ks/a", "/core/ks/b", "/core/ks/c"]
     assert graph.is_blocked("ua")
     assert graph.add(record("b", [("a", False)])) == ["/core/ks/a", "/core/ks/b"]
-    gone = graph.apply(Event(Kind.DELETED, record("a", [], FOREGROUND)))
+    gone = graph.apply(StoreEvent(EventType.DELETED, record("a", [], FOREGROUND)))
     assert sorted(gone) == ["/core/ks/b", "/core/ks/c"]
 
 
@@ -92,8 +92,8 @@ def test_circles_are_found_from_every_place_in_them_and_from_nowhere_else() -> N
 def test_events_and_what_cannot_be_read_are_left_alone(caplog: Any) -> None:
     graph = Graph()
     owned = record("b", [("a", True)])
-    assert graph.add(Record("/core/events/default/b", owned.value, 1, 1)) == []
-    odd = Record("/core/ks/odd", b'{"metadata":{"uid":"u","ownerReferences":[{"uid":7}]}}', 1, 1)
+    assert graph.add(StoreRecord("/core/events/default/b", owned.value, 1, 1)) == []
+    odd = StoreRecord("/core/ks/odd", b'{"metadata":{"uid":"u","ownerReferences":[{"uid":7}]}}', 1, 1)
     assert graph.add(odd) == []
     assert "cannot read the owners of /core/ks/odd, so it is never collected" in caplog.text
     assert ownership.read(odd).metadata.uid == ""

@@ -13,7 +13,7 @@ from nodemanager.kube.admission import policies
 from nodemanager.kube.objects import Resource, Untyped
 from nodemanager.server import bootstrap
 from nodemanager.server.access.authz import Authorizer
-from nodemanager.server.access.listers import StoredRoles
+from nodemanager.server.access.store_listers import StoredRoles
 from nodemanager.server.admission.policies import Policies
 from nodemanager.server.kinds import namespaces
 from support import embedded

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,12 @@ from typing import Any
 import aiohttp
 import msgspec
 import pytest
-from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
 from nodemanager.api.rights import host_rights
-from nodemanager.api.rights.host_quota import EVENTS, LIMITS, OBJECTS, Limits, Owner, host_of, owner
 from nodemanager.api.rights.host_rights import HostAccess
+from nodemanager.cli import host_quotas
+from nodemanager.cli.host_quotas import EVENTS, LIMITS, OBJECTS, host_of, owner
 from nodemanager.cli.server_metrics import ApiMetrics
 from nodemanager.client.auth.credentials import BearerToken
 from nodemanager.client.subresources import request_token
@@ -26,18 +27,22 @@ from nodemanager.kube.core import EVENTS as EVENT_RESOURCE
 from nodemanager.kube.objects import Resource
 from nodemanager.kube.rbac.identity import Attributes, User, service_account_user
 from nodemanager.runtime.metrics import Registry
-from nodemanager.server.access.quotas import Quotas
+from nodemanager.server.access.authn import Peer
+from nodemanager.server.access.quotas import QuotaLimits, QuotaOwner, Quotas
 from nodemanager.server.collection.expiry import Expiry
 from nodemanager.server.http import private_files
 from nodemanager.server.kinds.builtin_kinds import EVENTS as SERVED
-from nodemanager.store.memory import MemoryStore
 from nodemanager.store.sqlite import SqliteStore
 from support import whole_server
 from support.clients import connected
 from support.embedded import Embedded, OpenGate, serving
+from support.memory_store import MemoryStore
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-FEW = {EVENTS: Limits(10, 100_000, 4_000), OBJECTS: Limits(3, 10_000, 8_000)}
+FEW = {
+    EVENTS: LIMITS[EVENTS]._replace(objects=10, size=100_000, one=4_000),
+    OBJECTS: QuotaLimits(3, 10_000, 8_000),
+}
 FOLDER = "/api/v1/namespaces/default/events"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 
@@ -45,10 +50,10 @@ LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 class As(OpenGate):
     """Takes everybody for the host that a header names."""
 
-    async def admit(self, request: web.Request, asked: Attributes) -> User:
-        name = request.headers.get("X-Host", "")
+    def admit(self, peer: Peer, headers: Iterable[tuple[str, str]], asked: Attributes) -> User:
+        name = dict(headers).get("X-Host", "")
         if not name:
-            return await super().admit(request, asked)
+            return super().admit(peer, headers, asked)
         return User(service_account_user("default", f"nodemanager-{name}"))
 
 
@@ -73,7 +78,7 @@ async def posted(http: aiohttp.ClientSession, folder: str, *bodies: dict[str, An
 
 async def test_a_host_has_so_many_events_and_no_more_and_others_have_theirs() -> None:
     async with serving(gate=As()) as server:
-        server.hub.quota = quotas = Quotas(server.store, FEW)
+        server.hub.quota = quotas = Quotas(server.store, host_quotas.rule(FEW))
         async with ask(server, "web1") as web1, ask(server, "web2") as web2, ask(server, "") as admin:
             codes = await posted(web1, FOLDER, *(event(f"web1.{number}") for number in range(12)))
             assert codes == [201] * 10 + [429] * 2
@@ -91,7 +96,7 @@ async def test_a_host_has_so_many_events_and_no_more_and_others_have_theirs() ->
             async with admin.delete(FOLDER) as response:
                 assert response.status == 200
             assert await posted(web1, FOLDER, event("web1.again")) == [201]
-        assert quotas.used(Owner("default", "web1", EVENTS)).objects == 1
+        assert quotas.used(QuotaOwner("default", "web1", EVENTS)).objects == 1
         answer = ApiMetrics(server.hub, registry := Registry()).page(make_mocked_request("GET", "/metrics"))
         assert answer is not None
         assert quotas.fullest(EVENTS) == pytest.approx(0.1)
@@ -103,7 +108,7 @@ async def test_a_host_has_so_many_events_and_no_more_and_others_have_theirs() ->
 
 async def test_bytes_count_also_when_they_come_by_an_update() -> None:
     async with serving(gate=As()) as server:
-        server.hub.quota = quotas = Quotas(server.store, FEW)
+        server.hub.quota = quotas = Quotas(server.store, host_quotas.rule(FEW))
         async with ask(server, "web1") as web1:
             large = {"metadata": {"name": "nodemanager-web1", "annotations": {"a": "x" * 9_000}}}
             async with web1.post(LEASES, json=large) as response:
@@ -120,7 +125,7 @@ async def test_bytes_count_also_when_they_come_by_an_update() -> None:
             renewed = {"spec": {"holderIdentity": "web1"}}
             async with web1.patch(path, data=msgspec.json.encode(renewed), headers=merge) as response:
                 assert response.status == 200
-        used = quotas.used(Owner("default", "web1", OBJECTS))
+        used = quotas.used(QuotaOwner("default", "web1", OBJECTS))
         records = [one for one in server.store.list("/").records if "web1" in one.key]
         assert (used.objects, used.size) == (2, sum(len(one.value) for one in records))
 
@@ -128,8 +133,8 @@ async def test_bytes_count_also_when_they_come_by_an_update() -> None:
 async def test_what_there_is_survives_a_restart() -> None:
     async with serving(store := MemoryStore(), gate=As()) as server, ask(server, "web1") as web1:
         assert await posted(web1, FOLDER, *(event(f"web1.{number}") for number in range(10))) == [201] * 10
-    again = Quotas(store, FEW)
-    assert again.used(Owner("default", "web1", EVENTS)).objects == 10
+    again = Quotas(store, host_quotas.rule(FEW))
+    assert again.used(QuotaOwner("default", "web1", EVENTS)).objects == 10
 
 
 @pytest.mark.parametrize(

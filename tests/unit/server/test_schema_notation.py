@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.server.kinds.schemas.notation import CORE, META, REF, Package, expand
+from nodemanager.server.kinds.schemas.notation import CORE, META, REF, SchemaPackage, expand
 
 
 def field(text: str) -> dict[str, Any]:
     """Return the schema of the one field of a definition."""
-    schema = expand(Package("io.test", "", f"Thing | A thing.\n  {text}\n"))["io.test.Thing"]
+    schema = expand(SchemaPackage("io.test", "", f"Thing | A thing.\n  {text}\n"))["io.test.Thing"]
     (found,) = schema["properties"].values()
     assert isinstance(found, dict)
     return found
@@ -64,7 +64,7 @@ def test_definition_with_marks() -> None:
     text = (
         "Thing kind list atomic | A thing.\n  spec! Spec | Wishes.\nSpec | Wishes.\n  a! int64\n  b string\n"
     )
-    found = expand(Package("io.test.v2", "test.io", text, "v2"))
+    found = expand(SchemaPackage("io.test.v2", "test.io", text, "v2"))
     assert list(found) == ["io.test.v2.Thing", "io.test.v2.ThingList", "io.test.v2.Spec"]
     thing = found["io.test.v2.Thing"]
     assert list(thing["properties"]) == ["apiVersion", "kind", "metadata", "spec"]
@@ -93,6 +93,6 @@ NAMES = st.from_regex(r"[a-z][a-zA-Z]{0,10}", fullmatch=True)
 @given(st.lists(st.tuples(NAMES, st.booleans()), unique_by=lambda pair: pair[0], min_size=1))
 def test_every_field_arrives_in_its_order(pairs: list[tuple[str, bool]]) -> None:
     lines = "".join(f"  {name}{'!' * required} string\n" for name, required in pairs)
-    found = expand(Package("p", "", f"T | T.\n{lines}"))["p.T"]
+    found = expand(SchemaPackage("p", "", f"T | T.\n{lines}"))["p.T"]
     assert list(found["properties"]) == [name for name, _ in pairs]
     assert found.get("required", []) == [name for name, required in pairs if required]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from nodemanager.server.kinds.builtin_kinds import BUILTIN
 from nodemanager.server.kinds.resources import ServedKind
 from nodemanager.server.verbs import stored
-from nodemanager.store.base import Record
+from nodemanager.store.base import StoreRecord
 
 MAPS = next(kind for kind in BUILTIN if kind.plural == "configmaps")
 THINGS = replace(MAPS, group="example.org", version="v1", kind="Thing", plural="things", custom=True)
@@ -34,13 +34,13 @@ OBJECTS = st.builds(
 )
 
 
-def shown(kind: ServedKind, record: Record) -> Any:
+def shown(kind: ServedKind, record: StoreRecord) -> Any:
     return msgspec.json.decode(stored.text(kind, record))
 
 
 @given(obj=OBJECTS, revision=st.integers(1, 2**63))
 def test_the_text_says_what_loading_says(obj: dict[str, Any], revision: int) -> None:
-    record = Record("/k", stored.dump(THINGS, obj), 1, revision)
+    record = StoreRecord("/k", stored.dump(THINGS, obj), 1, revision)
     assert shown(THINGS, record) == stored.load(THINGS, record)
     assert shown(THINGS, record)["metadata"]["resourceVersion"] == str(revision)
 
@@ -50,14 +50,14 @@ def test_the_text_says_what_loading_says(obj: dict[str, Any], revision: int) -> 
 def test_the_text_of_an_item_says_what_the_item_says(
     kind: ServedKind, obj: dict[str, Any], revision: int
 ) -> None:
-    record = Record("/k", stored.dump(kind, obj), 1, revision)
+    record = StoreRecord("/k", stored.dump(kind, obj), 1, revision)
     item = msgspec.json.decode(stored.item_text(kind, record))
     assert item == stored.item(kind, record)
     assert ("kind" in item, "apiVersion" in item) == (kind.custom, kind.custom)
 
 
 def test_another_version_than_the_stored_one_is_shown_as_asked_for() -> None:
-    record = Record("/k", stored.dump(THINGS, {"metadata": {"name": "a"}, "spec": 1}), 1, 7)
+    record = StoreRecord("/k", stored.dump(THINGS, {"metadata": {"name": "a"}, "spec": 1}), 1, 7)
     newer = replace(THINGS, version="v2")
     assert shown(newer, record) == {
         "apiVersion": "example.org/v2",
@@ -69,7 +69,7 @@ def test_another_version_than_the_stored_one_is_shown_as_asked_for() -> None:
 
 def test_a_value_that_was_stored_in_another_order_is_shown_all_the_same() -> None:
     value = b'{"spec":1,"kind":"Thing","metadata":{"name":"a"},"apiVersion":"example.org/v1"}'
-    record = Record("/k", value, 1, 7)
+    record = StoreRecord("/k", value, 1, 7)
     assert shown(THINGS, record) == stored.load(THINGS, record)
 
 
@@ -81,6 +81,6 @@ def test_both_groups_of_events_show_the_same_record(written: ServedKind, read: S
         if written.group
         else {"metadata": {"name": "a"}, "message": "n"}
     )
-    record = Record("/k", stored.dump(written, obj), 1, 7)
+    record = StoreRecord("/k", stored.dump(written, obj), 1, 7)
     assert shown(read, record) == stored.load(read, record)
     assert shown(read, record)["note" if read.group else "message"] == "n"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nodemanager.kube import errors
 from nodemanager.server.kinds.builtin_kinds import BUILTIN
-from nodemanager.server.kinds.resources import Column, ServedKind
+from nodemanager.server.kinds.resources import PrinterColumn, ServedKind
 from nodemanager.server.verbs import jsonpath, printers, tables
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -74,7 +74,7 @@ def test_any_path_is_read_or_refused(path: str) -> None:
     ],
 )
 def test_cells(kind: str, path: str, expected: Any) -> None:
-    assert tables.cell(OBJ, Column("X", kind, path), NOW) == expected
+    assert tables.cell(OBJ, PrinterColumn("X", kind, path), NOW) == expected
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,12 @@ def test_ages(seconds: int, text: str) -> None:
 
 def test_a_table_of_a_custom_kind() -> None:
     kind = ServedKind(
-        "ex.io", "v1", "Widget", "widgets", custom=True, columns=(Column("Size", "integer", ".spec.size"),)
+        "ex.io",
+        "v1",
+        "Widget",
+        "widgets",
+        custom=True,
+        columns=(PrinterColumn("Size", "integer", ".spec.size"),),
     )
     table = tables.table(kind, OBJ, "None", NOW)
     assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Size"]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from nodemanager.server.access import token_keys
 from nodemanager.server.access.token_keys import SigningKey, thumbprint
-from nodemanager.server.access.tokens import ISSUER, MAX_TOKEN, Binding, Ref, TokenError, Tokens
+from nodemanager.server.access.tokens import ISSUER, MAX_TOKEN, Ref, TokenBinding, TokenError, Tokens
 from nodemanager.server.http import private_files
 from nodemanager.server.http.certs import CertificateError, key_pem
 from support.sa_objects import START, Clock, Objects
@@ -25,7 +25,7 @@ from support.sa_objects import START, Clock, Objects
 _PRIVATE = ec.generate_private_key(ec.SECP256R1())
 KEY = SigningKey(_PRIVATE, thumbprint(_PRIVATE.public_key()))
 OWNER = Ref(name="sa", uid="1")
-PLAIN = Binding(namespace="ns", serviceaccount=OWNER)
+PLAIN = TokenBinding(namespace="ns", serviceaccount=OWNER)
 
 
 @pytest.fixture
@@ -245,7 +245,7 @@ def test_a_bound_token_dies_with_its_object(
 ) -> None:
     ref = Ref(name="it", uid="7")
     bound: Any = {kind: ref}
-    token = tokens.issue(Binding(namespace="ns", serviceaccount=OWNER, **bound), [ISSUER], 6000)
+    token = tokens.issue(TokenBinding(namespace="ns", serviceaccount=OWNER, **bound), [ISSUER], 6000)
     with pytest.raises(TokenError, match="has been invalidated"):
         tokens.verify(token)
     objects.add(f"{kind}s", space, "it", "8")

@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from nodemanager.server.verbs import watch
-from nodemanager.store.base import Compacted, Event
+from nodemanager.store.base import Compacted, StoreEvent
 from support.embedded import Embedded, serving
 from support.scripted_server import until
 
@@ -95,7 +95,7 @@ class TooSlow:
 
     delivered = 0
 
-    async def next(self) -> list[Event]:
+    async def next(self) -> list[StoreEvent]:
         raise Compacted("too far behind")
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ from nodemanager.client.patches import MergePatch, StrategicPatch
 from nodemanager.kube import errors
 from nodemanager.kube.core import PODS
 from nodemanager.kube.objects import Resource, Untyped
-from nodemanager.server.hub import Change
+from nodemanager.server.hub import AdmissionRequest
 from nodemanager.store.sqlite import SqliteStore
 from support.embedded import Embedded, serving
 from support.scripted_server import until
@@ -120,7 +120,7 @@ async def test_admission_has_a_word(server: Embedded) -> None:
     seen: list[tuple[str, str, bool]] = []
 
     class Reviewer:
-        async def review(self, change: Change) -> None:
+        async def review(self, change: AdmissionRequest) -> None:
             seen.append((change.verb, change.name, change.dry_run))
             if change.new is not None and "bad" in (change.new.get("data") or {}):
                 raise errors.Forbidden("that is bad")

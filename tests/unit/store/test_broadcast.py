@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.store.base import Compacted, Event, Kind, Record, StoreClosed
+from nodemanager.store.base import Compacted, EventType, StoreClosed, StoreEvent, StoreRecord
 from nodemanager.store.broadcast import Broadcast
 from support.stores import TWINS, names, open_store, take
 
 
-def event(key: str, revision: int) -> Event:
-    return Event(Kind.CREATED, Record(key, b"", revision, revision))
+def event(key: str, revision: int) -> StoreEvent:
+    return StoreEvent(EventType.CREATED, StoreRecord(key, b"", revision, revision))
 
 
 @pytest.mark.parametrize("twin", TWINS)

@@ -11,14 +11,14 @@ import pytest
 
 from nodemanager.store.base import (
     Compacted,
+    EventType,
     FutureRevision,
     KeyExists,
     KeyMissing,
-    Kind,
     Mismatch,
-    Record,
     Store,
     StoreClosed,
+    StoreRecord,
 )
 from nodemanager.store.state import Retention
 from support.stores import FAST, TWINS, contents, names, open_store, take
@@ -31,7 +31,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     await opened.close()
 
 
-async def fill(store: Store, *keys: str) -> list[Record]:
+async def fill(store: Store, *keys: str) -> list[StoreRecord]:
     return [await store.create(key, key.encode()) for key in keys]
 
 
@@ -44,17 +44,17 @@ class TestChanges:
     async def test_create_takes_the_next_revision(self, store: Store) -> None:
         first, second = await fill(store, "/a/x", "/b/y")
         assert (first.created, first.revision, second.created, second.revision) == (2, 2, 3, 3)
-        assert store.get("/a/x") == Record("/a/x", b"/a/x", 2, 2)
+        assert store.get("/a/x") == StoreRecord("/a/x", b"/a/x", 2, 2)
         assert store.revision == 3
 
     async def test_update_keeps_when_it_was_created(self, store: Store) -> None:
         (old,) = await fill(store, "/a/x")
         new = await store.update("/a/x", b"new", old.revision)
-        assert new == store.get("/a/x") == Record("/a/x", b"new", 2, 3)
+        assert new == store.get("/a/x") == StoreRecord("/a/x", b"new", 2, 3)
 
     async def test_delete_takes_a_revision_and_returns_the_last_state_with_it(self, store: Store) -> None:
         (old,) = await fill(store, "/a/x")
-        assert await store.delete("/a/x", old.revision) == Record("/a/x", b"/a/x", 2, 3)
+        assert await store.delete("/a/x", old.revision) == StoreRecord("/a/x", b"/a/x", 2, 3)
         assert store.get("/a/x") is None
         assert store.revision == 3
 
@@ -84,7 +84,7 @@ class TestChanges:
         (record,) = await fill(store, "/a/x")
         changes = [store.update("/a/x", bytes([n]), record.revision) for n in range(20)]
         outcomes = await asyncio.gather(*changes, return_exceptions=True)
-        winners = [outcome for outcome in outcomes if isinstance(outcome, Record)]
+        winners = [outcome for outcome in outcomes if isinstance(outcome, StoreRecord)]
         losers = [outcome for outcome in outcomes if isinstance(outcome, Mismatch)]
         assert (len(winners), len(losers)) == (1, 19)
         assert store.get("/a/x") == winners[0]
@@ -235,9 +235,9 @@ class TestWatches:
         third = await store.delete("/a/x", second.revision)
         events = await take(watch, 3)
         assert [(e.kind, e.record, e.previous) for e in events] == [
-            (Kind.CREATED, first, None),
-            (Kind.UPDATED, second, first),
-            (Kind.DELETED, third, second),
+            (EventType.CREATED, first, None),
+            (EventType.UPDATED, second, first),
+            (EventType.DELETED, third, second),
         ]
 
     async def test_a_watch_hears_its_own_collection_only(self, store: Store) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from nodemanager.store.base import Compacted
-from nodemanager.store.sqlite import Options, SqliteStore
+from nodemanager.store.sqlite import SqliteOptions, SqliteStore
 from nodemanager.store.state import Retention
 from support.stores import take
 
@@ -68,7 +68,7 @@ def crash(path: Path, seed: int, ledger: Ledger) -> None:
 
 async def check(path: Path, ledger: Ledger, seen: int) -> int:
     """Open the store and compare it with the ledger; return its revision."""
-    store = await SqliteStore.open(path, Options(retention=Retention(events=400)))
+    store = await SqliteStore.open(path, SqliteOptions(retention=Retention(events=400)))
     last = max(ledger.revisions, default=1)
     assert store.revision >= max(last, seen)
     for key in {*ledger.values, *ledger.doubtful}:

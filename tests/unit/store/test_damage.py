@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from nodemanager.store import backup
-from nodemanager.store.base import Event, StoreClosed, StoreError
+from nodemanager.store.base import StoreClosed, StoreError, StoreEvent
 from nodemanager.store.sqlite import SqliteStore
 from support.stores import FAST, contents, opened, take
 
-Everything = tuple[dict[str, tuple[bytes, int, int]], Sequence[Event]]
+Everything = tuple[dict[str, tuple[bytes, int, int]], Sequence[StoreEvent]]
 THOROUGH = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 

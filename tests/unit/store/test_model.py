@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from nodemanager.store.base import (
     Compacted,
+    EventType,
     FutureRevision,
     KeyExists,
     KeyMissing,
-    Kind,
     Mismatch,
-    Record,
     Store,
     StoreError,
+    StoreRecord,
     Subscription,
 )
 from support.stores import open_store
@@ -34,7 +34,7 @@ PREFIXES = ["/", "/a/", "/a0/", "/b/", "/b/n/", "/c/"]
 class Write:
     """A change; `stale` is how far its expected revision is from the right one."""
 
-    kind: Kind
+    kind: EventType
     key: str
     value: bytes
     stale: int
@@ -86,7 +86,7 @@ class Reopen:
 keys, prefixes = st.sampled_from(KEYS), st.sampled_from(PREFIXES)
 backs = st.integers(-1, 12)
 writes = st.builds(
-    Write, st.sampled_from(Kind), keys, st.binary(max_size=4), st.sampled_from([0, 0, 0, 0, 1, -1])
+    Write, st.sampled_from(EventType), keys, st.binary(max_size=4), st.sampled_from([0, 0, 0, 0, 1, -1])
 )
 Step = Write | Burst | Compact | List | Follow | Read | Reopen
 steps = st.lists(
@@ -108,29 +108,29 @@ steps = st.lists(
 class Model:
     """The truth: the whole state at each revision, the first of which is 1."""
 
-    past: list[dict[str, Record]] = field(default_factory=lambda: [{}, {}])
-    happened: list[tuple[Kind, Record]] = field(default_factory=list)
+    past: list[dict[str, StoreRecord]] = field(default_factory=lambda: [{}, {}])
+    happened: list[tuple[EventType, StoreRecord]] = field(default_factory=list)
     compacted: int = 1
 
     @property
     def revision(self) -> int:
         return len(self.past) - 1
 
-    def write(self, write: Write, expected: int) -> Record | type[StoreError]:
+    def write(self, write: Write, expected: int) -> StoreRecord | type[StoreError]:
         now = dict(self.past[-1])
         old, revision = now.get(write.key), self.revision + 1
-        if write.kind is Kind.CREATED:
+        if write.kind is EventType.CREATED:
             if old:
                 return KeyExists
-            new = now[write.key] = Record(write.key, write.value, revision, revision)
+            new = now[write.key] = StoreRecord(write.key, write.value, revision, revision)
         elif old is None:
             return KeyMissing
         elif old.revision != expected:
             return Mismatch
-        elif write.kind is Kind.UPDATED:
-            new = now[write.key] = Record(write.key, write.value, old.created, revision)
+        elif write.kind is EventType.UPDATED:
+            new = now[write.key] = StoreRecord(write.key, write.value, old.created, revision)
         else:
-            new = Record(write.key, old.value, old.created, revision)
+            new = StoreRecord(write.key, old.value, old.created, revision)
             del now[write.key]
         self.past.append(now)
         self.happened.append((write.kind, new))
@@ -141,7 +141,7 @@ class Model:
             return FutureRevision
         return Compacted if revision < self.compacted else None
 
-    def after(self, prefix: str, revision: int) -> list[tuple[Kind, Record, Record | None]]:
+    def after(self, prefix: str, revision: int) -> list[tuple[EventType, StoreRecord, StoreRecord | None]]:
         return [
             (kind, record, self.past[record.revision - 1].get(record.key))
             for kind, record in self.happened
@@ -206,12 +206,12 @@ class Run:
             asked.append(self.ask(write, expected))
         outcomes = await asyncio.gather(*asked, return_exceptions=True)
         for outcome, expectation in zip(outcomes, expectations, strict=True):
-            assert (outcome if isinstance(expectation, Record) else type(outcome)) == expectation
+            assert (outcome if isinstance(expectation, StoreRecord) else type(outcome)) == expectation
 
-    async def ask(self, write: Write, expected: int) -> Record:
-        if write.kind is Kind.CREATED:
+    async def ask(self, write: Write, expected: int) -> StoreRecord:
+        if write.kind is EventType.CREATED:
             return await self.store.create(write.key, write.value)
-        if write.kind is Kind.UPDATED:
+        if write.kind is EventType.UPDATED:
             return await self.store.update(write.key, write.value, expected)
         return await self.store.delete(write.key, expected)
 
@@ -234,7 +234,7 @@ class Run:
             return
         state = self.model.past[revision]
         expected = [state[key] for key in sorted(state) if key.startswith(prefix)]
-        got: list[Record] = []
+        got: list[StoreRecord] = []
         more = True
         while more:
             after = got[-1].key if got else ""

@@ -19,6 +19,7 @@ from nodemanager.agent import service
 from nodemanager.agent.assembly import BodyOptions
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
+from nodemanager.cli import embedded_api
 from nodemanager.cli.settings import connect, logs
 from nodemanager.cli.views import output
 from nodemanager.client.calls import Selection
@@ -29,7 +30,7 @@ from nodemanager.kube import conditions
 from nodemanager.kube.core import EVENTS
 from nodemanager.runtime.metrics import Registry
 from nodemanager.runtime.tasks import end
-from nodemanager.server.embedded import EmbeddedServer, Options
+from nodemanager.server.embedded import EmbeddedServer
 
 HOST: Final = "demo"
 NAMESPACE: Final = "nodemanager"
@@ -152,7 +153,7 @@ async def _stage(folder: Path) -> AsyncIterator[Stage]:
     """Start an API on SQLite, and an agent whose host is a folder."""
     root = folder / "host"
     (root / "etc" / "app").mkdir(parents=True)
-    server = EmbeddedServer(Options(folder / "api", port=0))
+    server = EmbeddedServer(embedded_api.options(folder / "api", port=0))
     tasks = [asyncio.create_task(server.run(), name="embedded API")]
     try:
         async with patient("the API"):

@@ -11,12 +11,12 @@ from pathlib import Path
 import click
 
 from nodemanager import __version__
-from nodemanager.cli import server_metrics
+from nodemanager.cli import embedded_api, server_metrics
 from nodemanager.cli.settings import logs
 from nodemanager.cli.settings.addresses import BindAddress
 from nodemanager.runtime.manager import Manager
 from nodemanager.runtime.probes import Address
-from nodemanager.server.embedded import DATABASE, EmbeddedServer, Options
+from nodemanager.server.embedded import DATABASE, EmbeddedServer, ServerOptions
 from nodemanager.store import backup as backups
 
 log = logging.getLogger("nodemanager.server")
@@ -72,11 +72,11 @@ def command(
     if ctx.invoked_subcommand is not None:
         return
     logs.configure(log_level.upper(), log_format)
-    options = Options(data_dir or default_data_dir(), bind_address.host, bind_address.port)
+    options = embedded_api.options(data_dir or default_data_dir(), bind_address.host, bind_address.port)
     asyncio.run(_run(options, request_log))
 
 
-async def _run(options: Options, request_log: bool) -> None:
+async def _run(options: ServerOptions, request_log: bool) -> None:
     log.info("nodemanager %s server, data in %s", __version__, options.data_dir)
     manager = Manager(log=log)
     manager.add_server(EmbeddedServer(options, server_metrics.instrument(request_log=request_log)))

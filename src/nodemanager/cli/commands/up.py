@@ -11,6 +11,7 @@ import click
 
 from nodemanager.agent import service
 from nodemanager.agent.assembly import BodyOptions
+from nodemanager.cli import embedded_api
 from nodemanager.cli.commands import agent as cmd_agent
 from nodemanager.cli.commands import operator as cmd_operator
 from nodemanager.cli.commands.server import default_data_dir
@@ -21,7 +22,7 @@ from nodemanager.kube import errors
 from nodemanager.runtime.manager import Manager
 from nodemanager.runtime.probes import Address
 from nodemanager.runtime.tasks import end
-from nodemanager.server.embedded import EmbeddedServer, Options
+from nodemanager.server.embedded import EmbeddedServer
 
 log = logging.getLogger("nodemanager.up")
 NEXT = """
@@ -82,7 +83,8 @@ async def _run(
     if _has_cluster(settings):
         await _run_both(settings, agent)
         return
-    server = EmbeddedServer(Options(data_dir, bind_address.host, bind_address.port, settings.namespace))
+    options = embedded_api.options(data_dir, bind_address.host, bind_address.port, settings.namespace)
+    server = EmbeddedServer(options)
     manager = Manager(log=log)
     manager.add_server(server)
     running = asyncio.create_task(manager.run(), name="embedded API")  # the operator takes the signals

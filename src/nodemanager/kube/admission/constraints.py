@@ -35,14 +35,14 @@ EXEMPT: frozenset[tuple[str, str]] = frozenset(
         ("authorization.k8s.io", "subjectaccessreviews"),
     )
 )
-"""Group and resource of what no policy can refuse: who locks themselves out must get in again."""
+"""No policy can refuse changes of these: people who locked themselves out must be able to undo it."""
 
 ALL = "*"
 Spec = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class AdmissionTarget:
     """What a request is about, as far as rules look at it."""
 
     operation: str
@@ -70,11 +70,11 @@ class Labels:
 
 
 Look = Callable[[], Labels]
-Others = Callable[[], Sequence[Target]]
+Others = Callable[[], Sequence[AdmissionTarget]]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ResourceRule:
     """One resource rule."""
 
     operations: frozenset[str]
@@ -85,7 +85,7 @@ class Rule:
     scope: str = ALL
     names: frozenset[str] = frozenset()
 
-    def matches(self, target: Target) -> bool:
+    def matches(self, target: AdmissionTarget) -> bool:
         """Tell whether the rule is about a request."""
         return (
             self._in_scope(target)
@@ -99,7 +99,7 @@ class Rule:
             and (not self.names or target.name in self.names)
         )
 
-    def _in_scope(self, target: Target) -> bool:
+    def _in_scope(self, target: AdmissionTarget) -> bool:
         if self.scope == ALL:
             return True
         namespaced = bool(target.namespace) and not target.is_namespace
@@ -110,13 +110,15 @@ class Rule:
 class Constraints:
     """All of matchConstraints, or of a binding's matchResources."""
 
-    rules: tuple[Rule, ...] = ()
-    excluded: tuple[Rule, ...] = ()
+    rules: tuple[ResourceRule, ...] = ()
+    excluded: tuple[ResourceRule, ...] = ()
     namespaces: LabelSelector = field(default_factory=LabelSelector)
     objects: LabelSelector = field(default_factory=LabelSelector)
     exact: bool = False
 
-    def match(self, target: Target, look: Look, equivalents: Others = tuple) -> Target | None:
+    def match(
+        self, target: AdmissionTarget, look: Look, equivalents: Others = tuple
+    ) -> AdmissionTarget | None:
         """Return the target as the rules name it, or None; `equivalents` are its other versions.
 
         Labels and versions cost something to find out, so they are asked for only where they matter.
@@ -127,7 +129,7 @@ class Constraints:
             return None
         return found if self._selected(target, look) else None
 
-    def _selected(self, target: Target, look: Look) -> bool:
+    def _selected(self, target: AdmissionTarget, look: Look) -> bool:
         in_namespace = bool(target.namespace) or target.resource == "namespaces"
         if in_namespace and not _is_empty(self.namespaces):
             labels = look().namespace
@@ -143,7 +145,7 @@ def _is_empty(selector: LabelSelector) -> bool:
     return not selector.match_labels and not selector.match_expressions
 
 
-def _first(rules: Sequence[Rule], target: Target, others: Others) -> Target | None:
+def _first(rules: Sequence[ResourceRule], target: AdmissionTarget, others: Others) -> AdmissionTarget | None:
     if any(rule.matches(target) for rule in rules):
         return target
     pairs = ((rule, other) for rule in rules for other in others())
@@ -167,12 +169,12 @@ def read_selector(spec: Spec | None) -> LabelSelector:
     return msgspec.convert(spec or {}, LabelSelector)
 
 
-def _rule(spec: Spec) -> Rule:
+def _rule(spec: Spec) -> ResourceRule:
     resources = tuple(
         (resource, subresource)
         for resource, _, subresource in (str(each).partition("/") for each in spec.get("resources") or ())
     )
-    return Rule(
+    return ResourceRule(
         operations=frozenset(spec.get("operations") or ()),
         groups=frozenset(spec.get("apiGroups") or ()),
         versions=frozenset(spec.get("apiVersions") or ()),
@@ -182,6 +184,6 @@ def _rule(spec: Spec) -> Rule:
     )
 
 
-def as_version(target: Target, group: str, version: str, resource: str) -> Target:
+def as_version(target: AdmissionTarget, group: str, version: str, resource: str) -> AdmissionTarget:
     """Return the same target under another of its names."""
     return replace(target, group=group, version=version, resource=resource)

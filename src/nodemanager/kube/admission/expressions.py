@@ -9,9 +9,9 @@ from typing import Any
 from nodemanager.kube.cel.errors import CelError, CompileError
 from nodemanager.kube.cel.lib.authz import AUTHORIZER_TYPE
 from nodemanager.kube.cel.program import Program, compile_expression
-from nodemanager.kube.cel.scope import PER_CALL_LIMIT, Scope
+from nodemanager.kube.cel.scope import PER_CALL_LIMIT, EvaluationScope
 from nodemanager.kube.cel.types import BOOL, DYN, INT, NULL, STRING, TIMESTAMP, Type, list_of, map_of
-from nodemanager.kube.cel.values import Record
+from nodemanager.kube.cel.values import SchemaObject
 
 BUDGET = 10_000_000
 """Steps that all policies together may take for one request."""
@@ -69,7 +69,7 @@ ANY: tuple[Type, ...] = ()
 ONLY_BOOL, ONLY_STRING, STRING_OR_NULL = (BOOL,), (STRING,), (STRING, NULL)
 
 
-class OutOfBudget(Exception):
+class PolicyOutOfBudget(Exception):
     """Nothing more is evaluated for this request."""
 
     def __init__(self) -> None:
@@ -135,13 +135,13 @@ class Budget:
         self.left = steps
 
     def spend(self, steps: int) -> None:
-        """Count work; raise OutOfBudget when it was too much."""
+        """Count work; raise PolicyOutOfBudget when it was too much."""
         self.left -= steps
         if self.left < 0:
-            raise OutOfBudget
+            raise PolicyOutOfBudget
 
 
-class _Variables(Record):
+class _Variables(SchemaObject):
     """The variables of a policy: each is computed when it is first read, its error kept like a value."""
 
     __slots__ = ("_compute", "_known")
@@ -185,7 +185,7 @@ class Evaluation:
         self._values = {**values, "variables": _Variables(variables, self._compute)}
 
     def run(self, expression: Expression) -> Any:
-        """Return the value; raise CelError in Kubernetes' words, or OutOfBudget."""
+        """Return the value; raise CelError in Kubernetes' words, or PolicyOutOfBudget."""
         if expression.program is None:
             raise CelError(f"compilation error: {expression.error}")
         try:
@@ -196,7 +196,7 @@ class Evaluation:
     def _compute(self, expression: Expression) -> Any:
         if expression.program is None:
             raise CelError(f"compilation error: {expression.error}")
-        scope = Scope(self._values, PER_CALL_LIMIT)
+        scope = EvaluationScope(self._values, PER_CALL_LIMIT)
         try:
             return expression.program.run(scope)
         finally:

@@ -3,7 +3,7 @@
     matchConstraints -> matchConditions -> validations -> message, reason
                                         -> auditAnnotations (evaluated for their errors)
 
-Everything here is pure; who asks brings namespace, parameters and an answer to "may they?".
+Everything here is pure: the caller gives namespace, parameters and a function that authorises.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from nodemanager.kube.admission.expressions import (
     Environment,
     Evaluation,
     Expression,
-    OutOfBudget,
+    PolicyOutOfBudget,
 )
 from nodemanager.kube.cel.errors import CelError
 from nodemanager.kube.errors import StatusError, error_class
@@ -46,17 +46,17 @@ class Refusal(NamedTuple):
         return error_class(422, self.reason)
 
 
-class Outcome(NamedTuple):
+class PolicyOutcome(NamedTuple):
     """What came of one policy with one parameter."""
 
     refusals: tuple[Refusal, ...] = ()
     """Subject to the actions of the binding."""
     denials: tuple[Refusal, ...] = ()
-    """Denied whatever the binding says: annotations that cannot be computed."""
+    """Denied whatever the binding says, because an annotation cannot be computed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Validation:
+class PolicyValidation:
     """One expression that must hold, and what is said when it does not."""
 
     expression: Expression
@@ -86,7 +86,7 @@ class Inputs:
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class AdmissionPolicy:
     """A ValidatingAdmissionPolicy, ready to be asked."""
 
     name: str
@@ -97,18 +97,18 @@ class Policy:
     """apiVersion and kind of the parameters."""
     conditions: tuple[Expression, ...] = ()
     variables: Mapping[str, Expression] = field(default_factory=dict)
-    validations: tuple[Validation, ...] = ()
+    validations: tuple[PolicyValidation, ...] = ()
     annotations: tuple[Expression, ...] = ()
 
-    def evaluate(self, inputs: Inputs, budget: Budget) -> Outcome:
+    def evaluate(self, inputs: Inputs, budget: Budget) -> PolicyOutcome:
         """Return what the policy refuses."""
         try:
             if not self._applies(inputs):
-                return Outcome()
+                return PolicyOutcome()
             refusals = self._validate(inputs, budget)
-        except (CelError, OutOfBudget) as why:
-            return Outcome(self._failed(str(why)))
-        return Outcome(refusals, self._annotate(inputs, budget))
+        except (CelError, PolicyOutOfBudget) as why:
+            return PolicyOutcome(self._failed(str(why)))
+        return PolicyOutcome(refusals, self._annotate(inputs, budget))
 
     def _failed(self, message: str) -> tuple[Refusal, ...]:
         return (Refusal(message),) if self.fails else ()
@@ -144,41 +144,41 @@ class Policy:
             if not holds:
                 try:
                     refusals.append(Refusal(_message(validation, messages), validation.reason))
-                except OutOfBudget as why:
+                except PolicyOutOfBudget as why:
                     refusals.extend(self._failed(f"failed messageExpression: {why}"))
         return tuple(refusals)
 
     def _annotate(self, inputs: Inputs, budget: Budget) -> tuple[Refusal, ...]:
-        """Evaluate what would go to an audit log, which is not kept: only its errors have consequences."""
+        """Evaluate what an audit log would contain; there is none here, so only its errors matter."""
         evaluation = Evaluation(inputs.values(), self.variables, budget)
         problems: list[Refusal] = []
         for annotation in self.annotations:
             try:
                 evaluation.run(annotation)
-            except (CelError, OutOfBudget) as why:
+            except (CelError, PolicyOutOfBudget) as why:
                 problems.extend(self._failed(str(why)))
         return tuple(problems)
 
 
-def _message(validation: Validation, evaluation: Evaluation) -> str:
+def _message(validation: PolicyValidation, evaluation: Evaluation) -> str:
     text = ""
     if validation.message_expression is not None:
         try:
             found = evaluation.run(validation.message_expression)
         except CelError:
-            found = ""  # then the other message has to do
+            found = ""  # then `message`, or the expression, is shown instead
         text = found.strip() if isinstance(found, str) else ""
         if "\n" in text or len(text.encode()) > MAX_MESSAGE:
             text = ""
     return text or validation.message.strip() or f"failed expression: {validation.expression.source.strip()}"
 
 
-def compile_policy(obj: Untyped) -> Policy:
+def compile_policy(obj: Untyped) -> AdmissionPolicy:
     """Return a stored policy in its compiled form; what cannot be compiled fails when it is evaluated."""
     spec: Mapping[str, Any] = obj.get("spec") or {}
     kind = spec.get("paramKind")
     env, variables = environment(spec)
-    return Policy(
+    return AdmissionPolicy(
         name=str(obj["metadata"]["name"]),
         constraints=read_constraints(spec.get("matchConstraints")),
         fails=spec.get("failurePolicy") != "Ignore",
@@ -208,9 +208,9 @@ def environment(spec: Mapping[str, Any]) -> tuple[Environment, dict[str, Express
     return env, compiled
 
 
-def _validation(spec: Mapping[str, Any], env: Environment) -> Validation:
+def _validation(spec: Mapping[str, Any], env: Environment) -> PolicyValidation:
     text = str(spec.get("messageExpression") or "")
-    return Validation(
+    return PolicyValidation(
         expression=env.compile(str(spec.get("expression", "")), ONLY_BOOL),
         message=str(spec.get("message") or ""),
         message_expression=env.compile(text, ONLY_STRING, authorizer=False) if text.strip() else None,

@@ -7,89 +7,89 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class AstNode:
     """Any expression, and where it begins in the text."""
 
     position: int
 
 
 @dataclass(frozen=True, slots=True)
-class Literal(Node):
+class Literal(AstNode):
     """A constant."""
 
     value: Any
 
 
 @dataclass(frozen=True, slots=True)
-class Ident(Node):
+class Ident(AstNode):
     """A variable, or the name of a type."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Select(Node):
+class Select(AstNode):
     """`operand.field`, `operand.?field`, or `has(operand.field)`."""
 
-    operand: Node
+    operand: AstNode
     field: str
     optional: bool = False
     test: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Index(Node):
+class Index(AstNode):
     """`operand[index]` or `operand[?index]`."""
 
-    operand: Node
-    index: Node
+    operand: AstNode
+    index: AstNode
     optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Node):
+class FunctionCall(AstNode):
     """`function(args)` or `target.function(args)`."""
 
     function: str
-    target: Node | None
-    args: tuple[Node, ...]
+    target: AstNode | None
+    args: tuple[AstNode, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class ListLiteral(Node):
+class ListLiteral(AstNode):
     """`[a, ?b]`; `optional` tells which items carry a question mark."""
 
-    items: tuple[Node, ...]
+    items: tuple[AstNode, ...]
     optional: tuple[bool, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class MapLiteral(Node):
+class MapLiteral(AstNode):
     """`{k: v, ?k: v}`."""
 
-    keys: tuple[Node, ...]
-    values: tuple[Node, ...]
+    keys: tuple[AstNode, ...]
+    values: tuple[AstNode, ...]
     optional: tuple[bool, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Macro(Node):
+class Macro(AstNode):
     """A loop over a list or map, such as `list.all(x, x > 0)`, with the variables it binds."""
 
     name: str
-    target: Node
+    target: AstNode
     variables: tuple[str, ...]
-    args: tuple[Node, ...]
+    args: tuple[AstNode, ...]
 
 
-def children(node: Node) -> tuple[Node, ...]:
+def children(node: AstNode) -> tuple[AstNode, ...]:
     """Return the expressions directly inside an expression."""
     match node:
         case Select():
             return (node.operand,)
         case Index():
             return (node.operand, node.index)
-        case Call():
+        case FunctionCall():
             return node.args if node.target is None else (node.target, *node.args)
         case ListLiteral():
             return node.items
@@ -100,7 +100,7 @@ def children(node: Node) -> tuple[Node, ...]:
     return ()
 
 
-def size(node: Node) -> int:
+def size(node: AstNode) -> int:
     """Return how many nodes an expression consists of."""
     total, open_nodes = 0, [node]
     while open_nodes:

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from nodemanager.kube.cel import times
-from nodemanager.kube.cel.ast import Call, Ident, Index, ListLiteral, Literal, Macro, MapLiteral, Node, Select
+from nodemanager.kube.cel import regexes, times
+from nodemanager.kube.cel.ast import (
+    AstNode,
+    FunctionCall,
+    Ident,
+    Index,
+    ListLiteral,
+    Literal,
+    Macro,
+    MapLiteral,
+    Select,
+)
 from nodemanager.kube.cel.errors import CelError, CompileError
 from nodemanager.kube.cel.lib import formatting
 from nodemanager.kube.cel.library import FUNCTIONS, TYPE_NAMES, qualified
@@ -26,19 +36,18 @@ from nodemanager.kube.cel.types import (
     unify,
 )  # fmt: skip
 from nodemanager.kube.cel.values import kind_of
-from nodemanager.kube.go import regex
 
 _NUMBERS = frozenset({"int", "uint", "double"})
 _ORDERED = _NUMBERS | {STRING.name, BYTES.name, BOOL.name, TIMESTAMP.name, DURATION.name}
 _READERS: dict[str, Callable[[str], object]] = {
     "duration": times.parse_duration,
     "timestamp": times.parse_timestamp,
-    "matches": regex.compile_pattern,
+    "matches": regexes.check,
 }
 _RELATIONS = frozenset({"_<_", "_<=_", "_>_", "_>=_"})
 
 
-def check(tree: Node, source: str, variables: Mapping[str, Type]) -> Type:
+def check(tree: AstNode, source: str, variables: Mapping[str, Type]) -> Type:
     """Return the type of an expression; raise CompileError where it has none."""
     return _Checker(source, dict(variables)).visit(tree)
 
@@ -49,10 +58,10 @@ class _Checker:
         self.variables = variables
         self.mixed = mixed  # inside the arguments of format(), lists may mix types
 
-    def error(self, message: str, node: Node) -> CompileError:
+    def error(self, message: str, node: AstNode) -> CompileError:
         return CompileError(message, self.source, node.position)
 
-    def visit(self, node: Node) -> Type:
+    def visit(self, node: AstNode) -> Type:
         match node:
             case Literal():
                 return Type(kind_of(node.value))
@@ -62,7 +71,7 @@ class _Checker:
                 return self.select(node)
             case Index():
                 return self.index(node)
-            case Call():
+            case FunctionCall():
                 return self.call(node)
             case ListLiteral():
                 return list_of(self.common(node.items, node.optional))
@@ -73,14 +82,14 @@ class _Checker:
                 return self.macro(node)
         raise TypeError(f"cannot check {node!r}: no such node")
 
-    def name(self, name: str, node: Node) -> Type:
+    def name(self, name: str, node: AstNode) -> Type:
         if name in self.variables:
             return self.variables[name]
         if name in TYPE_NAMES:
             return Type("type", (Type(TYPE_NAMES[name]),))
         raise self.error(f"undeclared reference to '{name}' (in container '')", node)
 
-    def common(self, nodes: tuple[Node, ...], optional: tuple[bool, ...]) -> Type:
+    def common(self, nodes: tuple[AstNode, ...], optional: tuple[bool, ...]) -> Type:
         """Return the one type of all items; Kubernetes refuses lists and maps that mix types."""
         found: Type | None = None
         for node, is_optional in zip(nodes, optional, strict=True):
@@ -131,12 +140,12 @@ class _Checker:
             raise self.no_overload("_[_]", [operand, index], node, receiver=False)
         return optional_of(found) if node.optional or chained else found
 
-    def no_overload(self, name: str, types: list[Type], node: Node, *, receiver: bool) -> CompileError:
+    def no_overload(self, name: str, types: list[Type], node: AstNode, *, receiver: bool) -> CompileError:
         shown = [str(each) for each in types]
         applied = f"{shown[0]}.({', '.join(shown[1:])})" if receiver else f"({', '.join(shown)})"
         return self.error(f"found no matching overload for '{name}' applied to '{applied}'", node)
 
-    def call(self, node: Call) -> Type:
+    def call(self, node: FunctionCall) -> Type:
         target = node.target
         if target is not None and (dotted := f"{qualified(target)}.{node.function}") in FUNCTIONS:
             return self.overload(dotted, [self.visit(arg) for arg in node.args], node, receiver=False)
@@ -154,7 +163,7 @@ class _Checker:
             self.literals(node)
         return self.overload(node.function, types, node, receiver=target is not None)
 
-    def format(self, node: Call, target: Node) -> Type:
+    def format(self, node: FunctionCall, target: AstNode) -> Type:
         inner = _Checker(self.source, self.variables, mixed=True)
         types = [self.visit(target), *(inner.visit(arg) for arg in node.args)]
         literal = node.args[0] if len(node.args) == 1 else None
@@ -164,7 +173,7 @@ class _Checker:
                 raise self.error(problem, node)
         return self.overload("format", types, node, receiver=True)
 
-    def operator(self, node: Call, types: list[Type]) -> Type | None:
+    def operator(self, node: FunctionCall, types: list[Type]) -> Type | None:
         name = node.function
         fits: bool
         result = BOOL
@@ -188,7 +197,7 @@ class _Checker:
             raise self.no_overload(name, types, node, receiver=False)
         return result
 
-    def optional_or(self, node: Call, types: list[Type]) -> Type:
+    def optional_or(self, node: FunctionCall, types: list[Type]) -> Type:
         optional, other = types
         wanted = optional if node.function == "or" else DYN
         if optional.name == "optional_type" and node.function == "orValue":
@@ -198,7 +207,7 @@ class _Checker:
             raise self.no_overload(node.function, types, node, receiver=True)
         return other if joined == DYN else joined
 
-    def overload(self, name: str, types: list[Type], node: Node, *, receiver: bool) -> Type:
+    def overload(self, name: str, types: list[Type], node: AstNode, *, receiver: bool) -> Type:
         if name not in FUNCTIONS:
             raise self.error(f"undeclared reference to '{name}' (in container '')", node)
         results: list[Type] = []
@@ -213,7 +222,7 @@ class _Checker:
             raise self.no_overload(name, types, node, receiver=receiver)
         return results[0] if all(each == results[0] for each in results) else DYN
 
-    def literals(self, node: Call) -> None:
+    def literals(self, node: FunctionCall) -> None:
         """Refuse constants that can never be read, as Kubernetes does when a rule is written."""
         arg = node.args[-1] if node.args else None
         reader = _READERS.get(node.function)

@@ -10,7 +10,7 @@ from typing import Any
 from nodemanager.kube.cel import times
 from nodemanager.kube.cel.errors import CelError
 from nodemanager.kube.cel.registry import Library
-from nodemanager.kube.cel.values import INT_MAX, INT_MIN, UINT_MAX, Duration, Timestamp, UInt
+from nodemanager.kube.cel.values import INT_MAX, INT_MIN, UINT_MAX, CelDuration, Timestamp, UInt
 
 LIBRARY = Library()
 _add = LIBRARY.add
@@ -68,7 +68,7 @@ def _int_of_timestamp(value: Timestamp) -> int:
 
 
 @_add("int", "(duration) -> int")
-def _int_of_duration(value: Duration) -> int:
+def _int_of_duration(value: CelDuration) -> int:
     return value.nanos
 
 
@@ -160,7 +160,7 @@ def _timestamp_of_string(text: str) -> Timestamp:
 
 
 @_add("duration", "(string) -> duration")
-def _duration_of_string(text: str) -> Duration:
+def _duration_of_string(text: str) -> CelDuration:
     try:
         return times.parse_duration(text)
     except CelError:
@@ -173,8 +173,8 @@ def _timestamp_of_int(value: int) -> Timestamp:
 
 
 @_add("duration", "(int) -> duration")
-def _duration_of_int(value: int) -> Duration:
-    return Duration(value)
+def _duration_of_int(value: int) -> CelDuration:
+    return CelDuration(value)
 
 
 @_add("bytes", "(string) -> bytes")

@@ -1,4 +1,4 @@
-"""Syntax tree -> Python closures. Each takes a Scope and returns a value, or raises CelError."""
+"""Syntax tree -> Python closures. Each takes an EvaluationScope and returns a value, or raises CelError."""
 
 from __future__ import annotations
 
@@ -6,16 +6,26 @@ from collections.abc import Callable
 from typing import Any
 
 from nodemanager.kube.cel import loops
-from nodemanager.kube.cel.ast import Call, Ident, Index, ListLiteral, Literal, Macro, MapLiteral, Node, Select
+from nodemanager.kube.cel.ast import (
+    AstNode,
+    FunctionCall,
+    Ident,
+    Index,
+    ListLiteral,
+    Literal,
+    Macro,
+    MapLiteral,
+    Select,
+)
 from nodemanager.kube.cel.errors import CelError, CostExceeded, no_such_overload
 from nodemanager.kube.cel.library import FUNCTIONS, TYPE_NAMES, qualified
 from nodemanager.kube.cel.registry import Dispatcher
-from nodemanager.kube.cel.scope import Code, Scope, size_cost
+from nodemanager.kube.cel.scope import Code, EvaluationScope, size_cost
 from nodemanager.kube.cel.values import (
     NONE,
-    Extension,
+    CelExtension,
     Optional,
-    Record,
+    SchemaObject,
     SetList,
     compare,
     contains,
@@ -29,7 +39,7 @@ from nodemanager.kube.cel.values import (
 _MISSING = object()
 
 
-def compile_node(node: Node) -> Code:
+def compile_node(node: AstNode) -> Code:
     """Return what computes the value of a checked expression."""
     match node:
         case Literal():
@@ -40,7 +50,7 @@ def compile_node(node: Node) -> Code:
             return _select(node)
         case Index():
             return _index(node)
-        case Call():
+        case FunctionCall():
             return _call(node)
         case ListLiteral():
             return _list(node)
@@ -56,7 +66,7 @@ def _constant(value: Any) -> Code:
 
 
 def _variable(name: str) -> Code:
-    def read(scope: Scope) -> Any:
+    def read(scope: EvaluationScope) -> Any:
         try:
             return scope.variables[name]
         except KeyError:
@@ -76,7 +86,7 @@ def get_field(value: Any, field: str) -> Any:
             raise CelError(f"no such key: {field}") from None
     if isinstance(value, Optional):
         return get_optional(value, field)
-    if isinstance(value, Extension):
+    if isinstance(value, CelExtension):
         return value.field(field)
     if isinstance(value, list):
         raise no_such_overload()
@@ -132,7 +142,7 @@ def _has(value: Any, field: str) -> bool:
     if isinstance(value, dict):
         found = value.get(field, _MISSING)
         # A field that is null counts as absent; a key of a map does not.
-        return found is not _MISSING and not (found is None and isinstance(value, Record))
+        return found is not _MISSING and not (found is None and isinstance(value, SchemaObject))
     if isinstance(value, Optional):
         return value.present and _has(value.value, field)
     if isinstance(value, list):
@@ -152,7 +162,7 @@ def _list(node: ListLiteral) -> Code:
         return lambda scope: [item(scope) for item in items]
     marked = list(zip(items, node.optional, strict=True))
 
-    def build(scope: Scope) -> list[Any]:
+    def build(scope: EvaluationScope) -> list[Any]:
         result: list[Any] = []
         for item, optional in marked:
             value = item(scope)
@@ -171,7 +181,7 @@ def _map(node: MapLiteral) -> Code:
     keys, values = map(compile_node, node.keys), map(compile_node, node.values)
     entries = list(zip(keys, values, node.optional, strict=True))
 
-    def build(scope: Scope) -> dict[Any, Any]:
+    def build(scope: EvaluationScope) -> dict[Any, Any]:
         result: dict[Any, Any] = {}
         for key_code, value_code, optional in entries:
             key, value = to_key(key_code(scope)), value_code(scope)
@@ -187,7 +197,7 @@ def _map(node: MapLiteral) -> Code:
     return build
 
 
-def _call(node: Call) -> Code:
+def _call(node: FunctionCall) -> Code:
     if node.target is None and node.function in _SPECIAL:
         return _SPECIAL[node.function]([compile_node(arg) for arg in node.args])
     target = node.target
@@ -204,7 +214,7 @@ def _call(node: Call) -> Code:
 def _dispatch(name: str, args: list[Code], *, receiver: bool) -> Code:
     dispatcher = Dispatcher(FUNCTIONS.get(name, ()), receiver=receiver, count=len(args))
 
-    def call(scope: Scope) -> Any:
+    def call(scope: EvaluationScope) -> Any:
         values = tuple([arg(scope) for arg in args])
         overload = dispatcher.find(values)
         product = overload.product or (bool(values) and isinstance(values[0], SetList))
@@ -218,7 +228,7 @@ def _dispatch(name: str, args: list[Code], *, receiver: bool) -> Code:
 
 
 def _optional_or(first: Code, second: Code, *, unwrap: bool) -> Code:
-    def choose(scope: Scope) -> Any:
+    def choose(scope: EvaluationScope) -> Any:
         value = first(scope)
         if not isinstance(value, Optional):
             return value  # a value that is no optional is there, as cel-go has it
@@ -236,7 +246,7 @@ def _logical(decisive: bool) -> Callable[[list[Code]], Code]:
     return build
 
 
-def _decide(scope: Scope, args: list[Code], *, decisive: bool) -> bool:
+def _decide(scope: EvaluationScope, args: list[Code], *, decisive: bool) -> bool:
     """Evaluate && or ||: one decisive operand settles it, whatever errors the others have."""
     failure: CelError | None = None
     for arg in args:
@@ -259,7 +269,7 @@ def _decide(scope: Scope, args: list[Code], *, decisive: bool) -> bool:
 def _conditional(args: list[Code]) -> Code:
     condition, chosen, otherwise = args
 
-    def choose(scope: Scope) -> Any:
+    def choose(scope: EvaluationScope) -> Any:
         value = condition(scope)
         if not isinstance(value, bool):
             raise no_such_overload()
@@ -272,7 +282,7 @@ def _binary(compute: Callable[[Any, Any], bool]) -> Callable[[list[Code]], Code]
     def build(args: list[Code]) -> Code:
         left, right = args
 
-        def run(scope: Scope) -> bool:
+        def run(scope: EvaluationScope) -> bool:
             first, second = left(scope), right(scope)
             scope.spend(size_cost((first, second), product=isinstance(first, SetList)))
             return compute(first, second)

@@ -28,7 +28,7 @@ _ESCAPE = re.compile(
 _PLAIN = dict(zip("abfnrtv", "\a\b\f\n\r\t\v", strict=True))
 
 
-class Token(NamedTuple):
+class LexToken(NamedTuple):
     """One word of an expression: ident, literal, op or end."""
 
     kind: str
@@ -36,12 +36,12 @@ class Token(NamedTuple):
     position: int
 
 
-def tokenize(source: str) -> list[Token]:
+def tokenize(source: str) -> list[LexToken]:
     """Return the tokens of an expression, the last one being `end`."""
     if len(source) > MAX_SOURCE:
         size = len(source)
         raise CompileError(f"expression code point size exceeds limit: size: {size}, limit {MAX_SOURCE}")
-    tokens: list[Token] = []
+    tokens: list[LexToken] = []
     position = 0
     while position < len(source):
         found = _TOKEN.match(source, position)
@@ -51,12 +51,12 @@ def tokenize(source: str) -> list[Token]:
         position = found.end()
         if kind == "string":
             value, position = _string(source, text, start, position)
-            tokens.append(Token("literal", value, start))
+            tokens.append(LexToken("literal", value, start))
         elif kind == "number":
-            tokens.append(Token("literal", _number(text, source, start), start))
+            tokens.append(LexToken("literal", _number(text, source, start), start))
         elif kind != "space":
-            tokens.append(Token(kind, text, start))
-    tokens.append(Token("end", "<EOF>", len(source)))
+            tokens.append(LexToken(kind, text, start))
+    tokens.append(LexToken("end", "<EOF>", len(source)))
     return tokens
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nodemanager.kube.cel import conversions, standard
-from nodemanager.kube.cel.ast import Ident, Node, Select
+from nodemanager.kube.cel.ast import AstNode, Ident, Select
 from nodemanager.kube.cel.lib import (
     authz,
     formatting,
@@ -35,7 +35,7 @@ TYPE_NAMES = {
 """Names that stand for a type -> that type."""
 
 
-def qualified(node: Node) -> str:
+def qualified(node: AstNode) -> str:
     """Return the dotted name that a chain of selections spells, or nothing."""
     parts: list[str] = []
     while isinstance(node, Select) and not node.test and not node.optional:

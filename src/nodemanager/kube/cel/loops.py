@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from nodemanager.kube.cel.ast import Macro, Node, size
+from nodemanager.kube.cel.ast import AstNode, Macro, size
 from nodemanager.kube.cel.errors import CelError, CostExceeded, no_such_overload
 from nodemanager.kube.cel.lib.lists import sort_by
-from nodemanager.kube.cel.scope import Code, Scope
+from nodemanager.kube.cel.scope import Code, EvaluationScope
 from nodemanager.kube.cel.values import NONE, Optional, keys_of, to_key
 
 _MISSING = object()
 Rows = Iterator[None]
-Body = Callable[[Scope, Rows], Any]
+Body = Callable[[EvaluationScope, Rows], Any]
 
 
-def compile_macro(node: Macro, compile_node: Callable[[Node], Code]) -> Code:
+def compile_macro(node: Macro, compile_node: Callable[[AstNode], Code]) -> Code:
     """Return what runs a macro."""
     target = compile_node(node.target)
     args = [compile_node(arg) for arg in node.args]
@@ -25,7 +25,7 @@ def compile_macro(node: Macro, compile_node: Callable[[Node], Code]) -> Code:
     body = _BODIES[node.name](args, node.variables)
     steps = 1 + sum(size(arg) for arg in node.args)
 
-    def run(scope: Scope) -> Any:
+    def run(scope: EvaluationScope) -> Any:
         container = target(scope)
         saved = [scope.variables.get(name, _MISSING) for name in node.variables]
         try:
@@ -36,7 +36,7 @@ def compile_macro(node: Macro, compile_node: Callable[[Node], Code]) -> Code:
     return run
 
 
-def _restore(scope: Scope, names: tuple[str, ...], saved: list[Any]) -> None:
+def _restore(scope: EvaluationScope, names: tuple[str, ...], saved: list[Any]) -> None:
     for name, value in zip(names, saved, strict=True):
         if value is _MISSING:
             scope.variables.pop(name, None)
@@ -44,7 +44,7 @@ def _restore(scope: Scope, names: tuple[str, ...], saved: list[Any]) -> None:
             scope.variables[name] = value
 
 
-def _rows(scope: Scope, container: Any, names: tuple[str, ...], steps: int) -> Rows:
+def _rows(scope: EvaluationScope, container: Any, names: tuple[str, ...], steps: int) -> Rows:
     """Bind the variables to one item after the other; what the loop body costs is spent here."""
     variables = scope.variables
     if not isinstance(container, list | dict):
@@ -74,7 +74,7 @@ def _quantifier(decisive: bool) -> Callable[[list[Code], tuple[str, ...]], Body]
     def build(args: list[Code], _names: tuple[str, ...]) -> Body:
         predicate = args[0]
 
-        def run(scope: Scope, rows: Rows) -> bool:
+        def run(scope: EvaluationScope, rows: Rows) -> bool:
             failure: CelError | None = None
             for _ in rows:
                 try:
@@ -115,7 +115,7 @@ def _transform_map(args: list[Code], names: tuple[str, ...]) -> Body:
     transform, key = args[-1], names[0]
     predicate = args[0] if len(args) == 2 else None
 
-    def run(scope: Scope, rows: Rows) -> dict[Any, Any]:
+    def run(scope: EvaluationScope, rows: Rows) -> dict[Any, Any]:
         return {
             to_key(scope.variables[key]): transform(scope)
             for _ in rows
@@ -129,7 +129,7 @@ def _transform_entries(args: list[Code], _names: tuple[str, ...]) -> Body:
     transform = args[-1]
     predicate = args[0] if len(args) == 2 else None
 
-    def run(scope: Scope, rows: Rows) -> dict[Any, Any]:
+    def run(scope: EvaluationScope, rows: Rows) -> dict[Any, Any]:
         result: dict[Any, Any] = {}
         for _ in rows:
             if predicate is not None and not _truth(predicate(scope)):
@@ -149,7 +149,7 @@ def _transform_entries(args: list[Code], _names: tuple[str, ...]) -> Body:
 def _sort_by(args: list[Code], names: tuple[str, ...]) -> Body:
     key, name = args[0], names[0]
 
-    def run(scope: Scope, rows: Rows) -> list[Any]:
+    def run(scope: EvaluationScope, rows: Rows) -> list[Any]:
         pairs = [(scope.variables[name], key(scope)) for _ in rows]
         return sort_by([item for item, _ in pairs], [each for _, each in pairs])
 
@@ -157,7 +157,7 @@ def _sort_by(args: list[Code], names: tuple[str, ...]) -> Body:
 
 
 def _optional(target: Code, name: str, transform: Code, *, wrap: bool) -> Code:
-    def run(scope: Scope) -> Any:
+    def run(scope: EvaluationScope) -> Any:
         value = target(scope)
         if not isinstance(value, Optional):
             raise no_such_overload()

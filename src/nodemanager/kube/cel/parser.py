@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from nodemanager.kube.cel.ast import Call, Ident, Index, ListLiteral, Literal, Macro, MapLiteral, Node, Select
+from nodemanager.kube.cel.ast import (
+    AstNode,
+    FunctionCall,
+    Ident,
+    Index,
+    ListLiteral,
+    Literal,
+    Macro,
+    MapLiteral,
+    Select,
+)
 from nodemanager.kube.cel.errors import CompileError
-from nodemanager.kube.cel.lexer import Token, tokenize
+from nodemanager.kube.cel.lexer import LexToken, tokenize
 
 MAX_NESTING = 80
 """How deep parentheses and calls may nest; deeper text would exhaust the stack of the interpreter."""
@@ -52,7 +62,7 @@ _MACROS: dict[str, dict[int, int]] = {
 }
 
 
-def parse(source: str) -> Node:
+def parse(source: str) -> AstNode:
     """Return the syntax tree of an expression; raise CompileError where it is not one."""
     parser = _Parser(source)
     tree = parser.expression()
@@ -67,10 +77,10 @@ class _Parser:
         self.next = 0
         self.depth = 0
 
-    def error(self, message: str, token: Token) -> CompileError:
+    def error(self, message: str, token: LexToken) -> CompileError:
         return CompileError(f"Syntax error: {message}", self.source, token.position)
 
-    def take(self) -> Token:
+    def take(self) -> LexToken:
         token = self.tokens[self.next]
         self.next += 1
         return token
@@ -79,10 +89,10 @@ class _Parser:
         token = self.tokens[self.next]
         return token.value == text and token.kind in ("op", "ident")
 
-    def accept(self, text: str) -> Token | None:
+    def accept(self, text: str) -> LexToken | None:
         return self.take() if self.at(text) else None
 
-    def expect(self, kind: str, text: str) -> Token:
+    def expect(self, kind: str, text: str) -> LexToken:
         token = self.tokens[self.next]
         if token.kind != kind or (text and token.value != text):
             wanted = f"'{text}'" if text and kind != "end" else text or kind
@@ -91,7 +101,7 @@ class _Parser:
             self.next += 1
         return token
 
-    def expression(self) -> Node:
+    def expression(self) -> AstNode:
         self.depth += 1
         if self.depth > MAX_NESTING:
             message = f"expression recursion limit exceeded: {MAX_NESTING}"
@@ -100,13 +110,13 @@ class _Parser:
         if mark := self.accept("?"):
             chosen = self._logical("||", "&&")
             self.expect("op", ":")
-            condition = Call(mark.position, "_?_:_", None, (condition, chosen, self.expression()))
+            condition = FunctionCall(mark.position, "_?_:_", None, (condition, chosen, self.expression()))
         self.depth -= 1
         return condition
 
-    def _logical(self, operator: str, inner: str) -> Node:
+    def _logical(self, operator: str, inner: str) -> AstNode:
         """Read a chain of || (or &&) into one flat call, so that long chains stay shallow trees."""
-        parts: list[Node] = []
+        parts: list[AstNode] = []
         position = -1
         while True:
             parts.append(self._logical(inner, "") if inner else self._binary(0))
@@ -114,9 +124,9 @@ class _Parser:
             if found is None:
                 break
             position = found.position
-        return parts[0] if len(parts) == 1 else Call(position, f"_{operator}_", None, tuple(parts))
+        return parts[0] if len(parts) == 1 else FunctionCall(position, f"_{operator}_", None, tuple(parts))
 
-    def _binary(self, level: int) -> Node:
+    def _binary(self, level: int) -> AstNode:
         if level == len(_LEVELS):
             return self._unary()
         left = self._binary(level + 1)
@@ -127,10 +137,10 @@ class _Parser:
             if count > MAX_CHAIN:
                 raise CompileError(f"expression recursion limit exceeded: {MAX_CHAIN}", self.source)
             name = "@in" if operator.value == "in" else f"_{operator.value}_"
-            left = Call(operator.position, name, None, (left, self._binary(level + 1)))
+            left = FunctionCall(operator.position, name, None, (left, self._binary(level + 1)))
         return left
 
-    def _unary(self) -> Node:
+    def _unary(self) -> AstNode:
         token = self.tokens[self.next]
         if token.kind != "op" or token.value not in "!-":
             return self._postfix(self._primary())
@@ -144,9 +154,9 @@ class _Parser:
             return self._postfix(Literal(token.position, -following.value))
         operand = self._postfix(self._primary())
         name = "!_" if token.value == "!" else "-_"
-        return Call(token.position, name, None, (operand,)) if negated else operand
+        return FunctionCall(token.position, name, None, (operand,)) if negated else operand
 
-    def _postfix(self, node: Node) -> Node:
+    def _postfix(self, node: AstNode) -> AstNode:
         count = 0
         while self.at(".") or self.at("["):
             count += 1
@@ -164,7 +174,7 @@ class _Parser:
             raise CompileError("undeclared reference to a message type: messages are not served", self.source)
         return node
 
-    def _member(self, node: Node, dot: Token, *, optional: bool) -> Node:
+    def _member(self, node: AstNode, dot: LexToken, *, optional: bool) -> AstNode:
         name = self.expect("ident", "")
         if name.value in _CONSTANTS or name.value == "in":
             raise self.error(f"no viable alternative at input '.{name.value}'", name)
@@ -174,10 +184,12 @@ class _Parser:
         args = self._arguments(")")
         variables = _MACROS.get(name.value, {}).get(len(args))
         if variables is None:
-            return Call(opening.position, name.value, node, args)
+            return FunctionCall(opening.position, name.value, node, args)
         return self._macro(name, opening, node, args, variables)
 
-    def _macro(self, name: Token, opening: Token, target: Node, args: tuple[Node, ...], count: int) -> Node:
+    def _macro(
+        self, name: LexToken, opening: LexToken, target: AstNode, args: tuple[AstNode, ...], count: int
+    ) -> AstNode:
         if name.value == "sortBy" and not isinstance(args[0], Ident):
             raise CompileError(
                 "sortBy() variable name must be a simple identifier", self.source, opening.position
@@ -191,8 +203,8 @@ class _Parser:
             raise CompileError("duplicate variable name", self.source, args[1].position)
         return Macro(opening.position, name.value, target, tuple(names), args[count:])
 
-    def _arguments(self, closing: str) -> tuple[Node, ...]:
-        args: list[Node] = []
+    def _arguments(self, closing: str) -> tuple[AstNode, ...]:
+        args: list[AstNode] = []
         if not self.accept(closing):
             args.append(self.expression())
             while self.accept(","):
@@ -200,7 +212,7 @@ class _Parser:
             self.expect("op", closing)
         return tuple(args)
 
-    def _primary(self) -> Node:
+    def _primary(self) -> AstNode:
         token = self.take()
         if token.kind == "literal":
             if type(token.value) is int and token.value == 1 << 63:
@@ -221,7 +233,7 @@ class _Parser:
                 return self._name(self.expect("ident", ""))
         raise self.error(f"mismatched input {_shown(token)} expecting an expression", token)
 
-    def _name(self, token: Token) -> Node:
+    def _name(self, token: LexToken) -> AstNode:
         name = token.value
         if name in _CONSTANTS:
             return Literal(token.position, _CONSTANTS[name])
@@ -236,10 +248,10 @@ class _Parser:
             if not isinstance(selected, Select) or selected.test:
                 raise CompileError("invalid argument to has() macro", self.source, opening.position)
             return Select(opening.position, selected.operand, selected.field, selected.optional, test=True)
-        return Call(opening.position, name, None, args)
+        return FunctionCall(opening.position, name, None, args)
 
-    def _list(self, opening: Token) -> Node:
-        items: list[Node] = []
+    def _list(self, opening: LexToken) -> AstNode:
+        items: list[AstNode] = []
         optional: list[bool] = []
         while not self.at("]"):
             optional.append(self.accept("?") is not None)
@@ -249,9 +261,9 @@ class _Parser:
         self.expect("op", "]")
         return ListLiteral(opening.position, tuple(items), tuple(optional))
 
-    def _map(self, opening: Token) -> Node:
-        keys: list[Node] = []
-        values: list[Node] = []
+    def _map(self, opening: LexToken) -> AstNode:
+        keys: list[AstNode] = []
+        values: list[AstNode] = []
         optional: list[bool] = []
         while not self.at("}"):
             optional.append(self.accept("?") is not None)
@@ -268,5 +280,5 @@ def _is_signed(value: object) -> bool:
     return type(value) in (int, float)
 
 
-def _shown(token: Token) -> str:
+def _shown(token: LexToken) -> str:
     return token.value if token.kind == "end" else f"'{token.value}'"

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nodemanager.kube.cel.ast import Ident, Macro, Node, children, size
+from nodemanager.kube.cel.ast import AstNode, Ident, Macro, children, size
 from nodemanager.kube.cel.checker import check
 from nodemanager.kube.cel.errors import CompileError
 from nodemanager.kube.cel.evaluator import compile_node
 from nodemanager.kube.cel.parser import parse
-from nodemanager.kube.cel.scope import PER_CALL_LIMIT, Code, Scope
+from nodemanager.kube.cel.scope import PER_CALL_LIMIT, Code, EvaluationScope
 from nodemanager.kube.cel.types import Type
 
 MAX_DEPTH = 160
@@ -28,14 +28,14 @@ class Program:
     code: Code
     steps: int
 
-    def run(self, scope: Scope) -> Any:
+    def run(self, scope: EvaluationScope) -> Any:
         """Return the value in a scope; raise CelError when there is none."""
         scope.spend(self.steps)
         return self.code(scope)
 
     def evaluate(self, variables: Mapping[str, Any], limit: int = PER_CALL_LIMIT) -> Any:
         """Return the value for these variables; raise CelError when there is none."""
-        return self.run(Scope(variables, limit))
+        return self.run(EvaluationScope(variables, limit))
 
 
 def compile_expression(source: str, variables: Mapping[str, Type]) -> Program:
@@ -47,7 +47,7 @@ def compile_expression(source: str, variables: Mapping[str, Type]) -> Program:
     return Program(source, result, _free_names(tree), compile_node(tree), size(tree))
 
 
-def _deeper_than(tree: Node, limit: int) -> bool:
+def _deeper_than(tree: AstNode, limit: int) -> bool:
     level = [tree]
     for _ in range(limit):
         level = [child for node in level for child in children(node)]
@@ -56,7 +56,7 @@ def _deeper_than(tree: Node, limit: int) -> bool:
     return True
 
 
-def _free_names(node: Node) -> frozenset[str]:
+def _free_names(node: AstNode) -> frozenset[str]:
     if isinstance(node, Ident):
         return frozenset({node.name})
     inner: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""A schema with its rules compiled: one `Level` for each node that has rules, or has some below."""
+"""A schema with its rules compiled: one `RuleLevel` for each node that has rules, or has some below."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nodemanager.kube.errors import Cause
 _VALIDATIONS = "x-kubernetes-validations"
 
 
-class Rule:
+class CompiledRule:
     """One compiled rule; `errors` has the fields of the rule that cannot be used, and why."""
 
     def __init__(self, source: Mapping[str, Any], self_type: Type | None) -> None:
@@ -63,7 +63,7 @@ def _variables(self_type: Type | None, *, optional_old: bool) -> dict[str, Type]
     return {"self": self_type, "oldSelf": optional_of(self_type) if optional_old else self_type}
 
 
-class Level:
+class RuleLevel:
     """One node of the schema with the rules on it; levels without any rules below are left out."""
 
     def __init__(self, schema: Schema, structure: Schema, *, resource: bool = False) -> None:
@@ -72,10 +72,10 @@ class Level:
         self.sources: list[Mapping[str, Any]] = list(schema.get(_VALIDATIONS) or ())
         self.schema = structure
         self_type = type_of_schema(visible, "selfType") if self.sources else None
-        self.rules = [Rule(source, self_type) for source in self.sources]
+        self.rules = [CompiledRule(source, self_type) for source in self.sources]
         self.convert = converter(visible) if self.sources else None
         self.paths = [rule_paths.read(rule.field_path, structure)[0] for rule in self.rules]
-        self.all_of = _kept([Level(each, structure) for each in schema.get("allOf") or ()])
+        self.all_of = _kept([RuleLevel(each, structure) for each in schema.get("allOf") or ()])
         self.items = _child(schema.get("items"), structure.get("items"))
         self.values = _child(schema.get("additionalProperties"), structure.get("additionalProperties"))
         named = structure.get("properties", {})
@@ -110,7 +110,7 @@ class Level:
             self.values.check(f"{path}.additionalProperties", causes, unrelated)
 
 
-def _old_problems(rule: Rule, source: Mapping[str, Any], unrelated: str) -> list[rule_paths.Problem]:
+def _old_problems(rule: CompiledRule, source: Mapping[str, Any], unrelated: str) -> list[rule_paths.Problem]:
     if rule.is_transition and unrelated:
         why = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {unrelated}"
         return [rule_paths.Problem("rule", f"Invalid value: {rule_paths.go_value(rule.text)}: {why}")]
@@ -121,12 +121,12 @@ def _old_problems(rule: Rule, source: Mapping[str, Any], unrelated: str) -> list
     return []
 
 
-def _child(schema: Any, structure: Any) -> Level | None:
+def _child(schema: Any, structure: Any) -> RuleLevel | None:
     if not isinstance(schema, Mapping) or not isinstance(structure, Mapping):
         return None
-    level = Level(schema, structure, resource=bool(structure.get("x-kubernetes-embedded-resource")))
+    level = RuleLevel(schema, structure, resource=bool(structure.get("x-kubernetes-embedded-resource")))
     return None if level.is_empty else level
 
 
-def _kept(levels: list[Level]) -> list[Level]:
+def _kept(levels: list[RuleLevel]) -> list[RuleLevel]:
     return [level for level in levels if not level.is_empty]

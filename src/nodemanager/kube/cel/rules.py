@@ -12,9 +12,9 @@ from typing import Any
 from nodemanager.kube.cel import rule_paths
 from nodemanager.kube.cel.errors import CelError, CostExceeded
 from nodemanager.kube.cel.program import Program
-from nodemanager.kube.cel.rule_schema import Level, Rule
+from nodemanager.kube.cel.rule_schema import CompiledRule, RuleLevel
 from nodemanager.kube.cel.schemas import Schema
-from nodemanager.kube.cel.scope import PER_CALL_LIMIT, Scope
+from nodemanager.kube.cel.scope import PER_CALL_LIMIT, EvaluationScope
 from nodemanager.kube.cel.values import NONE, Optional
 from nodemanager.kube.errors import Cause
 
@@ -27,7 +27,7 @@ MAX_MESSAGE = 5 * 1024
 _EXHAUSTED = "validation failed due to running out of cost budget, no further validation rules will be run"
 
 
-class OutOfBudget(Exception):
+class RulesOutOfBudget(Exception):
     """No further rules are run for this object."""
 
 
@@ -35,12 +35,12 @@ class RuleSet:
     """All rules of a schema, compiled once and applied to many objects."""
 
     def __init__(self, schema: Schema, *, resource: bool = True) -> None:
-        self._root = Level(schema, schema, resource=resource)
+        self._root = RuleLevel(schema, schema, resource=resource)
 
     def evaluate(self, value: Any, *, old: Any = None) -> list[Cause]:
         """Return what the rules refuse; `old` is the object before an update."""
         walk = _Walk()
-        with contextlib.suppress(OutOfBudget):  # the last cause says so
+        with contextlib.suppress(RulesOutOfBudget):  # the last cause says so
             walk.visit(self._root, "", value, _Old(old, is_root=True))
         return walk.causes
 
@@ -49,11 +49,6 @@ class RuleSet:
         causes: list[Cause] = []
         self._root.check(path, causes)
         return causes
-
-
-def evaluate_rules(value: Any, schema: Schema, *, old: Any = None) -> list[Cause]:
-    """Return what the rules of a schema refuse in an object."""
-    return RuleSet(schema).evaluate(value, old=old)
 
 
 def check_rules(schema: Schema, path: str = "spec.validation.openAPIV3Schema") -> list[Cause]:
@@ -107,7 +102,7 @@ class _Walk:
         self.causes: list[Cause] = []
         self.left = BUDGET
 
-    def visit(self, level: Level, path: str, value: Any, old: _Old) -> None:
+    def visit(self, level: RuleLevel, path: str, value: Any, old: _Old) -> None:
         if value is None:
             return
         if level.rules:
@@ -125,7 +120,7 @@ class _Walk:
                     below = f"{path}.{key}" if path else key
                     self.visit(level.properties[key], below, item, old.key(key, value))
 
-    def _apply(self, level: Level, path: str, value: Any, old: _Old) -> None:
+    def _apply(self, level: RuleLevel, path: str, value: Any, old: _Old) -> None:
         convert = level.convert or (lambda each: each)
         try:
             current = convert(value)
@@ -147,14 +142,14 @@ class _Walk:
                     ratchets = not rule.is_transition and old.unchanged(value)
                     self._failed(rule, level, where, (value, variables, ratchets))
 
-    def _holds(self, rule: Rule, level: Level, path: str, variables: dict[str, Any]) -> bool:
-        """Run a rule; an error is a refusal of its own, so it counts as holding."""
+    def _holds(self, rule: CompiledRule, level: RuleLevel, path: str, variables: dict[str, Any]) -> bool:
+        """Run a rule. An error is noted as a fault of its own, so the rule counts as holding."""
         try:
             return rule.program is None or self._run(rule.program, variables, path, level) is True
         except CostExceeded as why:
             text = "no further validation rules will be run due to call cost exceeds limit for rule"
             self._refuse(path, f"\"{level.type}\": '{why}': {text}: {rule.shown}")
-            raise OutOfBudget from None
+            raise RulesOutOfBudget from None
         except CelError as why:
             if str(why).startswith("no such overload"):
                 text = "call arguments did not match a supported operator, function or macro signature"
@@ -164,17 +159,19 @@ class _Walk:
             self._refuse(path, f'"{level.type}": {text}')
             return True
 
-    def _run(self, program: Program, variables: dict[str, Any], path: str, level: Level) -> Any:
-        scope = Scope(variables, PER_CALL_LIMIT)
+    def _run(self, program: Program, variables: dict[str, Any], path: str, level: RuleLevel) -> Any:
+        scope = EvaluationScope(variables, PER_CALL_LIMIT)
         try:
             return program.run(scope)
         finally:
             self.left -= PER_CALL_LIMIT - max(scope.left, 0)
             if self.left < 0:
                 self._refuse(path, f'"{level.type}": {_EXHAUSTED}')
-                raise OutOfBudget
+                raise RulesOutOfBudget
 
-    def _failed(self, rule: Rule, level: Level, path: str, found: tuple[Any, dict[str, Any], bool]) -> None:
+    def _failed(
+        self, rule: CompiledRule, level: RuleLevel, path: str, found: tuple[Any, dict[str, Any], bool]
+    ) -> None:
         value, variables, ratchets = found
         detail = rule.message or f"failed rule: {rule.text}"
         if rule.message_program is not None:
@@ -192,7 +189,7 @@ class _Walk:
                 message = ": ".join(part for part in (kind, shown, detail) if part)
         self.causes.append(Cause(path or "<nil>", rule.reason, message))
 
-    def _message(self, program: Program, variables: dict[str, Any], path: str, level: Level) -> str:
+    def _message(self, program: Program, variables: dict[str, Any], path: str, level: RuleLevel) -> str:
         try:
             text = self._run(program, variables, path, level)
         except CelError:

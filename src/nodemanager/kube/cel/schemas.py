@@ -24,7 +24,7 @@ from nodemanager.kube.cel.types import (
     list_of,
     map_of,
 )  # fmt: skip
-from nodemanager.kube.cel.values import MapList, Record, SetList
+from nodemanager.kube.cel.values import MapList, SchemaObject, SetList
 
 Schema = Mapping[str, Any]
 Convert = Callable[[Any], Any]
@@ -149,7 +149,7 @@ def _object_converter(schema: Schema) -> Convert:
     def convert(value: Any) -> Any:
         if not isinstance(value, dict):
             return value
-        record = Record({key: each for key, each in value.items() if key not in fields})
+        record = SchemaObject({key: each for key, each in value.items() if key not in fields})
         for key, each in value.items():
             if key in fields:
                 field_name, item = fields[key]

@@ -11,7 +11,7 @@ PER_CALL_LIMIT = 1_000_000
 """Steps one evaluation may take, the number that Kubernetes has for its own unit of cost."""
 
 
-class Scope:
+class EvaluationScope:
     """The variables of one evaluation, and its remaining steps."""
 
     __slots__ = ("left", "variables")
@@ -27,7 +27,7 @@ class Scope:
             raise CostExceeded
 
 
-Code = Callable[[Scope], Any]
+Code = Callable[[EvaluationScope], Any]
 
 
 def size_cost(values: Iterable[Any], *, product: bool = False) -> int:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from nodemanager.kube.cel import times
+from nodemanager.kube.cel import regexes, times
 from nodemanager.kube.cel.errors import CelError
 from nodemanager.kube.cel.registry import Library
 from nodemanager.kube.cel.values import (
     NONE,
-    Duration,
+    CelDuration,
     Optional,
     Timestamp,
     UInt,
@@ -19,7 +19,6 @@ from nodemanager.kube.cel.values import (
     concatenate,
     type_of,
 )  # fmt: skip
-from nodemanager.kube.go import regex
 
 LIBRARY = Library()
 _add = LIBRARY.add
@@ -121,23 +120,23 @@ def _add_list(left: list[Any], right: list[Any]) -> list[Any]:
 
 
 @_add("_+_", "(timestamp, duration) -> timestamp", "(duration, timestamp) -> timestamp")
-def _add_time(left: Timestamp | Duration, right: Timestamp | Duration) -> Timestamp:
+def _add_time(left: Timestamp | CelDuration, right: Timestamp | CelDuration) -> Timestamp:
     offset = left.offset if isinstance(left, Timestamp) else getattr(right, "offset", 0)
     return times.timestamp(left.nanos + right.nanos, offset)
 
 
 @_add("_+_", "(duration, duration) -> duration")
-def _add_duration(left: Duration, right: Duration) -> Duration:
+def _add_duration(left: CelDuration, right: CelDuration) -> CelDuration:
     return times.duration(left.nanos + right.nanos)
 
 
 @_add("_-_", "(timestamp, timestamp) -> duration", "(duration, duration) -> duration")
-def _sub_time(left: Timestamp | Duration, right: Timestamp | Duration) -> Duration:
+def _sub_time(left: Timestamp | CelDuration, right: Timestamp | CelDuration) -> CelDuration:
     return times.duration(left.nanos - right.nanos)
 
 
 @_add("_-_", "(timestamp, duration) -> timestamp")
-def _sub_from_time(left: Timestamp, right: Duration) -> Timestamp:
+def _sub_from_time(left: Timestamp, right: CelDuration) -> Timestamp:
     return times.timestamp(left.nanos - right.nanos, left.offset)
 
 
@@ -181,7 +180,7 @@ def _ends_with(text: str, end: str) -> bool:
 
 @_add("matches", "string.(string) -> bool", "(string, string) -> bool")
 def _matches(text: str, pattern: str) -> bool:
-    return regex.compile_pattern(pattern).search(text)
+    return regexes.use(pattern, lambda compiled: compiled.search(text))
 
 
 @_add("type", "(A) -> type<A>")
@@ -202,7 +201,7 @@ def _date_part(name: str) -> None:
 
 
 def _duration_part(name: str, size: int) -> None:
-    def part(value: Duration) -> int:
+    def part(value: CelDuration) -> int:
         count = abs(value.nanos) // size
         return count if value.nanos >= 0 else -count
 
@@ -230,7 +229,7 @@ def _optional_of(value: Any) -> Optional:
 @_add("optional.ofNonZeroValue", "(A) -> optional_type<A>")
 def _optional_of_non_zero(value: Any) -> Optional:
     is_zero = value in (None, False, 0, "", b"") if not isinstance(value, list | dict) else not value
-    if isinstance(value, Duration):
+    if isinstance(value, CelDuration):
         is_zero = value.nanos == 0
     return NONE if is_zero else Optional(True, value)
 

@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from typing import Any
 
 from nodemanager.kube.cel.errors import CelError
-from nodemanager.kube.cel.values import INT_MAX, INT_MIN, Duration, Timestamp
+from nodemanager.kube.cel.values import INT_MAX, INT_MIN, CelDuration, Timestamp
 
 SECOND = 10**9
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -27,10 +27,10 @@ _OFFSET = re.compile(r"([+-]?)([0-9]{1,2}):([0-9]{2})")
 _MAX_TEXT = 128
 
 
-def duration(nanos: int) -> Duration:
+def duration(nanos: int) -> CelDuration:
     """Return a duration, or fail when 64 bits do not hold it."""
     if INT_MIN <= nanos <= INT_MAX:
-        return Duration(nanos)
+        return CelDuration(nanos)
     raise CelError("integer overflow")
 
 
@@ -41,12 +41,12 @@ def timestamp(nanos: int, offset: int = 0) -> Timestamp:
     raise CelError("timestamp overflow")
 
 
-def parse_duration(text: str) -> Duration:
+def parse_duration(text: str) -> CelDuration:
     """Read a duration as Go does: "1h30m", "-1.5s", "0"."""
     sign = -1 if text[:1] == "-" else 1
     rest = text[1:] if text[:1] in ("-", "+") else text
     if rest == "0":
-        return Duration(0)
+        return CelDuration(0)
     total, position = 0, 0
     while position < len(rest) <= _MAX_TEXT:
         part = _PART.match(rest, position)
@@ -57,7 +57,7 @@ def parse_duration(text: str) -> Duration:
         position = part.end()
     if not rest or position != len(rest) or total > INT_MAX + (sign < 0):
         raise CelError(f'time: invalid duration "{text[:_MAX_TEXT]}"')
-    return Duration(sign * total)
+    return CelDuration(sign * total)
 
 
 def parse_timestamp(text: str) -> Timestamp:
@@ -108,7 +108,7 @@ def format_timestamp(value: Timestamp) -> str:
     return text + (f".{nanos:09d}".rstrip("0") if nanos else "") + zone_text
 
 
-def format_duration(value: Duration) -> str:
+def format_duration(value: CelDuration) -> str:
     """Write a duration as seconds, such as "5400s" or "0.25s"."""
     seconds, nanos = divmod(abs(value.nanos), SECOND)
     text = f"{seconds}" + (f".{nanos:09d}".rstrip("0") if nanos else "")

@@ -1,7 +1,7 @@
 """Values of CEL: which Python object stands for which type, equality, order and conversion of keys.
 
     null None    bool bool    int int    uint UInt    double float    string str    bytes bytes
-    list list    map dict     timestamp Timestamp     duration Duration    optional Optional
+    list list    map dict     timestamp Timestamp     duration CelDuration    optional Optional
     type TypeValue            the types of Kubernetes (IP, URL, ...): their own classes
 
 A map holds a bool key as a tuple of one, because to Python `True` and `1` are the same key.
@@ -26,7 +26,7 @@ class UInt(int):
     __slots__ = ()
 
 
-class Record(dict[str, Any]):
+class SchemaObject(dict[str, Any]):
     """An object with the fields of a schema, by their escaped names.
 
     `rest` has the fields that the schema does not name; expressions see them in comparisons only.
@@ -73,7 +73,7 @@ class Timestamp:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Duration:
+class CelDuration:
     """A span of time in nanoseconds."""
 
     nanos: int
@@ -97,7 +97,7 @@ class TypeValue:
     name: str
 
 
-class Extension:
+class CelExtension:
     """Base of the types that Kubernetes adds; `TYPE` is their name in CEL."""
 
     TYPE: ClassVar[str] = ""
@@ -110,8 +110,8 @@ class Extension:
 
 _KINDS: dict[type, str] = {
     type(None): "null", bool: "bool", int: "int", UInt: "uint", float: "double", str: "string",
-    bytes: "bytes", list: "list", SetList: "list", MapList: "list", dict: "map", Record: "map",
-    Timestamp: "timestamp", Duration: "duration", Optional: "optional_type", TypeValue: "type",
+    bytes: "bytes", list: "list", SetList: "list", MapList: "list", dict: "map", SchemaObject: "map",
+    Timestamp: "timestamp", CelDuration: "duration", Optional: "optional_type", TypeValue: "type",
 }  # fmt: skip
 _TYPE_NAMES = {
     "timestamp": "google.protobuf.Timestamp",
@@ -125,7 +125,7 @@ def kind_of(value: Any) -> str:
     """Return the name of the type of a value, as signatures write it."""
     found = _KINDS.get(type(value))
     if found is None:
-        found = value.TYPE if isinstance(value, Extension) else "unknown"
+        found = value.TYPE if isinstance(value, CelExtension) else "unknown"
     return found
 
 
@@ -162,7 +162,7 @@ def equal(left: Any, right: Any) -> bool:
     if kind == "list":
         return _equal_lists(left, right)
     if kind == "map":
-        if isinstance(left, Record) and isinstance(right, Record) and left.rest != right.rest:
+        if isinstance(left, SchemaObject) and isinstance(right, SchemaObject) and left.rest != right.rest:
             return False
         return len(left) == len(right) and all(
             key in right and equal(value, right[key]) for key, value in left.items()

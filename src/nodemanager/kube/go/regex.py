@@ -1,7 +1,7 @@
-"""Regular expressions in linear time: patterns become automata, so that no input is expensive.
+"""Go's regular expressions in linear time: a pattern becomes an automaton, so no text is expensive.
 
-Python's own `re` backtracks, and a short pattern can keep it busy for years; rules come from
-people we need not trust.
+Python's own `re` backtracks, and a short pattern can keep it busy for years. Patterns come from people
+whom we need not trust.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from nodemanager.kube.cel.errors import CelError, CostExceeded
 from nodemanager.kube.go import regex_syntax
+from nodemanager.kube.go.regex_syntax import RegexError
 
 MAX_PROGRAM = 10_000
 MAX_CACHE = 5_000
 MAX_NEW_WORK = 200_000
-"""How many instructions `search` may run that it has not run before; what is known costs next to nothing."""
+"""How many new instructions `search` may run; those that it has run before are remembered and cheap."""
 MAX_WORK = 1_000_000
 """How many instructions `find` may run, and how many characters `find_all` may look at."""
 
@@ -23,9 +23,16 @@ _WORD = frozenset("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwx
 Threads = tuple[int, ...]
 
 
+class TooMuchWork(RegexError):
+    """Finding out whether the text matches takes more work than one call may do."""
+
+    def __init__(self) -> None:
+        super().__init__("the regular expression takes too long on this text")
+
+
 @lru_cache(maxsize=512)
 def compile_pattern(pattern: str) -> Regex:
-    """Return the automaton of a pattern; raise CelError for what RE2 refuses."""
+    """Return the automaton of a pattern; raise RegexError for what RE2 refuses."""
     return Regex(pattern)
 
 
@@ -88,7 +95,7 @@ class Regex:
             place, looked = self._find(text, position)
             work += looked
             if work > MAX_WORK:
-                raise CostExceeded
+                raise TooMuchWork
             if place is None:
                 break
             begin, end = place
@@ -101,7 +108,7 @@ class Regex:
     def _count(self, instructions: int, limit: int = MAX_WORK) -> None:
         self._work += instructions
         if self._work > limit:
-            raise CostExceeded
+            raise TooMuchWork
 
     def _step(self, threads: Threads, before: str, char: str) -> tuple[bool, Threads]:
         key = (threads, _context(before), char)
@@ -149,7 +156,7 @@ class Regex:
 
     def _emit(self, tree: regex_syntax.Tree) -> None:
         if len(self._code) > MAX_PROGRAM:
-            raise CelError("error parsing regexp: expression too large")
+            raise RegexError("error parsing regexp: expression too large")
         match tree[0]:
             case "cat":
                 for part in tree[1]:

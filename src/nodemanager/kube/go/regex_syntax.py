@@ -1,4 +1,4 @@
-"""RE2 patterns -> trees. What RE2 has not (backreferences, lookaround) is refused as RE2 refuses it.
+"""RE2 patterns -> trees. What RE2 does not have (backreferences, lookaround) is refused in RE2's words.
 
 A tree is made of tuples: ("cat", parts), ("alt", parts), ("set", ranges), ("assert", kind) and
 ("repeat", part, least, most or None, greedy). Ranges are pairs of code points, both included.
@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import unicodedata
 from typing import Any
-
-from nodemanager.kube.cel.errors import CelError
 
 MAX_PATTERN = 4096
 MAX_REPEAT = 1000
@@ -37,10 +35,14 @@ _EMPTY: Tree = ("cat", ())
 _unicode_ranges: dict[str, Ranges] = {}
 
 
+class RegexError(Exception):
+    """RE2 refuses the pattern; the text is RE2's."""
+
+
 def parse(pattern: str) -> Tree:
-    """Return the tree of a pattern; raise CelError for what RE2 refuses."""
+    """Return the tree of a pattern; raise RegexError for what RE2 refuses."""
     if len(pattern) > MAX_PATTERN:
-        raise CelError("error parsing regexp: expression too large")
+        raise RegexError("error parsing regexp: expression too large")
     parser = _Parser(pattern)
     tree = parser.alternatives()
     if parser.at < len(pattern):
@@ -68,8 +70,8 @@ class _Parser:
         self.depth = 0
         self.flags: frozenset[str] = frozenset()
 
-    def error(self, what: str) -> CelError:
-        return CelError(f"error parsing regexp: {what}: `{self.pattern}`")
+    def error(self, what: str) -> RegexError:
+        return RegexError(f"error parsing regexp: {what}: `{self.pattern}`")
 
     def peek(self, text: str) -> bool:
         return self.pattern.startswith(text, self.at)
@@ -134,7 +136,7 @@ class _Parser:
             return None
         least, comma, most = self.pattern[self.at + 1 : end].partition(",")
         if not least.isdecimal() or (most and not most.isdecimal()) or not (least + most).isascii():
-            return None  # like RE2, a brace that is no count is a brace
+            return None  # as in RE2, a brace without a count stands for itself
         self.at = end + 1
         low = int(least[:6])
         high = (int(most[:6]) if most else None) if comma else low

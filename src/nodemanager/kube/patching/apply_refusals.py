@@ -8,7 +8,7 @@ from typing import Any
 from nodemanager.kube import errors
 from nodemanager.kube.patching import managed_fields
 from nodemanager.kube.patching.field_sets import Path, text
-from nodemanager.kube.patching.managed_fields import Identity
+from nodemanager.kube.patching.managed_fields import ManagerIdentity
 from nodemanager.kube.patching.merge_types import MergeType
 from nodemanager.kube.patching.typed_values import SchemaError, validate
 
@@ -59,7 +59,7 @@ def name_of(applied: Mapping[str, Any]) -> str:
     return f"{'/'.join(names)}; {gvk(version, kind)}"
 
 
-def conflict(found: list[tuple[Identity, Path]]) -> errors.Conflict:
+def conflict(found: list[tuple[ManagerIdentity, Path]]) -> errors.Conflict:
     """Return the refusal in Kubernetes' words."""
     causes = [
         errors.Cause(text(path), "FieldManagerConflict", f"conflict with {identity.describe()}")

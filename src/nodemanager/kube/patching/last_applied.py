@@ -32,7 +32,7 @@ def owned_fields(live: dict[str, Any], of: MergeType, api_version: str) -> Field
 
 
 def refreshed(obj: dict[str, Any], applied: dict[str, Any]) -> dict[str, Any]:
-    """Return the object with its annotation, if it has one, saying what was applied now."""
+    """Return the object; its annotation, if it has one, says what was applied now."""
     annotations = _annotations(obj)
     if not annotations.get(ANNOTATION):
         return obj

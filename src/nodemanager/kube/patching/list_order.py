@@ -1,4 +1,4 @@
-"""The order of a merged list: what the patch names as the patch has it, the rest where it was."""
+"""The order of a merged list: items of the patch in the order of the patch, the others where they were."""
 
 from __future__ import annotations
 

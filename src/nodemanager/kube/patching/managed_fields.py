@@ -35,7 +35,7 @@ UNMANAGED = FieldSet.of(
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Identity:
+class ManagerIdentity:
     """What makes two entries the same entry; `api_version` is empty for appliers."""
 
     manager: str
@@ -72,13 +72,13 @@ class Owned:
 class Managers:
     """All managers of one object."""
 
-    owned: dict[Identity, Owned] = field(default_factory=dict)
+    owned: dict[ManagerIdentity, Owned] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.owned)
 
-    def keep(self, identity: Identity, fields: FieldSet) -> None:
-        """Set the fields of a manager that is known already; without any it is forgotten."""
+    def keep(self, identity: ManagerIdentity, fields: FieldSet) -> None:
+        """Set the fields of a known manager; a manager without fields is removed."""
         if fields:
             self.owned[identity] = replace(self.owned[identity], fields=fields)
         else:
@@ -89,7 +89,7 @@ class Managers:
         updaters = [identity for identity in self.owned if identity.operation == "Update"]
         updaters.sort(key=lambda identity: (self.owned[identity].time, str(identity)))
         surplus = len(updaters) - MAX_UPDATE_MANAGERS
-        first: dict[str, Identity] = {}
+        first: dict[str, ManagerIdentity] = {}
         for identity in updaters:
             if surplus <= 0:
                 return
@@ -97,7 +97,7 @@ class Managers:
             if version not in first:
                 first[version] = identity
                 continue
-            bucket = Identity(ANCIENT, "Update", version)
+            bucket = ManagerIdentity(ANCIENT, "Update", version)
             if bucket not in self.owned:
                 self.owned[bucket] = self.owned.pop(first[version])
             merged = self.owned.pop(identity)
@@ -120,7 +120,7 @@ class Managers:
         return [_entry(identity, owned) for identity, owned in found]
 
 
-def _entry(identity: Identity, owned: Owned) -> Entry:
+def _entry(identity: ManagerIdentity, owned: Owned) -> Entry:
     entry: Entry = {"manager": identity.manager, "operation": identity.operation}
     entry["apiVersion"] = owned.api_version
     if owned.time:
@@ -146,7 +146,7 @@ def decode(entries: Any) -> Managers:
         if kind != "FieldsV1":
             raise ValueError(f'invalid fieldsType "{kind}" in managed fields entry {index}')
         applied = entry["operation"] == "Apply"
-        identity = Identity(
+        identity = ManagerIdentity(
             str(entry.get("manager") or ""),
             entry["operation"],
             "" if applied else version,

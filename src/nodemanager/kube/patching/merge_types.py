@@ -78,7 +78,7 @@ class Rules:
     map: MapRules | None = None
 
     def form_of(self, value: Any) -> str:
-        """Return which form a value takes, or "" when null or a misfit leaves that open."""
+        """Return which form a value takes, or "" if null or a wrong type leaves that open."""
         if not self.scalar:
             if not (self.map and self.list):
                 return "map" if self.map else "list"
@@ -92,7 +92,7 @@ class Rules:
 
     @property
     def first_form(self) -> str:
-        """The form that an open question is decided for."""
+        """The form that is taken where a value leaves it open."""
         return "map" if self.map else "scalar" if self.scalar else "list"
 
 
@@ -123,7 +123,7 @@ class MergeType:
 
     @property
     def is_open(self) -> bool:
-        """Whether any value goes, with nothing known of what is inside."""
+        """Whether any value is allowed, and nothing is known about its inside."""
         return self.rules.scalar == "untyped" and "$ref" not in self._schema
 
     def zero(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from nodemanager.kube.patching.merge_types import MapRules, MergeType
 
 
 def reconcile(fields: FieldSet, of: MergeType) -> FieldSet:
-    """Return what a manager owns now: the whole of everything atomic of which it owned a part."""
+    """Return what a manager owns now: each atomic part as a whole of which it owned something."""
     wholes = FieldSet.of(*_wholes(fields, of, (), is_leaf=False))
     return fields.without_branches(wholes).union(wholes) if wholes else fields
 

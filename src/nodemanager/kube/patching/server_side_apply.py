@@ -14,7 +14,7 @@ from typing import Any
 from nodemanager.kube.json_values import copy_of, same
 from nodemanager.kube.patching import apply_refusals, last_applied, managed_fields, typed_merge
 from nodemanager.kube.patching.field_sets import EMPTY, FieldSet, Path
-from nodemanager.kube.patching.managed_fields import Entry, Identity, Managers, Owned
+from nodemanager.kube.patching.managed_fields import Entry, ManagerIdentity, Managers, Owned
 from nodemanager.kube.patching.merge_types import MergeType
 from nodemanager.kube.patching.schema_changes import reconcile
 from nodemanager.kube.patching.typed_compare import Comparison, compare
@@ -26,7 +26,7 @@ MANAGER_UNKNOWN = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Who writes, through which door, and when."""
+    """Who writes, to which subresource, and when."""
 
     manager: str
     api_version: str
@@ -36,16 +36,16 @@ class Writer:
     """RFC 3339 in UTC with whole seconds."""
     subresource: str = ""
     reset_fields: FieldSet = EMPTY
-    """What this door does not let through (`status` outside of the status subresource): never owned."""
+    """What a request to this subresource cannot change (`status` elsewhere than there), so nobody owns it."""
     is_custom: bool = False
-    """Whether the kind is a custom resource: there, an empty list of managedFields is no wish."""
+    """Whether the kind is a custom resource: there, empty managedFields do not ask for anything."""
     zero: Mapping[str, Any] | None = None
-    """What a new object of a built-in kind has before anybody set anything; None: what the schema tells."""
+    """A new object of a built-in kind before anything is set; None = the schema tells."""
 
-    def identity(self, operation: str) -> Identity:
+    def identity(self, operation: str) -> ManagerIdentity:
         """Return which entry of managedFields is the writer's."""
         version = "" if operation == "Apply" else self.api_version
-        return Identity(self.manager or MANAGER_UNKNOWN, operation, version, self.subresource)
+        return ManagerIdentity(self.manager or MANAGER_UNKNOWN, operation, version, self.subresource)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class ApplyResult:
 class _Conflicts(Exception):
     """Fields that others own and that would change."""
 
-    def __init__(self, found: list[tuple[Identity, Path]]) -> None:
+    def __init__(self, found: list[tuple[ManagerIdentity, Path]]) -> None:
         super().__init__()
         self.found = found
 
@@ -122,7 +122,7 @@ def update_managers(
         validate(new, of, duplicates=True)
         validate(old, of, duplicates=True)
     except SchemaError:
-        return []  # As in Kubernetes: ownership that cannot be told is dropped, the write goes on.
+        return []  # As in Kubernetes: owners that cannot be found out are dropped, and the write goes on.
     updated = _update(managers, old, new, replace(writer, manager=writer.manager or MANAGER_UNKNOWN), of)
     updated.cap()
     return updated.encode()
@@ -192,7 +192,9 @@ def _update(managers: Managers, old: Object, new: Object, writer: Writer, of: Me
     return remaining
 
 
-def _conflicting(managers: Managers, changes: Comparison, me: Identity | None) -> dict[Identity, FieldSet]:
+def _conflicting(
+    managers: Managers, changes: Comparison, me: ManagerIdentity | None
+) -> dict[ManagerIdentity, FieldSet]:
     """Return what others own of the fields that changed or are new."""
     touched = changes.modified.union(changes.added)
     found = {
@@ -206,9 +208,9 @@ def _conflicting(managers: Managers, changes: Comparison, me: Identity | None) -
 def _take(
     managers: Managers,
     changes: Comparison,
-    conflicts: dict[Identity, FieldSet],
+    conflicts: dict[ManagerIdentity, FieldSet],
     *,
-    me: Identity | None = None,
+    me: ManagerIdentity | None = None,
 ) -> None:
     for identity, owned in list(managers.owned.items()):
         fields = owned.fields
@@ -228,7 +230,7 @@ class _Apply:
         self._me = writer.identity("Apply")
 
     def run(self, managers: Managers, *, force: bool) -> ApplyResult:
-        """Merge, remove what is no longer applied, and settle who owns what."""
+        """Merge, remove what is no longer applied, and find out who owns what."""
         owned = {
             identity: replace(entry, fields=reconcile(entry.fields, self._of))
             for identity, entry in managers.owned.items()
@@ -254,7 +256,7 @@ class _Apply:
             settled.keep(self._me, settled.owned[self._me].fields.difference(managed_fields.UNMANAGED))
         return ApplyResult(copy_of(merged), settled.encode(), changed)
 
-    def _pruned(self, merged: Object, last: FieldSet, owned: dict[Identity, Owned]) -> Object:
+    def _pruned(self, merged: Object, last: FieldSet, owned: dict[ManagerIdentity, Owned]) -> Object:
         """Remove what was applied last time and is owned by nobody now."""
         pruned = typed_merge.remove(merged, self._named(last), self._of)
         everything = self._named(fields_of(merged, self._of))
@@ -263,7 +265,7 @@ class _Apply:
             managed = managed.union(entry.fields)
         kept = self._named(fields_of(pruned, self._of)).union(self._named(managed))
         pruned = typed_merge.remove(merged, everything.difference(kept), self._of)
-        # What came loose on the way but was never ours stays: it belongs to nobody, or to updaters.
+        # A removed part may contain fields that we never applied: those stay, with or without an owner.
         gone = everything.difference(self._named(fields_of(pruned, self._of)))
         result: Object = typed_merge.remove(merged, gone.intersection(self._named(last)), self._of)
         return result

@@ -37,7 +37,7 @@ def compare(before: Any, after: Any, of: MergeType) -> Comparison:
 
 
 def forms(rules: Rules, one: Any, other: Any) -> list[str]:
-    """Return as which forms two values must be looked at: both, when the type of the value changed."""
+    """Return the forms in which two values are compared: two forms if the type of the value changed."""
     first = rules.form_of(one)
     second = rules.form_of(other)
     if other is ABSENT or (one is not ABSENT and first != second):

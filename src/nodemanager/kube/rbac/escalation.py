@@ -7,47 +7,47 @@ from typing import Final
 
 from nodemanager.kube.go.text import quote
 from nodemanager.kube.rbac.identity import MASTERS, User
-from nodemanager.kube.rbac.rules import ALL, Policy, Rule, path_covers
+from nodemanager.kube.rbac.rules import ALL, PolicyRule, RbacPolicy, path_covers
 
 FULL_AUTHORITY: Final = (
-    Rule(verbs=(ALL,), groups=(ALL,), resources=(ALL,)),
-    Rule(verbs=(ALL,), paths=(ALL,)),
+    PolicyRule(verbs=(ALL,), groups=(ALL,), resources=(ALL,)),
+    PolicyRule(verbs=(ALL,), paths=(ALL,)),
 )
-"""What an aggregation rule asks of its author: it can gather anything."""
+"""What the author of an aggregation rule must hold, because the rule can gather anything."""
 MAX_ATOMS: Final = 10_000
-"""How many single permissions we compare: a few lists in one rule multiply to any number."""
+"""How many single permissions are compared: short lists in one rule can multiply to very many."""
 NEEDS_ADMIN: Final = "must have cluster-admin privileges to use the aggregationRule"
 
 
 def may_escalate(user: User) -> bool:
-    """Tell whether a user is above these checks."""
+    """Tell whether these checks do not apply to a user."""
     return MASTERS in user.groups
 
 
-def atoms(rules: Iterable[Rule]) -> Iterator[Rule]:
+def atoms(rules: Iterable[PolicyRule]) -> Iterator[PolicyRule]:
     """Split rules into the smallest ones: one verb on one resource or path each."""
     for rule in rules:
         for group in rule.groups:
             for resource in rule.resources:
                 for verb in rule.verbs:
                     for name in rule.names or ("",):
-                        yield Rule((verb,), (group,), (resource,), (name,) if rule.names else ())
+                        yield PolicyRule((verb,), (group,), (resource,), (name,) if rule.names else ())
         for path in rule.paths:
             for verb in rule.verbs:
-                yield Rule(verbs=(verb,), paths=(path,))
+                yield PolicyRule(verbs=(verb,), paths=(path,))
 
 
-def _size(rule: Rule) -> int:
+def _size(rule: PolicyRule) -> int:
     resources = len(rule.groups) * len(rule.resources) * max(len(rule.names), 1)
     return len(rule.verbs) * (resources + len(rule.paths))
 
 
-def missing(owned: Sequence[Rule], wanted: Iterable[Rule]) -> list[Rule]:
+def missing(owned: Sequence[PolicyRule], wanted: Iterable[PolicyRule]) -> list[PolicyRule]:
     """Return the atoms of the wanted rules that no owned rule covers."""
     return [atom for atom in atoms(wanted) if not any(_covers(rule, atom) for rule in owned)]
 
 
-def _covers(rule: Rule, atom: Rule) -> bool:
+def _covers(rule: PolicyRule, atom: PolicyRule) -> bool:
     if not _has_all(rule.verbs, atom.verbs):
         return False
     if atom.paths:
@@ -68,7 +68,7 @@ def _has_resource(have: tuple[str, ...], wanted: str) -> bool:
     return bool(slash) and f"*/{subresource}" in have
 
 
-def escalation(user: User, wanted: Sequence[Rule], policy: Policy, resource: str) -> str:
+def escalation(user: User, wanted: Sequence[PolicyRule], policy: RbacPolicy, resource: str) -> str:
     """Return why a user may not grant these rules, in Kubernetes' words, or nothing when they may.
 
     `resource` is the plural of what is about to be written.
@@ -88,17 +88,17 @@ def escalation(user: User, wanted: Sequence[Rule], policy: Policy, resource: str
     return f"{text}; resolution errors: [{errors}]" if errors else text
 
 
-def _compacted(rules: list[Rule]) -> list[Rule]:
+def _compacted(rules: list[PolicyRule]) -> list[PolicyRule]:
     """Join what differs only in the verb, so that the text stays readable."""
     joined: dict[tuple[tuple[str, ...], ...], list[str]] = {}
     paths = [rule for rule in rules if rule.paths]
     for rule in rules:
         if not rule.paths:
             joined.setdefault((rule.groups, rule.resources, rule.names), []).extend(rule.verbs)
-    return paths + [Rule(tuple(verbs), *key) for key, verbs in joined.items()]
+    return paths + [PolicyRule(tuple(verbs), *key) for key, verbs in joined.items()]
 
 
-def _described(rule: Rule) -> str:
+def _described(rule: PolicyRule) -> str:
     parts = {
         "APIGroups": rule.groups, "Resources": rule.resources, "NonResourceURLs": rule.paths,
         "ResourceNames": rule.names, "Verbs": rule.verbs,

@@ -1,4 +1,4 @@
-"""Roles that other roles make up: aggregation, and the compilation of everything for questions."""
+"""Aggregated roles, and the compilation of all roles and bindings for decisions."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 
 from nodemanager.kube import selectors
-from nodemanager.kube.rbac.rules import Object, Policy, Scope, objects_in, parse_rules
+from nodemanager.kube.rbac.rules import Object, RbacPolicy, RoleScope, objects_in, parse_rules
 
 
 def aggregation_selectors(role: Object) -> list[Object]:
-    """Return the selectors of a ClusterRole that others make up; none for a role with its own rules."""
+    """Return the selectors of an aggregating ClusterRole; none for a role with its own rules."""
     rule = role.get("aggregationRule")
     return objects_in(rule.get("clusterRoleSelectors")) if isinstance(rule, Mapping) else []
 
@@ -61,11 +61,11 @@ def _selected(selector: Mapping[str, Any], role: Object) -> bool:
         parsed = msgspec.convert(selector, selectors.LabelSelector)
         labels = msgspec.convert(role["metadata"].get("labels") or {}, dict[str, str])
     except msgspec.ValidationError:
-        return False  # what nobody can read is not selected: that grants less, not more
+        return False  # a selector that cannot be read selects nothing: that grants less, not more
     return selectors.matches(parsed, labels)
 
 
-def compile_cluster(cluster_roles: Iterable[Object], bindings: Iterable[Object]) -> Scope:
+def compile_cluster(cluster_roles: Iterable[Object], bindings: Iterable[Object]) -> RoleScope:
     """Return what the cluster grants, with aggregation resolved as of now."""
     by_name = {str(role["metadata"]["name"]): role for role in cluster_roles}
     gathered = aggregated(by_name)
@@ -73,19 +73,19 @@ def compile_cluster(cluster_roles: Iterable[Object], bindings: Iterable[Object])
         name: parse_rules({"rules": gathered[name]} if name in gathered else role)
         for name, role in by_name.items()
     }
-    return Scope.compile("", rules, bindings)
+    return RoleScope.compile("", rules, bindings)
 
 
-def compile_namespace(namespace: str, roles: Iterable[Object], bindings: Iterable[Object]) -> Scope:
+def compile_namespace(namespace: str, roles: Iterable[Object], bindings: Iterable[Object]) -> RoleScope:
     """Return what the roles and bindings of one namespace grant."""
     rules = {str(role["metadata"]["name"]): parse_rules(role) for role in roles}
-    return Scope.compile(namespace, rules, bindings)
+    return RoleScope.compile(namespace, rules, bindings)
 
 
 def compile_policy(
     cluster: tuple[Iterable[Object], Iterable[Object]],
     namespace: str = "",
     local: tuple[Iterable[Object], Iterable[Object]] = ((), ()),
-) -> Policy:
+) -> RbacPolicy:
     """Return a policy from roles and bindings of the cluster and of one namespace."""
-    return Policy(compile_cluster(*cluster), compile_namespace(namespace, *local) if namespace else None)
+    return RbacPolicy(compile_cluster(*cluster), compile_namespace(namespace, *local) if namespace else None)

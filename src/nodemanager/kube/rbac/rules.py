@@ -1,7 +1,7 @@
-"""RBAC as a pure function: rules, who is bound to them, and whether that suffices.
+"""RBAC as a pure function: rules, who is bound to them, and whether that is enough.
 
-Objects are plain JSON. A `Scope` is what one place (the cluster, or one namespace) grants, compiled
-once and asked often; a `Policy` is the cluster's scope with the one of a namespace.
+Objects are plain JSON. A `RoleScope` is what one place (the cluster, or one namespace) grants, compiled
+once and asked often; an `RbacPolicy` is the cluster's scope with the one of a namespace.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ALL: Final = "*"
 Object = Mapping[str, Any]
 
 
-class Decision(NamedTuple):
+class AccessDecision(NamedTuple):
     """The answer, and the reason that reviews show."""
 
     allowed: bool
@@ -27,7 +27,7 @@ class Decision(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PolicyRule:
     """One rule of a role."""
 
     verbs: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class Rule:
     paths: tuple[str, ...] = ()
 
     @classmethod
-    def parse(cls, rule: Object) -> Rule:
+    def parse(cls, rule: Object) -> PolicyRule:
         """Read a rule from JSON; what is missing or of another type is empty, and so grants nothing."""
         keys = ("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs")
         return cls(*(_strings(rule.get(key)) for key in keys))
@@ -69,9 +69,9 @@ def _has(wanted: Sequence[str], one: str) -> bool:
     return ALL in wanted or one in wanted
 
 
-def parse_rules(role: Object) -> tuple[Rule, ...]:
+def parse_rules(role: Object) -> tuple[PolicyRule, ...]:
     """Read the rules of a Role or ClusterRole."""
-    return tuple(Rule.parse(rule) for rule in objects_in(role.get("rules")))
+    return tuple(PolicyRule.parse(rule) for rule in objects_in(role.get("rules")))
 
 
 def objects_in(value: Any) -> list[Object]:
@@ -92,17 +92,17 @@ class Grant(NamedTuple):
     """Rules that a user holds, and by which binding."""
 
     source: str
-    rules: tuple[Rule, ...]
+    rules: tuple[PolicyRule, ...]
 
 
 class Held(NamedTuple):
-    """All that a user holds in one place, and the bindings that led nowhere."""
+    """All that a user holds in one place, and the bindings to roles that do not exist."""
 
     grants: list[Grant]
     missing: list[Object]
     """References to roles that do not exist."""
 
-    def rules(self) -> Iterator[Rule]:
+    def rules(self) -> Iterator[PolicyRule]:
         """Return every rule, in the order of the bindings."""
         for grant in self.grants:
             yield from grant.rules
@@ -126,18 +126,18 @@ class _Match(NamedTuple):
 
 
 @dataclass(slots=True)
-class Scope:
+class RoleScope:
     """The roles and bindings of the cluster, or of one namespace."""
 
     namespace: str
-    roles: Mapping[str, tuple[Rule, ...]]
+    roles: Mapping[str, tuple[PolicyRule, ...]]
     bindings: list[Object]
     _index: dict[tuple[str, str], list[_Match]] = field(default_factory=dict)
 
     @classmethod
     def compile(
-        cls, namespace: str, roles: Mapping[str, tuple[Rule, ...]], bindings: Iterable[Object]
-    ) -> Scope:
+        cls, namespace: str, roles: Mapping[str, tuple[PolicyRule, ...]], bindings: Iterable[Object]
+    ) -> RoleScope:
         """Index bindings by subject: with a binding per host, looking through all would be slow."""
         scope = cls(namespace, roles, sorted(bindings, key=lambda one: str(one["metadata"]["name"])))
         for order, binding in enumerate(scope.bindings):
@@ -172,11 +172,11 @@ def _subject_key(subject: Object, namespace: str) -> tuple[str, str] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class RbacPolicy:
     """What decides in one namespace, or (without one) about everything outside of namespaces."""
 
-    cluster: Scope
-    local: Scope | None = None
+    cluster: RoleScope
+    local: RoleScope | None = None
 
     def held(self, user: User) -> Held:
         """Return what a user holds here."""
@@ -190,7 +190,7 @@ class Policy:
                     held.grants.append(Grant(_source(binding, subject, scope), rules))
         return held
 
-    def referred(self, ref: Object, scope: Scope | None) -> tuple[Rule, ...] | None:
+    def referred(self, ref: Object, scope: RoleScope | None) -> tuple[PolicyRule, ...] | None:
         """Return the rules of the role a binding in that scope refers to, or None when it is missing."""
         name = _text(ref, "name")
         if ref.get("kind") == "ClusterRole":
@@ -198,7 +198,7 @@ class Policy:
         return scope.roles.get(name) if scope is not None and scope.namespace else None
 
 
-def _source(binding: Object, subject: Object, scope: Scope | None) -> str:
+def _source(binding: Object, subject: Object, scope: RoleScope | None) -> str:
     namespace = scope.namespace if scope else ""
     kind, name = ("RoleBinding", "/" + namespace) if namespace else ("ClusterRoleBinding", "")
     ref = binding["roleRef"]
@@ -210,13 +210,13 @@ def _source(binding: Object, subject: Object, scope: Scope | None) -> str:
     return f"{kind} {title} of {role} to {subject['kind']} {quote(who)}"
 
 
-def allowed(user: User, asked: Attributes, policy: Policy) -> Decision:
+def allowed(user: User, asked: Attributes, policy: RbacPolicy) -> AccessDecision:
     """Tell whether a user may do something; `policy` is that of the namespace asked about."""
     if MASTERS in user.groups:
-        return Decision(True)
+        return AccessDecision(True)
     held = policy.held(user)
     for grant in held.grants:
         if any(rule.allows(asked) for rule in grant.rules):
-            return Decision(True, f"RBAC: allowed by {grant.source}")
+            return AccessDecision(True, f"RBAC: allowed by {grant.source}")
     errors = held.errors()
-    return Decision(False, f"RBAC: {errors}" if errors else "")
+    return AccessDecision(False, f"RBAC: {errors}" if errors else "")

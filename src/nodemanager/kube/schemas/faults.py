@@ -67,7 +67,7 @@ def _body(what: str, value: Any, detail: str) -> str:
     return f"{text}: {detail}" if detail else text
 
 
-class Report:
+class FaultReport:
     """Collects faults of one validation, each only once however many ways led to it."""
 
     def __init__(self, at: str = "") -> None:

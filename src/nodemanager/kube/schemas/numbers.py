@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nodemanager.kube.go import text as gotext
-from nodemanager.kube.schemas.faults import Path, Report, render
+from nodemanager.kube.schemas.faults import FaultReport, Path, render
 from nodemanager.kube.schemas.structural import Structural
 
 _EPSILON = 1e-9
@@ -26,7 +26,7 @@ def is_whole(value: float) -> bool:
     return abs(value - whole) / (value + whole) < _EPSILON
 
 
-def check_number(value: Any, node: Structural, path: Path, report: Report) -> None:
+def check_number(value: Any, node: Structural, path: Path, report: FaultReport) -> None:
     """Report every rule that a number breaks."""
     type_name = node.types[0] if len(node.types) == 1 and node.types[0] in ("integer", "number") else ""
     in_range = _Range(type_name, node.format, path, report)
@@ -35,7 +35,7 @@ def check_number(value: Any, node: Structural, path: Path, report: Report) -> No
         _check_bounds(value, node, path, report, in_range)
 
 
-def _check_bounds(given: Any, node: Structural, path: Path, report: Report, in_range: _Range) -> None:
+def _check_bounds(given: Any, node: Structural, path: Path, report: FaultReport, in_range: _Range) -> None:
     rules = node.numbers
     if rules is None:
         return
@@ -61,7 +61,7 @@ def _native(value: Any, bound: float, exact: bool) -> tuple[Any, float]:
     return value, max(gotext.MIN_INT64, min(gotext.MAX_INT64, int(bound)))
 
 
-def _check_multiple(value: Any, factor: float, path: Path, report: Report) -> None:
+def _check_multiple(value: Any, factor: float, path: Path, report: FaultReport) -> None:
     if factor <= 0:
         text = f"factor MultipleOf declared for {render(path)} must be positive: {gotext.number(factor)}"
         report.stated(path, factor, text)
@@ -77,7 +77,7 @@ def _check_multiple(value: Any, factor: float, path: Path, report: Report) -> No
 class _Range:
     """Whether a number, or a bound written in the schema, fits the type and format."""
 
-    def __init__(self, type_name: str, format_name: str, path: Path, report: Report) -> None:
+    def __init__(self, type_name: str, format_name: str, path: Path, report: FaultReport) -> None:
         self.type_name = type_name
         self.format_name = format_name
         self.path = path

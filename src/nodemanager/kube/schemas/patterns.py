@@ -10,8 +10,8 @@ from __future__ import annotations
 import functools
 import re
 
-from nodemanager.kube.cel.errors import CelError
 from nodemanager.kube.go import regex
+from nodemanager.kube.go.regex_syntax import RegexError
 from nodemanager.kube.schemas.pattern_classes import (
     PERL_CLASSES,
     ClassReader,
@@ -53,7 +53,7 @@ class Matcher:
         return self._automaton.search(text)
 
     def find(self, text: str, start: int = 0) -> tuple[int, int] | None:
-        """Return where the leftmost match begins and ends; raise CelError when that takes too long."""
+        """Return where the leftmost match begins and ends; raise TooMuchWork when that takes too long."""
         return self._automaton.find(text, start)
 
     def groups(self, text: str, begin: int, end: int) -> re.Match[str] | None:
@@ -75,7 +75,7 @@ def compile_pattern(pattern: str) -> Matcher:
         automaton = regex.compile_pattern(translator.unquoted())
         flat = None if translator.nested else re.compile(translated, re.ASCII)
         return Matcher(automaton, flat, translator.loops)
-    except (CelError, re.error, OverflowError, RecursionError):
+    except (RegexError, re.error, OverflowError, RecursionError):
         raise PatternError("expression not supported here", pattern) from None
 
 

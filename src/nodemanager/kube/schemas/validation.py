@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from nodemanager.kube.cel.errors import CelError
 from nodemanager.kube.errors import Cause
 from nodemanager.kube.go import text as gotext
+from nodemanager.kube.go.regex import TooMuchWork
 from nodemanager.kube.schemas.embedded import embedded_faults
-from nodemanager.kube.schemas.faults import Path, Report, render
+from nodemanager.kube.schemas.faults import FaultReport, Path, render
 from nodemanager.kube.schemas.formats import STRING_FORMATS
 from nodemanager.kube.schemas.list_types import duplicates
 from nodemanager.kube.schemas.numbers import check_number, is_whole
@@ -40,26 +40,20 @@ def validate(value: Any, node: Structural, *, old: Any = None, at: str = "") -> 
     return causes
 
 
-def invalid_message(kind: str, group: str, name: str, causes: list[Cause]) -> str:
-    """Return the text of the refusal that has these causes."""
-    texts = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in causes))
-    subject = f"{kind}.{group}" if group else kind
-    text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
-    return f"{subject} {gotext.quote(name)} is invalid" + (f": {text}" if texts else "")
-
-
 def schema_faults(value: Any, node: Structural, old: Any = None, at: str = "") -> list[Cause]:
     """Return what the schema alone says, without embedded resources and lists with an identity."""
-    report = Report(at)
+    report = FaultReport(at)
     _check(value, node, None, None, report)
     if old is None or not report.found:
         return report.causes()
-    report = Report(at)
+    report = FaultReport(at)
     _check_child(value, node, None, Correlated(value, old, node), report)
     return report.causes()
 
 
-def _check_child(value: Any, node: Structural, path: Path, old: Correlated | None, report: Report) -> int:
+def _check_child(
+    value: Any, node: Structural, path: Path, old: Correlated | None, report: FaultReport
+) -> int:
     before = len(report.found)
     held = _check(value, node, path, old, report)
     if old is not None and len(report.found) > before and old.unchanged():
@@ -67,7 +61,7 @@ def _check_child(value: Any, node: Structural, path: Path, old: Correlated | Non
     return held
 
 
-def _check(value: Any, node: Structural, path: Path, old: Correlated | None, report: Report) -> int:
+def _check(value: Any, node: Structural, path: Path, old: Correlated | None, report: FaultReport) -> int:
     """Add the faults of a value to the report, and return how many checks Kubernetes would count."""
     if value is None:
         return _check_null(node, path, report)
@@ -89,7 +83,7 @@ def _check(value: Any, node: Structural, path: Path, old: Correlated | None, rep
     return held
 
 
-def _check_null(node: Structural, path: Path, report: Report) -> int:
+def _check_null(node: Structural, path: Path, report: FaultReport) -> int:
     held = 1
     if node.types and not node.nullable:
         report.wrong_type(path, ",".join(node.types), "null")
@@ -99,7 +93,7 @@ def _check_null(node: Structural, path: Path, report: Report) -> int:
     return held
 
 
-def _check_type(value: Any, name: str, node: Structural, path: Path, report: Report) -> int:
+def _check_type(value: Any, name: str, node: Structural, path: Path, report: FaultReport) -> int:
     """Judge a value whose type is not literally the one asked for."""
     if name == "number" and "integer" in node.types and is_whole(value):
         return 2
@@ -132,11 +126,13 @@ def _matches(matcher: Matcher, value: str) -> bool:
     """Tell whether a text matches; one that takes too much work to find out does not."""
     try:
         return matcher.search(value)
-    except CelError:
+    except TooMuchWork:
         return False
 
 
-def _check_text(value: str, node: Structural, path: Path, _old: Correlated | None, report: Report) -> int:
+def _check_text(
+    value: str, node: Structural, path: Path, _old: Correlated | None, report: FaultReport
+) -> int:
     rules = node.texts
     if rules is not None:
         if rules.max_length is not None and len(value) > rules.max_length:
@@ -154,7 +150,9 @@ def _check_text(value: str, node: Structural, path: Path, _old: Correlated | Non
     return 1
 
 
-def _check_numeric(value: Any, node: Structural, path: Path, _old: Correlated | None, report: Report) -> int:
+def _check_numeric(
+    value: Any, node: Structural, path: Path, _old: Correlated | None, report: FaultReport
+) -> int:
     quick = type(value) is int and node.format != "int32"
     if not quick or (node.numbers is not None and not node.numbers.surely_hold(value)):
         check_number(value, node, path, report)
@@ -162,7 +160,7 @@ def _check_numeric(value: Any, node: Structural, path: Path, _old: Correlated | 
 
 
 def _check_items(
-    value: list[Any], node: Structural, path: Path, old: Correlated | None, report: Report
+    value: list[Any], node: Structural, path: Path, old: Correlated | None, report: FaultReport
 ) -> int:
     held = 2
     if (items := node.items) is not None:
@@ -180,7 +178,7 @@ def _check_items(
 
 
 def _check_fields(
-    value: dict[str, Any], node: Structural, path: Path, old: Correlated | None, report: Report
+    value: dict[str, Any], node: Structural, path: Path, old: Correlated | None, report: FaultReport
 ) -> int:
     size = len(value)
     if node.min_properties is not None and size < node.min_properties:
@@ -205,7 +203,7 @@ def _check_fields(
     return held
 
 
-_Check = Callable[[Any, Structural, Path, Correlated | None, Report], int]
+_Check = Callable[[Any, Structural, Path, Correlated | None, FaultReport], int]
 _CHECKS: dict[str, _Check] = {
     "string": _check_text,
     "integer": _check_numeric,
@@ -215,7 +213,7 @@ _CHECKS: dict[str, _Check] = {
 }
 
 
-def _check_junctors(value: Any, node: Structural, path: Path, report: Report) -> int:
+def _check_junctors(value: Any, node: Structural, path: Path, report: FaultReport) -> int:
     junctors = node.junctors
     if junctors is None:
         return 0
@@ -239,7 +237,7 @@ class _Trial:
     Inside, nothing is forgiven for being unchanged; the value as a whole may be.
     """
 
-    def __init__(self, value: Any, path: Path, report: Report) -> None:
+    def __init__(self, value: Any, path: Path, report: FaultReport) -> None:
         self._value = value
         self._path = path
         self._report = report
@@ -277,7 +275,7 @@ class _Trial:
             self._fail("must not validate the schema (not)")
 
     def _try(self, node: Structural) -> _Outcome:
-        report = Report(self._report.at)
+        report = FaultReport(self._report.at)
         held = _check(self._value, node, self._path, None, report)
         return _Outcome(held, report.found)
 

@@ -14,7 +14,7 @@ _HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
 def unauthorized() -> errors.Unauthorized:
-    """We do not know who that is; why is nobody's business but the log's."""
+    """Nobody knows who sent the request. The reason is told to the log only."""
     return errors.Unauthorized("Unauthorized")
 
 
@@ -49,7 +49,7 @@ def not_found(group: str, resource: str, name: str) -> errors.NotFound:
 
 
 def conflict(group: str, kind: str, name: str, why: str) -> errors.Conflict:
-    """What is there is not what the request means."""
+    """The object that is there is not the one that the request means."""
     title = f"{kind}.{group}" if group else kind
     details = StatusDetails(name=name, group=group, kind=kind)
     return errors.Conflict(f"Operation cannot be fulfilled on {title} {quote(name)}: {why}", details=details)

@@ -13,7 +13,7 @@ from nodemanager.kube import errors
 from nodemanager.kube.errors import Cause
 from nodemanager.kube.objects import Struct
 from nodemanager.kube.rbac.identity import Attributes, User
-from nodemanager.kube.rbac.rules import Rule
+from nodemanager.kube.rbac.rules import PolicyRule
 from nodemanager.server.access.access_errors import invalid, wrong
 from nodemanager.server.access.authz import Authorizer
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class ResourceAttributes(Struct):
-    """A question about a resource. Selectors are taken and, as RBAC does, not looked at."""
+    """A question about a resource. Selectors are accepted and ignored, as RBAC does."""
 
     namespace: str = ""
     verb: str = ""
@@ -45,8 +45,8 @@ class NonResourceAttributes(Struct):
     verb: str = ""
 
 
-class ReviewSpec(Struct):
-    """The question; the user is left out where it is the one who asks."""
+class AccessReviewSpec(Struct):
+    """The question; it names no user if it is about the one who asks."""
 
     resource_attributes: ResourceAttributes | None = None
     non_resource_attributes: NonResourceAttributes | None = None
@@ -79,7 +79,7 @@ def _without_nulls(value: Any) -> Any:
 def subject_access_review(authorizer: Authorizer, body: Body) -> dict[str, Any]:
     """Answer whether a named user may do something."""
     kind = "SubjectAccessReview"
-    spec = decode(kind, body.get("spec"), ReviewSpec)
+    spec = decode(kind, body.get("spec"), AccessReviewSpec)
     _refuse([*_question_causes(spec), *_user_causes(spec), *_metadata_causes(body, "must be empty")])
     return _answer(authorizer, kind, spec, _subject(spec), {})
 
@@ -87,7 +87,7 @@ def subject_access_review(authorizer: Authorizer, body: Body) -> dict[str, Any]:
 def self_subject_access_review(authorizer: Authorizer, user: User, body: Body) -> dict[str, Any]:
     """Answer whether the one who asks may do something."""
     kind = "SelfSubjectAccessReview"
-    spec = decode(kind, body.get("spec"), ReviewSpec)
+    spec = decode(kind, body.get("spec"), AccessReviewSpec)
     _refuse([*_question_causes(spec), *_metadata_causes(body, "must be empty")])
     asked = msgspec.structs.replace(spec, user="", groups=[], extra={}, uid="")
     return _answer(authorizer, kind, asked, user, {})
@@ -96,7 +96,7 @@ def self_subject_access_review(authorizer: Authorizer, user: User, body: Body) -
 def local_subject_access_review(authorizer: Authorizer, namespace: str, body: Body) -> dict[str, Any]:
     """Answer whether a named user may do something in one namespace."""
     kind = "LocalSubjectAccessReview"
-    spec = decode(kind, body.get("spec"), ReviewSpec)
+    spec = decode(kind, body.get("spec"), AccessReviewSpec)
     causes = [*_question_causes(spec), *_user_causes(spec)]
     causes += _metadata_causes(body, "must be empty except for namespace")
     resource, path = spec.resource_attributes, spec.non_resource_attributes
@@ -132,27 +132,27 @@ def self_subject_rules_review(authorizer: Authorizer, user: User, body: Body) ->
 
 
 def self_subject_review(user: User, now: datetime) -> dict[str, Any]:
-    """Return who the one who asks is."""
+    """Return the user who asks."""
     metadata = {"creationTimestamp": now.strftime("%Y-%m-%dT%H:%M:%SZ")}
     review = _object(AUTHENTICATION, "SelfSubjectReview", metadata, {}, {"userInfo": user.info()})
     del review["spec"]
     return review
 
 
-def _resource_rule(rule: Rule) -> dict[str, Any]:
+def _resource_rule(rule: PolicyRule) -> dict[str, Any]:
     shown = {"verbs": rule.verbs, "apiGroups": rule.groups, "resources": rule.resources}
     if rule.names:
         shown["resourceNames"] = rule.names
     return {key: list(values) for key, values in shown.items()}
 
 
-def _subject(spec: ReviewSpec) -> User:
+def _subject(spec: AccessReviewSpec) -> User:
     extra = {key: tuple(values) for key, values in spec.extra.items()}
     return User(spec.user, tuple(spec.groups), spec.uid, extra)
 
 
 def _answer(
-    authorizer: Authorizer, kind: str, spec: ReviewSpec, user: User, metadata: dict[str, Any]
+    authorizer: Authorizer, kind: str, spec: AccessReviewSpec, user: User, metadata: dict[str, Any]
 ) -> dict[str, Any]:
     decision = authorizer.decide(user, _attributes(spec))
     status: dict[str, Any] = {"allowed": decision.allowed}
@@ -161,7 +161,7 @@ def _answer(
     return _object(AUTHORIZATION, kind, metadata, msgspec.to_builtins(spec), status)
 
 
-def _attributes(spec: ReviewSpec) -> Attributes:
+def _attributes(spec: AccessReviewSpec) -> Attributes:
     path = spec.non_resource_attributes
     if path is not None:
         asked = Attributes(path.verb, path=path.path)
@@ -178,7 +178,7 @@ def _attributes(spec: ReviewSpec) -> Attributes:
     )
 
 
-def _question_causes(spec: ReviewSpec) -> list[Cause]:
+def _question_causes(spec: AccessReviewSpec) -> list[Cause]:
     resource, path = spec.resource_attributes, spec.non_resource_attributes
     if resource is not None and path is not None:
         why = "cannot be specified in combination with resourceAttributes"
@@ -194,7 +194,7 @@ def _shown(path: NonResourceAttributes) -> dict[str, str]:
     return {"Path": path.path, "Verb": path.verb}
 
 
-def _user_causes(spec: ReviewSpec) -> list[Cause]:
+def _user_causes(spec: AccessReviewSpec) -> list[Cause]:
     if spec.user or spec.groups:
         return []
     return [wrong("spec.user", "", "at least one of user or group must be specified")]

@@ -23,7 +23,7 @@ _UNUSABLE = (
     private_files.UnsafeFile, yaml.YAMLError, InvalidSignature,
     LookupError, TypeError, ValueError, RecursionError,
 )  # fmt: skip
-"""What reading a file can raise that is not, or not any more, one of ours."""
+"""What can be raised when a file is read that we did not write, or that was changed since."""
 
 
 def kubeconfig(server: str, authority: Authority, client: Issued) -> bytes:

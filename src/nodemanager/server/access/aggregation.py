@@ -1,6 +1,6 @@
 """Keeps the stored rules of aggregating ClusterRoles equal to the rules they grant.
 
-Decisions never depend on it, they aggregate by themselves; it is for whoever reads the roles.
+It is for people who read the roles: authorisation aggregates by itself and does not depend on it.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Final
 import msgspec
 
 from nodemanager.kube.rbac.roles import aggregated
-from nodemanager.server.collection.following import Follower
+from nodemanager.server.collection.following import StoreFollower
 from nodemanager.server.hub import Hub
 from nodemanager.server.kinds.builtin_kinds import CLUSTER_ROLES
-from nodemanager.server.verbs import own_calls, patching, stored
+from nodemanager.server.verbs import internal_requests, patching, stored
 
 MANAGER: Final = "clusterrole-aggregation-controller"
 """As in Kubernetes, so that tools know whose the rules are."""
@@ -27,11 +27,11 @@ async def keep_roles(hub: Hub) -> None:
     async def act(_changed: Collection[str] | None) -> None:
         await refill(hub)
 
-    await Follower(hub.store, (CLUSTER_ROLES.prefix(),), act).run()
+    await StoreFollower(hub.store, (CLUSTER_ROLES.prefix(),), act).run()
 
 
 async def refill(hub: Hub) -> int:
-    """Write the rules of each aggregating role that has others than it should; return how many had."""
+    """Write the rules of each aggregating role whose rules are not what they should be; return how many."""
     records = hub.store.list(CLUSTER_ROLES.prefix()).records
     roles = {obj["metadata"]["name"]: obj for obj in (stored.load(CLUSTER_ROLES, one) for one in records)}
     written = 0
@@ -44,7 +44,7 @@ async def refill(hub: Hub) -> int:
                 "rules": rules,
             }
             call = replace(
-                own_calls.own_call("patch", CLUSTER_ROLES, body),
+                internal_requests.call_about("patch", CLUSTER_ROLES, body),
                 query={"fieldManager": MANAGER, "force": "true"},
                 body=msgspec.json.encode(body),
                 content_type=patching.APPLY_PATCH,

@@ -1,7 +1,7 @@
 """Authentication: from what TLS and the Authorization header say to a user.
 
 A certificate that TLS has verified comes first; then a bearer token; then, where that is allowed,
-everybody is `system:anonymous`. A token that is wrong is refused even where nobody needs one.
+everybody is `system:anonymous`. A wrong token is refused even where requests without a token are let in.
 """
 
 from __future__ import annotations

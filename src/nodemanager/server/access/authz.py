@@ -7,7 +7,7 @@ from typing import Protocol
 
 from nodemanager.kube.rbac import roles as rbac_roles
 from nodemanager.kube.rbac.identity import MASTERS, Attributes, User
-from nodemanager.kube.rbac.rules import Decision, Object, Policy, Scope, allowed
+from nodemanager.kube.rbac.rules import AccessDecision, Object, RbacPolicy, RoleScope, allowed
 from nodemanager.server.access import access_errors
 
 MAX_DECISIONS = 8192
@@ -50,23 +50,23 @@ class Authorizer:
     def __init__(self, lister: RoleLister) -> None:
         self._lister = lister
         self._revision: int | None = None
-        self._cluster: Scope | None = None
-        self._scopes: dict[str, Scope] = {}
-        self._decisions: dict[_Key, Decision] = {}
+        self._cluster: RoleScope | None = None
+        self._scopes: dict[str, RoleScope] = {}
+        self._decisions: dict[_Key, AccessDecision] = {}
 
-    def policy(self, namespace: str = "") -> Policy:
+    def policy(self, namespace: str = "") -> RbacPolicy:
         """Return what decides in a namespace right now."""
         self._forget_if_changed()
         if self._cluster is None:
             self._cluster = rbac_roles.compile_cluster(
                 self._lister.cluster_roles(), self._lister.cluster_role_bindings()
             )
-        return Policy(self._cluster, self._scope(namespace) if namespace else None)
+        return RbacPolicy(self._cluster, self._scope(namespace) if namespace else None)
 
-    def decide(self, user: User, asked: Attributes) -> Decision:
+    def decide(self, user: User, asked: Attributes) -> AccessDecision:
         """Answer one question."""
         if MASTERS in user.groups:
-            return Decision(True)
+            return AccessDecision(True)
         self._forget_if_changed()
         key = (user.name, user.groups, asked)
         found = self._decisions.get(key)
@@ -82,7 +82,7 @@ class Authorizer:
         if not decision.allowed:
             raise access_errors.may_not(user, asked, decision.reason)
 
-    def _scope(self, namespace: str) -> Scope:
+    def _scope(self, namespace: str) -> RoleScope:
         scope = self._scopes.get(namespace)
         if scope is None:
             if len(self._scopes) >= MAX_SCOPES:

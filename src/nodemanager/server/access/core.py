@@ -13,7 +13,7 @@ from nodemanager.server.access import access_reviews, role_writes, token_api, to
 from nodemanager.server.access.gate import AccessGate
 from nodemanager.server.access.tokens import Tokens
 from nodemanager.server.http import bodies
-from nodemanager.server.hub import Answer, Call, Change, Hub
+from nodemanager.server.hub import AdmissionRequest, ApiAnswer, ApiCall, Hub
 from nodemanager.server.kinds.resources import ServedKind
 from nodemanager.server.verbs import metadata
 from nodemanager.server.verbs.options import given_options
@@ -44,7 +44,7 @@ REVIEWS: tuple[ServedKind, ...] = (
 )  # fmt: skip
 """Kinds that are questions: created, answered, and never stored."""
 
-Handler = Callable[[Hub, Call], Awaitable[Answer]]
+Handler = Callable[[Hub, ApiCall], Awaitable[ApiAnswer]]
 
 
 def with_tokens(kinds: tuple[ServedKind, ...]) -> tuple[ServedKind, ...]:
@@ -63,7 +63,7 @@ class CreationByPatch:
     def __init__(self, gate: AccessGate) -> None:
         self._authorizer = gate.authorizer
 
-    async def review(self, change: Change) -> None:
+    async def review(self, change: AdmissionRequest) -> None:
         """Raise Forbidden when a patch would create what its sender may not create."""
         if change.verb == "create" and change.asked == "patch":
             kind = change.kind
@@ -79,7 +79,7 @@ class RbacAdmission:
     def __init__(self, gate: AccessGate) -> None:
         self._authorizer = gate.authorizer
 
-    async def review(self, change: Change) -> None:
+    async def review(self, change: AdmissionRequest) -> None:
         """Raise Forbidden for an escalation."""
         if change.kind.group != "rbac.authorization.k8s.io" or change.new is None:
             return
@@ -93,7 +93,7 @@ class RbacAdmission:
 
 
 def handlers(gate: AccessGate, tokens: Tokens) -> Mapping[tuple[str, str], Handler]:
-    """Return who answers the questions, by resource and subresource."""
+    """Return the handlers of reviews and token requests, by resource and subresource."""
     authorizer = gate.authorizer
     return {
         ("serviceaccounts", "token"): _token_request(tokens),
@@ -118,51 +118,51 @@ def key_pages(tokens: Tokens) -> Callable[[web.Request], web.Response | None]:
     """Return a page with which others can verify our tokens: the OIDC discovery document and the keys."""
 
     def page(request: web.Request) -> web.Response | None:
-        if request.path == "/openid/v1/jwks":
+        if request.path == token_keys.JWKS_PATH:
             return web.json_response(tokens.key.jwks(), content_type="application/jwk-set+json")
         if request.path == "/.well-known/openid-configuration":
-            uri = f"{request.scheme}://{request.host}/openid/v1/jwks"
+            uri = f"{request.scheme}://{request.host}{token_keys.JWKS_PATH}"
             return web.json_response(token_keys.discovery(tokens.issuer, uri))
         return None
 
     return page
 
 
-def _answered(answer: Callable[[Call, dict[str, Any]], dict[str, Any]]) -> Handler:
-    async def handle(_hub: Hub, call: Call) -> Answer:
-        return Answer(answer(call, _asked(call, call.kind)), 201)
+def _answered(answer: Callable[[ApiCall, dict[str, Any]], dict[str, Any]]) -> Handler:
+    async def handle(_hub: Hub, call: ApiCall) -> ApiAnswer:
+        return ApiAnswer(answer(call, _asked(call, call.kind)), 201)
 
     return handle
 
 
-def _asked(call: Call, kind: ServedKind) -> dict[str, Any]:
+def _asked(call: ApiCall, kind: ServedKind) -> dict[str, Any]:
     body = bodies.read_object(call.body, call.content_type, kind)
     metadata.check_shape(body, kind)
     return body
 
 
-async def _self_review(hub: Hub, call: Call) -> Answer:
+async def _self_review(hub: Hub, call: ApiCall) -> ApiAnswer:
     _asked(call, call.kind)
-    return Answer(access_reviews.self_subject_review(call.user, hub.now()), 201)
+    return ApiAnswer(access_reviews.self_subject_review(call.user, hub.now()), 201)
 
 
 def _token_request(tokens: Tokens) -> Handler:
     kind = ServedKind(_AUTHENTICATION, "v1", "TokenRequest", "tokenrequests", verbs=_CREATE)
 
-    async def handle(hub: Hub, call: Call) -> Answer:
+    async def handle(hub: Hub, call: ApiCall) -> ApiAnswer:
         body = _asked(call, kind)
         warnings = hub.validate(_token_change(call, kind, body))
         requested = token_api.token_request(tokens, call.namespace, call.info.name, body)
-        return Answer(requested.answer, 201, (*warnings, *requested.warnings))
+        return ApiAnswer(requested.answer, 201, (*warnings, *requested.warnings))
 
     return handle
 
 
-def _token_change(call: Call, kind: ServedKind, body: dict[str, Any]) -> Change:
+def _token_change(call: ApiCall, kind: ServedKind, body: dict[str, Any]) -> AdmissionRequest:
     """Return a request for a token as the write that policies see, with the names from its path."""
     meta = {**(body.get("metadata") or {}), "name": call.info.name, "namespace": call.namespace}
     new = {**body, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta}
-    return Change(
+    return AdmissionRequest(
         "create", call.kind, call.namespace, call.info.name, call.info.subresource, new, None, call.user,
         asked="create", options=given_options(call, "CreateOptions"), object_kind=kind,
     )  # fmt: skip

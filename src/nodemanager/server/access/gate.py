@@ -1,4 +1,4 @@
-"""The door of the server: who is that, whom do they act as, and may they do what they ask?"""
+"""The gate of the API: who sent a request, as whom do they act, and may they do what they ask for?"""
 
 from __future__ import annotations
 

@@ -1,25 +1,57 @@
 """Keeps every host to its quota: how many objects there may be in its name, and how many bytes.
 
-What there is, is counted from the store at the start and followed from there, so that a restart changes
-nothing. A write that waits for the disk is not counted yet: a host may be over by as many as it has requests
-under way, which is bounded elsewhere.
+Objects are counted in the store at the start, and with every change from then on, so a restart changes
+nothing. A write that waits for the disk is not counted yet: a host may exceed its quota by as many objects as
+it has requests under way, and the number of those is limited elsewhere.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-from nodemanager.api.rights import host_quota
-from nodemanager.api.rights.host_quota import Owner
 from nodemanager.kube import errors
-from nodemanager.server.hub import Call
-from nodemanager.store.base import Event, Kind, Record, Store
+from nodemanager.kube.rbac.identity import User
+from nodemanager.server.hub import ApiCall
+from nodemanager.store.base import EventType, Store, StoreEvent, StoreRecord
 
 RETRY_SECONDS: Final = 60
 """When to come back: Events go with time."""
+
+
+class QuotaLimits(NamedTuple):
+    """How much of one host may be there at a time."""
+
+    objects: int
+    size: int
+    """Bytes of all together."""
+    one: int
+    """Bytes of each."""
+    what: str = "objects"
+    remedy: str = "delete some"
+
+
+class QuotaOwner(NamedTuple):
+    """A host, and which of its quotas."""
+
+    namespace: str
+    host: str
+    quota: str
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaRule:
+    """Whom quotas limit, whose an object is, and how much may be there."""
+
+    limits: Mapping[str, QuotaLimits]
+    """By the name of the quota."""
+    unowned: str
+    """The quota whose limit of one object holds for objects that nobody owns."""
+    is_limited: Callable[[User], bool]
+    owner: Callable[[str, str, str, str], QuotaOwner | None]
+    """Returns whose an object is, by its group, plural, namespace and name."""
 
 
 @dataclass(slots=True)
@@ -33,22 +65,22 @@ class Used:
 class Quotas:
     """The quotas of all hosts."""
 
-    def __init__(self, store: Store, limits: Mapping[str, host_quota.Limits] = host_quota.LIMITS) -> None:
-        self._limits = limits
-        self._used: dict[Owner, Used] = {}
-        self.refused: Counter[Owner] = Counter()
+    def __init__(self, store: Store, rule: QuotaRule) -> None:
+        self._rule = rule
+        self._used: dict[QuotaOwner, Used] = {}
+        self.refused: Counter[QuotaOwner] = Counter()
         """How often each host was turned away."""
         for record in store.list("/").records:
             self._count(record, 1)
         store.listen(self._changed)
 
-    def used(self, owner: Owner) -> Used:
-        """Return what there is of a host."""
+    def used(self, owner: QuotaOwner) -> Used:
+        """Return how much there is of a host."""
         return self._used.get(owner, Used())
 
     def fullest(self, quota: str) -> float:
         """Return how full the fullest quota of a kind is: 1 = nothing more is taken."""
-        limits = self._limits[quota]
+        limits = self._rule.limits[quota]
         shares = (
             max(used.objects / limits.objects, used.size / limits.size)
             for owner, used in self._used.items()
@@ -56,19 +88,19 @@ class Quotas:
         )
         return max(shares, default=0.0)
 
-    def check(self, call: Call, key: str, size: int, before: int | None) -> None:
+    def check(self, call: ApiCall, key: str, size: int, before: int | None) -> None:
         """Refuse what would be too much of the host that asks; others have no quota."""
-        if host_quota.host_of(call.user) is None:
+        if not self._rule.is_limited(call.user):
             return
-        owner = _owner(key)
-        limits = self._limits[owner.quota if owner else host_quota.OBJECTS]
+        owner = self._owner(key)
+        limits = self._rule.limits[owner.quota if owner else self._rule.unowned]
         if size > limits.one:
             raise errors.Forbidden(
                 f"cannot keep {call.kind.qualified_name} of {size} bytes: {limits.one} are the most that a"
                 " host may write into one; write less into it"
             )
         if owner is None:
-            return  # what is nobody's in particular has a name that RBAC gave, and so there are few
+            return  # RBAC lets a host write only a few of these, by name
         used = self.used(owner)
         grown = size - (before or 0)
         if (before is None and used.objects >= limits.objects) or (
@@ -77,15 +109,15 @@ class Quotas:
             self.refused[owner] += 1
             raise _exceeded(owner, used, limits)
 
-    def _changed(self, events: Sequence[Event]) -> None:
+    def _changed(self, events: Sequence[StoreEvent]) -> None:
         for event in events:
             if event.previous is not None:
                 self._count(event.previous, -1)
-            if event.kind is not Kind.DELETED:
+            if event.kind is not EventType.DELETED:
                 self._count(event.record, 1)
 
-    def _count(self, record: Record, sign: int) -> None:
-        owner = _owner(record.key)
+    def _count(self, record: StoreRecord, sign: int) -> None:
+        owner = self._owner(record.key)
         if owner is None:
             return
         used = self._used.setdefault(owner, Used())
@@ -94,22 +126,19 @@ class Quotas:
         if not used.objects:
             del self._used[owner]
 
+    def _owner(self, key: str) -> QuotaOwner | None:
+        """Return whose the object of a store's key is: `/GROUP/PLURAL/NAMESPACE/NAME`."""
+        parts = key.split("/")
+        if len(parts) != 5:
+            return None
+        _, group, plural, namespace, name = parts
+        return self._rule.owner("" if group == "core" else group, plural, namespace, name)
 
-def _owner(key: str) -> Owner | None:
-    """Return whose the object of a store's key is: `/GROUP/PLURAL/NAMESPACE/NAME`."""
-    parts = key.split("/")
-    if len(parts) != 5:
-        return None
-    _, group, plural, namespace, name = parts
-    return host_quota.owner("" if group == "core" else group, plural, namespace, name)
 
-
-def _exceeded(owner: Owner, used: Used, limits: host_quota.Limits) -> errors.TooManyRequests:
-    what = "Events" if owner.quota == host_quota.EVENTS else "objects"
-    then = "they go an hour after they were written" if owner.quota == host_quota.EVENTS else "delete some"
+def _exceeded(owner: QuotaOwner, used: Used, limits: QuotaLimits) -> errors.TooManyRequests:
     details = errors.StatusDetails(retry_after_seconds=RETRY_SECONDS)
     return errors.TooManyRequests(
         f"exceeded the quota of host {owner.namespace}/{owner.host}: there are {used.objects} of at most"
-        f" {limits.objects} {what} with {used.size} of at most {limits.size} bytes; {then}",
+        f" {limits.objects} {limits.what} with {used.size} of at most {limits.size} bytes; {limits.remedy}",
         details=details,
     )

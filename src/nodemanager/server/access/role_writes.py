@@ -1,7 +1,7 @@
 """Checks before a role or a binding is written, so that nobody grants what they do not hold.
 
 Kubernetes checks this before it validates the object. An update that changes nothing but what garbage
-collection needs is everybody's who may update: otherwise some roles could never be deleted.
+collection needs is allowed to everybody who may update: otherwise some roles could never be deleted.
 """
 
 from __future__ import annotations

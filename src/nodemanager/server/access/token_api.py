@@ -14,17 +14,17 @@ from nodemanager.kube.objects import Struct
 from nodemanager.kube.rbac.identity import AUTHENTICATED
 from nodemanager.server.access import access_errors
 from nodemanager.server.access.access_reviews import AUTHENTICATION, Body, decode
-from nodemanager.server.access.tokens import Binding, Ref, TokenError, Tokens, uid_of
+from nodemanager.server.access.tokens import Ref, TokenBinding, TokenError, Tokens, uid_of
 
 MIN_SECONDS: Final = 600
 DEFAULT_SECONDS: Final = 3600
 MAX_SECONDS: Final = 1 << 32
 MAX_AUDIENCES: Final = 64
-"""More would make tokens that our own limit on tokens refuses."""
+"""More would make tokens so long that we ourselves would refuse them."""
 
 
 class BoundObject(Struct):
-    """The object a token shall live and die with."""
+    """The object that a token is bound to: without it, the token is worthless."""
 
     kind: str = ""
     api_version: str = ""
@@ -46,7 +46,7 @@ class RequestSpec(Struct):
     bound_object_ref: BoundObject | None = None
 
 
-class ReviewSpec(Struct):
+class TokenReviewSpec(Struct):
     """The spec of a TokenReview."""
 
     token: str = ""
@@ -135,11 +135,11 @@ def _check_spec(spec: RequestSpec) -> None:
         raise access_errors.invalid(AUTHENTICATION, "TokenRequest", "", [cause])
 
 
-def _bind(tokens: Tokens, spec: RequestSpec, namespace: str, account: Mapping[str, Any]) -> Binding:
+def _bind(tokens: Tokens, spec: RequestSpec, namespace: str, account: Mapping[str, Any]) -> TokenBinding:
     name = str(account["metadata"]["name"])
     owner, wanted = Ref(name=name, uid=uid_of(account)), spec.bound_object_ref
     if wanted is None:
-        return Binding(namespace=namespace, serviceaccount=owner)
+        return TokenBinding(namespace=namespace, serviceaccount=owner)
     if wanted.api_version != "v1" or wanted.kind not in {"Pod", "Node", "Secret"}:
         raise errors.BadRequest(f"cannot bind token to object of type {wanted.title}")
     resource = f"{wanted.kind.lower()}s"
@@ -159,10 +159,10 @@ def _bind(tokens: Tokens, spec: RequestSpec, namespace: str, account: Mapping[st
         )  # fmt: skip
     ref = Ref(name=wanted.name, uid=uid_of(found))
     if wanted.kind == "Node":
-        return Binding(namespace=namespace, serviceaccount=owner, node=ref)
+        return TokenBinding(namespace=namespace, serviceaccount=owner, node=ref)
     if wanted.kind == "Secret":
-        return Binding(namespace=namespace, serviceaccount=owner, secret=ref)
-    return Binding(namespace=namespace, serviceaccount=owner, pod=ref, node=_node_of(tokens, found))
+        return TokenBinding(namespace=namespace, serviceaccount=owner, secret=ref)
+    return TokenBinding(namespace=namespace, serviceaccount=owner, pod=ref, node=_node_of(tokens, found))
 
 
 def _node_of(tokens: Tokens, pod: Mapping[str, Any]) -> Ref | None:
@@ -181,7 +181,7 @@ def _pod_spec(pod: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def token_review(tokens: Tokens, body: Body) -> dict[str, Any]:
     """Return a TokenReview that says whose token it is, or why it is none."""
-    spec = decode("TokenReview", body.get("spec"), ReviewSpec)
+    spec = decode("TokenReview", body.get("spec"), TokenReviewSpec)
     if not spec.token:
         raise errors.BadRequest("token is required for TokenReview in authentication")
     status: dict[str, Any]

@@ -19,7 +19,7 @@ from nodemanager.kube.rbac.identity import User
 from nodemanager.server.access.token_keys import ALGORITHM, SigningKey
 
 MAX_TOKEN: Final = 16 * 1024
-"""Longer texts are not looked at: decoding is work that an unknown sender asks for."""
+"""Longer texts are not decoded: nobody knows who sent them, and decoding is work."""
 LEEWAY: Final = 60
 """Seconds that clocks may differ, as Kubernetes has it."""
 ISSUER: Final = "https://kubernetes.default.svc"
@@ -52,8 +52,8 @@ class Ref(Struct):
     uid: str = ""
 
 
-class Binding(Struct):
-    """The claim `kubernetes.io`: whose token it is, and what it lives and dies with."""
+class TokenBinding(Struct):
+    """The claim `kubernetes.io`: whose token it is, and which objects it is bound to."""
 
     namespace: str = ""
     serviceaccount: Ref = Ref()
@@ -72,7 +72,7 @@ class Claims(Struct):
     iss: str = ""
     jti: str = ""
     sub: str = ""
-    kubernetes: Binding = msgspec.field(name="kubernetes.io", default=Binding())
+    kubernetes: TokenBinding = msgspec.field(name="kubernetes.io", default=TokenBinding())
 
     @property
     def audiences(self) -> tuple[str, ...]:
@@ -100,7 +100,7 @@ class Tokens:
     max_seconds: int = 0
     """Longest life of a token; 0 = no limit but that of validation."""
 
-    def issue(self, binding: Binding, audiences: Sequence[str], seconds: int) -> str:
+    def issue(self, binding: TokenBinding, audiences: Sequence[str], seconds: int) -> str:
         """Return a signed token for a ServiceAccount."""
         now = self.clock()
         claims = Claims(
@@ -153,7 +153,7 @@ class Tokens:
         if now + LEEWAY < claims.iat:
             raise _refused("service account token is issued in the future")
 
-    def _check_living(self, binding: Binding) -> None:
+    def _check_living(self, binding: TokenBinding) -> None:
         """Raise unless everything the token is bound to is there, and is still the same object."""
         namespace, account = binding.namespace, binding.serviceaccount
         found = self.objects.get("serviceaccounts", namespace, account.name)

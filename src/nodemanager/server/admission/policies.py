@@ -1,4 +1,4 @@
-"""Enforces ValidatingAdmissionPolicies: from the next request after the write that changed them.
+"""Enforces ValidatingAdmissionPolicies: a change of a policy counts from the next request on.
 
     store -> hooks (policy, its bindings; compiled once per revision) -> match -> params -> evaluate
           -> deny with a Status, warn in a header, or nothing
@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nodemanager.kube.admission import policies as admission_policies
-from nodemanager.kube.admission.constraints import EXEMPT, Constraints, Target, read_constraints
+from nodemanager.kube.admission.constraints import EXEMPT, AdmissionTarget, Constraints, read_constraints
 from nodemanager.kube.admission.expressions import Budget
-from nodemanager.kube.admission.policies import Inputs, Policy, Refusal
+from nodemanager.kube.admission.policies import AdmissionPolicy, Inputs, Refusal
 from nodemanager.kube.cel.lib.authz import AuthorizerValue
 from nodemanager.kube.errors import Cause, StatusError
 from nodemanager.kube.objects import Untyped
@@ -25,14 +25,14 @@ from nodemanager.server.admission import policy_params
 from nodemanager.server.admission.policy_params import ParamError
 from nodemanager.server.admission.policy_requests import PolicyRequest
 from nodemanager.server.http import refusals
-from nodemanager.server.hub import Change, Hub
+from nodemanager.server.hub import AdmissionRequest, Hub
 from nodemanager.server.kinds.builtin_kinds import POLICIES, POLICY_BINDINGS
 from nodemanager.server.verbs import stored
-from nodemanager.store.base import Record
+from nodemanager.store.base import StoreRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Binding:
+class PolicyBinding:
     """A ValidatingAdmissionPolicyBinding, compiled."""
 
     name: str
@@ -44,28 +44,28 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class _Hook:
-    policy: Policy
-    bindings: tuple[Binding, ...]
+    policy: AdmissionPolicy
+    bindings: tuple[PolicyBinding, ...]
 
 
 @dataclass(slots=True)
 class _Verdict:
-    """What was said so far: the first denial is what the client gets."""
+    """What the policies have said so far; the client gets the first denial."""
 
     denials: list[tuple[str, Refusal]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
-    def deny(self, policy: Policy, binding: Binding | None, refusal: Refusal) -> None:
+    def deny(self, policy: AdmissionPolicy, binding: PolicyBinding | None, refusal: Refusal) -> None:
         by = f" with binding '{binding.name}'" if binding else ""
         text = f"ValidatingAdmissionPolicy '{policy.name}'{by} denied request: {refusal.message}"
         self.denials.append((text, refusal))
 
-    def misconfigured(self, policy: Policy, binding: Binding | None, why: str) -> None:
+    def misconfigured(self, policy: AdmissionPolicy, binding: PolicyBinding | None, why: str) -> None:
         if policy.fails:
             what = "binding" if binding else "policy"
             self.deny(policy, binding, Refusal(f"failed to configure {what}: {why}"))
 
-    def act(self, policy: Policy, binding: Binding, refusal: Refusal) -> None:
+    def act(self, policy: AdmissionPolicy, binding: PolicyBinding, refusal: Refusal) -> None:
         if "Deny" in binding.actions:
             self.deny(policy, binding, refusal)
         if "Warn" in binding.actions:
@@ -82,9 +82,9 @@ class Policies:
         self._looked_at = -1
         self._seen: list[tuple[str, int]] = []
         self._hooks: tuple[_Hook, ...] = ()
-        self._compiled: dict[tuple[str, int], Policy] = {}
+        self._compiled: dict[tuple[str, int], AdmissionPolicy] = {}
 
-    def validate(self, change: Change) -> tuple[str, ...]:
+    def validate(self, change: AdmissionRequest) -> tuple[str, ...]:
         """Return the warnings of policies; raise the first denial."""
         self._follow()
         if not self._hooks or (change.kind.group, change.kind.plural) in EXEMPT:
@@ -110,7 +110,7 @@ class Policies:
             self._compiled = {_key(record): self._compile(record) for record in policies}
             self._hooks = _hooks(list(self._compiled.values()), bindings)
 
-    def _compile(self, record: Record) -> Policy:
+    def _compile(self, record: StoreRecord) -> AdmissionPolicy:
         known = self._compiled.get(_key(record))
         return known or admission_policies.compile_policy(stored.load(POLICIES, record))
 
@@ -142,7 +142,7 @@ class Policies:
                 for denial in outcome.denials:
                     verdict.deny(policy, binding, denial)
 
-    def _inputs(self, request: PolicyRequest, matched: Target, param: Untyped | None) -> Inputs:
+    def _inputs(self, request: PolicyRequest, matched: AdmissionTarget, param: Untyped | None) -> Inputs:
         target = request.target
         about = Attributes(
             "", target.group, "*", target.resource, target.subresource, target.namespace, target.name
@@ -152,23 +152,23 @@ class Policies:
         return Inputs(request.request(matched), new, old, request.namespace_object, param, authorizer)
 
 
-def _key(record: Record) -> tuple[str, int]:
+def _key(record: StoreRecord) -> tuple[str, int]:
     return record.key, record.revision
 
 
-def _hooks(policies: list[Policy], records: list[Record]) -> tuple[_Hook, ...]:
+def _hooks(policies: list[AdmissionPolicy], records: list[StoreRecord]) -> tuple[_Hook, ...]:
     """Return the policies that somebody bound, in the order of their names."""
-    bound: dict[str, list[Binding]] = {}
+    bound: dict[str, list[PolicyBinding]] = {}
     for record in records:
         binding = _binding(stored.load(POLICY_BINDINGS, record))
         bound.setdefault(binding.policy, []).append(binding)
     return tuple(_Hook(policy, tuple(bound[policy.name])) for policy in policies if policy.name in bound)
 
 
-def _binding(obj: Untyped) -> Binding:
+def _binding(obj: Untyped) -> PolicyBinding:
     spec: Mapping[str, Any] = obj.get("spec") or {}
     limits = spec.get("matchResources")
-    return Binding(
+    return PolicyBinding(
         name=str(obj["metadata"]["name"]),
         policy=str(spec.get("policyName", "")),
         constraints=read_constraints(limits) if limits is not None else None,
@@ -177,6 +177,6 @@ def _binding(obj: Untyped) -> Binding:
     )
 
 
-def _denied(change: Change, target: Target, text: str, refusal: Refusal) -> StatusError:
+def _denied(change: AdmissionRequest, target: AdmissionTarget, text: str, refusal: Refusal) -> StatusError:
     forbidden = refusals.forbidden(change.kind, target.name or "Unknown", text, [Cause(message=text)])
     return refusal.error(forbidden.message, details=forbidden.details)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from nodemanager.kube.admission.constraints import Labels, Target, as_version
+from nodemanager.kube.admission.constraints import AdmissionTarget, Labels, as_version
 from nodemanager.kube.objects import Untyped
-from nodemanager.server.hub import Change, Hub
+from nodemanager.server.hub import AdmissionRequest, Hub
 from nodemanager.server.kinds.builtin_kinds import NAMESPACES
 from nodemanager.server.kinds.resources import ServedKind
 from nodemanager.server.verbs import stored
-from nodemanager.store.base import Record
+from nodemanager.store.base import StoreRecord
 
 _HIDDEN = ("managedFields", "ownerReferences")
 
@@ -19,28 +19,28 @@ _HIDDEN = ("managedFields", "ownerReferences")
 class PolicyRequest:
     """One change, with everything computed once and only when a policy asks for it."""
 
-    def __init__(self, hub: Hub, change: Change) -> None:
+    def __init__(self, hub: Hub, change: AdmissionRequest) -> None:
         self._hub = hub
         self.change = change
         kind = change.kind
         is_namespace = kind is NAMESPACES
-        self.target = Target(
+        self.target = AdmissionTarget(
             change.verb.upper(),
             kind.group,
             kind.version,
             kind.plural,
             change.subresource,
             change.name if is_namespace else change.namespace,
-            # Whoever deletes a collection names nothing.
+            # A request to delete a collection names no object.
             "" if change.asked == "deletecollection" else change.name,
         )
 
-    def equivalents(self) -> list[Target]:
+    def equivalents(self) -> list[AdmissionTarget]:
         """Return the same resource in other versions, and events in their other group."""
         return self._equivalents
 
     @cached_property
-    def _equivalents(self) -> list[Target]:
+    def _equivalents(self) -> list[AdmissionTarget]:
         kind = self.change.kind
         others = (other for other in self._hub.catalogue if other.prefix() == kind.prefix())
         return [
@@ -79,7 +79,7 @@ class PolicyRequest:
         record = self._hub.store.get(NAMESPACES.key("", self.target.namespace))
         return None if record is None or not self.target.namespace else stored.load(NAMESPACES, record)
 
-    def request(self, matched: Target) -> Untyped:
+    def request(self, matched: AdmissionTarget) -> Untyped:
         """Return the AdmissionRequest; `matched` is the target as the policy names it."""
         change, target = self.change, self.target
         kind = change.object_kind or change.kind
@@ -102,7 +102,7 @@ class PolicyRequest:
         }
         return request | {key: value for key, value in optional.items() if value}
 
-    def objects(self, matched: Target) -> tuple[Untyped | None, Untyped | None]:
+    def objects(self, matched: AdmissionTarget) -> tuple[Untyped | None, Untyped | None]:
         """Return the new and the old object, in the version that the policy names."""
         change = self.change
         if matched is self.target:
@@ -110,7 +110,7 @@ class PolicyRequest:
         kind = self._kind_of(matched)
         return _converted(change.new, change.kind, kind), _converted(change.old, change.kind, kind)
 
-    def _kind_of(self, target: Target) -> ServedKind:
+    def _kind_of(self, target: AdmissionTarget) -> ServedKind:
         kind = self._hub.catalogue.find(target.group, target.version, target.resource)
         return kind or self.change.kind
 
@@ -123,7 +123,7 @@ def _gvk(kind: ServedKind) -> dict[str, str]:
     return {"group": kind.group, "version": kind.version, "kind": kind.kind}
 
 
-def _gvr(target: Target) -> dict[str, str]:
+def _gvr(target: AdmissionTarget) -> dict[str, str]:
     return {"group": target.group, "version": target.version, "resource": target.resource}
 
 
@@ -132,7 +132,7 @@ def _converted(obj: Untyped | None, kind: ServedKind, other: ServedKind) -> Unty
     if obj is None:
         return None
     revision: Any = obj["metadata"].get("resourceVersion", 0)
-    shown = stored.load(other, Record("", stored.dump(kind, obj), 0, int(revision or 0)))
+    shown = stored.load(other, StoreRecord("", stored.dump(kind, obj), 0, int(revision or 0)))
     if not revision:
         del shown["metadata"]["resourceVersion"]
     return shown

@@ -11,7 +11,7 @@ from nodemanager.kube.rbac.identity import MASTERS, Attributes
 from nodemanager.server.access.authz import Authorizer
 from nodemanager.server.admission import policy_faults, policy_params
 from nodemanager.server.http import refusals
-from nodemanager.server.hub import Change, Hub
+from nodemanager.server.hub import AdmissionRequest, Hub
 from nodemanager.server.kinds.builtin_kinds import POLICIES, POLICY_BINDINGS
 from nodemanager.server.verbs import stored
 
@@ -23,7 +23,7 @@ class PolicyWrites:
         self._hub = hub
         self._authorizer = authorizer
 
-    async def review(self, change: Change) -> None:
+    async def review(self, change: AdmissionRequest) -> None:
         """Raise Invalid where somebody refers to parameters that they cannot read."""
         if change.new is None or MASTERS in change.user.groups:
             return
@@ -35,11 +35,11 @@ class PolicyWrites:
         if cause is not None:
             raise refusals.invalid(change.kind, change.name, [cause])
 
-    def _policy(self, change: Change, new: Untyped, old: Untyped | None) -> Cause | None:
+    def _policy(self, change: AdmissionRequest, new: Untyped, old: Untyped | None) -> Cause | None:
         kind = (new.get("spec") or {}).get("paramKind")
         before = ((old or {}).get("spec") or {}).get("paramKind")
         if kind is None or kind == before or policy_faults.policy_faults(new, old):
-            return None  # nothing new to read, or refused anyway and with better reasons
+            return None  # nothing new can be read, or the object is refused later for a better reason
         asked = self._attributes("get", new, name="*", namespace="*")
         if self._authorizer.decide(change.user, asked).allowed:
             return None
@@ -49,7 +49,7 @@ class PolicyWrites:
         )
         return refusals.value_forbidden("spec.paramKind", why)
 
-    def _binding(self, change: Change, new: Untyped, old: Untyped | None) -> Cause | None:
+    def _binding(self, change: AdmissionRequest, new: Untyped, old: Untyped | None) -> Cause | None:
         spec, before = new.get("spec") or {}, (old or {}).get("spec") or {}
         ref = spec.get("paramRef")
         unchanged = ref == before.get("paramRef") and spec.get("policyName") == before.get("policyName")

@@ -1,1 +1,1 @@
-"""What goes because something else went: owners, namespaces, definitions."""
+"""Objects that go because something else went: their owner, their namespace, or their definition."""

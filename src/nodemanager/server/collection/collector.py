@@ -1,6 +1,6 @@
-"""The garbage collector: objects whose owners are all gone go, too.
+"""The garbage collector: it deletes objects whose owners are all gone.
 
-store's events -> graph of owners -> queue of objects to look at -> disposal of each, a few at a time
+store's events -> graph of owners -> queue of objects to look at -> decision about each, a few at a time
 
 Nothing is remembered across a restart. What is left to do can be told from the objects alone, so
 every start looks once at each object that has owners or waits for its dependents.
@@ -15,18 +15,18 @@ from collections.abc import Iterable
 from itertools import islice
 
 from nodemanager.kube import errors
-from nodemanager.server.collection.disposal import AT_ONCE, Disposal, Unknown
+from nodemanager.server.collection.owner_gc_decision import AT_ONCE, OwnerGcDecision, Unknown
 from nodemanager.server.collection.ownership import Graph
 from nodemanager.server.hub import Hub
-from nodemanager.store.base import Compacted, Kind, Mismatch, StoreClosed, StoreError
+from nodemanager.store.base import Compacted, EventType, Mismatch, StoreClosed, StoreError
 
 LOG = logging.getLogger(__name__)
 PAGE = 500
-"""How many objects are read in one go at the start, before others have their turn."""
+"""How many objects are read at the start before other tasks have their turn."""
 FIRST_RETRY, AFTER_CONFLICT, AFTER_FAILURE = 0.005, 1.0, 300.0
-"""Seconds: how long to wait at first, and at most when somebody was faster or something is wrong."""
+"""Seconds before the next try: the first time, and at most after a lost race or another failure."""
 PATIENCE = 8
-"""How many failures in a row still count as work under way, about a second."""
+"""After so many failures in a row, about a second, nobody waits for the object any more."""
 SETTLE_TIMEOUT = 30.0
 _FAILURES = (
     errors.StatusError, StoreError, AssertionError, AttributeError, LookupError, RecursionError, TypeError,
@@ -40,7 +40,7 @@ class Collector:
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self._graph = Graph()
-        self._disposal = Disposal(hub, self._graph)
+        self._disposal = OwnerGcDecision(hub, self._graph)
         self._queue: dict[str, None] = {}
         self._busy = 0
         self._unknown: set[str] = set()
@@ -66,13 +66,13 @@ class Collector:
                 await working
 
     async def collected(self, revision: int) -> None:
-        """Wait until what the changes up to a revision decided is done; TimeoutError after half a minute."""
+        """Wait until all that follows from changes up to a revision is done; TimeoutError after 30 s."""
         async with asyncio.timeout(SETTLE_TIMEOUT):
             while self._done < revision:
                 await self._moved.wait()
 
     async def _follow(self) -> None:
-        """Look at everything once, then follow; returns when we fell behind and have to begin anew."""
+        """Look at everything once, then follow changes; return when we fell behind and must begin again."""
         start = self._hub.store.revision
         with contextlib.closing(self._hub.store.watch("/", start)) as subscription:
             await self._look_at_everything()
@@ -85,7 +85,7 @@ class Collector:
                     self._graph.clear()
                     return
                 for event in events:
-                    if event.kind is Kind.DELETED:
+                    if event.kind is EventType.DELETED:
                         self._unknown.discard(event.record.key)
                     self._look_at(self._graph.apply(event))
                 self._see(events[-1].record.revision)
@@ -107,7 +107,7 @@ class Collector:
             self._work_to_do.set()
 
     def _reconsider(self) -> None:
-        """Look again at objects that something was unknown about: there are other kinds now."""
+        """Look again at objects that could not be decided about: other kinds are served now."""
         unknown, self._unknown = self._unknown, set()
         self._look_at(unknown)
 

@@ -1,4 +1,4 @@
-"""Events do not stay: an hour after it was last written, an Event goes, as those of kube-apiserver do.
+"""Removes every Event an hour after it was last written, as kube-apiserver does.
 
 When that was, its metadata tells: when it was created, and when which of its managers wrote it. Both are the
 server's own notes. A client may forge the latter, but a time that is yet to come counts for nothing.
@@ -16,7 +16,7 @@ import msgspec
 from nodemanager.kube.objects import Struct
 from nodemanager.server.hub import Hub
 from nodemanager.server.kinds.builtin_kinds import EVENTS
-from nodemanager.store.base import KeyMissing, Mismatch, Record, StoreError
+from nodemanager.store.base import KeyMissing, Mismatch, StoreError, StoreRecord
 
 SECONDS: Final = 3600.0
 LOOK_SECONDS: Final = 30.0
@@ -46,7 +46,7 @@ class Expiry:
         """Of each Event, the revision that was looked at, and when that was written."""
 
     async def run(self) -> None:
-        """Look now and then, until cancelled; while nothing can be written, all of them stay."""
+        """Look now and then, until cancelled; while nothing can be written, all Events stay."""
         while True:
             with contextlib.suppress(StoreError):
                 await self.sweep()
@@ -68,12 +68,12 @@ class Expiry:
         for start in range(0, len(over), BATCH):
             await asyncio.gather(*(self._remove(record) for record in over[start : start + BATCH]))
 
-    async def _remove(self, record: Record) -> None:
+    async def _remove(self, record: StoreRecord) -> None:
         with contextlib.suppress(KeyMissing, Mismatch):  # somebody was faster, or has just written it
             await self._hub.store.delete(record.key, record.revision)
 
 
-def written(record: Record, now: float) -> float:
+def written(record: StoreRecord, now: float) -> float:
     """Return when an Event was last written; one that nobody can date was written now."""
     try:
         meta = msgspec.json.decode(record.value, type=_Dated).metadata

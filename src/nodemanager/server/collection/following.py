@@ -1,4 +1,4 @@
-"""A controller's way to hear of changes in the store: everything first, then what changed."""
+"""How a controller hears of changes in the store: first it is told of everything, then of each change."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Act = Callable[[Collection[str] | None], Awaitable[float | None]]
 """Acts on the keys that changed, or on everything (None); returns after how long to act on everything."""
 
 
-class Follower:
+class StoreFollower:
     """Calls somebody about the changes below some prefixes of a store, many changes at a time."""
 
     def __init__(self, store: Store, prefixes: Sequence[str], act: Act) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import msgspec
 
 from nodemanager.server.collection.propagation import FOREGROUND, ORPHAN
-from nodemanager.store.base import Event, Kind, Record
+from nodemanager.store.base import EventType, StoreEvent, StoreRecord
 
 LOG = logging.getLogger(__name__)
 NOT_COLLECTED = "/core/events/"
@@ -60,8 +60,8 @@ class Stored(msgspec.Struct, frozen=True, rename="camel"):
 _DECODER = msgspec.json.Decoder(Stored)
 
 
-def read(record: Record) -> Stored:
-    """Return what matters of a record; metadata that makes no sense owns nothing and is owned by nobody."""
+def read(record: StoreRecord) -> Stored:
+    """Return what matters of a record; with metadata that makes no sense it owns nothing and has no owner."""
     try:
         return _DECODER.decode(record.value)
     except (msgspec.MsgspecError, RecursionError) as error:
@@ -76,7 +76,7 @@ class _Node:
     waits: str
 
     def owners(self) -> dict[str, bool]:
-        """Return the uid of each owner, and whether this object keeps it from going."""
+        """Return the uid of each owner, and whether the owner must wait for this object to go."""
         found: dict[str, bool] = {}
         for one in self.references:
             found[one.uid] = found.get(one.uid, False) or bool(one.block_owner_deletion)
@@ -114,21 +114,21 @@ class Graph:
         """Tell whether an owner must stay until one of its dependents is gone."""
         return any(self._dependents.get(uid, {}).values())
 
-    def apply(self, event: Event) -> list[str]:
-        """Follow a change; return the keys of the objects whose fate it may decide."""
+    def apply(self, event: StoreEvent) -> list[str]:
+        """Follow a change; return the keys of the objects that have to be decided about now."""
         if event.record.key.startswith(NOT_COLLECTED):
             return []
         meta = read(event.record).metadata
-        if event.kind is Kind.DELETED:
+        if event.kind is EventType.DELETED:
             return [*self._put(event.record.key, None), *self.dependents(meta.uid)]
         return self._put(event.record.key, meta)
 
-    def add(self, record: Record) -> list[str]:
+    def add(self, record: StoreRecord) -> list[str]:
         """Take in an object that was there before we began to follow; return as `apply` does."""
-        return self.apply(Event(Kind.CREATED, record))
+        return self.apply(StoreEvent(EventType.CREATED, record))
 
     def deadlocked(self, key: str) -> set[str]:
-        """Return the owners that wait for an object which itself waits, in a circle, for them."""
+        """Return the owners that wait for an object which waits for them: a circle that nobody would end."""
         node = self._nodes.get(key)
         if node is None or node.waits != FOREGROUND:
             return set()

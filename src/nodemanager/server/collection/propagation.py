@@ -1,4 +1,4 @@
-"""What becomes of the objects that a deleted object owns, written down as one of its finalizers."""
+"""What happens to the objects that a deleted object owns; a finalizer of that object says it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def finalizers(kind: ServedKind, obj: Untyped, options: DeleteOptions) -> list[s
     """Return the finalizers of an object after a request to delete it.
 
     Explicit options win over a finalizer that is there already. Three kinds go their own way: events
-    own nothing, a namespace hears only the first request, and a definition only the later ones.
+    own nothing, for a namespace only the first request counts, for a definition only the later ones.
     """
     had: list[str] = list(obj["metadata"].get("finalizers") or [])
     asked_before = bool(obj["metadata"].get("deletionTimestamp"))

@@ -1,1 +1,1 @@
-"""Everything about a request that is not about objects: sockets, TLS, bounds, routes, bodies, answers."""
+"""The part of a request that is not about objects: sockets, TLS, limits, routes, bodies, answers."""

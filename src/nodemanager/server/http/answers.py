@@ -14,27 +14,27 @@ from aiohttp import web
 from nodemanager.kube import errors
 from nodemanager.kube.objects import Untyped
 from nodemanager.server.http.negotiation import Form, Shape
-from nodemanager.server.http.unsent import Unsent
-from nodemanager.server.hub import Answer, Call
+from nodemanager.server.http.response_memory_limit import ResponseMemoryLimit
+from nodemanager.server.hub import ApiAnswer, ApiCall
 from nodemanager.server.verbs import stored, tables
 
 LOG = logging.getLogger(__name__)
 MAX_WARNINGS = 4096
-"""Characters of all warnings together; where they have more, each is cut, as in Kubernetes."""
+"""Characters of all warnings together; if there are more, each warning is cut, as in Kubernetes."""
 PIECE = 64 * 1024
 WRITE_TIMEOUT = 30.0
 """Seconds that a client gets to take one piece."""
 MAX_WARNING = 256
 
 
-def respond(answer: Answer, call: Call, now: datetime) -> web.Response:
+def respond(answer: ApiAnswer, call: ApiCall, now: datetime) -> web.Response:
     """Return the HTTP response of an answer in the form the client asked for."""
     body = shape(answer.body, call, now)
     return encoded(body, call.form, answer.status, answer.warnings)
 
 
 class Stream(web.StreamResponse):
-    """An answer that is written piece by piece, and knows how much of it was."""
+    """An answer that is written piece by piece, and counts how much was written."""
 
     sent = 0
 
@@ -44,7 +44,9 @@ class Stream(web.StreamResponse):
         await super().write(data)
 
 
-async def send(request: web.Request, response: web.Response, unsent: Unsent) -> web.StreamResponse:
+async def send(
+    request: web.Request, response: web.Response, memory: ResponseMemoryLimit
+) -> web.StreamResponse:
     """Send a large body piece by piece, so that a client that does not read cannot keep it in memory.
 
     Small ones are returned as they are; the framework sends them.
@@ -55,7 +57,7 @@ async def send(request: web.Request, response: web.Response, unsent: Unsent) -> 
     streamed = Stream(status=response.status, headers=response.headers)
     streamed.content_length = len(body)
     try:
-        with unsent.holding(len(body), request.transport):
+        with memory.holding(len(body), request.transport):
             await streamed.prepare(request)
             await write_pieces(streamed, body, WRITE_TIMEOUT)
     except TimeoutError:
@@ -107,7 +109,7 @@ def status_body(error: errors.StatusError) -> Untyped:
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, **body}
 
 
-def shape(body: Any, call: Call, now: datetime) -> Any:
+def shape(body: Any, call: ApiCall, now: datetime) -> Any:
     """Return an object or a list as whole, metadata only, or Table."""
     form = call.form
     if form.shape is Shape.WHOLE or not isinstance(body, dict) or body.get("kind") == "Status":
@@ -128,7 +130,7 @@ def shape(body: Any, call: Call, now: datetime) -> Any:
     }
 
 
-class Line(NamedTuple):
+class WatchLine(NamedTuple):
     """One event of a watch; the object is whole, or its text where nothing else is asked for."""
 
     type: str
@@ -138,12 +140,12 @@ class Line(NamedTuple):
 class EventShaper:
     """Writes the events of one watch; only the first Table repeats the columns."""
 
-    def __init__(self, call: Call, now: Callable[[], datetime]) -> None:
+    def __init__(self, call: ApiCall, now: Callable[[], datetime]) -> None:
         self._call = call
         self._now = now
         self._columns_sent = False
 
-    def pieces(self, lines: Iterable[Line]) -> Iterator[bytes]:
+    def pieces(self, lines: Iterable[WatchLine]) -> Iterator[bytes]:
         """Yield lines as bytes to write: many small ones together, and never much at a time."""
         held: list[bytes] = []
         size = 0

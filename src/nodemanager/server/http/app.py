@@ -1,4 +1,4 @@
-"""The application: every request comes through here, is bounded, admitted, routed and answered."""
+"""The application: every request comes through here, and is limited, admitted, routed and answered."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from nodemanager.kube import errors
 from nodemanager.kube.rbac.identity import Attributes
-from nodemanager.server.collection import sweeping
+from nodemanager.server.collection import namespace_and_crd_deletion
 from nodemanager.server.collection.collector import Collector
 from nodemanager.server.http import answers, health, negotiation, observation, routing
+from nodemanager.server.http.concurrency_limits import ConcurrencyLimit, claimant, is_exempt
+from nodemanager.server.http.gate import Gate, peer_of
 from nodemanager.server.http.negotiation import Shape
-from nodemanager.server.http.observation import Observation, Observer, Page
-from nodemanager.server.http.places import Places, claimant, is_exempt
-from nodemanager.server.http.security import Gate
-from nodemanager.server.http.unsent import Unsent
-from nodemanager.server.hub import Answer, Call, Hub
-from nodemanager.server.kinds import crds, eviction, namespaces
+from nodemanager.server.http.observation import Observation, Page, RequestObserver
+from nodemanager.server.http.response_memory_limit import ResponseMemoryLimit
+from nodemanager.server.hub import ApiAnswer, ApiCall, Hub
+from nodemanager.server.kinds import crds, namespaces
 from nodemanager.server.kinds.builtin_kinds import CRDS
 from nodemanager.server.openapi import discovery
 from nodemanager.server.verbs import deletion, patching, read, selection, stored, watch, write
@@ -34,36 +34,36 @@ MAX_QUERY = 64 * 1024
 BODY_TIMEOUT = 30.0
 REQUEST_TIMEOUT = 60.0
 
-Handler = Callable[[Hub, Call], Awaitable[Answer]]
+Handler = Callable[[Hub, ApiCall], Awaitable[ApiAnswer]]
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ApiSettings:
     """What the server is given at its start."""
 
     max_in_flight: int = 400
-    """How many reads, watches aside, are worked on at a time; more are told to come back.
+    """How many reads, without watches, are worked on at a time; others are told to come back.
 
-    Of these, of writes and of watches, one user gets a share only: see `places`.
+    Of these, of writes and of watches, one user gets a share only: see `concurrency_limits`.
     """
     max_mutating: int = 200
-    """How many other requests are; counted apart, so that slow bodies do not keep readers out."""
+    """How many writes are; they are counted apart, so that slow bodies do not keep readers out."""
     max_watches: int = 5000
     namespaces: tuple[str, ...] = ()
     """Namespaces that are there from the start, besides Kubernetes' own."""
     handlers: Mapping[tuple[str, str], Handler] = field(default_factory=dict)
-    """Who answers in place of us, by resource and subresource: pods and eviction, or a review and none."""
+    """Who answers instead of the verbs, by resource and subresource: (pods, eviction), (tokenreviews, "")."""
     pages: Sequence[Page] = ()
-    """Who is asked about paths that are no resource and no discovery, one after the other."""
-    observers: Sequence[Observer] = ()
+    """Asked one after the other about paths that are neither resources nor discovery."""
+    observers: Sequence[RequestObserver] = ()
     """Who is told about every request."""
 
 
-async def _get(hub: Hub, call: Call) -> Answer:
+async def _get(hub: Hub, call: ApiCall) -> ApiAnswer:
     return read.get(hub, call)
 
 
-async def _list(hub: Hub, call: Call) -> Answer:
+async def _list(hub: Hub, call: ApiCall) -> ApiAnswer:
     await hub.turn.take()
     return read.list_objects(hub, call)
 
@@ -77,23 +77,22 @@ _HANDLERS: dict[str, Handler] = {
     "delete": deletion.delete,
     "deletecollection": deletion.delete_collection,
 }
-_SUBRESOURCES: dict[tuple[str, str], Handler] = {("pods", "eviction"): eviction.Evictions()}
 
 
 _READS = ("get", "list")
 
 
-class Api:
+class HttpApi:
     """The Kubernetes API over one hub."""
 
-    def __init__(self, hub: Hub, gate: Gate, settings: Settings | None = None) -> None:
+    def __init__(self, hub: Hub, gate: Gate, settings: ApiSettings | None = None) -> None:
         self.hub = hub
         self._gate = gate
-        self._settings = settings or Settings()
-        self._reading = Places(self._settings.max_in_flight)
-        self._mutating = Places(self._settings.max_mutating)
-        self._watching = Places(self._settings.max_watches)
-        self._unsent = Unsent()
+        self._settings = settings or ApiSettings()
+        self._reading = ConcurrencyLimit(self._settings.max_in_flight)
+        self._mutating = ConcurrencyLimit(self._settings.max_mutating)
+        self._watching = ConcurrencyLimit(self._settings.max_watches)
+        self._response_memory = ResponseMemoryLimit()
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._state = "starting"
@@ -119,7 +118,9 @@ class Api:
             crds.serve(self.hub.catalogue, stored.load(CRDS, record))
         tasks = [
             asyncio.create_task(Collector(self.hub).run(), name="garbage collector"),
-            asyncio.create_task(sweeping.sweep_forever(self.hub), name="sweeper"),
+            asyncio.create_task(
+                namespace_and_crd_deletion.finish_forever(self.hub), name="end of namespaces and definitions"
+            ),
         ]
         self._state = ""
         yield
@@ -133,7 +134,7 @@ class Api:
         await self.drain(0)
 
     async def drain(self, seconds: float) -> None:
-        """End watches and let requests end; to be called before aiohttp stops, for it drops unread bodies."""
+        """End watches and let requests end. Call it before aiohttp stops, which drops unread bodies."""
         self._state = "stopping"
         self.hub.closing.set()
         with contextlib.suppress(TimeoutError):
@@ -176,15 +177,15 @@ class Api:
         if not info.is_resource and health.is_open(info.path):
             return await self._health.answer(request, info.path)
         asked = _attributes(info, query)
-        user = await self._gate.admit(request, asked)
+        user = self._gate.admit(peer_of(request), list(request.headers.items()), asked)
         seen.user = user.name
-        await self._gate.authorize(user, asked)
+        self._gate.authorize(user, asked)
         if not info.is_resource:
             return await self._page(request, info)
         kind = seen.kind = routing.resolve(info, self.hub.catalogue)
         for observer in self._settings.observers:
             observer.begun(seen)
-        call = Call(
+        call = ApiCall(
             info, kind, query, user, negotiation.choose(request.headers.get("Accept", "")),
             user_agent=request.headers.get("User-Agent", ""),
         )  # fmt: skip
@@ -192,13 +193,13 @@ class Api:
             return await self._watch(call, request)
         return await self._work(call, request)
 
-    async def _work(self, call: Call, request: web.Request) -> web.StreamResponse:
-        with self._place(call, request):
+    async def _work(self, call: ApiCall, request: web.Request) -> web.StreamResponse:
+        with self._counted(call, request):
             try:
                 async with asyncio.timeout(REQUEST_TIMEOUT):
-                    # Nobody waits for the body of a read: it would be a way to hold a place for nothing.
+                    # The body of a read is not waited for: a slow one would take the place of other requests.
                     body = b"" if call.info.verb in _READS else await _body(request)
-                    call = Call(
+                    call = ApiCall(
                         call.info, call.kind, call.query, call.user, call.form, body,
                         request.headers.get("Content-Type", ""), call.user_agent,
                     )  # fmt: skip
@@ -208,29 +209,29 @@ class Api:
                 raise errors.ServerTimeout(text) from error
             response = answers.respond(answer, call, self.hub.now())
             del answer  # it may be large, and sending may take long
-            return await answers.send(request, response, self._unsent)
+            return await answers.send(request, response, self._response_memory)
 
     @contextlib.contextmanager
-    def _place(self, call: Call, request: web.Request) -> Iterator[None]:
-        """Take one of the places for requests that are worked on, or refuse."""
-        places = self._reading if call.info.verb in _READS else self._mutating
+    def _counted(self, call: ApiCall, request: web.Request) -> Iterator[None]:
+        """Count the request while it is worked on, or refuse it."""
+        limit = self._reading if call.info.verb in _READS else self._mutating
         try:
-            with places.take(claimant(call.user, request.remote), exempt=is_exempt(call.user)):
+            with limit.take(claimant(call.user, request.remote), exempt=is_exempt(call.user)):
                 self._quiet.clear()
                 yield
         finally:
             if not self._mutating.taken + self._reading.taken:
                 self._quiet.set()
 
-    def _handler(self, call: Call) -> Handler:
-        # By name alone, so only for built-in kinds: a custom kind may be called the same.
+    def _handler(self, call: ApiCall) -> Handler:
+        # Found by name alone, so only for built-in kinds: a custom kind may have the same name.
         name = (call.kind.plural, call.info.subresource)
-        special = None if call.kind.custom else self._settings.handlers.get(name) or _SUBRESOURCES.get(name)
+        special = None if call.kind.custom else self._settings.handlers.get(name)
         return special or _HANDLERS[call.info.verb]
 
-    async def _watch(self, call: Call, request: web.Request) -> web.StreamResponse:
+    async def _watch(self, call: ApiCall, request: web.Request) -> web.StreamResponse:
         with self._watching.take(claimant(call.user, request.remote), exempt=is_exempt(call.user)):
-            return await watch.serve(self.hub, call, request, self._unsent)
+            return await watch.serve(self.hub, call, request, self._response_memory)
 
     async def _page(self, request: web.Request, info: routing.RequestInfo) -> web.Response:
         if health.is_ours(info.path):

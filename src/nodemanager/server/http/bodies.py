@@ -17,9 +17,9 @@ from nodemanager.server.openapi import protobuf
 MAX_SHOWN = 256
 MAX_DUPLICATES = 100
 MAX_YAML = 256 * 1024
-"""YAML is read in Python, in the event loop; half a second is as long as one request may hold it."""
+"""YAML is read in Python, in the event loop: this much takes half a second, and nobody else is served."""
 MAX_DEPTH = 200
-"""Deepest nesting of a body: what walks over objects later must never run out of stack."""
+"""How deep a body may be nested: functions that walk over objects must not run out of stack."""
 _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _BRACKETS = re.compile(rb"[\[\]{}]")
 _FORMATS = f"application/json, application/yaml, {protobuf.MEDIA_TYPE}"
@@ -130,7 +130,7 @@ def duplicates(body: bytes) -> list[str]:
 
     try:
         json.loads(body, object_pairs_hook=collect)
-        # Only a body that repeats a key is worth the walk that finds out where.
+        # The walk that finds out where is slow, so it is done only if a key is repeated.
         return _paths(json.loads(body, object_pairs_hook=_Pairs), "")[:MAX_DUPLICATES] if found else []
     except (ValueError, RecursionError):
         return []

@@ -79,7 +79,7 @@ class Authority:
         )
 
     def _builder(self, subject: x509.Name, now: datetime, lifetime: timedelta) -> x509.CertificateBuilder:
-        # Nothing may outlive the authority: clients would trust it no more and not say why.
+        # No certificate may last longer than the authority: clients would refuse it without saying why.
         expires = min(now + lifetime, self.certificate.not_valid_after_utc)
         if expires <= now:
             raise CertificateError("cannot issue a certificate: the certificate authority has expired")

@@ -1,8 +1,8 @@
 """`/livez`, `/readyz` and `/healthz`: whether to restart this server, and whether it is of use.
 
 Each check has a path of its own (`/readyz/store`), `?verbose` lists them all, and `?exclude=NAME` leaves
-one out; when one fails the answer is 503. Why it failed, which may name files, only single checks say:
-whoever may ask for these has an identity.
+one out; when one fails the answer is 503. The reason may name files, so only the paths of single checks tell
+it, for which a client needs an identity.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class StoreCheck:
         try:
             await self._store.probe()
         except StoreError as error:
-            # Here and not per question, so that who asks often cannot fill the log.
+            # Logged here and not for every question, so that a client that asks often cannot fill the log.
             LOG.warning("the store is not ready: %s", error)
             return str(error)
         return ""
@@ -62,7 +62,7 @@ def is_ours(path: str) -> bool:
 
 
 def is_open(path: str) -> bool:
-    """Tell whether anybody may ask: for a whole surface, as with Kubernetes, and not for single checks."""
+    """Tell whether everybody may ask, as in Kubernetes: for all checks together, not for a single one."""
     return path.strip("/") in SURFACES
 
 

@@ -1,4 +1,4 @@
-"""The log of the HTTP library, without what strangers can fill it with.
+"""The log of the HTTP library, without the records that strangers can cause.
 
 aiohttp writes a traceback for every request that it cannot read or whose client leaves; anybody who
 reaches the port can cause those, as many as they like.

@@ -1,4 +1,4 @@
-"""The socket that the server listens on, or in words why there is none."""
+"""The socket that the server listens on, or an error that says why there is none."""
 
 from __future__ import annotations
 

@@ -19,11 +19,11 @@ Page = Callable[[web.Request], web.Response | None]
 
 @dataclass(slots=True)
 class Observation:
-    """One request: what is known of it so far. Everything that came from outside is as it came."""
+    """One request: what is known of it so far. Nothing that a client sent is checked or escaped."""
 
     method: str
     path: str
-    """As it was sent, without the query: that may hold what a client should not have put there."""
+    """As it was sent, without the query, which may contain secrets that do not belong there."""
     remote: str = ""
     user_agent: str = ""
     content_type: str = ""
@@ -46,7 +46,7 @@ class Observation:
             self.size = len(response.body)
 
 
-class Observer(Protocol):
+class RequestObserver(Protocol):
     """Somebody who is told about requests; must be quick and must not raise."""
 
     def begun(self, seen: Observation) -> None:
@@ -59,9 +59,9 @@ class Observer(Protocol):
 
 
 class Instruments(NamedTuple):
-    """What a composition root adds to a server: who is told, and the pages they have."""
+    """What the caller adds to a server: observers of requests, and their pages."""
 
-    observers: Sequence[Observer] = ()
+    observers: Sequence[RequestObserver] = ()
     pages: Sequence[Page] = ()
 
 
@@ -69,7 +69,7 @@ Instrument = Callable[[Hub], Instruments]
 
 
 def observed(request: web.Request) -> Observation:
-    """Return what is known of a request before anybody looked at it."""
+    """Return what is known of a request before it is parsed."""
     return Observation(
         request.method,
         request.rel_url.raw_path,
@@ -80,7 +80,7 @@ def observed(request: web.Request) -> Observation:
 
 
 def _source(request: web.Request) -> str:
-    """Return the other end of the connection; what headers say about it is a claim, so they are not asked."""
+    """Return the other end of the connection; headers are not asked, as a client can write anything there."""
     peer = request.get_extra_info("peername")
     if not isinstance(peer, tuple):
         return ""

@@ -13,7 +13,7 @@ from nodemanager.server.http.certs import CertificateError
 from nodemanager.server.http.private_files import UnsafeFile
 
 LONGEST_WAIT: Final = timedelta(hours=1)
-"""The wall clock can jump (suspend, NTP), so nobody sleeps for weeks at a time."""
+"""Longest time between two looks: the wall clock can jump (suspend, NTP), so a sleep of weeks is not safe."""
 SHORTEST_WAIT: Final = timedelta(minutes=10)
 """An authority near its own end signs only short certificates; they are not renewed all the time."""
 

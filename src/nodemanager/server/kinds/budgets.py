@@ -19,7 +19,7 @@ from nodemanager.kube import json_values, selectors
 from nodemanager.kube.objects import Untyped
 
 DELETION_TIMEOUT: Final = timedelta(minutes=2)
-"""How long an evicted pod is believed to go; after that it counts again."""
+"""How long an evicted pod may take to end; after that it counts as not evicted."""
 ALLOWED: Final = "DisruptionAllowed"
 SYNC_FAILED: Final = "SyncFailed"
 FINISHED: Final = ("Succeeded", "Failed")

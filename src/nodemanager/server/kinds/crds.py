@@ -7,12 +7,19 @@ from typing import Any
 
 from nodemanager.kube.cel.rules import check_rules
 from nodemanager.kube.errors import Cause
+from nodemanager.kube.json_values import copy_of
 from nodemanager.kube.objects import Untyped
 from nodemanager.kube.schemas import checks
 from nodemanager.server.http.refusals import value_forbidden, value_invalid, value_required, value_unsupported
 from nodemanager.server.hub import Hub
 from nodemanager.server.kinds.builtin_kinds import BUILTIN, CRDS
-from nodemanager.server.kinds.resources import CUSTOM_VERBS, STATUS_VERBS, Catalogue, Column, ServedKind
+from nodemanager.server.kinds.resources import (
+    CUSTOM_VERBS,
+    STATUS_VERBS,
+    Catalogue,
+    PrinterColumn,
+    ServedKind,
+)
 from nodemanager.server.verbs import jsonpath, stored
 from nodemanager.server.verbs.metadata import label_faults, name_faults
 
@@ -24,7 +31,7 @@ _COLUMN_TYPES = ("integer", "number", "string", "boolean", "date")
 
 def prepare(hub: Hub, obj: Untyped, old: Untyped | None) -> None:
     """Fill in the names that follow from others, and decide whether the names are free."""
-    spec = obj.setdefault("spec", {})
+    spec = obj["spec"] = copy_of(obj.get("spec", {}))
     names = spec.setdefault("names", {})
     if names.get("kind"):
         names.setdefault("singular", str(names["kind"]).lower())
@@ -220,9 +227,9 @@ def _kind(obj: Untyped, version: Untyped) -> ServedKind:
     )  # fmt: skip
 
 
-def _columns(version: Untyped) -> tuple[Column, ...]:
+def _columns(version: Untyped) -> tuple[PrinterColumn, ...]:
     return tuple(
-        Column(
+        PrinterColumn(
             one["name"], one["type"], one["jsonPath"], one.get("description", ""), one.get("format", ""),
             one.get("priority", 0),
         )

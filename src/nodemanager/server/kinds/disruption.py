@@ -9,13 +9,13 @@ from typing import Final
 
 from nodemanager.kube import errors
 from nodemanager.kube.objects import Untyped
-from nodemanager.server.collection.following import RETRY_SECONDS, Follower
+from nodemanager.server.collection.following import RETRY_SECONDS, StoreFollower
 from nodemanager.server.hub import Hub
 from nodemanager.server.kinds import budgets
 from nodemanager.server.kinds.budgets import Judgement
 from nodemanager.server.kinds.builtin_kinds import BUDGETS, PODS
-from nodemanager.server.verbs import own_calls, stored
-from nodemanager.store.base import Mismatch, Record, StoreError
+from nodemanager.server.verbs import internal_requests, stored
+from nodemanager.store.base import Mismatch, StoreError, StoreRecord
 
 log = logging.getLogger(__name__)
 TRIES: Final = 5
@@ -32,7 +32,7 @@ class DisruptionController:
 
     async def run(self) -> None:
         """Keep all budgets until cancelled."""
-        await Follower(self._hub.store, (BUDGETS.prefix(), PODS.prefix()), self.act).run()
+        await StoreFollower(self._hub.store, (BUDGETS.prefix(), PODS.prefix()), self.act).run()
 
     async def act(self, changed: Collection[str] | None) -> float | None:
         """Bring the budgets up to date that changes may concern; return when to look again."""
@@ -47,7 +47,7 @@ class DisruptionController:
                 failed |= not await self._keep(record)
         return self._delay(failed=failed)
 
-    async def _keep(self, record: Record) -> bool:
+    async def _keep(self, record: StoreRecord) -> bool:
         self._rechecks.pop(record.key, None)
         try:
             recheck = await self._synced(record)
@@ -59,7 +59,7 @@ class DisruptionController:
             self._rechecks[record.key] = recheck
         return True
 
-    async def _synced(self, record: Record) -> datetime | None:
+    async def _synced(self, record: StoreRecord) -> datetime | None:
         for _ in range(TRIES):
             try:
                 return await _sync(self._hub, record)
@@ -75,17 +75,17 @@ class DisruptionController:
         return max(SHORTEST_WAIT, min(waits)) if waits else None
 
 
-async def refresh(hub: Hub, record: Record) -> None:
+async def refresh(hub: Hub, record: StoreRecord) -> None:
     """Bring one budget up to date now; Mismatch says that somebody else wrote it first."""
     await _sync(hub, record)
 
 
-async def _sync(hub: Hub, record: Record) -> datetime | None:
+async def _sync(hub: Hub, record: StoreRecord) -> datetime | None:
     """Write the status of a budget if it is not what it should be; return when to look again."""
     budget = stored.load(BUDGETS, record)
     judgement = _judge(hub, budget)
     if judgement.status != budget.get("status"):
-        await own_calls.save_status(hub, BUDGETS, record, {**budget, "status": judgement.status})
+        await internal_requests.save_status(hub, BUDGETS, record, {**budget, "status": judgement.status})
     return judgement.recheck
 
 

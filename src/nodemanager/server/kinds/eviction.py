@@ -19,20 +19,20 @@ from nodemanager.kube import errors
 from nodemanager.kube.errors import Cause, StatusDetails
 from nodemanager.kube.go.text import quote
 from nodemanager.kube.objects import Untyped
-from nodemanager.server.http import bodies, refusals
-from nodemanager.server.hub import Answer, Call, Hub
-from nodemanager.server.kinds import budgets, strategies
+from nodemanager.server.http import refusals
+from nodemanager.server.hub import ApiAnswer, ApiCall, Hub
+from nodemanager.server.kinds import budgets, builtin_behaviour
 from nodemanager.server.kinds.builtin_kinds import BUDGETS, PODS
 from nodemanager.server.kinds.resources import SUBRESOURCE_KINDS, ServedKind
-from nodemanager.server.verbs import delete_options, deletion, own_calls, read, stored, write
+from nodemanager.server.verbs import decoding, delete_options, deletion, internal_requests, read, stored
 from nodemanager.server.verbs.delete_options import DeleteOptions
 from nodemanager.server.verbs.options import WriteOptions, write_options
-from nodemanager.store.base import KeyMissing, Mismatch, Record
+from nodemanager.store.base import KeyMissing, Mismatch, StoreRecord
 
 EVICTION: Final = ServedKind(*SUBRESOURCE_KINDS["eviction"], "evictions", verbs=("create",))
 TRIES: Final = 20
 MAX_DISRUPTED: Final = 2000
-"""So many evictions that nobody has taken note of mean that nobody keeps the budget."""
+"""With so many evictions that no controller has confirmed, none seems to run."""
 RETRY_SECONDS: Final = 10
 _BETA: Final = "policy/v1beta1"
 """What kubectl before 1.22 sends to drain a node; Kubernetes still reads it, too."""
@@ -43,7 +43,7 @@ _TARGET: Final = {
     "message": "Eviction API: evicting",
 }  # fmt: skip
 
-Refresh = Callable[[Hub, Record], Awaitable[None]]
+Refresh = Callable[[Hub, StoreRecord], Awaitable[None]]
 """Brings the status of a budget up to date."""
 
 
@@ -57,7 +57,7 @@ class Evictions:
     def __init__(self, refresh: Refresh | None = None) -> None:
         self._refresh = refresh
 
-    async def __call__(self, hub: Hub, call: Call) -> Answer:
+    async def __call__(self, hub: Hub, call: ApiCall) -> ApiAnswer:
         """Evict a pod, or say why not."""
         asked = write_options(call, "CreateOptions")
         obj, warnings = _read(call, asked)
@@ -66,9 +66,9 @@ class Evictions:
         if pod is not None:
             await self._evict_guarded(hub, call, pod, options)
         success = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
-        return Answer(success, 201, warnings)
+        return ApiAnswer(success, 201, warnings)
 
-    async def _evict_guarded(self, hub: Hub, call: Call, pod: Untyped, options: DeleteOptions) -> None:
+    async def _evict_guarded(self, hub: Hub, call: ApiCall, pod: Untyped, options: DeleteOptions) -> None:
         """Delete a pod if its budget lets us."""
         budget = _budget_of(hub, pod)
         if budget is None or await self._spend(hub, budget, pod, dry_run=options.dry_run):
@@ -96,14 +96,14 @@ class Evictions:
                     return False
                 status = _spent(hub, budget, pod["metadata"]["name"])
                 if not dry_run:
-                    await own_calls.save_status(hub, BUDGETS, record, {**budget, "status": status})
+                    await internal_requests.save_status(hub, BUDGETS, record, {**budget, "status": status})
             except Mismatch:
                 continue
             return True
         text = f"Timeout: couldn't update PodDisruptionBudget {quote(name)} due to conflicts"
         raise errors.ServerTimeout(text, details=StatusDetails(retry_after_seconds=RETRY_SECONDS))
 
-    async def _fresh(self, hub: Hub, key: str) -> Record | None:
+    async def _fresh(self, hub: Hub, key: str) -> StoreRecord | None:
         record = hub.store.get(key)
         if record is None or self._refresh is None:
             return record
@@ -111,10 +111,9 @@ class Evictions:
         return hub.store.get(key)
 
 
-def _read(call: Call, asked: WriteOptions) -> tuple[Untyped, tuple[str, ...]]:
+def _read(call: ApiCall, asked: WriteOptions) -> tuple[Untyped, tuple[str, ...]]:
     """Return the Eviction in the body, and what its sender is warned about."""
-    obj = bodies.read_object(call.body, call.content_type, EVICTION, older=_BETA)
-    warnings = write.decode(replace(call, kind=EVICTION), obj, asked)
+    obj, warnings = decoding.read_body(replace(call, kind=EVICTION), asked, older=_BETA)
     if obj["metadata"].get("namespace", call.namespace) != call.namespace:
         raise errors.BadRequest(
             "the namespace of the provided object does not match the namespace sent on the request"
@@ -134,7 +133,7 @@ def _options(given: dict[str, Any], asked: WriteOptions) -> DeleteOptions:
     return replace(options, dry_run=options.dry_run or asked.dry_run)
 
 
-async def _deleted_unguarded(hub: Hub, call: Call, options: DeleteOptions) -> Untyped | None:
+async def _deleted_unguarded(hub: Hub, call: ApiCall, options: DeleteOptions) -> Untyped | None:
     """Delete a pod that no budget has to protect; return a pod that one may protect."""
     refused = refusals.modified(PODS, call.info.name)
     for _ in range(TRIES):
@@ -216,7 +215,7 @@ def _unsettled(name: str) -> errors.TooManyRequests:
     return _violated(why, RETRY_SECONDS)
 
 
-async def _delete(hub: Hub, call: Call, options: DeleteOptions) -> None:
+async def _delete(hub: Hub, call: ApiCall, options: DeleteOptions) -> None:
     """Say in the pod's status why it ends, and delete it."""
     record = read.find(hub, call)
     if not options.dry_run:
@@ -226,7 +225,7 @@ async def _delete(hub: Hub, call: Call, options: DeleteOptions) -> None:
     await deletion.delete_one(hub, call, record, options)
 
 
-async def _mark(hub: Hub, call: Call, record: Record, options: DeleteOptions) -> Record:
+async def _mark(hub: Hub, call: ApiCall, record: StoreRecord, options: DeleteOptions) -> StoreRecord:
     """Set the DisruptionTarget condition of a pod."""
     for _ in range(TRIES):
         pod = stored.load(PODS, record)
@@ -241,6 +240,6 @@ async def _mark(hub: Hub, call: Call, record: Record, options: DeleteOptions) ->
         except KeyMissing as error:
             raise refusals.not_found(PODS, call.info.name) from error
         else:
-            strategies.after_write(hub, PODS, saved)
+            builtin_behaviour.after_write(hub, PODS, saved)
             return saved
     raise refusals.modified(PODS, call.info.name)

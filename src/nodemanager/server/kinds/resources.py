@@ -16,7 +16,7 @@ SUBRESOURCE_KINDS = {
 """Subresources of built-in kinds that take an object of a kind of their own."""
 
 
-class Column(NamedTuple):
+class PrinterColumn(NamedTuple):
     """A column of a Table that a CustomResourceDefinition declares."""
 
     name: str
@@ -47,7 +47,7 @@ class ServedKind:
     """Paths that field selectors may use, besides name and namespace."""
     schema: Mapping[str, Any] | None = None
     """The OpenAPI schema of a custom version; the built-in kinds have theirs in `builtin_schemas`."""
-    columns: tuple[Column, ...] = ()
+    columns: tuple[PrinterColumn, ...] = ()
     custom: bool = False
     counted: bool = False
     """Whether `metadata.generation` counts the changes of its spec."""
@@ -116,7 +116,7 @@ class Catalogue:
         return next((kind for kind in self if (kind.group, kind.version, kind.kind) == wanted), None)
 
     def keeper(self, key: str) -> ServedKind | None:
-        """Return a kind under which the object of a store's key is served."""
+        """Return a kind that serves the object of a store's key."""
         return next((kind for kind in self if key.startswith(kind.prefix())), None)
 
     def define(self, definition: str, kinds: tuple[ServedKind, ...]) -> None:

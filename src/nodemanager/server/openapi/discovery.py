@@ -9,11 +9,13 @@ from typing import Any
 from nodemanager.kube.objects import Untyped
 from nodemanager.server.http.health import SURFACES
 from nodemanager.server.kinds.resources import SUBRESOURCE_KINDS, Catalogue, ServedKind
+from nodemanager.server.kubernetes_version import VERSION, minor_version
 
-VERSION = {
-    "major": "1",
-    "minor": "36",
-    "gitVersion": "v1.36.4+nodemanager",
+_MAJOR, _MINOR = minor_version(VERSION).split(".")
+_VERSION_INFO = {
+    "major": _MAJOR,
+    "minor": _MINOR,
+    "gitVersion": f"v{VERSION}+nodemanager",
     "gitCommit": "",
     "gitTreeState": "clean",
     "buildDate": "1970-01-01T00:00:00Z",
@@ -21,7 +23,6 @@ VERSION = {
     "compiler": "none",
     "platform": "linux/amd64",
 }
-"""We serve a subset of this version of Kubernetes; clients decide by it what they may ask for."""
 
 
 def document(path: str, catalogue: Catalogue, address: str) -> Untyped | None:
@@ -30,7 +31,7 @@ def document(path: str, catalogue: Catalogue, address: str) -> Untyped | None:
         case [""]:
             return {"paths": _paths(catalogue)}
         case ["version"]:
-            return dict(VERSION)
+            return dict(_VERSION_INFO)
         case ["api"]:
             served = {"clientCIDR": "0.0.0.0/0", "serverAddress": address}
             return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [served]}

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import msgspec
 
+from nodemanager.server.kubernetes_version import VERSION, minor_version
 from nodemanager.server.openapi import proto
 from nodemanager.server.openapi import v2 as openapi_v2
 from nodemanager.server.openapi.kinds import Published
@@ -41,7 +42,7 @@ class Document:
 class Documents:
     """All documents about the kinds that are served."""
 
-    def __init__(self, kinds: Iterable[Published], version: str = "1.36") -> None:
+    def __init__(self, kinds: Iterable[Published], version: str = minor_version(VERSION)) -> None:
         self._version = version
         self._groups: dict[str, tuple[Published, ...]] = {}
         for kind in sorted(kinds, key=lambda kind: (kind.group_path, kind.plural)):

@@ -17,7 +17,7 @@ _CACHE_TIME = timedelta(days=365)
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class OpenApiReply:
     """An HTTP response."""
 
     status: int
@@ -36,21 +36,21 @@ class Question:
     if_none_match: str = ""
 
 
-def respond(documents: Documents, question: Question, now: datetime) -> Reply:
+def respond(documents: Documents, question: Question, now: datetime) -> OpenApiReply:
     """Answer a GET of /openapi/v2, /openapi/v3 or a path below the latter."""
     path = question.path.rstrip("/")
     if path == PATH_V2:
         return _respond_v2(documents, question)
     if path == PREFIX_V3:
-        return Reply(200, {"Content-Type": "text/plain; charset=utf-8"}, documents.index().body)
+        return OpenApiReply(200, {"Content-Type": "text/plain; charset=utf-8"}, documents.index().body)
     document = documents.v3(path.removeprefix(f"{PREFIX_V3}/"))
     if document is None:
-        return Reply(404)
+        return OpenApiReply(404)
     if _accepted(question.accept, (_JSON,)) is None:
-        return Reply(406, {"Vary": "Accept"})
+        return OpenApiReply(406, {"Vary": "Accept"})
     if question.hash and question.hash != document.hash:
         # The asker has an old index: send it to the present document, which it then may keep.
-        return Reply(301, {**_marks(document), "Location": f"{path}?hash={document.hash}"})
+        return OpenApiReply(301, {**_marks(document), "Location": f"{path}?hash={document.hash}"})
     return _respond_document(document, question, _freshness(question, now))
 
 
@@ -62,22 +62,22 @@ def _freshness(question: Question, now: datetime) -> dict[str, str]:
     return {"Cache-Control": "public, immutable", "Expires": expires.strftime("%a, %d %b %Y %H:%M:%S UTC")}
 
 
-def _respond_document(document: Document, question: Question, freshness: dict[str, str]) -> Reply:
+def _respond_document(document: Document, question: Question, freshness: dict[str, str]) -> OpenApiReply:
     headers = {**_marks(document), **freshness}
     if question.if_none_match == document.etag:
-        return Reply(304, headers)
-    return Reply(200, {**headers, "Content-Type": _JSON}, document.body)
+        return OpenApiReply(304, headers)
+    return OpenApiReply(200, {**headers, "Content-Type": _JSON}, document.body)
 
 
-def _respond_v2(documents: Documents, question: Question) -> Reply:
+def _respond_v2(documents: Documents, question: Question) -> OpenApiReply:
     chosen = _accepted(question.accept, (_JSON, proto.MEDIA_TYPE))
     if chosen is None:
-        return Reply(406, {"Vary": "Accept"})
+        return OpenApiReply(406, {"Vary": "Accept"})
     document = documents.v2()
     if chosen == _JSON or question.if_none_match == document.etag:
         return _respond_document(document, question, {})
     headers = {**_marks(document), "Content-Type": proto.CONTENT_TYPE}
-    return Reply(200, headers, documents.v2_protobuf())
+    return OpenApiReply(200, headers, documents.v2_protobuf())
 
 
 def _marks(document: Document) -> dict[str, str]:

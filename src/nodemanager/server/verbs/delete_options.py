@@ -9,7 +9,7 @@ from typing import Any
 from nodemanager.kube import errors, json_values
 from nodemanager.server.http import bodies, refusals
 from nodemanager.server.http.routing import is_true
-from nodemanager.server.hub import Call
+from nodemanager.server.hub import ApiCall
 
 POLICIES = ("Foreground", "Background", "Orphan")
 _GRACE_MAX = 2**31
@@ -42,7 +42,7 @@ class DeleteOptions:
         return {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1", **given}
 
 
-def delete_options(call: Call) -> DeleteOptions:
+def delete_options(call: ApiCall) -> DeleteOptions:
     """Read and check the options of a deletion; a body, even an empty object, hides the query."""
     return parse_options(_body(call) if call.body.strip() else _from_query(call.query))
 
@@ -85,7 +85,7 @@ def _from_query(query: Mapping[str, str]) -> dict[str, Any]:
     return given
 
 
-def _body(call: Call) -> dict[str, Any]:
+def _body(call: ApiCall) -> dict[str, Any]:
     try:
         given = bodies.decode(call.body, call.content_type)
     except ValueError as error:

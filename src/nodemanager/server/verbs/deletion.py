@@ -10,19 +10,19 @@ from nodemanager.kube import errors
 from nodemanager.kube.objects import Untyped
 from nodemanager.server.collection import propagation
 from nodemanager.server.http import refusals
-from nodemanager.server.hub import Answer, Call, Change, Hub
-from nodemanager.server.kinds import namespaces, strategies
+from nodemanager.server.hub import AdmissionRequest, ApiAnswer, ApiCall, Hub
+from nodemanager.server.kinds import builtin_behaviour, namespaces
 from nodemanager.server.kinds.builtin_kinds import NAMESPACES
-from nodemanager.server.verbs import read, stored, write
+from nodemanager.server.verbs import read, stored, storing
 from nodemanager.server.verbs.delete_options import DeleteOptions, delete_options
-from nodemanager.store.base import KeyMissing, Mismatch, Record
+from nodemanager.store.base import KeyMissing, Mismatch, StoreRecord
 
 TRIES = 5
 _TOLD_WHOLE = ("pods", "serviceaccounts")
-"""Whose deletion is answered with what was deleted."""
+"""Kinds whose deletion is answered with the object and not with a Status."""
 
 
-class Deleted(NamedTuple):
+class DeletedObject(NamedTuple):
     """An object as it is now, and whether it is gone."""
 
     obj: Untyped
@@ -30,14 +30,14 @@ class Deleted(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
-async def delete(hub: Hub, call: Call) -> Answer:
+async def delete(hub: Hub, call: ApiCall) -> ApiAnswer:
     """Answer a DELETE of one object."""
     options = delete_options(call)
     record = read.find(hub, call)
     obj, gone, warnings = await delete_one(hub, call, record, options)
     if not gone or (call.kind.plural in _TOLD_WHOLE and not call.kind.custom):
-        # Kubernetes says Accepted to those alone who asked for a cascade in the old spelling.
-        return Answer(obj, 202 if not gone and options.orphan is False else 200, warnings=warnings)
+        # Kubernetes answers 202 only if `orphanDependents: false`, the old option, was sent.
+        return ApiAnswer(obj, 202 if not gone and options.orphan is False else 200, warnings=warnings)
     details = {"name": call.info.name, "group": call.kind.group, "kind": call.kind.plural}
     details["uid"] = obj["metadata"]["uid"]
     body = {
@@ -47,17 +47,17 @@ async def delete(hub: Hub, call: Call) -> Answer:
         "status": "Success",
         "details": {key: value for key, value in details.items() if value},
     }
-    return Answer(body, warnings=warnings)
+    return ApiAnswer(body, warnings=warnings)
 
 
-async def delete_one(hub: Hub, call: Call, record: Record, options: DeleteOptions) -> Deleted:
+async def delete_one(hub: Hub, call: ApiCall, record: StoreRecord, options: DeleteOptions) -> DeletedObject:
     """Delete an object, or mark it; return it as it is now, and whether it is gone."""
     if call.kind is NAMESPACES:
         namespaces.check_deletion(call.info.name)
     for _ in range(TRIES):
         obj = stored.load(call.kind, record)
         check_preconditions(call, obj, options)
-        change = Change(
+        change = AdmissionRequest(
             "delete", call.kind, call.namespace, call.info.name, "", None, obj, call.user, options.dry_run,
             asked=call.info.verb, options=options.shown(),
         )  # fmt: skip
@@ -70,17 +70,17 @@ async def delete_one(hub: Hub, call: Call, record: Record, options: DeleteOption
         except Mismatch as error:
             record = error.current
         else:
-            return Deleted(now, gone, warnings)
+            return DeletedObject(now, gone, warnings)
     raise refusals.modified(call.kind, call.info.name)
 
 
 async def _carry_out(
-    hub: Hub, call: Call, record: Record, states: tuple[Untyped, Untyped], *, dry_run: bool
+    hub: Hub, call: ApiCall, record: StoreRecord, states: tuple[Untyped, Untyped], *, dry_run: bool
 ) -> tuple[Untyped, bool]:
     obj, marked = states
-    if strategies.is_finished(call.kind, marked):
+    if builtin_behaviour.is_finished(call.kind, marked):
         if not dry_run:
-            removed = await write.remove(hub, call, record)
+            removed = await storing.remove(hub, call, record)
             marked, obj = (_at(one, removed.revision) for one in (marked, obj))
         was_marked = "deletionTimestamp" in obj["metadata"]
         return (obj if was_marked or call.kind.plural == "serviceaccounts" else marked), True
@@ -90,7 +90,7 @@ async def _carry_out(
         saved = await hub.store.update(record.key, stored.dump(call.kind, marked), record.revision)
     except KeyMissing as error:
         raise refusals.not_found(call.kind, call.info.name) from error
-    strategies.after_write(hub, call.kind, saved)
+    builtin_behaviour.after_write(hub, call.kind, saved)
     return stored.load(call.kind, saved), False
 
 
@@ -98,7 +98,7 @@ def _at(obj: Untyped, revision: int) -> Untyped:
     return {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(revision)}}
 
 
-def check_preconditions(call: Call, obj: Untyped, options: DeleteOptions) -> None:
+def check_preconditions(call: ApiCall, obj: Untyped, options: DeleteOptions) -> None:
     """Refuse to delete another incarnation, or another revision, than the one meant."""
     meta = obj["metadata"]
     if options.uid and options.uid != meta["uid"]:
@@ -115,13 +115,13 @@ def check_preconditions(call: Call, obj: Untyped, options: DeleteOptions) -> Non
         raise refusals.conflict(call.kind, call.info.name, why, of_kind=True)
 
 
-def _marked(hub: Hub, call: Call, obj: Untyped, options: DeleteOptions) -> Untyped:
+def _marked(hub: Hub, call: ApiCall, obj: Untyped, options: DeleteOptions) -> Untyped:
     """Return the object as one that is being deleted."""
     meta = dict(obj["metadata"])
     marked = {**obj, "metadata": meta}
     running = meta.get("deletionGracePeriodSeconds", 0)
     if running and (options.grace is None or options.grace >= running):
-        return obj  # only a request for less time is heard while it runs
+        return obj  # while the grace runs, only a request for a shorter one counts
     grace = _grace_of(call, obj, options)
     finalizers = propagation.finalizers(call.kind, obj, options)
     meta.pop("finalizers", None)
@@ -141,7 +141,7 @@ def _marked(hub: Hub, call: Call, obj: Untyped, options: DeleteOptions) -> Untyp
     return marked
 
 
-def _grace_of(call: Call, obj: Untyped, options: DeleteOptions) -> int:
+def _grace_of(call: ApiCall, obj: Untyped, options: DeleteOptions) -> int:
     """Return how long the object stays: only a pod that runs somewhere is given time."""
     if call.kind.custom or call.kind.plural != "pods":
         return 0
@@ -152,7 +152,7 @@ def _grace_of(call: Call, obj: Untyped, options: DeleteOptions) -> int:
     return options.grace if options.grace is not None else spec.get("terminationGracePeriodSeconds", 30)
 
 
-async def delete_collection(hub: Hub, call: Call) -> Answer:
+async def delete_collection(hub: Hub, call: ApiCall) -> ApiAnswer:
     """Answer a DELETE of everything that selectors choose."""
     listed = read.page(hub, call)
     options = delete_options(call)
@@ -167,4 +167,4 @@ async def delete_collection(hub: Hub, call: Call) -> Answer:
                 warnings += (await delete_one(hub, one, record, options)).warnings
             except errors.NotFound:
                 continue  # somebody else was faster, and that is fine here
-    return Answer(listed.as_list(call), warnings=tuple(dict.fromkeys(warnings)))
+    return ApiAnswer(listed.as_list(call), warnings=tuple(dict.fromkeys(warnings)))

@@ -33,7 +33,7 @@ _IMMUTABLE = (
     "deletionGracePeriodSeconds",
 )
 _GIVEN = ("generation", "creationTimestamp")
-"""What the server alone says: whatever a client sends is ignored, not refused."""
+"""Fields that only the server sets: what a client sends there is ignored, not refused."""
 _KEPT = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 _ANY_FINALIZER = ("events", "leases", "poddisruptionbudgets")
 _MAPS, _LISTS = ("labels", "annotations"), ("finalizers", "ownerReferences", "managedFields")
@@ -121,7 +121,7 @@ def generated(base: str) -> str:
 
 
 def carry_over(obj: Untyped, old: Untyped) -> None:
-    """Keep what clients need not repeat; what they changed is left for `changes_refused`."""
+    """Keep fields that clients need not send again; `changes_refused` looks at those that they changed."""
     meta, was = obj["metadata"], old["metadata"]
     for field in _KEPT:
         if field in was and (field in _GIVEN or not meta.get(field)):

@@ -9,7 +9,7 @@ from typing import Any
 from nodemanager.kube.errors import Cause
 from nodemanager.server.http import refusals
 from nodemanager.server.http.routing import is_true
-from nodemanager.server.hub import Call
+from nodemanager.server.hub import ApiCall
 
 _VALIDATIONS = ("", "Ignore", "Strict", "Warn")
 _MANAGER_MAX = 128
@@ -24,7 +24,7 @@ class WriteOptions:
     manager: str
     force: bool = False
     patch: bool = False
-    """Whether the object was made here from a patch, so that it carries the present identity."""
+    """Whether the object was made from a patch: then it has the uid of the stored object."""
     applied: list[Any] | None = None
     """The managedFields of a server-side apply, which knows its own owners."""
 
@@ -34,7 +34,7 @@ class WriteOptions:
         return self.validation != "Ignore"
 
 
-def write_options(call: Call, options: str, *, apply: bool = False) -> WriteOptions:
+def write_options(call: ApiCall, options: str, *, apply: bool = False) -> WriteOptions:
     """Read and check the options of a write; `options` is what Kubernetes calls them in refusals."""
     validation = call.query.get("fieldValidation", "")
     dry_run = call.query.get("dryRun", "")
@@ -61,7 +61,7 @@ def write_options(call: Call, options: str, *, apply: bool = False) -> WriteOpti
     )  # fmt: skip
 
 
-def _patch_causes(call: Call, *, apply: bool) -> list[Cause]:
+def _patch_causes(call: ApiCall, *, apply: bool) -> list[Cause]:
     if apply and not call.query.get("fieldManager"):
         return [refusals.value_required("fieldManager", "is required for apply patch")]
     if not apply and call.query.get("force"):
@@ -69,7 +69,7 @@ def _patch_causes(call: Call, *, apply: bool) -> list[Cause]:
     return []
 
 
-def given_options(call: Call, kind: str) -> dict[str, Any]:
+def given_options(call: ApiCall, kind: str) -> dict[str, Any]:
     """Return the options of a write as an object, the way admission sees them."""
     options: dict[str, Any] = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
     if call.query.get("dryRun"):

@@ -41,7 +41,7 @@ def drop_duplicates(obj: Untyped, *, patched: bool = False) -> tuple[str, ...]:
     known: set[str] = set()
     for reference in references:
         uid = reference.get("uid", "")
-        if uid in known and reference in kept:  # the slow question only after the quick one
+        if uid in known and reference in kept:  # the first test is quick, the second is slow
             again.append(uid)
         else:
             known.add(uid)

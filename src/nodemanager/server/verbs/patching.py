@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import msgspec
 
@@ -13,12 +14,13 @@ from nodemanager.kube.objects import Untyped
 from nodemanager.kube.patching import apply_refusals, json_patch, merge_patch, strategic_merge, strategies
 from nodemanager.kube.patching import server_side_apply as ssa
 from nodemanager.server.http import bodies, refusals
-from nodemanager.server.hub import Answer, Call, Hub
-from nodemanager.server.kinds import machinery, micro_times
-from nodemanager.server.kinds.go_forms import Stage
+from nodemanager.server.hub import ApiAnswer, ApiCall, Hub
+from nodemanager.server.kinds import micro_times
+from nodemanager.server.kinds.go_zero_values import NormalForm
 from nodemanager.server.kinds.resources import ServedKind
-from nodemanager.server.verbs import metadata, owner_references, stored, write
-from nodemanager.server.verbs.options import WriteOptions, write_options
+from nodemanager.server.verbs import decoding, metadata, owner_references, stored, write
+from nodemanager.server.verbs.options import write_options
+from nodemanager.server.verbs.pending_write import PendingWrite, Step, advance
 from nodemanager.store.base import Mismatch
 
 TRIES = 5
@@ -30,28 +32,27 @@ APPLY_PATCH = "application/apply-patch+yaml"
 Patcher = Callable[[Untyped], Untyped]
 
 
-async def patch(hub: Hub, call: Call) -> Answer:
+async def patch(hub: Hub, call: ApiCall) -> ApiAnswer:
     """Answer a PATCH to an object or to one of its subresources."""
     media = _media(call)
     options = write_options(call, "PatchOptions", apply=media == APPLY_PATCH)
-    if media == APPLY_PATCH:
-        return await _apply(hub, call, options)
-    patcher = _patcher(call, media)
+    may_create = media == APPLY_PATCH and not call.info.subresource
+    decode = _applying(_applied(call)) if media == APPLY_PATCH else _patching(_patcher(call, media))
     for _ in range(TRIES):
+        pending = PendingWrite(hub, call, options)
         record = hub.store.get(call.key)
-        if record is None:
+        if record is not None:
+            pending = pending.over(record)
+        elif not may_create:
             raise refusals.not_found(call.kind, call.info.name)
-        obj = patcher(stored.load(call.kind, record))
-        warnings = _decoded(call, obj, options) + owner_references.drop_duplicates(obj, patched=True)
         try:
-            with refusals.warned(warnings):
-                return await write.save(hub, call, record, obj, options, warnings)
+            return await write.finished(await advance(pending, (decode,)))
         except Mismatch:
-            continue
+            continue  # somebody else was faster: patch what they wrote
     raise refusals.modified(call.kind, call.info.name)
 
 
-def _media(call: Call) -> str:
+def _media(call: ApiCall) -> str:
     """Return what kind of patch it is, or refuse kinds that nobody knows."""
     allowed = [JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH]
     if call.kind.custom:
@@ -65,7 +66,7 @@ def _media(call: Call) -> str:
     return media
 
 
-def _patcher(call: Call, media: str) -> Patcher:
+def _patcher(call: ApiCall, media: str) -> Patcher:
     """Return what turns the present object into the wanted one."""
     try:
         body = bodies.decode_json(call.body)
@@ -81,7 +82,7 @@ def _patcher(call: Call, media: str) -> Patcher:
     return lambda obj: strategic_merge.apply_strategic_merge(obj, body, strategy)
 
 
-def _versioned(call: Call, obj: Untyped) -> Untyped:
+def _versioned(call: ApiCall, obj: Untyped) -> Untyped:
     """Refuse a built-in object without a version as Kubernetes does: nothing of it can be read."""
     if not call.kind.custom and not obj.get("apiVersion"):
         raise refusals.nameless(call.info.name)
@@ -98,25 +99,25 @@ def _json_patched(obj: Untyped, operations: object) -> Untyped:
     return value
 
 
-def _decoded(call: Call, obj: Untyped, options: WriteOptions) -> tuple[str, ...]:
-    """Bring the outcome of a patch into the form of its kind; what does not fit is the patch's fault."""
-    tools, before = machinery.of(call.kind), patched_text(call.kind, obj)
-    try:
-        bodies.check_kind(obj, call.kind, call.body)
-        metadata.check_shape(obj, call.kind)
-    except errors.BadRequest as error:
-        raise _misfit(before, error.message) from error
-    if fault := tools.unfit(obj) or micro_times.normalize(call.kind, obj):
-        raise _misfit(before, fault)
-    if options.validation != "Strict":
-        warnings = write.drop_unknown(call, obj, options, [])
-    else:
-        warnings = (call.kind.warning,) if call.kind.warning else ()
-        if unknown := tools.prune(obj):
-            texts = ", ".join(f'unknown field "{path}"' for path in unknown)
-            raise _misfit(before, f"strict decoding error: {texts}")
-    tools.settle(obj, Stage.SENT)
-    return warnings
+def _patching(patcher: Patcher) -> Step:
+    """Return how the outcome of a patch is decoded; what does not fit its kind is the patch's fault."""
+
+    async def decode(pending: PendingWrite) -> PendingWrite:
+        call, live = pending.call, pending.live
+        if live is None:
+            raise AssertionError("only an apply may create")
+        obj = patcher(stored.load(call.kind, live.record))  # read again, as it is changed from here on
+        before = patched_text(call.kind, obj)
+        try:
+            bodies.check_kind(obj, call.kind, call.body)
+            metadata.check_shape(obj, call.kind)
+        except errors.BadRequest as error:
+            raise _misfit(before, error.message) from error
+        obj, warnings = decoding.in_form(call, obj, pending.options, partial(_misfit, before))
+        warnings += owner_references.drop_duplicates(obj, patched=True)
+        return replace(pending, obj=obj, warnings=warnings)
+
+    return decode
 
 
 def _misfit(patched: str, why: str) -> errors.Invalid:
@@ -130,41 +131,32 @@ def patched_text(kind: ServedKind, obj: Untyped) -> str:
     return "" if kind.plural == "secrets" else msgspec.json.encode(obj, order="sorted").decode()
 
 
-async def _apply(hub: Hub, call: Call, options: WriteOptions) -> Answer:
-    """Server-side apply: create or merge, and know who owns what."""
-    applied = _applied(call)
-    for _ in range(TRIES):
-        record = hub.store.get(call.key)
-        if record is None and call.info.subresource:
-            raise refusals.not_found(call.kind, call.info.name)
-        live = None if record is None else stored.load(call.kind, record)
-        tools = machinery.of(call.kind)
-        writer = tools.writer(options.manager, call.kind, hub.timestamp(), call.info.subresource)
-        wanted = copy_of(applied)
-        warnings = (call.kind.warning,) if call.kind.warning else ()
-        merged = ssa.apply(live, wanted, writer, tools.merge_type, force=options.force)
-        own = replace(options, applied=merged.managed_fields)
-        obj = copy_of(merged.object)
+def _applying(applied: Untyped) -> Step:
+    """Return how a server-side apply is decoded: merged with what is there, and with its owners known."""
+
+    async def decode(pending: PendingWrite) -> PendingWrite:
+        call, schema, options = pending.call, pending.schema, pending.options
+        writer = schema.writer(options.manager, call.kind, pending.hub.timestamp(), call.info.subresource)
+        merged = ssa.apply(pending.old, copy_of(applied), writer, schema.merge_type, force=options.force)
+        obj = merged.object
         metadata.check_shape(obj, call.kind)
-        if fault := tools.unfit(obj) or micro_times.normalize(call.kind, obj):
+        if fault := schema.unfit(obj) or micro_times.normalize(call.kind, obj):
             raise apply_refusals.unconvertible(applied, fault)
-        tools.prune({"metadata": obj["metadata"]})  # the rest was checked field by field
-        write.check_names(call, obj)
-        if record is None:
-            if uid := obj["metadata"].get("uid"):
-                why = (
-                    f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
-                )
-                raise refusals.conflict(call.kind, call.info.name, why)
-            return await write.add(hub, call, obj, own, warnings)
-        try:
-            return await write.save(hub, call, record, obj, own, warnings)
-        except Mismatch:
-            continue
-    raise refusals.modified(call.kind, call.info.name)
+        schema.prune({"metadata": obj["metadata"]})  # the rest was checked field by field
+        decoding.check_names(call, obj)
+        uid = obj["metadata"].get("uid")
+        if pending.old is None and uid:
+            why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            raise refusals.conflict(call.kind, call.info.name, why)
+        return replace(
+            pending, obj=schema.normalised(obj, NormalForm.SENT), warnings=decoding.deprecation(call),
+            options=replace(options, applied=merged.managed_fields),
+        )  # fmt: skip
+
+    return decode
 
 
-def _applied(call: Call) -> Untyped:
+def _applied(call: ApiCall) -> Untyped:
     try:
         applied = bodies.decode_yaml(call.body)
     except ValueError as error:

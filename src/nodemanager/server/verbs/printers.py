@@ -28,7 +28,7 @@ class Heading(NamedTuple):
         return self._asdict()
 
 
-class Printer(NamedTuple):
+class KindPrinter(NamedTuple):
     """How a kind is printed."""
 
     headings: tuple[Heading, ...]
@@ -184,49 +184,53 @@ def _policy_binding(obj: Untyped, now: datetime) -> list[Any]:
     return [_name(obj), at_path(obj, "spec.policyName") or "", text, _created(obj, now)]
 
 
-_BINDING = Printer(_headings("Name", "Role", "Age", wide=("Users", "Groups", "ServiceAccounts")), _binding)
-PRINTERS: dict[str, Printer] = {
-    "namespaces": Printer(
+_BINDING = KindPrinter(
+    _headings("Name", "Role", "Age", wide=("Users", "Groups", "ServiceAccounts")), _binding
+)
+PRINTERS: dict[str, KindPrinter] = {
+    "namespaces": KindPrinter(
         _headings("Name", "Status", "Age"),
         lambda obj, now: [_name(obj), at_path(obj, "status.phase") or "", _created(obj, now)],
     ),
-    "secrets": Printer(_headings("Name", "Type", "Data", "Age"), _secret),
-    "configmaps": Printer(_headings("Name", "Data", "Age"), _config_map),
-    "serviceaccounts": Printer(_headings("Name", "Age"), lambda obj, now: [_name(obj), _created(obj, now)]),
-    "events": Printer(
+    "secrets": KindPrinter(_headings("Name", "Type", "Data", "Age"), _secret),
+    "configmaps": KindPrinter(_headings("Name", "Data", "Age"), _config_map),
+    "serviceaccounts": KindPrinter(
+        _headings("Name", "Age"), lambda obj, now: [_name(obj), _created(obj, now)]
+    ),
+    "events": KindPrinter(
         (
             *_headings("Last Seen", "Type", "Reason", "Object", wide=("Subobject", "Source")),
             *_headings("Message", wide=("First Seen", "Count", "Name")),
         ),
         _event,
     ),
-    "nodes": Printer(
+    "nodes": KindPrinter(
         _headings(
             "Name", "Status", "Roles", "Age", "Version",
             wide=("Internal-IP", "External-IP", "OS-Image", "Kernel-Version", "Container-Runtime"),
         ),
         _node,
     ),
-    "pods": Printer(
+    "pods": KindPrinter(
         _headings(
             "Name", "Ready", "Status", "Restarts", "Age",
             wide=("IP", "Node", "Nominated Node", "Readiness Gates"),
         ),
         _pod,
     ),
-    "leases": Printer(
+    "leases": KindPrinter(
         _headings("Name", "Holder", "Age"),
         lambda obj, now: [_name(obj), at_path(obj, "spec.holderIdentity") or "", _created(obj, now)],
     ),
-    "poddisruptionbudgets": Printer(
+    "poddisruptionbudgets": KindPrinter(
         _headings("Name", "Min Available", "Max Unavailable", "Allowed Disruptions", "Age"), _budget
     ),
     "rolebindings": _BINDING,
     "clusterrolebindings": _BINDING,
-    "validatingadmissionpolicies": Printer(
+    "validatingadmissionpolicies": KindPrinter(
         _headings("Name", "Validations", "ParamKind", "Age"), _policy
     ),
-    "validatingadmissionpolicybindings": Printer(
+    "validatingadmissionpolicybindings": KindPrinter(
         _headings("Name", "PolicyName", "ParamRef", "Age"), _policy_binding
     ),
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Getting one object, and listing many: pages, revisions and selectors."""
+"""Getting one object, and listing many, with pages, revisions and selectors."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import msgspec
 from nodemanager.kube import errors
 from nodemanager.kube.objects import Untyped
 from nodemanager.server.http import refusals
-from nodemanager.server.hub import Answer, Call, Hub
+from nodemanager.server.hub import ApiAnswer, ApiCall, Hub
 from nodemanager.server.kinds.resources import ServedKind
 from nodemanager.server.verbs import selection, stored
-from nodemanager.store.base import Compacted, FutureRevision, Listing, Record
+from nodemanager.store.base import Compacted, FutureRevision, StoreListing, StoreRecord
 
 PAGE = 500
 """How many records we look at in one go while a selector has not filled its page."""
@@ -26,20 +26,20 @@ EXPIRED = (
 INCONSISTENT = -1
 
 
-def get(hub: Hub, call: Call) -> Answer:
+def get(hub: Hub, call: ApiCall) -> ApiAnswer:
     """Answer with one object."""
     wanted = selection.query_revision(call.query.get("resourceVersion", ""))
     if wanted > hub.store.revision:
         raise refusals.too_large_version(wanted, hub.store.revision)
-    return Answer(shown(call, find(hub, call)))
+    return ApiAnswer(shown(call, find(hub, call)))
 
 
-def shown(call: Call, record: Record) -> Any:
+def shown(call: ApiCall, record: StoreRecord) -> Any:
     """Return an object as something to encode: its text, unless its form needs the object itself."""
     return (stored.text if call.form.is_stored else stored.load)(call.kind, record)
 
 
-def find(hub: Hub, call: Call) -> Record:
+def find(hub: Hub, call: ApiCall) -> StoreRecord:
     """Return the record of the object that a request names, or raise NotFound."""
     record = hub.store.get(call.key)
     if record is None:
@@ -48,15 +48,15 @@ def find(hub: Hub, call: Call) -> Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ListPage:
     """A part of a list."""
 
-    records: list[Record]
+    records: list[StoreRecord]
     revision: int
     token: str = ""
     remaining: int | None = None
 
-    def as_list(self, call: Call) -> Untyped:
+    def as_list(self, call: ApiCall) -> Untyped:
         """Return the body of an answer."""
         kind = call.kind
         meta: dict[str, Any] = {"resourceVersion": str(self.revision)}
@@ -70,12 +70,12 @@ class Page:
         return {"kind": name, "apiVersion": kind.api_version, "metadata": meta, "items": items}
 
 
-def list_objects(hub: Hub, call: Call) -> Answer:
+def list_objects(hub: Hub, call: ApiCall) -> ApiAnswer:
     """Answer with a list, or a page of it."""
-    return Answer(page(hub, call).as_list(call))
+    return ApiAnswer(page(hub, call).as_list(call))
 
 
-def page(hub: Hub, call: Call) -> Page:
+def page(hub: Hub, call: ApiCall) -> ListPage:
     """Return the page that a request asks for."""
     options = selection.list_options(call.query, watch=False)
     chosen = selection.select(call.query, call.kind)
@@ -118,9 +118,9 @@ class _Walk:
     prefix: str
     chosen: selection.Selection
 
-    def take(self, revision: int, after: str, limit: int) -> Page:
+    def take(self, revision: int, after: str, limit: int) -> ListPage:
         step = 0 if not limit else limit if self.chosen.everything else max(limit, PAGE)
-        found: list[Record] = []
+        found: list[StoreRecord] = []
         while True:
             part = self.hub.store.list(self.prefix, revision=revision, after=after, limit=step)
             revision = revision or part.revision
@@ -131,18 +131,18 @@ class _Walk:
                 if limit and len(found) == limit:
                     return self._full(found, revision, part, index)
             if not part.more:
-                return Page(found, revision)
+                return ListPage(found, revision)
             after = part.records[-1].key
 
-    def _matches(self, record: Record) -> bool:
+    def _matches(self, record: StoreRecord) -> bool:
         return self.chosen.everything or self.chosen.matches(stored.load(self.kind, record))
 
-    def _full(self, found: list[Record], revision: int, part: Listing, index: int) -> Page:
+    def _full(self, found: list[StoreRecord], revision: int, part: StoreListing, index: int) -> ListPage:
         behind = len(part.records) - index - 1 + part.remaining
         if (not behind and not part.more) or self.chosen.name:  # of one name there is one object
-            return Page(found, revision)
+            return ListPage(found, revision)
         token = encode_token(revision, part.records[index].key.removeprefix(self.prefix))
-        return Page(found, revision, token, behind if self.chosen.everything else None)
+        return ListPage(found, revision, token, behind if self.chosen.everything else None)
 
 
 def encode_token(revision: int, start: str) -> str:

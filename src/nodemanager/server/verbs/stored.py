@@ -9,7 +9,7 @@ import msgspec
 
 from nodemanager.kube.objects import Untyped
 from nodemanager.server.kinds.resources import ServedKind
-from nodemanager.store.base import Record
+from nodemanager.store.base import StoreRecord
 
 _EVENTS = "events.k8s.io"
 _RENAMED = {
@@ -20,7 +20,7 @@ _RENAMED = {
 _BACK = {theirs: ours for ours, theirs in _RENAMED.items()}
 
 
-def load(kind: ServedKind, record: Record) -> Untyped:
+def load(kind: ServedKind, record: StoreRecord) -> Untyped:
     """Return the object of a record, as that version of its kind shows it."""
     obj: Untyped = msgspec.json.decode(record.value)
     obj["metadata"]["resourceVersion"] = str(record.revision)
@@ -29,26 +29,26 @@ def load(kind: ServedKind, record: Record) -> Untyped:
     return {**obj, "apiVersion": kind.api_version, "kind": kind.kind}
 
 
-def item(kind: ServedKind, record: Record) -> Untyped:
+def item(kind: ServedKind, record: StoreRecord) -> Untyped:
     """Return an object as an item of a list; a list of a built-in kind says what its items are."""
     obj = load(kind, record)
     return obj if kind.custom else {key: obj[key] for key in obj if key not in ("apiVersion", "kind")}
 
 
-def text(kind: ServedKind, record: Record) -> msgspec.Raw:
+def text(kind: ServedKind, record: StoreRecord) -> msgspec.Raw:
     """Return the JSON of what `load` returns, where possible without reading the value."""
     found = _spliced(kind, record, _head(kind.api_version, kind.kind))
     return msgspec.Raw(msgspec.json.encode(load(kind, record))) if found is None else found
 
 
-def item_text(kind: ServedKind, record: Record) -> msgspec.Raw:
+def item_text(kind: ServedKind, record: StoreRecord) -> msgspec.Raw:
     """Return the JSON of what `item` returns, where possible without reading the value."""
     head = _head(kind.api_version, kind.kind) if kind.custom else b'{"metadata":{'
     found = _spliced(kind, record, head)
     return msgspec.Raw(msgspec.json.encode(item(kind, record))) if found is None else found
 
 
-def _spliced(kind: ServedKind, record: Record, beginning: bytes) -> msgspec.Raw | None:
+def _spliced(kind: ServedKind, record: StoreRecord, beginning: bytes) -> msgspec.Raw | None:
     """Return the stored text with another beginning and the resourceVersion put in.
 
     None when the text is not of the version that was asked for.

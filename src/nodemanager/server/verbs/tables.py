@@ -9,12 +9,12 @@ import msgspec
 
 from nodemanager.kube import errors
 from nodemanager.kube.objects import Untyped
-from nodemanager.server.kinds.resources import Column, ServedKind
+from nodemanager.server.kinds.resources import PrinterColumn, ServedKind
 from nodemanager.server.verbs import jsonpath, printers, stored
 from nodemanager.server.verbs.printers import Heading
 
 _NAME = Heading("Name", format="name", description="Name of the object, unique within its namespace.")
-_CREATED = Column("Age", "date", ".metadata.creationTimestamp", "When the object was created.")
+_CREATED = PrinterColumn("Age", "date", ".metadata.creationTimestamp", "When the object was created.")
 _INCLUDES = ("", "Metadata", "Object", "None")
 
 
@@ -62,12 +62,12 @@ def _name(item: Untyped) -> str:
     return str(item["metadata"].get("name", ""))
 
 
-def _heading(column: Column) -> Heading:
+def _heading(column: PrinterColumn) -> Heading:
     text = column.description or f"Custom resource definition column (in JSONPath format): {column.path}"
     return Heading(column.name, column.type, column.format, column.priority, text)
 
 
-def cell(item: Untyped, column: Column, now: datetime) -> Any:
+def cell(item: Untyped, column: PrinterColumn, now: datetime) -> Any:
     """Return what a custom column shows of an object; None where there is nothing to show."""
     try:
         found = jsonpath.find(item, column.path)

@@ -16,17 +16,25 @@ from aiohttp import web
 from nodemanager.kube import errors
 from nodemanager.kube.objects import Untyped
 from nodemanager.server.http import answers, refusals
-from nodemanager.server.http.answers import Line
-from nodemanager.server.http.unsent import Unsent
-from nodemanager.server.hub import Call, Hub
+from nodemanager.server.http.answers import WatchLine
+from nodemanager.server.http.response_memory_limit import ResponseMemoryLimit
+from nodemanager.server.hub import ApiCall, Hub
 from nodemanager.server.kinds.resources import ServedKind
 from nodemanager.server.verbs import read, selection, stored
-from nodemanager.store.base import Compacted, Event, FutureRevision, Kind, Record, StoreClosed, Subscription
+from nodemanager.store.base import (
+    Compacted,
+    EventType,
+    FutureRevision,
+    StoreClosed,
+    StoreEvent,
+    StoreRecord,
+    Subscription,
+)
 
 LOG = logging.getLogger(__name__)
 BOOKMARK_EVERY = 60.0
 LOOK_EVERY = 10.0
-"""How often an idle watch looks whether its client is still there."""
+"""How often an idle watch checks whether its client is still there."""
 WRITE_TIMEOUT = 30.0
 """A client that takes nothing for so long is cut off: it can resume from its last revision."""
 DEFAULT_TIMEOUT = 1800
@@ -34,10 +42,10 @@ DEFAULT_TIMEOUT = 1800
 INITIAL_END = {"k8s.io/initial-events-end": "true"}
 
 
-class Start(NamedTuple):
+class WatchStart(NamedTuple):
     """Where a watch begins: what it shows first, and after which revision it follows."""
 
-    initial: list[Record]
+    initial: list[StoreRecord]
     revision: int
     skip: int
     """Changes up to here are not shown: the client asked for a revision that is yet to come."""
@@ -46,11 +54,13 @@ class Start(NamedTuple):
 class Batch(NamedTuple):
     """What to send at once, and about how large it is; lines are made when they are asked for."""
 
-    lines: Iterable[Line]
+    lines: Iterable[WatchLine]
     size: int = 0
 
 
-async def serve(hub: Hub, call: Call, request: web.Request, unsent: Unsent) -> web.StreamResponse:
+async def serve(
+    hub: Hub, call: ApiCall, request: web.Request, memory: ResponseMemoryLimit
+) -> web.StreamResponse:
     """Answer a watch; refusals that Kubernetes answers before the stream begins are raised."""
     options = selection.list_options(call.query, watch=True)
     start, subscription = begin(hub, call, options)
@@ -62,7 +72,7 @@ async def serve(hub: Hub, call: Call, request: web.Request, unsent: Unsent) -> w
         stream = _Stream(hub, call, subscription, start, options)
         try:
             async with contextlib.aclosing(stream.batches(seconds, request)) as batches:
-                sender = _Sender(response, answers.EventShaper(call, hub.now), unsent, request.transport)
+                sender = _Sender(response, answers.EventShaper(call, hub.now), memory, request.transport)
                 await sender.send(batches)
         except TimeoutError:
             if request.transport is not None:  # whatever is still in the buffers would never be taken
@@ -78,7 +88,7 @@ class _Sender:
 
     response: answers.Stream
     shaper: answers.EventShaper
-    unsent: Unsent
+    memory: ResponseMemoryLimit
     transport: asyncio.Transport | None
 
     async def send(self, batches: AsyncGenerator[Batch, None]) -> None:
@@ -88,7 +98,7 @@ class _Sender:
                 if size <= 2 * answers.PIECE:  # as every ordinary batch is
                     await self._write(lines)
                     continue
-                async with self.unsent.waiting(size, self.transport):
+                async with self.memory.waiting(size, self.transport):
                     await self._write(lines)
         except Expired as error:  # too late for a refusal: the stream has begun
             async with asyncio.timeout(WRITE_TIMEOUT):
@@ -96,12 +106,12 @@ class _Sender:
         async with asyncio.timeout(WRITE_TIMEOUT):
             await self.response.write_eof()
 
-    async def _write(self, lines: Iterable[Line]) -> None:
+    async def _write(self, lines: Iterable[WatchLine]) -> None:
         for piece in self.shaper.pieces(lines):
             await answers.write_pieces(self.response, piece, WRITE_TIMEOUT)
 
 
-def begin(hub: Hub, call: Call, options: selection.ListOptions) -> tuple[Start, Subscription]:
+def begin(hub: Hub, call: ApiCall, options: selection.ListOptions) -> tuple[WatchStart, Subscription]:
     """Return where a watch starts, already subscribed, so that nothing falls in between."""
     try:
         wanted = selection.revision_number(options.version)
@@ -116,9 +126,9 @@ def begin(hub: Hub, call: Call, options: selection.ListOptions) -> tuple[Start, 
             raise refusals.too_large_version(wanted, current)
         query = {key: value for key, value in call.query.items() if key.endswith("Selector")}
         listed = read.page(hub, replace(call, query=query))
-        start = Start(listed.records, listed.revision, 0)
+        start = WatchStart(listed.records, listed.revision, 0)
     else:
-        start = Start([], min(wanted or current, current), wanted)
+        start = WatchStart([], min(wanted or current, current), wanted)
     try:
         return start, hub.store.watch(call.kind.prefix(call.namespace), start.revision)
     except Compacted as error:
@@ -127,9 +137,9 @@ def begin(hub: Hub, call: Call, options: selection.ListOptions) -> tuple[Start, 
         raise refusals.too_large_version(wanted, current) from error
 
 
-def _groups(records: Iterable[Record]) -> Iterator[list[Record]]:
+def _groups(records: Iterable[StoreRecord]) -> Iterator[list[StoreRecord]]:
     """Yield records in groups of about one piece, so that nobody is held up by a long list."""
-    group: list[Record] = []
+    group: list[StoreRecord] = []
     size = 0
     for record in records:
         group.append(record)
@@ -149,7 +159,12 @@ class _Stream:
     """Turns the store's events into what one client sees."""
 
     def __init__(
-        self, hub: Hub, call: Call, subscription: Subscription, start: Start, options: selection.ListOptions
+        self,
+        hub: Hub,
+        call: ApiCall,
+        subscription: Subscription,
+        start: WatchStart,
+        options: selection.ListOptions,
     ) -> None:
         self._hub, self._call, self._subscription = hub, call, subscription
         self._start, self._options = start, options
@@ -176,11 +191,11 @@ class _Stream:
                     yield Batch(self._due_bookmark())
         yield Batch(self._due_bookmark())
 
-    def _shown(self, records: Iterable[Record]) -> Iterator[Line]:
+    def _shown(self, records: Iterable[StoreRecord]) -> Iterator[WatchLine]:
         for record in records:
-            yield Line("ADDED", read.shown(self._call, record))
+            yield WatchLine("ADDED", read.shown(self._call, record))
 
-    async def _events(self, end: float, request: web.Request) -> AsyncGenerator[Sequence[Event], None]:
+    async def _events(self, end: float, request: web.Request) -> AsyncGenerator[Sequence[StoreEvent], None]:
         """Yield events as they come, and nothing now and then, so that the caller can look at the clock."""
         loop = asyncio.get_running_loop()
         closing = asyncio.ensure_future(self._hub.closing.wait())
@@ -195,7 +210,7 @@ class _Stream:
         finally:
             closing.cancel()
 
-    async def _next(self, seconds: float) -> Sequence[Event]:
+    async def _next(self, seconds: float) -> Sequence[StoreEvent]:
         """Return what comes within that time, maybe nothing."""
         try:
             async with asyncio.timeout(seconds):
@@ -203,45 +218,45 @@ class _Stream:
         except TimeoutError:
             return ()
 
-    def _changes(self, events: Sequence[Event]) -> Iterator[Line]:
+    def _changes(self, events: Sequence[StoreEvent]) -> Iterator[WatchLine]:
         for event in events:
             line = self._seen(event)
             if line is not None:
                 self._sent = event.record.revision
                 yield line
 
-    def _seen(self, event: Event) -> Line | None:
+    def _seen(self, event: StoreEvent) -> WatchLine | None:
         """Return what a client with these selectors sees of a change."""
         if event.record.revision <= self._start.skip:
             return None
         if self._chosen.everything:
-            return Line(_NAMES[event.kind], read.shown(self._call, event.record))
+            return WatchLine(_NAMES[event.kind], read.shown(self._call, event.record))
         kind = self._call.kind
         new = stored.load(kind, event.record)
         was = event.previous is not None and self._chosen.matches(stored.load(kind, event.previous))
-        if event.kind is Kind.DELETED:
-            return Line("DELETED", new) if was else None
+        if event.kind is EventType.DELETED:
+            return WatchLine("DELETED", new) if was else None
         if self._chosen.matches(new):
-            return Line("MODIFIED" if was else "ADDED", new)
+            return WatchLine("MODIFIED" if was else "ADDED", new)
         if was and event.previous is not None:
             # It left the selection: the client sees the last state it knew, at the new revision.
             old = stored.load(kind, event.previous)
             old["metadata"]["resourceVersion"] = new["metadata"]["resourceVersion"]
-            return Line("DELETED", old)
+            return WatchLine("DELETED", old)
         return None
 
-    def _due_bookmark(self) -> list[Line]:
+    def _due_bookmark(self) -> list[WatchLine]:
         revision = self._subscription.delivered
         if not self._options.bookmarks or revision <= max(self._sent, self._start.skip):
             return []
         self._sent = revision
         return [self._bookmark(revision, {})]
 
-    def _bookmark(self, revision: int, annotations: dict[str, str]) -> Line:
-        return Line("BOOKMARK", bookmark(self._call.kind, revision, annotations))
+    def _bookmark(self, revision: int, annotations: dict[str, str]) -> WatchLine:
+        return WatchLine("BOOKMARK", bookmark(self._call.kind, revision, annotations))
 
 
-_NAMES = {Kind.CREATED: "ADDED", Kind.UPDATED: "MODIFIED", Kind.DELETED: "DELETED"}
+_NAMES = {EventType.CREATED: "ADDED", EventType.UPDATED: "MODIFIED", EventType.DELETED: "DELETED"}
 
 
 def bookmark(kind: ServedKind, revision: int, annotations: dict[str, str]) -> Untyped:

@@ -10,15 +10,15 @@ from nodemanager.kube.rbac import default_roles
 from nodemanager.kube.rbac.escalation import atoms, escalation, missing
 from nodemanager.kube.rbac.identity import Attributes, User
 from nodemanager.kube.rbac.roles import aggregated, compile_cluster, compile_policy
-from nodemanager.kube.rbac.rules import Policy, Rule, allowed, path_covers
+from nodemanager.kube.rbac.rules import PolicyRule, RbacPolicy, allowed, path_covers
 from support.rbac_objects import binding, role, rule
 
 _some = st.lists(st.sampled_from(["a", "b", "*"]), min_size=1, max_size=2).map(tuple)
 _resources = st.lists(st.sampled_from(["pods", "pods/x", "*/x", "*"]), min_size=1, max_size=2).map(tuple)
 _names = st.lists(st.sampled_from(["n", "m"]), max_size=2).map(tuple)
-_about_resources = st.builds(Rule, verbs=_some, groups=_some, resources=_resources, names=_names)
+_about_resources = st.builds(PolicyRule, verbs=_some, groups=_some, resources=_resources, names=_names)
 _paths = st.lists(st.sampled_from(["/a", "/a/*", "*", "/b"]), min_size=1, max_size=2).map(tuple)
-_rules = st.lists(_about_resources | st.builds(Rule, verbs=_some, paths=_paths), max_size=3)
+_rules = st.lists(_about_resources | st.builds(PolicyRule, verbs=_some, paths=_paths), max_size=3)
 _asked = st.builds(
     Attributes,
     verb=st.sampled_from("abc"),
@@ -31,19 +31,19 @@ _asked = st.builds(
 
 @given(_rules, _rules, _asked)
 def test_who_lacks_nothing_of_a_role_could_do_all_of_it(
-    owned: list[Rule], wanted: list[Rule], asked: Attributes
+    owned: list[PolicyRule], wanted: list[PolicyRule], asked: Attributes
 ) -> None:
     if not missing(owned, wanted) and any(one.allows(asked) for one in wanted):
         assert any(one.allows(asked) for one in owned)
 
 
 @given(_rules)
-def test_everybody_covers_what_they_hold(rules: list[Rule]) -> None:
+def test_everybody_covers_what_they_hold(rules: list[PolicyRule]) -> None:
     assert missing(rules, rules) == []
 
 
 @given(_rules, _asked)
-def test_atoms_allow_together_what_the_rule_allows(rules: list[Rule], asked: Attributes) -> None:
+def test_atoms_allow_together_what_the_rule_allows(rules: list[PolicyRule], asked: Attributes) -> None:
     assert any(one.allows(asked) for one in atoms(rules)) == any(one.allows(asked) for one in rules)
 
 
@@ -59,7 +59,7 @@ def test_only_a_trailing_star_is_a_wildcard(pattern: str, path: str, covers: boo
     assert path_covers(pattern, path) == covers
 
 
-def _policy(subject: str, *rules: dict[str, Any], namespace: str = "ns") -> Policy:
+def _policy(subject: str, *rules: dict[str, Any], namespace: str = "ns") -> RbacPolicy:
     local = ([role("r", *rules, namespace=namespace)], [binding("b", "Role/r", subject, namespace=namespace)])
     return compile_policy(((), ()), namespace, local)
 
@@ -71,7 +71,7 @@ def test_a_role_counts_in_its_namespace_and_names_its_source() -> None:
     assert decision == (True, 'RBAC: allowed by RoleBinding "b/ns" of Role "r" to ServiceAccount "sa/ns"')
     assert not allowed(user, Attributes("get", resource="pods", namespace="ns", name="q"), policy).allowed
     assert not allowed(User("sa"), Attributes("get", resource="pods", name="p"), policy).allowed
-    assert not allowed(user, Attributes("get", resource="pods", name="p"), Policy(policy.cluster)).allowed
+    assert not allowed(user, Attributes("get", resource="pods", name="p"), RbacPolicy(policy.cluster)).allowed
 
 
 def test_an_account_without_namespace_in_the_cluster_is_nobody() -> None:
@@ -79,13 +79,13 @@ def test_an_account_without_namespace_in_the_cluster_is_nobody() -> None:
         [role("r", rule("*", "*", "*"))], [binding("b", "ClusterRole/r", "ServiceAccount/sa")]
     )
     for name in ("system:serviceaccount::sa", "sa", ""):
-        assert not Policy(cluster).held(User(name)).grants
+        assert not RbacPolicy(cluster).held(User(name)).grants
 
 
 def test_a_user_is_not_a_group_of_the_same_name() -> None:
     cluster = compile_cluster([role("r", rule("*", "*", "*"))], [binding("b", "ClusterRole/r", "Group/x")])
-    assert not Policy(cluster).held(User("x")).grants
-    assert Policy(cluster).held(User("y", ("x",))).grants
+    assert not RbacPolicy(cluster).held(User("x")).grants
+    assert RbacPolicy(cluster).held(User("y", ("x",))).grants
 
 
 def test_broken_bindings_are_reported_once() -> None:
@@ -130,7 +130,7 @@ def test_many_roles_that_select_each_other_come_to_an_end() -> None:
 
 def test_rules_that_multiply_are_not_spelled_out() -> None:
     many = tuple(f"x{number}" for number in range(1000))
-    text = escalation(User("u"), [Rule(many, many, many, many)], compile_policy(((), ())), "roles")
+    text = escalation(User("u"), [PolicyRule(many, many, many, many)], compile_policy(((), ())), "roles")
     assert text == "cannot check rules that spell out more than 10000 permissions: use wildcards"
 
 
@@ -192,9 +192,9 @@ def test_no_object_that_is_out_of_shape_stops_decisions(
 
 def test_the_text_of_an_escalation() -> None:
     wanted = [
-        Rule(("get", "list"), ("", "apps"), ("pods",)),
-        Rule(("get",), paths=("/x",)),
-        Rule(("get",), ("",), ("secrets",), ("a",)),
+        PolicyRule(("get", "list"), ("", "apps"), ("pods",)),
+        PolicyRule(("get",), paths=("/x",)),
+        PolicyRule(("get",), ("",), ("secrets",), ("a",)),
     ]
     text = escalation(User('d"o', ("g1", "g2")), wanted, compile_policy(((), ())), "roles")
     assert text == (

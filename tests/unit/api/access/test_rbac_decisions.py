@@ -8,7 +8,7 @@ import pytest
 
 from nodemanager.kube.rbac.identity import Attributes, User
 from nodemanager.kube.rbac.roles import compile_cluster, compile_policy
-from nodemanager.kube.rbac.rules import Held, Policy, Rule, allowed, objects_in
+from nodemanager.kube.rbac.rules import Held, PolicyRule, RbacPolicy, allowed, objects_in
 from support.rbac_objects import binding, role, rule
 
 PODS = Attributes("get", resource="pods", namespace="ns", name="p")
@@ -43,21 +43,23 @@ def asks(verb: str = "get", **fields: Any) -> Attributes:
 )
 def test_a_rule(fields: dict[str, tuple[str, ...]], asked: Attributes, expected: bool) -> None:
     found = {"verbs": ("get",), "groups": ("apps",), "resources": ("things",), "names": ("one",), **fields}
-    assert Rule(**found).allows(asked) is expected
+    assert PolicyRule(**found).allows(asked) is expected
 
 
 def test_a_rule_for_paths_is_none_for_resources() -> None:
-    one = Rule(verbs=("get",), paths=("/a", "/b/*"))
+    one = PolicyRule(verbs=("get",), paths=("/a", "/b/*"))
     assert [one.allows(Attributes("get", path=path)) for path in ("/a", "/b/c", "/c")] == [True, True, False]
     assert not one.allows(Attributes("post", path="/a"))
     assert not one.allows(asks(group="", resource="pods"))
 
 
 def test_a_rule_is_read_field_by_field() -> None:
-    read = Rule.parse({"verbs": ["v", 1], "apiGroups": ["g"], "resources": ["r"], "resourceNames": ["n"],
-                       "nonResourceURLs": ["/u"]})  # fmt: skip
-    assert read == Rule(("v",), ("g",), ("r",), ("n",), ("/u",))
-    assert Rule.parse({"verbs": "get", "resources": None}) == Rule()
+    read = PolicyRule.parse(
+        {"verbs": ["v", 1], "apiGroups": ["g"], "resources": ["r"], "resourceNames": ["n"],
+         "nonResourceURLs": ["/u"]}
+    )  # fmt: skip
+    assert read == PolicyRule(("v",), ("g",), ("r",), ("n",), ("/u",))
+    assert PolicyRule.parse({"verbs": "get", "resources": None}) == PolicyRule()
 
 
 def test_objects_that_are_none_are_passed_over() -> None:
@@ -65,7 +67,7 @@ def test_objects_that_are_none_are_passed_over() -> None:
     assert objects_in({"a": 1}) == objects_in(None) == []
 
 
-def local(*subjects: str, ref: str = "Role/r") -> Policy:
+def local(*subjects: str, ref: str = "Role/r") -> RbacPolicy:
     mine = ([role("r", rule("get", "pods"), namespace="ns")], [binding("b", ref, *subjects, namespace="ns")])
     return compile_policy(([role("c", rule("get", "pods"))], ()), "ns", mine)
 
@@ -93,10 +95,10 @@ def test_an_account_of_the_cluster_s_binding_needs_its_namespace() -> None:
     cluster = compile_cluster(
         [role("c", rule("get", "pods"))], [binding("b", "ClusterRole/c", "ServiceAccount/ns/sa")]
     )
-    assert allowed(User("system:serviceaccount:ns:sa"), PODS, Policy(cluster)) == (
+    assert allowed(User("system:serviceaccount:ns:sa"), PODS, RbacPolicy(cluster)) == (
         True, 'RBAC: allowed by ClusterRoleBinding "b" of ClusterRole "c" to ServiceAccount "sa/ns"',
     )  # fmt: skip
-    assert not allowed(User("system:serviceaccount:other:sa"), PODS, Policy(cluster)).allowed
+    assert not allowed(User("system:serviceaccount:other:sa"), PODS, RbacPolicy(cluster)).allowed
 
 
 @pytest.mark.parametrize(

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.kube.admission.constraints import Labels, Target, as_version, read_constraints
+from nodemanager.kube.admission.constraints import AdmissionTarget, Labels, as_version, read_constraints
 
-POD = Target("CREATE", "", "v1", "pods", namespace="ns", name="x")
+POD = AdmissionTarget("CREATE", "", "v1", "pods", namespace="ns", name="x")
 STATUS = replace(POD, operation="UPDATE", subresource="status")
-SPACE = Target("CREATE", "", "v1", "namespaces", namespace="x", name="x")
-ROLE = Target("CREATE", "rbac.authorization.k8s.io", "v1", "clusterroles", name="x")
+SPACE = AdmissionTarget("CREATE", "", "v1", "namespaces", namespace="x", name="x")
+ROLE = AdmissionTarget("CREATE", "rbac.authorization.k8s.io", "v1", "clusterroles", name="x")
 RULE = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}
 
 
-def _matches(target: Target, labels: Labels = Labels(), **more: Any) -> bool:  # noqa: B008 - immutable
+def _matches(target: AdmissionTarget, labels: Labels = Labels(), **more: Any) -> bool:  # noqa: B008 - immutable
     rule = {**RULE, **{key: value for key, value in more.items() if key in RULE or key in _RULE_FIELDS}}
     rest = {key: value for key, value in more.items() if key not in rule}
     return read_constraints({"resourceRules": [rule], **rest}).match(target, lambda: labels) is not None
@@ -47,7 +47,7 @@ def test_resources_and_their_parts(resources: list[str], pod: bool, status: bool
 @pytest.mark.parametrize(
     ("target", "namespaced"), [(POD, True), (SPACE, False), (ROLE, False)], ids=["pod", "namespace", "role"]
 )
-def test_scope(target: Target, namespaced: bool) -> None:
+def test_scope(target: AdmissionTarget, namespaced: bool) -> None:
     assert _matches(target, scope="Namespaced") == namespaced
     assert _matches(target, scope="Cluster") == (not namespaced)
     assert _matches(target, scope="*")
@@ -83,7 +83,7 @@ def test_another_version_matches_unless_exactness_is_asked_for() -> None:
 
 _WORDS = st.sampled_from(["a", "b", "*"])
 _TARGETS = st.builds(
-    Target,
+    AdmissionTarget,
     operation=st.sampled_from(["CREATE", "UPDATE", "DELETE"]),
     group=st.sampled_from(["a", "b"]),
     version=st.sampled_from(["a", "b"]),
@@ -105,7 +105,9 @@ _RULES = st.fixed_dictionaries(
 
 
 @given(st.lists(_RULES, max_size=3), _TARGETS)
-def test_rules_are_alternatives_and_exclusions_win(rules: list[dict[str, Any]], target: Target) -> None:
+def test_rules_are_alternatives_and_exclusions_win(
+    rules: list[dict[str, Any]], target: AdmissionTarget
+) -> None:
     def found(**spec: Any) -> bool:
         return read_constraints(spec).match(target, Labels) is not None
 

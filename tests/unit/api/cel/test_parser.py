@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodemanager.kube.cel.ast import Call, Literal, Node
+from nodemanager.kube.cel.ast import AstNode, FunctionCall, Literal
 from nodemanager.kube.cel.errors import CompileError
 from nodemanager.kube.cel.lexer import MAX_SOURCE, tokenize
 from nodemanager.kube.cel.parser import MAX_NESTING, parse
@@ -63,7 +63,7 @@ def test_precedence(text: str, same_as: str) -> None:
 
 def test_long_chains_of_logic_stay_flat() -> None:
     node = parse(" && ".join(["a"] * 5000))
-    assert isinstance(node, Call)
+    assert isinstance(node, FunctionCall)
     assert len(node.args) == 5000
 
 
@@ -160,7 +160,7 @@ def _grow(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 @given(st.recursive(st.one_of(NAMES, LITERALS), _grow, max_leaves=12))
 def test_round_trip(text: str) -> None:
     """What was read and is written back reads the same."""
-    tree: Node = parse(text)
+    tree: AstNode = parse(text)
     assert shape(parse(write(tree))) == shape(tree)
 
 

@@ -8,7 +8,13 @@ import pytest
 
 from nodemanager.kube.patching import managed_fields
 from nodemanager.kube.patching.field_sets import FieldSet
-from nodemanager.kube.patching.managed_fields import ANCIENT, MAX_UPDATE_MANAGERS, Identity, Managers, Owned
+from nodemanager.kube.patching.managed_fields import (
+    ANCIENT,
+    MAX_UPDATE_MANAGERS,
+    ManagerIdentity,
+    Managers,
+    Owned,
+)
 
 
 def entry(manager: str, operation: str = "Update", time: str = "", version: str = "v1", **more: Any) -> Any:
@@ -34,16 +40,16 @@ def test_entries_are_decoded_and_encoded_in_kubernetes_order() -> None:
 
 def test_an_applier_is_the_same_in_every_version() -> None:
     managers = managed_fields.decode([entry("a", "Apply"), entry("a", "Apply", version="v2")])
-    assert list(managers.owned) == [Identity("a", "Apply")]
+    assert list(managers.owned) == [ManagerIdentity("a", "Apply")]
     assert managers.encode()[0]["apiVersion"] == "v2"
 
 
 def test_identities_have_the_text_of_kubernetes() -> None:
-    identity = Identity("a<b", "Update", "v1", "status")
+    identity = ManagerIdentity("a<b", "Update", "v1", "status")
     expected = '{"manager":"a\\u003cb","operation":"Update","apiVersion":"v1","subresource":"status"}'
     assert str(identity) == expected
     assert identity.describe() == '"a\\u003cb" with subresource "status" using v1'
-    assert Identity("a", "Apply").describe() == '"a"'
+    assert ManagerIdentity("a", "Apply").describe() == '"a"'
 
 
 @pytest.mark.parametrize(
@@ -79,9 +85,9 @@ def test_a_reset_is_an_empty_list_or_entry(entries: Any, is_reset: bool) -> None
     assert managed_fields.is_reset(entries) == is_reset
 
 
-def updaters(count: int, version: str = "v1", minute: int = 0) -> dict[Identity, Owned]:
+def updaters(count: int, version: str = "v1", minute: int = 0) -> dict[ManagerIdentity, Owned]:
     return {
-        Identity(f"m{number:02}", "Update", version): Owned(
+        ManagerIdentity(f"m{number:02}", "Update", version): Owned(
             FieldSet.of((f"f:{version}-{number}",)), version, f"2026-01-01T00:{minute:02}:{number:02}Z"
         )
         for number in range(count)
@@ -90,10 +96,10 @@ def updaters(count: int, version: str = "v1", minute: int = 0) -> dict[Identity,
 
 def test_the_oldest_updaters_are_merged() -> None:
     managers = Managers(
-        {**updaters(MAX_UPDATE_MANAGERS + 2), Identity("a", "Apply"): Owned(FieldSet(), "v1")}
+        {**updaters(MAX_UPDATE_MANAGERS + 2), ManagerIdentity("a", "Apply"): Owned(FieldSet(), "v1")}
     )
     managers.cap()
-    ancient = managers.owned[Identity(ANCIENT, "Update", "v1")]
+    ancient = managers.owned[ManagerIdentity(ANCIENT, "Update", "v1")]
     assert set(ancient.fields) == {("f:v1-0",), ("f:v1-1",), ("f:v1-2",)}
     assert ancient.time == "2026-01-01T00:00:02Z"
     assert sum(identity.operation == "Update" for identity in managers.owned) == MAX_UPDATE_MANAGERS
@@ -105,6 +111,6 @@ def test_the_oldest_updaters_are_merged() -> None:
 def test_versions_are_not_mixed() -> None:
     managers = Managers({**updaters(1, "v2"), **updaters(MAX_UPDATE_MANAGERS + 1, "v1", 1)})
     managers.cap()
-    assert Identity("m00", "Update", "v2") in managers.owned
-    assert Identity(ANCIENT, "Update", "v1") in managers.owned
+    assert ManagerIdentity("m00", "Update", "v2") in managers.owned
+    assert ManagerIdentity(ANCIENT, "Update", "v1") in managers.owned
     assert len(managers.owned) == MAX_UPDATE_MANAGERS

@@ -10,12 +10,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from nodemanager.kube.errors import Cause
 from nodemanager.kube.schemas.checks import check_schema
 from nodemanager.kube.schemas.defaulting import apply_defaults
 from nodemanager.kube.schemas.pruning import prune
 from nodemanager.kube.schemas.structural import compile_schema
-from nodemanager.kube.schemas.validation import invalid_message, validate
+from nodemanager.kube.schemas.validation import validate
 from support.random_schemas import Maker
 
 STRING = {"type": "string"}
@@ -287,22 +286,6 @@ def test_a_part_of_an_object_is_told_by_its_place() -> None:
         ("status.a", 'Invalid value: "integer": a in body must be of type string: "integer"'),
         ("status.b", "Required value"),
     ]
-
-
-@pytest.mark.parametrize(
-    ("group", "causes", "text"),
-    [
-        ("g.io", [], 'Kind.g.io "x" is invalid'),
-        ("", [Cause("a", "r", "m")], 'Kind "x" is invalid: a: m'),
-        (
-            "g.io",
-            [Cause("a", "r", "m"), Cause("b", "r", "n"), Cause("a", "r", "m")],
-            'Kind.g.io "x" is invalid: [a: m, b: n]',
-        ),
-    ],
-)
-def test_the_whole_text(group: str, causes: list[Cause], text: str) -> None:
-    assert invalid_message("Kind", group, "x", causes) == text
 
 
 @settings(deadline=None)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from nodemanager.kube.cel.errors import CelError
 from nodemanager.kube.cel.registry import Library
 from nodemanager.kube.cel.types import Type
-from nodemanager.kube.cel.values import Extension
+from nodemanager.kube.cel.values import CelExtension
 from nodemanager.kube.object_names import is_object_name
 from nodemanager.kube.rbac.identity import (
     Attributes,
@@ -23,7 +23,7 @@ from nodemanager.kube.rbac.identity import (
     service_account_groups,
     service_account_user,
 )
-from nodemanager.kube.rbac.rules import Decision
+from nodemanager.kube.rbac.rules import AccessDecision
 
 LIBRARY = Library()
 _PACKAGE = "kubernetes.authorization"
@@ -35,11 +35,11 @@ AUTHORIZER_TYPE = Type(_AUTHORIZER, fields={"requestResource": Type(_RESOURCE)})
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
-Decide = Callable[[User, Attributes], Decision]
+Decide = Callable[[User, Attributes], AccessDecision]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class AuthorizerValue(Extension):
+class AuthorizerValue(CelExtension):
     """Somebody, and who decides what they may do."""
 
     TYPE: ClassVar[str] = _AUTHORIZER
@@ -56,7 +56,7 @@ class AuthorizerValue(Extension):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PathCheck(Extension):
+class PathCheck(CelExtension):
     """A question about a path that is no resource, the verb still missing."""
 
     TYPE: ClassVar[str] = _PATH
@@ -66,7 +66,7 @@ class PathCheck(Extension):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GroupCheck(Extension):
+class GroupCheck(CelExtension):
     """A question about an API group, the resource still missing."""
 
     TYPE: ClassVar[str] = _GROUP
@@ -76,7 +76,7 @@ class GroupCheck(Extension):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ResourceCheck(Extension):
+class ResourceCheck(CelExtension):
     """A question about a resource, the verb still missing."""
 
     TYPE: ClassVar[str] = _RESOURCE
@@ -86,11 +86,11 @@ class ResourceCheck(Extension):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class DecisionValue(Extension):
+class DecisionValue(CelExtension):
     """An answer."""
 
     TYPE: ClassVar[str] = _DECISION
-    decision: Decision
+    decision: AccessDecision
 
 
 @LIBRARY.add("serviceAccount", f"{_AUTHORIZER}.(string, string) -> {_AUTHORIZER}")

@@ -13,7 +13,7 @@ from nodemanager.kube.cel import times
 from nodemanager.kube.cel.errors import CelError
 from nodemanager.kube.cel.lib import url
 from nodemanager.kube.cel.registry import Library
-from nodemanager.kube.cel.values import NONE, Extension, Optional
+from nodemanager.kube.cel.values import NONE, CelExtension, Optional
 
 LIBRARY = Library()
 _TYPE = "kubernetes.NamedFormat"
@@ -57,7 +57,7 @@ Check = Callable[[str], list[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Format(Extension):
+class Format(CelExtension):
     """A format that texts can be checked against."""
 
     TYPE: ClassVar[str] = _TYPE

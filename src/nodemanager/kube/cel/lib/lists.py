@@ -9,7 +9,7 @@ from typing import Any
 from nodemanager.kube.cel import standard
 from nodemanager.kube.cel.errors import CelError, CostExceeded, no_such_overload
 from nodemanager.kube.cel.registry import Dispatcher, Library
-from nodemanager.kube.cel.values import NONE, Duration, Optional, compare, contains, equal
+from nodemanager.kube.cel.values import NONE, CelDuration, Optional, compare, contains, equal
 
 LIBRARY = Library()
 _add = LIBRARY.add
@@ -29,7 +29,7 @@ def _sum(items: list[Any]) -> Any:
     if not items:
         return 0
     total = items[0]
-    if not isinstance(total, int | float | Duration) or isinstance(total, bool):
+    if not isinstance(total, int | float | CelDuration) or isinstance(total, bool):
         raise no_such_overload()
     for item in items[1:]:
         total = _SUM.find((total, item)).call(total, item)

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from nodemanager.kube.cel.errors import CelError
 from nodemanager.kube.cel.registry import Library
-from nodemanager.kube.cel.values import Extension
+from nodemanager.kube.cel.values import CelExtension
 
 LIBRARY = Library()
 _add = LIBRARY.add
@@ -19,7 +19,7 @@ _SITE = (ipaddress.IPv4Network("169.254.0.0/16"), ipaddress.IPv6Network("fe80::/
 
 
 @dataclass(frozen=True, slots=True)
-class IP(Extension):
+class IP(CelExtension):
     """An address."""
 
     TYPE: ClassVar[str] = "net.IP"
@@ -27,7 +27,7 @@ class IP(Extension):
 
 
 @dataclass(frozen=True, slots=True)
-class CIDR(Extension):
+class CIDR(CelExtension):
     """An address with the length of its network prefix; bits after the prefix may be set."""
 
     TYPE: ClassVar[str] = "net.CIDR"

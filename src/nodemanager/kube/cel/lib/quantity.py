@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from nodemanager.kube.cel.errors import CelError
 from nodemanager.kube.cel.registry import Library
-from nodemanager.kube.cel.values import INT_MAX, INT_MIN, Extension
+from nodemanager.kube.cel.values import INT_MAX, INT_MIN, CelExtension
 
 LIBRARY = Library()
 _add = LIBRARY.add
@@ -29,7 +29,7 @@ _NANO = 10**9
 
 
 @dataclass(frozen=True, slots=True)
-class Quantity(Extension):
+class Quantity(CelExtension):
     """An exact amount; `scale` is the power of ten Kubernetes holds it in, None where it cannot."""
 
     TYPE: ClassVar[str] = _TYPE

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from nodemanager.kube.cel.errors import CelError
 from nodemanager.kube.cel.registry import Library
-from nodemanager.kube.cel.values import Extension
+from nodemanager.kube.cel.values import CelExtension
 
 LIBRARY = Library()
 _add = LIBRARY.add
@@ -22,7 +22,7 @@ _TEXT = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Semver(Extension):
+class Semver(CelExtension):
     """A version; what it was built from does not count."""
 
     TYPE: ClassVar[str] = _TYPE

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from nodemanager.kube.cel import regexes
 from nodemanager.kube.cel.errors import CelError
 from nodemanager.kube.cel.registry import Library
-from nodemanager.kube.go import regex
 
 LIBRARY = Library()
 _add = LIBRARY.add
@@ -121,10 +121,10 @@ def _quote(text: str) -> str:
 
 @_add("find", "string.(string) -> string")
 def _find(text: str, pattern: str) -> str:
-    place = regex.compile_pattern(pattern).find(text)
+    place = regexes.use(pattern, lambda compiled: compiled.find(text))
     return text[place[0] : place[1]] if place else ""
 
 
 @_add("findAll", "string.(string) -> list<string>", "string.(string, int) -> list<string>")
 def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    return regex.compile_pattern(pattern).find_all(text, limit)
+    return regexes.use(pattern, lambda compiled: compiled.find_all(text, limit))

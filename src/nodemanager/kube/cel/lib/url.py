@@ -9,7 +9,7 @@ from urllib.parse import unquote_plus
 
 from nodemanager.kube.cel.errors import CelError
 from nodemanager.kube.cel.registry import Library
-from nodemanager.kube.cel.values import Extension
+from nodemanager.kube.cel.values import CelExtension
 
 LIBRARY = Library()
 _add = LIBRARY.add
@@ -21,7 +21,7 @@ _KEPT = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345678
 
 
 @dataclass(frozen=True, slots=True)
-class Url(Extension):
+class Url(CelExtension):
     """The parts of a URL; `path` is as it was written."""
 
     TYPE: ClassVar[str] = "kubernetes.URL"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from nodemanager.kube.cel.errors import CelError
+from nodemanager.kube.go.regex import TooMuchWork
 from nodemanager.kube.schemas.pattern_classes import PatternError
 from nodemanager.kube.schemas.patterns import Matcher, compile_pattern
 from nodemanager.plan.templates.errors import FunctionError, TooMuch
@@ -34,7 +34,7 @@ def spans(pattern: str, value: str, limit: int = -1) -> Iterator[tuple[int, int]
     while at <= len(value) and (limit < 0 or found < limit):
         try:
             place = matcher.find(value, at)
-        except CelError:
+        except TooMuchWork:
             raise TooMuch("the regular expression takes too long on this text") from None
         checked_size(((place[1] if place else len(value)) - at + 1) * 16)
         if place is None:
@@ -75,7 +75,7 @@ def matches(pattern: str, value: str) -> bool:
     """Tell whether a Go expression matches anywhere in the text."""
     try:
         return compiled(pattern).search(value)
-    except CelError:
+    except TooMuchWork:
         raise TooMuch("the regular expression takes too long on this text") from None
 
 

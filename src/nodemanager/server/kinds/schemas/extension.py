@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from nodemanager.server.kinds.schemas.notation import Package, Schema
+from nodemanager.server.kinds.schemas.notation import Schema, SchemaPackage
 
-ADMISSION = Package(
+ADMISSION = SchemaPackage(
     "io.k8s.api.admissionregistration.v1",
     "admissionregistration.k8s.io",
     """
@@ -74,7 +74,7 @@ ParamRef atomic | Which objects are parameters.
 )
 """Admission policies and their bindings."""
 
-APIEXTENSIONS = Package(
+APIEXTENSIONS = SchemaPackage(
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1",
     "apiextensions.k8s.io",
     """

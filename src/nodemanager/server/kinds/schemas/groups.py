@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from nodemanager.server.kinds.schemas.notation import Package
+from nodemanager.server.kinds.schemas.notation import SchemaPackage
 
-COORDINATION = Package(
+COORDINATION = SchemaPackage(
     "io.k8s.api.coordination.v1",
     "coordination.k8s.io",
     """
@@ -22,7 +22,7 @@ LeaseSpec | Who holds a lease, and for how long.
 )
 """Leases."""
 
-EVENTS = Package(
+EVENTS = SchemaPackage(
     "io.k8s.api.events.v1",
     "events.k8s.io",
     """
@@ -48,7 +48,7 @@ EventSeries | Repetitions of one event.
 )
 """Events in their newer form."""
 
-POLICY = Package(
+POLICY = SchemaPackage(
     "io.k8s.api.policy.v1",
     "policy",
     """
@@ -74,7 +74,7 @@ Eviction kind | Asks a pod to leave its node, within its budgets.
 )
 """Disruption budgets and evictions."""
 
-RBAC = Package(
+RBAC = SchemaPackage(
     "io.k8s.api.rbac.v1",
     "rbac.authorization.k8s.io",
     """

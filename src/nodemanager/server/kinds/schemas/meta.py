@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from nodemanager.server.kinds.schemas.notation import META, Package, Schema
+from nodemanager.server.kinds.schemas.notation import META, Schema, SchemaPackage
 
-OBJECTS = Package(
+OBJECTS = SchemaPackage(
     META,
     "",
     """

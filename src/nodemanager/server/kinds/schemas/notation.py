@@ -47,7 +47,7 @@ _SCALARS: dict[str, Schema] = {
 _FIELD = re.compile(r"(?P<name>[\w$-]+)(?P<required>!?) (?P<type>\S+)(?P<marks>( \S+)*)")
 
 
-class Package(NamedTuple):
+class SchemaPackage(NamedTuple):
     """Definitions that share a prefix, and the group and version of the kinds among them."""
 
     prefix: str
@@ -56,7 +56,7 @@ class Package(NamedTuple):
     version: str = "v1"
 
 
-def expand(package: Package) -> dict[str, Schema]:
+def expand(package: SchemaPackage) -> dict[str, Schema]:
     """Return the definitions of a package by their full names."""
     found: dict[str, Schema] = {}
     for header, fields in _blocks(package.text):
@@ -134,7 +134,7 @@ def _blocks(text: str) -> Iterator[tuple[str, list[str]]]:
         yield header, fields
 
 
-def _definition(package: Package, lines: list[str], description: str) -> Schema:
+def _definition(package: SchemaPackage, lines: list[str], description: str) -> Schema:
     properties: dict[str, Schema] = {}
     required: list[str] = []
     for line in lines:
@@ -153,7 +153,7 @@ def _definition(package: Package, lines: list[str], description: str) -> Schema:
     return schema
 
 
-def _field(package: Package, match: re.Match[str], meaning: str) -> Schema:
+def _field(package: SchemaPackage, match: re.Match[str], meaning: str) -> Schema:
     schema = _type(package, match["type"])
     if "$ref" in schema and (meaning or match["marks"]):
         schema = {"allOf": [schema]}  # nothing may stand beside a reference
@@ -166,7 +166,7 @@ def _field(package: Package, match: re.Match[str], meaning: str) -> Schema:
     return schema
 
 
-def _type(package: Package, name: str) -> Schema:
+def _type(package: SchemaPackage, name: str) -> Schema:
     if name.startswith("["):
         return {"type": "array", "items": _type(package, name[1:-1])}
     if name.startswith("{"):

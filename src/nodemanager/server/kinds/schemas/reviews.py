@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from nodemanager.server.kinds.schemas.notation import Package
+from nodemanager.server.kinds.schemas.notation import SchemaPackage
 
-AUTHENTICATION = Package(
+AUTHENTICATION = SchemaPackage(
     "io.k8s.api.authentication.v1",
     "authentication.k8s.io",
     """
@@ -47,7 +47,7 @@ SelfSubjectReviewStatus | Who the asker is.
 )
 """Who somebody is."""
 
-AUTHORIZATION = Package(
+AUTHORIZATION = SchemaPackage(
     "io.k8s.api.authorization.v1",
     "authorization.k8s.io",
     """

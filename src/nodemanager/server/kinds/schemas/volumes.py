@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from nodemanager.server.kinds.schemas.notation import CORE, Package
+from nodemanager.server.kinds.schemas.notation import CORE, SchemaPackage
 
-VOLUMES = Package(
+VOLUMES = SchemaPackage(
     CORE,
     "",
     """

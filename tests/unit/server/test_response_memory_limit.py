@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from nodemanager.kube import errors
-from nodemanager.server.http.unsent import PATIENCE, Unsent
+from nodemanager.server.http.response_memory_limit import PATIENCE, ResponseMemoryLimit
 from support import virtual_time
 
 
@@ -24,32 +24,32 @@ class Line(asyncio.Transport):
 
 @virtual_time.test
 async def test_what_does_not_fit_is_refused_until_there_is_room() -> None:
-    unsent = Unsent(limit=100)
-    with unsent.holding(60, None):
-        with pytest.raises(errors.TooManyRequests), unsent.holding(50, None):
+    memory = ResponseMemoryLimit(limit=100)
+    with memory.holding(60, None):
+        with pytest.raises(errors.TooManyRequests), memory.holding(50, None):
             pass
-        with unsent.holding(40, None):
-            assert unsent.size == 100
-    with unsent.holding(500, None):  # alone, anything fits
+        with memory.holding(40, None):
+            assert memory.size == 100
+    with memory.holding(500, None):  # alone, anything fits
         pass
-    assert unsent.size == 0
+    assert memory.size == 0
 
 
 @virtual_time.test
 async def test_who_has_been_at_it_for_long_gives_way() -> None:
-    unsent, old, new = Unsent(limit=100), Line(), Line()
-    with unsent.holding(60, old):
+    memory, old, new = ResponseMemoryLimit(limit=100), Line(), Line()
+    with memory.holding(60, old):
         await asyncio.sleep(PATIENCE)
-        with unsent.holding(40, new), unsent.holding(50, None):
+        with memory.holding(40, new), memory.holding(50, None):
             assert (old.cut, new.cut) == (True, False)
 
 
 @virtual_time.test
 async def test_parts_of_watches_wait_in_line() -> None:
-    unsent, came, done = Unsent(limit=100), [], asyncio.Event()
+    memory, came, done = ResponseMemoryLimit(limit=100), [], asyncio.Event()
 
     async def watch(name: str, size: int) -> None:
-        async with unsent.waiting(size, None):
+        async with memory.waiting(size, None):
             came.append(name)
             await done.wait()
 
@@ -59,14 +59,14 @@ async def test_parts_of_watches_wait_in_line() -> None:
     done.set()
     await asyncio.gather(*tasks)
     assert came == ["a", "b", "c"]
-    assert unsent.size == 0
+    assert memory.size == 0
 
 
 @virtual_time.test
 async def test_a_watch_that_waits_gets_the_place_of_one_that_takes_nothing() -> None:
-    unsent, old = Unsent(limit=100), Line()
+    memory, old = ResponseMemoryLimit(limit=100), Line()
     loop = asyncio.get_running_loop()
-    with unsent.holding(60, old):
-        async with unsent.waiting(60, None):
+    with memory.holding(60, old):
+        async with memory.waiting(60, None):
             assert old.cut
             assert PATIENCE <= loop.time() < 2 * PATIENCE

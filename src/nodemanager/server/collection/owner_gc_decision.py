@@ -1,4 +1,4 @@
-"""What is to be done about one object whose owners go, or which goes and owns others.
+"""Decides what the garbage collector does with one object, and does it.
 
 owners -> all absent: delete it | some alive: forget the others | of unknown kind: leave it alone
 """
@@ -21,10 +21,10 @@ from nodemanager.server.collection.propagation import FOREGROUND, ORPHAN
 from nodemanager.server.hub import Hub
 from nodemanager.server.kinds.builtin_kinds import NAMESPACES
 from nodemanager.server.kinds.resources import ServedKind
-from nodemanager.server.verbs import deletion, internal, stored, write
+from nodemanager.server.verbs import deletion, internal_requests, stored, write
 from nodemanager.server.verbs.delete_options import DeleteOptions
 from nodemanager.server.verbs.options import WriteOptions
-from nodemanager.store.base import Record, StoreError
+from nodemanager.store.base import StoreError, StoreRecord
 
 LOG = logging.getLogger(__name__)
 AT_ONCE = 16
@@ -34,16 +34,16 @@ _COMPONENT = "garbage-collector-controller"
 
 
 class Unknown(Exception):
-    """Nobody can tell what is to be done: a kind is not served now, or an owner cannot be read."""
+    """No decision is possible now: a kind is not served, or an owner cannot be read."""
 
 
 class _NeverAnOwner(Exception):
-    """An object outside of namespaces names an owner inside of one: that is not resolved, ever."""
+    """An object outside of namespaces names an owner inside of one: Kubernetes never resolves that."""
 
 
 @dataclass(slots=True)
 class _Owners:
-    """The owners of an object, by how they are."""
+    """The owners of an object: there, gone, or waiting for their dependents to go first."""
 
     solid: list[Reference] = field(default_factory=list)
     dangling: list[Reference] = field(default_factory=list)
@@ -54,25 +54,26 @@ class _Found(NamedTuple):
     """An object as it is now."""
 
     kind: ServedKind
-    record: Record
+    record: StoreRecord
     meta: Metadata
 
 
-class Disposal:
-    """Decides about single objects, and acts through the same doors as any client."""
+class OwnerGcDecision:
+    """Decides about single objects, and writes through the same steps as a client."""
 
     def __init__(self, hub: Hub, graph: Graph) -> None:
         self._hub = hub
         self._graph = graph
 
     async def attend(self, key: str) -> None:
-        """Take one object as far as it goes now; raises what any write raises, and Unknown."""
+        """Do what can be done about one object now; raises what any write raises, and Unknown."""
         found = self._find(key)
         if found is None:
             return
         meta = found.meta
         if meta.waits:
-            # Until the graph says so as well, it may not know all dependents from before; it will tell.
+            # The graph is told later than the store. Until it knows that the object waits, it may not know
+            # all dependents either; when it does, it puts the object into the queue again.
             if meta.waits == self._graph.waits(key):
                 await (self._orphan(found) if meta.waits == ORPHAN else self._foreground(found))
         elif meta.owner_references and not meta.deletion_timestamp:
@@ -96,14 +97,14 @@ class Disposal:
         for start in range(0, len(keys), AT_ONCE):
             some = keys[start : start + AT_ONCE]
             await asyncio.gather(*(self._disown(key, owner.meta.uid) for key in some))
-        found = self._find(owner.record.key)  # again: it may have owned itself
+        found = self._find(owner.record.key)  # read it again: an object that owns itself was changed above
         if found is not None and found.meta.uid == owner.meta.uid:
             await self._change(found, _without_finalizer(ORPHAN))
 
     async def _disown(self, key: str, owner: str) -> None:
         found = self._find(key)
         if found is not None:
-            with contextlib.suppress(errors.NotFound):  # gone meanwhile, which is not the owner's concern
+            with contextlib.suppress(errors.NotFound):  # gone meanwhile, which is as good
                 await self._change(found, _without_owners({owner}))
 
     async def _foreground(self, owner: _Found) -> None:
@@ -118,14 +119,15 @@ class Disposal:
         meta, owners = found.meta, await self._classify(found.kind, found.meta)
         if owners.solid:
             gone = {one.uid for one in (*owners.dangling, *owners.waiting)}
-            gone -= {one.uid for one in owners.solid}  # named twice, and wrongly only once
+            # An owner may be named twice, once with a wrong kind: then it is not gone.
+            gone -= {one.uid for one in owners.solid}
             await self._change(found, _without_owners(gone))
             return
         # An owner that waits for us sees our own dependents go before us; otherwise our own
         # finalizers, if any, say what becomes of them.
         policy = "Foreground" if owners.waiting and self._graph.dependents(meta.uid) else ""
         options = DeleteOptions(uid=meta.uid, revision=str(found.record.revision), policy=policy)
-        call = internal.call("delete", found.kind, meta.namespace, meta.name)
+        call = internal_requests.call("delete", found.kind, meta.namespace, meta.name)
         await deletion.delete_one(self._hub, call, found.record, options)
 
     async def _classify(self, kind: ServedKind, meta: Metadata) -> _Owners:
@@ -173,11 +175,11 @@ class Disposal:
             return
         for one in references:
             event = _event(kind, meta, one, self._hub.timestamp())
-            call = internal.call("create", events, event["metadata"]["namespace"], "")
+            call = internal_requests.call("create", events, event["metadata"]["namespace"], "")
             try:
-                await write.add(self._hub, call, event, _OPTIONS, ())
+                await write.add(self._hub, call, event, _OPTIONS)
             except (errors.StatusError, StoreError) as error:
-                # Telling people is worth a try, and nothing that may keep the collection from its work.
+                # An Event is for people to read; without it the collection goes on.
                 LOG.warning("cannot leave an event about %s %s: %s", kind.qualified_name, meta.name, error)
 
     async def _change(self, found: _Found, change: Callable[[Untyped], None]) -> None:
@@ -188,8 +190,8 @@ class Disposal:
         change(meta)
         if all(meta.get(key) == value for key, value in before.items()):
             return
-        call = internal.call("update", kind, meta.get("namespace", ""), meta["name"])
-        await write.save(self._hub, call, record, obj, _OPTIONS, ())
+        call = internal_requests.call("update", kind, meta.get("namespace", ""), meta["name"])
+        await write.save(self._hub, call, record, obj, _OPTIONS)
 
 
 _OPTIONS = WriteOptions(dry_run=False, validation="Ignore", manager=_MANAGER, patch=True)

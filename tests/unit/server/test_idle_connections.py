@@ -1,8 +1,8 @@
-"""Connections that hold a place without asking for anything."""
+"""Connections that stay open without asking for anything."""
 
 from __future__ import annotations
 
-from nodemanager.server.http.reaper import Reaper
+from nodemanager.server.http.idle_connections import IdleConnections
 
 
 class Transport:
@@ -14,7 +14,7 @@ class Transport:
 
 
 class Connection:
-    """What the reaper sees of a connection of aiohttp."""
+    """What the idle sees of a connection of aiohttp."""
 
     def __init__(self, request: object | None = None) -> None:
         self._current_request = request
@@ -26,33 +26,33 @@ class Connection:
 
 
 def test_who_asks_for_nothing_is_ended_and_who_works_is_not() -> None:
-    reaper = Reaper(limit=100, idle_seconds=10)
+    idle = IdleConnections(limit=100, idle_seconds=10)
     slow, working = Connection(), Connection(request=object())
-    assert reaper.reap([slow, working], 0) == 0
-    assert reaper.reap([slow, working], 9) == 0
-    assert reaper.reap([slow, working], 11) == 1
+    assert idle.close_idle([slow, working], 0) == 0
+    assert idle.close_idle([slow, working], 9) == 0
+    assert idle.close_idle([slow, working], 11) == 1
     assert slow.closed
     assert slow.transport.aborted
     assert not working.closed
 
 
 def test_a_request_in_between_begins_the_wait_anew() -> None:
-    reaper = Reaper(limit=100, idle_seconds=10)
+    idle = IdleConnections(limit=100, idle_seconds=10)
     kept = Connection()
-    reaper.reap([kept], 0)
+    idle.close_idle([kept], 0)
     kept._current_request = object()
-    reaper.reap([kept], 8)
+    idle.close_idle([kept], 8)
     kept._current_request = None
-    assert reaper.reap([kept], 12) == 0
-    assert reaper.reap([kept], 23) == 1
+    assert idle.close_idle([kept], 12) == 0
+    assert idle.close_idle([kept], 23) == 1
 
 
 def test_of_too_many_the_longest_idle_go_first() -> None:
-    reaper = Reaper(limit=2, idle_seconds=1000)
+    idle = IdleConnections(limit=2, idle_seconds=1000)
     first, second, third = Connection(), Connection(), Connection()
-    reaper.reap([first], 0)
-    reaper.reap([first, second], 1)
-    assert reaper.reap([first, second, third], 2) == 1
+    idle.close_idle([first], 0)
+    idle.close_idle([first, second], 1)
+    assert idle.close_idle([first, second, third], 2) == 1
     assert (first.closed, second.closed, third.closed) == (True, False, False)
 
 

@@ -1,4 +1,4 @@
-"""The store that forgets everything when it is closed: for tests, and the twin of the durable one."""
+"""The twin of the durable store, which forgets everything when it is closed."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 
 from nodemanager.store import state as state_
-from nodemanager.store.base import Kind, Listener, Listing, Record, StoreClosed, Subscription
+from nodemanager.store.base import EventType, Listener, StoreClosed, StoreListing, StoreRecord, Subscription
 from nodemanager.store.broadcast import BUFFER, Broadcast
-from nodemanager.store.state import Change, Retention, State
+from nodemanager.store.state import Retention, StoreChange, StoreState
 
 
 class MemoryStore:
@@ -22,7 +22,7 @@ class MemoryStore:
         now: Callable[[], float] = time.time,
     ) -> None:
         self._now = now
-        self._state = State(retention=retention)
+        self._state = StoreState(retention=retention)
         self._broadcast = Broadcast(self._state.revision, buffer)
 
     @property
@@ -35,25 +35,25 @@ class MemoryStore:
         """The revision before which nothing is remembered."""
         return self._state.compacted
 
-    def get(self, key: str) -> Record | None:
+    def get(self, key: str) -> StoreRecord | None:
         """Return the present state of a key."""
         return self._state.get(key)
 
-    def list(self, prefix: str, *, revision: int = 0, after: str = "", limit: int = 0) -> Listing:
+    def list(self, prefix: str, *, revision: int = 0, after: str = "", limit: int = 0) -> StoreListing:
         """Return keys under a prefix, now or at a revision; `after` and `limit` make pages."""
         return self._state.page(prefix, revision, after, limit)
 
-    async def create(self, key: str, value: bytes) -> Record:
+    async def create(self, key: str, value: bytes) -> StoreRecord:
         """Add a key."""
-        return self._change(Change(Kind.CREATED, key, value))
+        return self._change(StoreChange(EventType.CREATED, key, value))
 
-    async def update(self, key: str, value: bytes, expected: int) -> Record:
+    async def update(self, key: str, value: bytes, expected: int) -> StoreRecord:
         """Replace a value whose revision is `expected`."""
-        return self._change(Change(Kind.UPDATED, key, value, expected))
+        return self._change(StoreChange(EventType.UPDATED, key, value, expected))
 
-    async def delete(self, key: str, expected: int) -> Record:
+    async def delete(self, key: str, expected: int) -> StoreRecord:
         """Remove a key whose revision is `expected`; return its last state with the deletion's revision."""
-        return self._change(Change(Kind.DELETED, key, expected=expected))
+        return self._change(StoreChange(EventType.DELETED, key, expected=expected))
 
     def watch(self, prefix: str, after: int) -> Subscription:
         """Follow all changes under a prefix that came after a revision."""
@@ -76,7 +76,7 @@ class MemoryStore:
         """End all watches and refuse all changes from now on."""
         self._broadcast.close()
 
-    def _change(self, change: Change) -> Record:
+    def _change(self, change: StoreChange) -> StoreRecord:
         state_.check_key(change.key)
         state_.check_value(change.key, change.value)
         if self._broadcast.closed:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.server.kinds import go_forms
-from nodemanager.server.kinds.go_forms import Stage
+from nodemanager.server.kinds import go_zero_values
+from nodemanager.server.kinds.go_zero_values import NormalForm
 
 RBAC, CRDS = "rbac.authorization.k8s.io", "apiextensions.k8s.io"
 JSON = st.recursive(
@@ -19,8 +19,8 @@ JSON = st.recursive(
 )
 
 
-def form(kind: str, group: str = "") -> go_forms.Form:
-    found = go_forms.form_of(group, "v1", kind)
+def form(kind: str, group: str = "") -> go_zero_values.GoType:
+    found = go_zero_values.go_type(group, "v1", kind)
     assert found is not None
     return found
 
@@ -38,27 +38,29 @@ def form(kind: str, group: str = "") -> go_forms.Form:
     ],
 )
 def test_objects_are_written_as_their_structures(kind: str, sent: Any, written: Any) -> None:
-    assert form(kind).settled(sent) == written
+    assert form(kind).normalised(sent) == written
 
 
 def test_an_empty_list_that_is_always_written_is_stored_as_none() -> None:
     role = form("Role", RBAC)
-    assert role.settled({"rules": []}) == {"rules": []}
-    assert role.settled({"rules": []}, Stage.STORED) == {"rules": None}
-    assert role.settled({}) == {"rules": None}
+    assert role.normalised({"rules": []}) == {"rules": []}
+    assert role.normalised({"rules": []}, NormalForm.STORED) == {"rules": None}
+    assert role.normalised({}) == {"rules": None}
 
 
 def test_what_is_empty_in_a_whole_list_is_there_until_owners_are_told() -> None:
     role = form("Role", RBAC)
     sent = {"rules": [{"verbs": ["get"], "resourceNames": []}]}
-    assert role.settled(sent, Stage.SENT) == sent
-    assert role.settled(sent) == role.settled(sent, Stage.STORED) == {"rules": [{"verbs": ["get"]}]}
+    assert role.normalised(sent, NormalForm.SENT) == sent
+    assert (
+        role.normalised(sent) == role.normalised(sent, NormalForm.STORED) == {"rules": [{"verbs": ["get"]}]}
+    )
     account: dict[str, Any] = {"secrets": [], "imagePullSecrets": []}
-    assert form("ServiceAccount").settled(account, Stage.SENT) == {}
+    assert form("ServiceAccount").normalised(account, NormalForm.SENT) == {}
 
 
 def test_definitions_are_kept_as_they_were_sent() -> None:
-    assert go_forms.form_of(CRDS, "v1", "CustomResourceDefinition") is None
+    assert go_zero_values.go_type(CRDS, "v1", "CustomResourceDefinition") is None
 
 
 @pytest.mark.parametrize(
@@ -82,5 +84,5 @@ def test_what_cannot_be_read_is_told(kind: str, group: str, sent: Any, fault: st
 @given(st.dictionaries(st.sampled_from(("spec", "status", "data", "rules", "type")), JSON))
 def test_writing_twice_changes_nothing(sent: dict[str, Any]) -> None:
     for kind, group in (("Secret", ""), ("Node", ""), ("Role", RBAC)):
-        once = form(kind, group).settled(sent)
-        assert form(kind, group).settled(once) == once
+        once = form(kind, group).normalised(sent)
+        assert form(kind, group).normalised(once) == once

@@ -1,4 +1,4 @@
-"""Ends connections that hold a place without asking for anything: slow headers, idle clients, too many."""
+"""Closes connections that ask for nothing: headers that never end, idle clients, too many connections."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 log = logging.getLogger(__name__)
 IDLE_SECONDS = 90.0
-"""Longer than the keep-alive of aiohttp (75 s): who is idle longer is not between two requests."""
+"""Longer than the keep-alive of aiohttp (75 s): a client that is idle for longer sends no next request."""
 LOOK_EVERY = 1.0
 HANG_UP_LOOK = 0.01
 SHARE = 0.8
@@ -29,16 +29,16 @@ def raise_file_limit() -> int:
     return soft
 
 
-class Reaper:
-    """Looks at the connections of a server every second."""
+class IdleConnections:
+    """Looks at the connections of a server every second, and closes those that are idle for too long."""
 
     def __init__(self, limit: int, idle_seconds: float = IDLE_SECONDS) -> None:
         self._limit = limit
         self._idle_seconds = idle_seconds
         self._since: dict[Any, float] = {}
 
-    def reap(self, connections: Iterable[Any], now: float) -> int:
-        """Abort who has been without a request for too long, and the longest idle of too many."""
+    def close_idle(self, connections: Iterable[Any], now: float) -> int:
+        """Close what is idle for too long, and the longest idle ones if there are too many; count them."""
         every = list(connections)
         # aiohttp has no public way to ask whether a connection is working on a request.
         idle = [one for one in every if getattr(one, "_current_request", one) is None]
@@ -58,11 +58,11 @@ class Reaper:
         return len(doomed)
 
     async def run(self, connections: Any) -> None:
-        """Reap until cancelled; `connections` returns those that are open."""
+        """Close idle connections until cancelled; `connections` returns those that are open."""
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(LOOK_EVERY)
-            if ended := self.reap(connections(), loop.time()):
+            if ended := self.close_idle(connections(), loop.time()):
                 log.info("ended %d connections that asked for nothing", ended)
 
 
@@ -73,10 +73,10 @@ def sockets_of(connections: Iterable[Any]) -> list[TransportSocket]:
 
 
 async def hang_up(sockets: Sequence[TransportSocket], seconds: float) -> None:
-    """Return when the connections of these, which are being closed, are closed; cut off who takes longer.
+    """Wait until these sockets, which are being closed, are closed; cut off those that take longer.
 
-    TLS ends with a goodbye that both sides say. A client that does not return ours would keep its
-    connection for half a minute, and the loop that has to close it may be gone by then.
+    TLS ends with a goodbye from both sides. A client that does not answer ours would keep its connection
+    for half a minute, and the event loop that has to close it may be gone by then.
     """
     left = await _still_open(sockets, seconds)
     for sock in left:

@@ -36,7 +36,7 @@ class StoredRoles:
 
     @property
     def revision(self) -> int:
-        """A number that another set of roles and bindings does not have."""
+        """A number that is different for every set of roles and bindings."""
         if self._hub.store.revision != self._looked_at:
             self._looked_at = self._hub.store.revision
             records = [
@@ -45,7 +45,7 @@ class StoredRoles:
                 for record in self._hub.store.list(kind.prefix()).records
             ]
             newest = max((record.revision for record in records), default=0)
-            # A deletion takes no newest revision with it, but it changes how many there are.
+            # A deletion may leave the newest revision as it is, but it changes how many records there are.
             self._revision = newest * 1_000_003 + len(records)
         return self._revision
 

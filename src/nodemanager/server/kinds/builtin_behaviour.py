@@ -8,25 +8,29 @@ from collections.abc import Callable
 from nodemanager.kube.errors import Cause
 from nodemanager.kube.objects import Untyped
 from nodemanager.server.admission import policy_faults
-from nodemanager.server.hub import Call, Hub
+from nodemanager.server.hub import ApiCall, Hub
 from nodemanager.server.kinds import crds, kind_faults, namespaces
 from nodemanager.server.kinds.builtin_kinds import CRDS, NAMESPACES
 from nodemanager.server.kinds.resources import ServedKind
 from nodemanager.server.verbs import stored
-from nodemanager.store.base import Record
+from nodemanager.store.base import StoreRecord
 
 _RBAC = "rbac.authorization.k8s.io"
 
 
+def has_defaults(kind: ServedKind) -> bool:
+    """Tell whether a built-in kind has defaults at all."""
+    return not kind.custom and kind.plural in _FILL_IN
+
+
 def fill_in(kind: ServedKind, obj: Untyped) -> None:
     """Fill in the defaults of a built-in kind; whoever writes the object owns them."""
-    filled = None if kind.custom else _FILL_IN.get(kind.plural)
-    if filled is not None:
-        filled(obj)
+    if has_defaults(kind):
+        _FILL_IN[kind.plural](obj)
 
 
 def prepare(hub: Hub, kind: ServedKind, obj: Untyped, old: Untyped | None) -> None:
-    """Complete an object before it is checked, with what is nobody's but the server's."""
+    """Set the fields of an object, never what is inside of them, that the server alone decides about."""
     if kind.custom:
         return
     if kind.plural == CRDS.plural:
@@ -54,7 +58,7 @@ def is_finished(kind: ServedKind, obj: Untyped) -> bool:
     return kind.plural != "namespaces" or kind.custom or not (obj.get("spec") or {}).get("finalizers")
 
 
-def after_write(hub: Hub, kind: ServedKind, record: Record) -> None:
+def after_write(hub: Hub, kind: ServedKind, record: StoreRecord) -> None:
     """Act on what was just stored."""
     if kind is CRDS or kind is NAMESPACES:
         obj = stored.load(kind, record)
@@ -66,7 +70,7 @@ def after_write(hub: Hub, kind: ServedKind, record: Record) -> None:
         hub.swept.set()
 
 
-def after_delete(hub: Hub, kind: ServedKind, record: Record) -> None:
+def after_delete(hub: Hub, kind: ServedKind, record: StoreRecord) -> None:
     """Act on what was just removed."""
     if kind is CRDS:
         hub.catalogue.forget(stored.load(kind, record)["metadata"]["name"])
@@ -75,15 +79,16 @@ def after_delete(hub: Hub, kind: ServedKind, record: Record) -> None:
         hub.swept.set()
 
 
-def check_namespace(hub: Hub, call: Call, name: str, *, creating: bool) -> None:
-    """Refuse new objects where there is no namespace, or where it is going away."""
-    if creating and call.namespace:
+def check_namespace(hub: Hub, call: ApiCall, name: str) -> None:
+    """Refuse a new object whose namespace is missing or being deleted."""
+    if call.namespace:
         namespaces.check(hub, call.kind, call.namespace, name)
 
 
 def _named_label(obj: Untyped) -> None:
-    if name := obj["metadata"].get("name"):
-        obj["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = name
+    meta = obj["metadata"]
+    if name := meta.get("name"):
+        meta["labels"] = {**(meta.get("labels") or {}), "kubernetes.io/metadata.name": name}
 
 
 def _namespace(obj: Untyped, old: Untyped | None) -> None:

@@ -1,4 +1,4 @@
-"""Finishing what takes longer than a request: emptying namespaces and undoing definitions."""
+"""Finishes the deletion of namespaces and CustomResourceDefinitions: their objects have to go first."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from nodemanager.server.hub import Hub
 from nodemanager.server.kinds import crds
 from nodemanager.server.kinds.builtin_kinds import CRDS, NAMESPACES
 from nodemanager.server.kinds.resources import ServedKind
-from nodemanager.server.verbs import deletion, stored, write
+from nodemanager.server.verbs import deletion, stored, storing
 from nodemanager.server.verbs.delete_options import DeleteOptions
-from nodemanager.server.verbs.own_calls import own_call
-from nodemanager.store.base import Record, StoreError
+from nodemanager.server.verbs.internal_requests import call_about
+from nodemanager.store.base import StoreError, StoreRecord
 
 LOG = logging.getLogger(__name__)
 
 
-async def sweep_forever(hub: Hub) -> None:
-    """Sweep whenever something may have got further, until cancelled."""
+async def finish_forever(hub: Hub) -> None:
+    """Try again whenever a write may have brought a deletion further, until cancelled."""
     for kind in (NAMESPACES, CRDS):
         for record in hub.store.list(kind.prefix()).records:
             if stored.load(kind, record)["metadata"].get("deletionTimestamp"):
                 hub.ending.add(record.key)
     while True:
         hub.swept.clear()
-        await sweep(hub)
+        await finish_all(hub)
         await hub.swept.wait()
 
 
-async def sweep(hub: Hub) -> None:
-    """Take every ending namespace and definition as far as it goes now."""
+async def finish_all(hub: Hub) -> None:
+    """Bring the deletion of every namespace and definition as far as it can get now."""
     for key in sorted(hub.ending):
         record = hub.store.get(key)
         if record is None:
@@ -44,7 +44,7 @@ async def sweep(hub: Hub) -> None:
             else:
                 await _finish_definition(hub, stored.load(CRDS, record))
         except (errors.StatusError, StoreError, TimeoutError, LookupError, TypeError, ValueError) as error:
-            # The next write sweeps again; what cannot end must not keep others from ending.
+            # The next write tries again; a deletion that is stuck must not keep the others from ending.
             LOG.warning("cannot finish the deletion of %s: %s: %s", key, type(error).__name__, error)
 
 
@@ -62,7 +62,7 @@ async def _finish_definition(hub: Hub, definition: Untyped) -> None:
     for kind in hub.catalogue.defined_by(name)[:1]:
         left += await _empty(hub, kind, "")
     if not left:
-        # What they owned is found absent by its kind, so the kind outlives the collection.
+        # The collector asks for owners by their kind, so the kind must be served until it has looked.
         await hub.collected(hub.store.revision)
         await _release(hub, CRDS, name, _drop_cleanup)
 
@@ -77,7 +77,8 @@ async def _empty(hub: Hub, kind: ServedKind, namespace: str) -> int:
     left = 0
     for record in hub.store.list(kind.prefix(namespace)).records:
         obj = stored.load(kind, record)
-        call = own_call("delete", kind, obj)  # also of what is being deleted: its grace ends with the place
+        # Also what is being deleted already: its time of grace ends with its namespace.
+        call = call_about("delete", kind, obj)
         deleted = await deletion.delete_one(hub, call, record, DeleteOptions(grace=0))
         left += not deleted.gone
     return left
@@ -95,11 +96,11 @@ async def _release(hub: Hub, kind: ServedKind, name: str, release: Callable[[Unt
     await _store(hub, kind, record, (before, obj))
 
 
-async def _store(hub: Hub, kind: ServedKind, record: Record, change: tuple[bytes, Untyped]) -> None:
+async def _store(hub: Hub, kind: ServedKind, record: StoreRecord, change: tuple[bytes, Untyped]) -> None:
     before, obj = change
     meta = obj["metadata"]
     if not meta.get("finalizers") and not (kind is NAMESPACES and obj["spec"].get("finalizers")):
-        await write.remove(hub, own_call("delete", kind, obj), record)
+        await storing.remove(hub, call_about("delete", kind, obj), record)
         return
     after = stored.dump(kind, obj)
     if after != before:

@@ -1,4 +1,4 @@
-"""Bounds what all large answers together keep in memory while their clients take them."""
+"""Limits the memory of all large responses that their clients have not read yet."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from nodemanager.kube import errors
 
 LIMIT = 64 * 2**20
 PATIENCE = 5.0
-"""Seconds for which nobody is cut off: a client on a slow line gets that much even when others wait."""
+"""Seconds during which no client is cut off: one on a slow line gets that long even when others wait."""
 
 
 @dataclass(eq=False, slots=True)
-class _Answer:
+class _Response:
     size: int
     since: float
     transport: asyncio.Transport | None
 
 
-class Unsent:
-    """The large answers that are on their way, oldest first."""
+class ResponseMemoryLimit:
+    """The large responses that are being sent, oldest first."""
 
     def __init__(self, limit: int = LIMIT) -> None:
         self._limit = limit
-        self._answers: dict[_Answer, None] = {}
-        self._door = asyncio.Lock()
+        self._answers: dict[_Response, None] = {}
+        self._line = asyncio.Lock()
         self._left = asyncio.Event()
 
     @property
     def size(self) -> int:
-        """How many bytes are on their way."""
+        """How many bytes are being sent."""
         return sum(answer.size for answer in self._answers)
 
     @contextlib.contextmanager
     def holding(self, size: int, transport: asyncio.Transport | None) -> Iterator[None]:
-        """Count an answer as long as it is sent; raise TooManyRequests when there is no room for it."""
+        """Count a response while it is sent; raise TooManyRequests when there is no room for it."""
         if not self._has_room(size):
             details = errors.StatusDetails(retry_after_seconds=1)
             raise errors.TooManyRequests(
@@ -48,18 +48,20 @@ class Unsent:
 
     @contextlib.asynccontextmanager
     async def waiting(self, size: int, transport: asyncio.Transport | None) -> AsyncIterator[None]:
-        """Count a part of a watch as long as it is sent; wait in line when there is no room for it."""
-        async with self._door:
+        """Count a part of a watch while it is sent; wait in line when there is no room for it."""
+        async with self._line:
             while not self._has_room(size):
                 self._left.clear()
-                with contextlib.suppress(TimeoutError):  # time to look who has been at it for too long
+                with contextlib.suppress(
+                    TimeoutError
+                ):  # time to look again who has been sending for too long
                     await asyncio.wait_for(self._left.wait(), PATIENCE / 5)
         with self._counted(size, transport):
             yield
 
     @contextlib.contextmanager
     def _counted(self, size: int, transport: asyncio.Transport | None) -> Iterator[None]:
-        answer = _Answer(size, asyncio.get_running_loop().time(), transport)
+        answer = _Response(size, asyncio.get_running_loop().time(), transport)
         self._answers[answer] = None
         try:
             yield
@@ -68,7 +70,7 @@ class Unsent:
             self._left.set()
 
     def _has_room(self, size: int) -> bool:
-        """Tell whether there is room, having cut off whoever has been at it for longest if there is none."""
+        """Tell whether there is room; if there is none, cut off those who have been sending for longest."""
         now = asyncio.get_running_loop().time()
         for answer in list(self._answers):
             if self.size + size <= self._limit:

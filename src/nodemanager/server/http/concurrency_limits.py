@@ -1,10 +1,10 @@
-"""Places for requests that are worked on: so many for all, and for each user a share of those that are left.
+"""How many requests are worked on at a time: a limit for all users, and a share of what is free for each.
 
-    may take one:  under the limit, and  own < SHARE * (limit - taken)
+    a user may start one more if:  taken < limit  and  own < SHARE * (limit - taken)
 
-Who takes all that can be had, and holds on to it, gets three quarters; the next one who does so, three
-quarters of what that leaves. So nobody keeps everybody else out, nothing is reserved for those who are not
-there, and nobody has to say beforehand who there is.
+A user who takes as many as possible and keeps them gets three quarters of the limit; the next one who does
+the same gets three quarters of the rest. So nobody can lock all others out, nothing is reserved for users
+who are not there, and nobody has to list the users beforehand.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from nodemanager.kube.rbac.identity import ANONYMOUS, MASTERS, User
 
 SHARE: Final = 3
 NETWORK: Final = 64
-"""Bits of an IPv6 address that are somebody's own: the rest can be chosen at will."""
+"""The bits of an IPv6 address that name a network: its owner chooses the other bits freely."""
 
 
-class Places:
-    """The places of one kind."""
+class ConcurrencyLimit:
+    """The limit of one sort of requests: reads, writes or watches."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -33,7 +33,7 @@ class Places:
 
     @contextlib.contextmanager
     def take(self, who: str, *, exempt: bool = False) -> Iterator[None]:
-        """Hold a place, or raise TooManyRequests; whoever is exempt gets one in any case."""
+        """Count a request while it is worked on, or raise TooManyRequests; exempt users are never refused."""
         free = self._limit - self.taken
         if not exempt and (free <= 0 or self._held[who] >= SHARE * free):
             raise _too_many()
@@ -49,12 +49,12 @@ class Places:
 
 
 def is_exempt(user: User) -> bool:
-    """Tell whether somebody is never turned away: who could put an end to it if others take everything."""
+    """Tell whether a user is never refused: an administrator must get in when others take everything."""
     return MASTERS in user.groups
 
 
 def claimant(user: User, address: str | None) -> str:
-    """Return whose share a request counts for: its user's; of those without a name, their address's."""
+    """Return whose share a request counts for: the user's, or the address's if the user is anonymous."""
     if user.name != ANONYMOUS:
         return f"user {user.name}"
     try:

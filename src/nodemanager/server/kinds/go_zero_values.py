@@ -1,4 +1,4 @@
-"""Built-in kinds as Kubernetes writes them: what null, empty and missing come to in Go's structures.
+"""Built-in kinds as Kubernetes writes them: null, empty and missing fields in Go's structures.
 
 A custom object is kept as it was sent. A built-in one goes through a structure with a place for every
 field: null means "not given", what is empty is left out unless the field is always written, and a
@@ -70,32 +70,32 @@ _PLAIN = _words(
 """Numbers and booleans that are no pointers: zero and false are the same as missing."""
 
 
-class Stage(Enum):
-    """How far an object has come on its way to the store."""
+class NormalForm(Enum):
+    """The forms that a built-in object takes on its way to the store."""
 
     SENT = "sent"
-    """Go tells an empty list from none, and so does the comparison of lists that are owned as a whole."""
-    SETTLED = "settled"
+    """As decoded: inside of lists with one owner, an empty list is not the same as none."""
+    CHECKED = "checked"
     STORED = "stored"
-    """The store does not tell an empty list from none."""
+    """As stored: an empty list is the same as none."""
 
 
 @dataclass(slots=True)
-class Form:
+class GoType:
     """How one part of an object is written."""
 
     sort: str
     """struct, list, map, text, bytes, number, flag, time, quantity, either (number or text), or any."""
-    fields: dict[str, tuple[Form, str]] = field(default_factory=dict)
+    fields: dict[str, tuple[GoType, str]] = field(default_factory=dict)
     """The fields of a structure, each always, plain (left out when empty) or pointer."""
-    items: Form | None = None
+    items: GoType | None = None
     is_whole: bool = False
-    """Whether it is a list that has one owner, whatever is inside."""
+    """Whether it is a list that has one owner with everything inside (an atomic list)."""
 
     def zero(self) -> Any:
         """Return what is written where nothing was given."""
         if self.sort == "struct":
-            return self.settled({})
+            return self.normalised({})
         return {"text": "", "bytes": "", "quantity": "0", "number": 0, "flag": False}.get(self.sort)
 
     def misfit(self, value: Any, path: str = "") -> str:
@@ -105,7 +105,7 @@ class Form:
         if not _FITS[self.sort](value):
             return f"{path}: cannot read a {json_values.json_type(value)} as {self.sort}"
         dot = f"{path}." if path else ""
-        inner: Iterable[tuple[str, Any, Form | None]] = ()
+        inner: Iterable[tuple[str, Any, GoType | None]] = ()
         if self.sort == "struct":
             inner = ((dot + key, item, self.fields.get(key, (None,))[0]) for key, item in value.items())
         elif self.sort == "map":
@@ -115,10 +115,10 @@ class Form:
         faults = (form.misfit(item, where) for where, item, form in inner if form is not None)
         return next((fault for fault in faults if fault), "")
 
-    def settled(self, value: Any, stage: Stage = Stage.SETTLED, *, inside: bool = False) -> Any:
+    def normalised(self, value: Any, stage: NormalForm = NormalForm.CHECKED, *, inside: bool = False) -> Any:
         """Return a value as it is written; one of another type is left to whoever checks types.
 
-        `inside` says that a whole list is around it, in which what is empty is there when it was sent.
+        `inside` says that it is in an atomic list, where empty fields stay until owners are written down.
         """
         if self.sort == "bytes" and value == []:
             return ""
@@ -134,28 +134,28 @@ class Form:
             return {key: form.given(item, stage, inside) for key, item in value.items()}
         return value
 
-    def given(self, value: Any, stage: Stage, inside: bool) -> Any:
+    def given(self, value: Any, stage: NormalForm, inside: bool) -> Any:
         """Return an item of a list or map, where null is the zero value."""
-        return self.zero() if value is None else self.settled(value, stage, inside=inside)
+        return self.zero() if value is None else self.normalised(value, stage, inside=inside)
 
-    def _struct(self, value: dict[str, Any], stage: Stage, inside: bool) -> dict[str, Any]:
+    def _struct(self, value: dict[str, Any], stage: NormalForm, inside: bool) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        keeps_empty = inside and stage is Stage.SENT
+        keeps_empty = inside and stage is NormalForm.SENT
         for name, item in value.items():
             form, presence = self.fields.get(name, (_ANY, "pointer"))
-            settled = form.settled(item, stage, inside=inside)
-            is_empty = settled in ([], {}) and form.sort != "struct"
-            if stage is Stage.STORED and presence == "always" and is_empty:
+            written = form.normalised(item, stage, inside=inside)
+            is_empty = written in ([], {}) and form.sort != "struct"
+            if stage is NormalForm.STORED and presence == "always" and is_empty:
                 found[name] = None
-            elif presence == "always" or (keeps_empty and is_empty) or not _left_out(settled, form, presence):
-                found[name] = settled
+            elif presence == "always" or (keeps_empty and is_empty) or not _left_out(written, form, presence):
+                found[name] = written
         for name, (form, presence) in self.fields.items():
             if presence == "always" and found.get(name) is None:
                 found[name] = form.zero()
         return found
 
 
-_ANY = Form("any")
+_ANY = GoType("any")
 _QUANTITY = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+|[KMGTPE]i|[numkMGTPE])?")
 
 
@@ -191,7 +191,7 @@ _FITS: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def _left_out(value: Any, form: Form, presence: str) -> bool:
+def _left_out(value: Any, form: GoType, presence: str) -> bool:
     if value is None:
         return True
     if form.sort in ("list", "map"):
@@ -200,30 +200,30 @@ def _left_out(value: Any, form: Form, presence: str) -> bool:
 
 
 @cache
-def form_of(group: str, version: str, kind: str) -> Form | None:
+def go_type(group: str, version: str, kind: str) -> GoType | None:
     """Return how a built-in kind is written, or None where it is kept as it was sent."""
     name = builtin_schemas.definition_name(group, version, kind)
     return None if name is None or group == "apiextensions.k8s.io" else _definition(name, ())
 
 
-def _definition(name: str, above: tuple[str, ...]) -> Form:
+def _definition(name: str, above: tuple[str, ...]) -> GoType:
     short = name.rpartition(".")[2]
     if short in _TIMES:
-        return Form("time")
+        return GoType("time")
     if short in _OPEN:
-        return Form(_OPEN[short])
+        return GoType(_OPEN[short])
     if short in _KEPT or name in above:
         return _ANY
     schema = builtin_schemas.definitions()[name]
-    form = Form("struct")
+    form = GoType("struct")
     for key, inner in schema.get("properties", {}).items():
         required = key in schema.get("required", ())
         form.fields[key] = _field(inner, f"{short}.{key}", required, (*above, name))
     return form
 
 
-def _field(schema: Schema, path: str, required: bool, above: tuple[str, ...]) -> tuple[Form, str]:
-    form = _form(schema, above)
+def _field(schema: Schema, path: str, required: bool, above: tuple[str, ...]) -> tuple[GoType, str]:
+    form = _type_of(schema, above)
     key = path.rpartition(".")[2]
     if path.endswith((".apiVersion", ".kind", ".metadata")) and form.sort != "struct" and not required:
         return form, "plain"
@@ -240,20 +240,20 @@ def _field(schema: Schema, path: str, required: bool, above: tuple[str, ...]) ->
     return form, "pointer"
 
 
-def _form(schema: Schema, above: tuple[str, ...]) -> Form:
+def _type_of(schema: Schema, above: tuple[str, ...]) -> GoType:
     target = schema.get("$ref") or next((part["$ref"] for part in schema.get("allOf", ())), None)
     if target is not None:
         return _definition(str(target).rpartition("/")[2], above)
     match schema.get("type"):
         case "array":
             is_whole = schema.get("x-kubernetes-list-type", "atomic") == "atomic"
-            return Form("list", items=_form(schema["items"], above), is_whole=is_whole)
+            return GoType("list", items=_type_of(schema["items"], above), is_whole=is_whole)
         case "object" if "additionalProperties" in schema:
-            return Form("map", items=_form(schema["additionalProperties"], above))
+            return GoType("map", items=_type_of(schema["additionalProperties"], above))
         case "string":
-            return Form("bytes" if schema.get("format") == "byte" else "text")
+            return GoType("bytes" if schema.get("format") == "byte" else "text")
         case "integer" | "number":
-            return Form("number")
+            return GoType("number")
         case "boolean":
-            return Form("flag")
+            return GoType("flag")
     return _ANY

@@ -17,8 +17,8 @@ from nodemanager.kube.patching import server_side_apply as ssa
 from nodemanager.kube.patching.field_sets import FieldSet
 from nodemanager.kube.patching.merge_types import MergeType
 from nodemanager.kube.schemas import defaulting, embedded, pruning, structural, validation
-from nodemanager.server.kinds import builtin_schemas, go_forms, nulls
-from nodemanager.server.kinds.go_forms import Stage
+from nodemanager.server.kinds import builtin_schemas, go_zero_values, nulls
+from nodemanager.server.kinds.go_zero_values import NormalForm
 from nodemanager.server.kinds.resources import ServedKind
 
 _OPEN: dict[str, Any] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -35,7 +35,7 @@ _BLOCKING = frozenset(
         "FieldValueTypeInvalid",
     )
 )
-"""Faults after which the rules could not be trusted: they are written for objects that fit the schema."""
+"""After one of these faults CEL rules are not run: they expect an object that fits the schema."""
 _UNCHECKED = Cause(
     field="<nil>",
     reason="FieldValueInvalid",
@@ -44,7 +44,7 @@ _UNCHECKED = Cause(
 )
 
 
-class Machinery:
+class KindSchema:
     """The compiled schema of one kind."""
 
     def __init__(self, kind: ServedKind) -> None:
@@ -56,7 +56,7 @@ class Machinery:
         self._rules = RuleSet(dict(schema)) if kind.custom and schema else None
         self._has_rules = any(node.rules for node in structural.walk(self._node))
         self._has_status = kind.has_status
-        self._form = None if kind.custom else go_forms.form_of(kind.group, kind.version, kind.kind)
+        self._go_type = None if kind.custom else go_zero_values.go_type(kind.group, kind.version, kind.kind)
         self.merge_type: MergeType = merge_types.object_type(dict(schema) if schema else None)
 
     def prune(self, obj: Untyped) -> list[str]:
@@ -67,28 +67,26 @@ class Machinery:
 
     def unfit(self, obj: Untyped) -> str:
         """Return why an object cannot be decoded as its kind, or nothing."""
-        if self._form is not None:
-            return self._form.misfit(obj)
+        if self._go_type is not None:
+            return self._go_type.misfit(obj)
         found = embedded.embedded_malformed(obj, self._node) if self._custom else []
         return f"{found[0].field}: {found[0].message}" if found else ""
 
-    def settle(self, obj: Untyped, stage: Stage = Stage.SETTLED) -> None:
-        """Write a built-in object as its Go structure would be; custom ones stay as they are."""
-        if self._form is not None:
-            settled = self._form.settled(obj, stage)
-            obj.clear()
-            obj.update(settled)
+    def normalised(self, obj: Untyped, stage: NormalForm = NormalForm.CHECKED) -> Untyped:
+        """Return a built-in object as its Go structure would be written; custom ones stay as they are."""
+        if self._go_type is None:
+            return obj
+        found: Untyped = self._go_type.normalised(obj, stage)
+        return found
 
     def as_stored(self, obj: Untyped) -> Untyped:
         """Return an object as it comes back from the store."""
-        stored: Untyped = json_values.whole_numbers(obj)
-        if self._form is not None:
-            stored = self._form.settled(stored, Stage.STORED)
-        self.fill_in(stored)  # an open field lets null pass that nobody allowed; it is never shown
+        stored = self.normalised(json_values.whole_numbers(obj), NormalForm.STORED)
+        self.fill_in(stored)  # drops nulls that came through an open field: Kubernetes never shows them
         return stored
 
     def fill_in(self, obj: Untyped, *, keep_nulls: bool = False) -> None:
-        """Fill in the defaults of a custom kind; the built-in kinds have theirs in `strategies`."""
+        """Fill in the defaults of a custom kind; the built-in kinds have theirs in `builtin_behaviour`."""
         if self._custom:
             defaulting.apply_defaults(obj, self._node, keep_nulls=keep_nulls)
             pruning.reduce_embedded(obj, self._node)  # a default may bring odd metadata, too
@@ -96,13 +94,13 @@ class Machinery:
     def validate(self, obj: Untyped, old: Untyped | None, subresource: str = "") -> list[Cause]:
         """Return what is wrong with an object, or with a change to it: first the schema, then its rules."""
         faults = self._faults(obj, old)
-        if subresource == "status" and self._custom:  # validated on its own, as its texts show
+        if subresource == "status" and self._custom:  # Kubernetes leaves out `status.` in these texts
             return [msgspec.structs.replace(f, message=_in_status(f.message)) for f in faults]
         return faults
 
     def _faults(self, obj: Untyped, old: Untyped | None) -> list[Cause]:
         if not self._custom:
-            # The rest of what the schema says is checked by the kinds themselves, in other words.
+            # `kind_faults` checks the rest of what the schema says, in the words that Kubernetes has for it.
             return [fault for fault in validation.validate(obj, self._node) if _is_unknown(fault)]
         faults = validation.validate(obj, self._node, old=old)
         if self._rules is None or not self._has_rules:
@@ -112,7 +110,7 @@ class Machinery:
         return faults + self._rules.evaluate(obj, old=old)
 
     def writer(self, manager: str, kind: ServedKind, now: str, subresource: str) -> ssa.Writer:
-        """Return who writes, and which fields that door lets through."""
+        """Return who writes, and which fields a request to that subresource cannot change."""
         reset = FieldSet()
         if self._has_status:
             only = _ONLY_STATUS if self._custom else _NOT_STATUS
@@ -120,7 +118,7 @@ class Machinery:
         return ssa.Writer(
             manager=manager[:128], api_version=kind.api_version, kind=kind.kind, now=now,
             subresource=subresource, reset_fields=reset, is_custom=self._custom,
-            zero=None if self._form is None else self._form.zero(),
+            zero=None if self._go_type is None else self._go_type.zero(),
         )  # fmt: skip
 
 
@@ -150,10 +148,10 @@ class _ById:
 
 
 @lru_cache(maxsize=512)
-def _of(key: _ById) -> Machinery:
-    return Machinery(key.kind)
+def _of(key: _ById) -> KindSchema:
+    return KindSchema(key.kind)
 
 
-def of(kind: ServedKind) -> Machinery:
+def of(kind: ServedKind) -> KindSchema:
     """Return the compiled schema of a kind."""
     return _of(_ById(kind))

@@ -1,4 +1,4 @@
-"""How much may be kept of what a host writes, and which objects are a host's own.
+"""How much the embedded API keeps of what a host writes, and which objects are a host's own.
 
 Whose an object is can be told by its name, which the admission policy pins for all that a host may create. So
 what there is of each host can be counted at any time from the objects alone.
@@ -6,40 +6,22 @@ what there is of each host can be counted at any time from the objects alone.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from collections.abc import Mapping
+from typing import Final
 
 from nodemanager.api.common import configset
 from nodemanager.api.rights.host_rights import DAEMONSET, MAX_EVENT_HOST, OPERATOR, PREFIX
 from nodemanager.kube.rbac.identity import User, split_service_account
-
-
-class Limits(NamedTuple):
-    """How much of one host may be there at a time."""
-
-    objects: int
-    size: int
-    """Bytes of all together."""
-    one: int
-    """Bytes of each."""
-
+from nodemanager.server.access.quotas import QuotaLimits, QuotaOwner, QuotaRule
 
 EVENTS: Final = "events"
 OBJECTS: Final = "objects"
 LIMITS: Final = {
-    EVENTS: Limits(5_000, 12 * 2**20, 16 * 2**10),
-    OBJECTS: Limits(64, 4 * 2**20, 3 * 2**19),
+    EVENTS: QuotaLimits(5_000, 12 * 2**20, 16 * 2**10, "Events", "they go an hour after they were written"),
+    OBJECTS: QuotaLimits(64, 4 * 2**20, 3 * 2**19),
 }
 """Events have a quota of their own: however many there are, a host goes on reporting how it is. All drifts
 that an agent keeps for an API that is away fit in; one object may be as large as etcd takes."""
-
-
-class Owner(NamedTuple):
-    """A host, and which of its quotas."""
-
-    namespace: str
-    host: str
-    """No more of its name than is in those of its Events."""
-    quota: str
 
 
 def host_of(user: User) -> tuple[str, str] | None:
@@ -51,7 +33,7 @@ def host_of(user: User) -> tuple[str, str] | None:
     return None if host in ("", OPERATOR, DAEMONSET) else (account[0], host)
 
 
-def owner(group: str, plural: str, namespace: str, name: str) -> Owner | None:
+def owner(group: str, plural: str, namespace: str, name: str) -> QuotaOwner | None:
     """Return which host's an object is by its name, or None; whether there is such a host is not asked."""
     match group, plural:
         case "", "events":
@@ -65,4 +47,10 @@ def owner(group: str, plural: str, namespace: str, name: str) -> Owner | None:
         case _:
             return None
     quota = EVENTS if plural == "events" else OBJECTS
-    return Owner(namespace, host[:MAX_EVENT_HOST], quota) if host else None
+    # The names of Events have no more of a host's name than this.
+    return QuotaOwner(namespace, host[:MAX_EVENT_HOST], quota) if host else None
+
+
+def rule(limits: Mapping[str, QuotaLimits] = LIMITS) -> QuotaRule:
+    """Return the quotas of hosts as the server takes them."""
+    return QuotaRule(limits, OBJECTS, lambda user: host_of(user) is not None, owner)

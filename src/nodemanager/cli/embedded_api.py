@@ -1,0 +1,30 @@
+"""What our embedded API has from its first second: our kinds, the policy of hosts, and their quotas.
+
+The server itself knows Kubernetes' kinds only, and is given the rest as data.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from nodemanager.api import crds
+from nodemanager.api.rights import host_policy
+from nodemanager.cli import host_quotas
+from nodemanager.server.bootstrap import Preset
+from nodemanager.server.embedded import ServerOptions
+
+NAMESPACE: Final = "nodemanager"
+
+
+def options(
+    data_dir: Path, host: str = "127.0.0.1", port: int = 6443, namespace: str = NAMESPACE
+) -> ServerOptions:
+    """Return how to serve our API from a folder."""
+    return ServerOptions(data_dir, host, port, namespace, presets(), host_quotas.rule())
+
+
+def presets() -> tuple[Preset, ...]:
+    """Return the objects that are there from the start; a policy's binding is for people to change."""
+    policy, binding = host_policy.policies()
+    return (*map(Preset, crds.all_crds()), Preset(policy), Preset(binding, is_kept_current=False))
