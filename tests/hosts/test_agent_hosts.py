@@ -46,7 +46,7 @@ def shared_fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     folder = tmp_path_factory.mktemp("fleet")
     with apt_repository(folder / "apt") as repository:
         repository.publish("chrony", "4.3-2", files={"/lib/systemd/system/chronyd.service": CHRONYD})
-    with Fleet.up(folder, *HOSTS, repository=repository.repo, packages=("wireguard-tools",)) as fleet:
+    with Fleet.up(folder, *HOSTS, repository=repository.repo) as fleet:
         for host in fleet.hosts.values():
             prepare(host)
             labels = {"mesh": "wg0", "role": "nameserver"}

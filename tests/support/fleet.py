@@ -180,10 +180,8 @@ class Fleet:
 
     @classmethod
     @contextlib.contextmanager
-    def up(
-        cls, folder: Path, *names: str, repository: Path | None = None, packages: tuple[str, ...] = ()
-    ) -> Iterator[Fleet]:
-        """Start an API and boot machines that have these packages; nothing of them is left in the end.
+    def up(cls, folder: Path, *names: str, repository: Path | None = None) -> Iterator[Fleet]:
+        """Start an API and boot machines; nothing of them is left in the end.
 
         `repository` is offered to apt, and nothing else is.
         """
@@ -196,9 +194,7 @@ class Fleet:
             for short in names:
                 name = f"{short}-{suffix}"
                 namespace, address = bridge.plug(name)
-                machine = stack.enter_context(
-                    Machine.boot(name, packages=packages, binds=binds, network=namespace)
-                )
+                machine = stack.enter_context(Machine.boot(name, binds=binds, network=namespace))
                 if repository:
                     machine.write("/etc/apt/sources.list", "deb [trusted=yes] file:/srv/repository ./\n")
                 fleet.hosts[short] = Host(name, address, machine, fleet.api)
