@@ -24,7 +24,7 @@ from nodemanager.client.verbs import Client
 from nodemanager.controllers.configsets import ConfigSetRollup
 from nodemanager.controllers.host_roles import HostRoles, Seen
 from nodemanager.host.process import runner
-from nodemanager.kube import errors
+from nodemanager.kube import errors, times
 from nodemanager.kube.core import ROLE_BINDINGS, ROLES
 from nodemanager.kube.objects import ObjectKey
 from nodemanager.rendering import limits
@@ -182,4 +182,4 @@ def _request_counter(registry: metrics.Registry, server: str) -> Callable[[str, 
 
 
 def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return times.rfc3339(datetime.now(UTC))
