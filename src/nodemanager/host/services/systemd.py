@@ -120,10 +120,10 @@ class Systemd:
 
     async def _misremembered(self, manager: Visit, found: Mapping[str, Status], user: str) -> dict[str, str]:
         """Return what is true of boot, by unit, where systemd remembers something else than the links say."""
-        links = None if user else systemd_files.links(self._tree)  # where users have theirs, only it knows
+        linked = None if user else systemd_files.linked(self._tree)  # of users, only their own manager knows
         states: dict[str, str] = {}
         for name, status in found.items():
-            doubtful = _BOTH if links is None else {"disabled" if status.id in links else "enabled"}
+            doubtful = _BOTH if linked is None else {"disabled" if status.id in linked else "enabled"}
             if status.file in doubtful:
                 with suppress(Refused):
                     states[name] = str(await manager.method("GetUnitFileState", "s", status.id))

@@ -45,13 +45,9 @@ def names(unit: str) -> list[str]:
     return [unit, f"{template}@{dot}{kind}"] if at else [unit]
 
 
-def links(tree: Tree) -> dict[str, list[str]]:
-    """Return the links that have units of the host started with others, at boot, by the name of the unit."""
-    found: dict[str, list[str]] = {}
-    for folder in link_folders(tree):
-        for name in _entries(tree, folder, MAX_LINKS):
-            found.setdefault(name, []).append(f"{folder}/{name}")
-    return found
+def linked(tree: Tree) -> set[str]:
+    """Return the units of the host that links have started with others, at boot."""
+    return {name for folder in link_folders(tree) for name in _entries(tree, folder, MAX_LINKS)}
 
 
 def link_folders(tree: Tree) -> list[str]:
