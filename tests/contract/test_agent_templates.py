@@ -11,7 +11,6 @@ import yaml
 
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.client.patches import MergePatch
-from nodemanager.host.inventory import x25519
 from nodemanager.kube.core import CONFIG_MAPS, SECRETS
 from nodemanager.kube.objects import Resource, Untyped
 from support import kubeconfigs
@@ -152,30 +151,6 @@ def write_host_key(agent: Agent, blob: bytes) -> None:
     folder.mkdir()
     text = f"ssh-ed25519 {base64.b64encode(blob).decode()} root@x\n"
     (folder / "ssh_host_ed25519_key.pub").write_text(text)
-
-
-async def test_a_wireguard_key_is_made_once_and_told_by_its_public_half(api: Api, start: Starts) -> None:
-    agent = start()
-    await api.ready()
-    await api.patch_node({"spec": {"wireGuard": {"enabled": True}}})
-    node = await api.until(lambda one: one.status.wire_guard)
-    secret = await api.client.get(SECRETS, "wg-wg0-web1", api.namespace)
-    private = (secret.data or {})["private-key"].decode()
-    assert node.status.wire_guard[0].public_key == x25519.public_of(private)
-    assert agent.stop() == 0
-    agent.start()
-    await agent.logs("started", times=2)
-    agent.signal()
-    await api.patch_node({"spec": {"wireGuard": {"interface": "wg1"}}})
-    node = await api.until(lambda one: [each.name for each in one.status.wire_guard] == ["wg1"])
-    assert node.status.wire_guard[0].public_key != x25519.public_of(private)  # another key for another link
-    lost = node.status.wire_guard[0].public_key
-    await api.client.delete(SECRETS, "wg-wg1-web1", api.namespace)
-    agent.signal()
-    node = await api.until(lambda one: one.status.wire_guard[0].public_key != lost)  # so it is made again
-    again = await api.client.get(SECRETS, "wg-wg0-web1", api.namespace)
-    assert again.metadata.resource_version == secret.metadata.resource_version
-    assert private not in agent.log.read_text()
 
 
 async def test_ssh_host_keys_are_reported_as_sshfp_records_have_them(api: Api, start: Starts) -> None:

@@ -15,7 +15,7 @@ from support.fleet import Host, check_manager, serving, until
 from support.nspawn import Machine
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-PACKAGES = ("bind9", "chrony", "nginx", "openssl", "wireguard-tools")
+PACKAGES = ("bind9", "chrony", "nginx", "openssl")
 DROP_INS = {
     # A container may not set the clock, and its kernel need not know WireGuard.
     "chrony.service": "[Unit]\nConditionCapability=\n[Service]\nExecStart=\nExecStart=!/usr/sbin/chronyd -x",

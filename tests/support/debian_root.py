@@ -28,7 +28,16 @@ import pytest
 from support import debian_packages
 
 SUITE = "bookworm"
-PACKAGES = ("systemd", "systemd-sysv", "dbus", "libpam-systemd", "python3", "iproute2", "procps")
+PACKAGES = (
+    "systemd",
+    "systemd-sysv",
+    "dbus",
+    "libpam-systemd",
+    "python3",
+    "iproute2",
+    "procps",
+    "wireguard-tools",
+)
 DEFAULT_MIRROR = "http://deb.debian.org/debian"
 MAKE_SECONDS = 1200.0
 _RECIPE = "3"

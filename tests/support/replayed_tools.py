@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from nodemanager.host.files.file_facts import is_fresh
 from nodemanager.host.process import runner
 from nodemanager.host.process.environment import ENVIRONMENT
 from support import scripts
@@ -73,3 +75,9 @@ class ReplayedTools:
             cwd=cwd,
             finish=finish,
         )
+
+
+async def no_longer_fresh(path: Path) -> None:
+    """Wait until a database that was just written may be remembered."""
+    while is_fresh(await asyncio.to_thread(path.stat)):  # noqa: ASYNC110
+        await asyncio.sleep(0.01)

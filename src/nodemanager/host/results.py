@@ -48,6 +48,11 @@ class Result:
     mark: str = field(default="", repr=False)
     """Tells one observed difference from another; may be made of secrets, so it is never published."""
 
+    @property
+    def bad(self) -> bool:
+        """Whether it is not what it shall be, although it was to be made so."""
+        return self.outcome in (Outcome.FAILED, Outcome.BLOCKED)
+
 
 def result(step: Step, outcome: Outcome, message: str = "", seconds: float = 0.0) -> Result:
     """Return what became of a step; a change is explained by the step's own reason."""

@@ -25,6 +25,11 @@ class Kind(StrEnum):
     OTHER = "other"
     """A device, socket or pipe."""
 
+    @property
+    def words(self) -> str:
+        """What it is, with its article, for a sentence."""
+        return "a device, socket or pipe" if self is Kind.OTHER else f"a {self}"
+
 
 @dataclass(frozen=True, slots=True)
 class FileFact:

@@ -121,8 +121,7 @@ def _file(item: Item[File], before: FileFact, wish: Attributes, scene: _Scene) -
     if isinstance(content, Failure):
         return _blocked(item, content.message)
     if before.kind in (Kind.DIRECTORY, Kind.OTHER):
-        what = "a directory" if before.kind is Kind.DIRECTORY else "a device, socket or pipe"
-        return _blocked(item, f"cannot write {path}: it is {what}; move it out of the way")
+        return _blocked(item, f"cannot write {path}: it is {before.kind.words}; move it out of the way")
     reasons = {Kind.ABSENT: "does not exist", Kind.SYMLINK: f"is a link to {resources.shown(before.target)}"}
     reason = reasons.get(before.kind, "content differs")
     if before.kind is Kind.FILE and before.digest == content.digest:
@@ -150,11 +149,8 @@ def _directory(item: Item[File], before: FileFact, wish: Attributes, scene: _Sce
             return _attributes(item, before, wish, lacking, scene)
         reason = "; ".join(lacking) or "others than root can have moved it there, and it is to be purged"
     elif before.kind is not Kind.ABSENT:
-        what = (
-            f"a link to {resources.shown(before.target)}"
-            if before.kind is Kind.SYMLINK
-            else f"a {before.kind}"
-        )
+        is_link = before.kind is Kind.SYMLINK
+        what = f"a link to {resources.shown(before.target)}" if is_link else before.kind.words
         return _blocked(item, f"cannot make directory {path}: it is {what}; move it out of the way")
     return MakeDirectory(
         id=item.id, sources=item.sources, reason=reason, path=path, before=before,
@@ -192,7 +188,7 @@ def _link(item: Item[File], before: FileFact, wish: Attributes, scene: _Scene) -
 def _absent(item: Item[File], before: FileFact, scene: _Scene) -> Step:
     if before.kind is Kind.ABSENT:
         return _noop(item, "does not exist")
-    return _removal(item, item.declaration.path, before, f"a {before.kind} is there", scene)
+    return _removal(item, item.declaration.path, before, f"{before.kind.words} is there", scene)
 
 
 def _purge(item: Item[File], scene: _Scene) -> Iterator[Step]:

@@ -20,7 +20,7 @@ from typing import Any
 from nodemanager.api.common import reported
 from nodemanager.client.patches import MergePatch
 from nodemanager.client.verbs import Client
-from nodemanager.kube import core, errors
+from nodemanager.kube import core, errors, times
 from nodemanager.kube.objects import HasMetadata, ObjectMeta, Resource
 from nodemanager.runtime.backoff import Backoff
 
@@ -175,7 +175,7 @@ class EventRecorder:
 
     async def _count_up(self, seen: _Seen, note: _Note) -> bool:
         """Patch the count; False when the server has forgotten the event."""
-        body = {"count": seen.count + 1, "lastTimestamp": _seconds(note.at), "message": note.message}
+        body = {"count": seen.count + 1, "lastTimestamp": times.rfc3339(note.at), "message": note.message}
         patch = MergePatch(body)
         try:
             await self._client.patch(core.EVENTS, seen.name, seen.namespace, patch)
@@ -194,8 +194,8 @@ class EventRecorder:
             message=note.message,
             source=self._source,
             count=1,
-            first_timestamp=_seconds(note.at),
-            last_timestamp=_seconds(note.at),
+            first_timestamp=times.rfc3339(note.at),
+            last_timestamp=times.rfc3339(note.at),
             reporting_component=self._source.component,
             reporting_instance=self._source.host,
         )
@@ -253,7 +253,3 @@ def _keep_newest(memory: OrderedDict[Any, Any], key: Any) -> None:
         memory.move_to_end(key)
     while len(memory) > MAX_REMEMBERED:
         memory.popitem(last=False)
-
-
-def _seconds(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

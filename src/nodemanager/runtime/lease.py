@@ -22,7 +22,7 @@ from typing import Any
 
 from nodemanager.client.patches import MergePatch
 from nodemanager.client.verbs import Client
-from nodemanager.kube import core, errors
+from nodemanager.kube import core, errors, times
 from nodemanager.runtime.parts import LeadershipLost
 
 log = logging.getLogger(__name__)
@@ -178,7 +178,7 @@ class LeaseLock:
         return self.held
 
     def _claim(self, transitions: int) -> dict[str, Any]:
-        now = _micro_time(self.clocks.wall())
+        now = times.rfc3339_micro(self.clocks.wall())
         return {
             "holderIdentity": self.identity,
             "leaseDurationSeconds": self.timings.lease_duration,
@@ -210,7 +210,7 @@ class LeaseLock:
 
     async def _send_renewal(self) -> None:
         sent = self.clocks.steady()
-        lease = await self._patch({"renewTime": _micro_time(self.clocks.wall())}, self._version)
+        lease = await self._patch({"renewTime": times.rfc3339_micro(self.clocks.wall())}, self._version)
         self._version = lease.metadata.resource_version
         self._valid_until = sent + self.timings.renew_deadline
 
@@ -240,7 +240,3 @@ class LeaseLock:
                 await self._patch(_RELEASED, self._version)
         except (errors.KubeError, TimeoutError) as error:
             log.warning("%s: cannot release, it will run out by itself: %s", self.name, error)
-
-
-def _micro_time(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

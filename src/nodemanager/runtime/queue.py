@@ -35,7 +35,7 @@ class QueueClosed(Exception):
 class WorkQueue(Generic[K]):
     """Keys to work on; see the module for its promises.
 
-    All methods but `get` and `drained` return at once, and all belong to the loop's thread.
+    All methods but `get` return at once, and all belong to the loop's thread.
     """
 
     def __init__(self, name: str, *, metrics: metrics_.Registry, backoff: Backoff | None = None) -> None:
@@ -50,9 +50,7 @@ class WorkQueue(Generic[K]):
         self._tie = itertools.count()
         self._timer: asyncio.TimerHandle | None = None
         self._getters: deque[asyncio.Future[None]] = deque()
-        self._drainers: list[asyncio.Future[None]] = []
         self._closed = False
-        self._draining = False
         self._metrics = _QueueMetrics(self, metrics)
 
     def __len__(self) -> int:
@@ -139,12 +137,10 @@ class WorkQueue(Generic[K]):
         self._metrics.work.observe(_now() - started)
         if key in self._dirty:
             self._append(key)
-        self._check_drained()
 
-    def shut_down(self, *, drain: bool = False) -> None:
-        """Take no more adds and drop the delayed ones; with `drain`, hand out what is ready first."""
+    def shut_down(self) -> None:
+        """Take no more adds, drop the delayed ones, and hand out nothing any more."""
         self._closed = True
-        self._draining = drain
         self._delayed.clear()
         self._heap.clear()
         if self._timer is not None:
@@ -152,18 +148,6 @@ class WorkQueue(Generic[K]):
             self._timer = None
         while self._getters:
             self._wake()
-        self._check_drained()
-
-    async def drained(self) -> None:
-        """Wait until the queue is shut down and nobody works on a key any more."""
-        if self._is_drained():
-            return
-        waiter = asyncio.get_running_loop().create_future()
-        self._drainers.append(waiter)
-        try:
-            await waiter
-        finally:
-            self._drainers.remove(waiter)
 
     def ages(self) -> list[float]:
         """Return for how many seconds each key in work has been worked on."""
@@ -171,7 +155,7 @@ class WorkQueue(Generic[K]):
         return [now - started for started in self._processing.values()]
 
     def _can_take(self) -> bool:
-        return bool(self._ready) and (not self._closed or self._draining)
+        return bool(self._ready) and not self._closed
 
     def _take(self) -> K:
         key = self._ready.popleft()
@@ -219,15 +203,6 @@ class WorkQueue(Generic[K]):
         if len(self._heap) > 2 * len(self._delayed) + 64:
             self._heap = [entry for entry in self._heap if self._delayed.get(entry[2]) == entry[:2]]
             heapq.heapify(self._heap)
-
-    def _is_drained(self) -> bool:
-        return self._closed and not self._processing and not self._can_take()
-
-    def _check_drained(self) -> None:
-        if self._is_drained():
-            for waiter in self._drainers:
-                if not waiter.done():
-                    waiter.set_result(None)
 
 
 class _QueueMetrics:

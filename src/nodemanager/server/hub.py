@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+from nodemanager.kube import times
 from nodemanager.kube.objects import Untyped
 from nodemanager.kube.rbac.identity import User
 from nodemanager.server.http.negotiation import Form
@@ -112,7 +113,7 @@ class Hub:
 
     def timestamp(self) -> str:
         """Return the present time as metadata writes it."""
-        return self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        return times.rfc3339(self.now())
 
 
 @dataclass(frozen=True, slots=True)

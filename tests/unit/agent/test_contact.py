@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nodemanager.agent.link import contact
-from nodemanager.agent.link.contact import Clocks, Contact, SecretLimits
+from nodemanager.agent.link.contact import Contact, SecretLimits, UnixClocks
 from nodemanager.client.http.transport import Request, Response
 from nodemanager.host.state.vault import Vault
 from nodemanager.kube import errors
@@ -43,7 +43,7 @@ class Host:
         self.start()
 
     def start(self) -> None:
-        clocks = Clocks(lambda: self.time.wall, lambda: self.time.steady)
+        clocks = UnixClocks(lambda: self.time.wall, lambda: self.time.steady)
         self.contact = Contact(Vault("/", str(self.folder)), self.limits, clocks)
         self.contact.subscribe(self._tell)
         self.contact._own = (("GET", OWN),)
@@ -204,7 +204,7 @@ def test_whoever_listens_hears_when_secrets_are_not_to_be_used(tmp_path: Path) -
     async def story() -> None:
         host = Host(tmp_path, SecretLimits(grace=100 * HOUR))
         loop = asyncio.get_running_loop()
-        host.contact._clocks = Clocks(lambda: 1_800_000_000.0 + loop.time(), loop.time)
+        host.contact._clocks = UnixClocks(lambda: 1_800_000_000.0 + loop.time(), loop.time)
         part = asyncio.create_task(host.contact.run())
         host.hears(401)
         await asyncio.sleep(contact.SURE_SECONDS + 0.1)

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from nodemanager.agent.drift import drift
 from nodemanager.agent.drift.drift import DriftWatch
+from nodemanager.api import crds
+from nodemanager.api.common import reported
 from nodemanager.host.results import Outcome, Result
+from nodemanager.kube.cel.rules import RuleSet
 from nodemanager.plan.resources import ResourceId, file_id
 from support.realtime import Kept
 from support.root_tree import config_set
@@ -100,3 +105,13 @@ def test_what_is_gone_is_forgotten() -> None:
     watch.judge({}, [])  # nothing is declared any more
     watch.save()
     assert shelf.held == {}
+
+
+@pytest.mark.parametrize("took", [0.0, 0.00004, 0.0001, 0.0009, 0.0012, 0.25, 61.5, 4000.0])
+def test_the_api_takes_however_long_a_repair_took(took: float) -> None:
+    """Or it would take nothing else of the host either: a status is written as a whole."""
+    record = drift.record(Result(ONE, (), Outcome.CHANGED), "2026-03-01T02:03:04Z", took)
+    status = reported.status({"drift": {"recent": [msgspec.to_builtins(record)]}})
+    (crd,) = [one for one in crds.all_crds() if one["spec"]["names"]["kind"] == "ManagedNode"]
+    rules = RuleSet(crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
+    assert rules.evaluate({"metadata": {"name": "x"}, "status": status}) == []

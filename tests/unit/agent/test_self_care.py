@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nodemanager.agent.drift.drift_log import MAX_RECENT, DriftLog
-from nodemanager.agent.link.contact import Clocks, Contact, SecretLimits
+from nodemanager.agent.link.contact import Contact, SecretLimits, UnixClocks
 from nodemanager.agent.report.local_status import Board
 from nodemanager.agent.report.status import Pass, of_pass
 from nodemanager.agent.report.status_sources import LastPass, of_contact, of_drifts, of_process, stamp
@@ -102,7 +102,7 @@ async def test_ready_comes_with_the_end_of_the_first_pass(inbox: Inbox) -> None:
 @pytest.mark.parametrize("jump", [7200, -7200])
 async def test_a_clock_that_is_set_moves_no_pass(jump: int) -> None:
     board, wall, steady = Board(), [1_800_000_000.0], [1000.0]
-    clocks = Clocks(lambda: wall[0], lambda: steady[0])
+    clocks = UnixClocks(lambda: wall[0], lambda: steady[0])
     last = LastPass(KEY, board.changed, Standing(), Desired, clocks)
     board.plug(of_process("web1", "n", "/", clocks))
     board.plug(last.fill)
@@ -181,7 +181,7 @@ async def test_a_pass_that_fails_is_told_with_its_reason_and_when_it_is_tried_ag
 
 def test_how_we_stand_with_the_api_is_told_with_every_change(tmp_path: Path) -> None:
     now = [1.7e9]
-    contact = Contact(Vault(str(tmp_path)), SecretLimits(), Clocks(lambda: now[0], lambda: now[0]))
+    contact = Contact(Vault(str(tmp_path)), SecretLimits(), UnixClocks(lambda: now[0], lambda: now[0]))
     board = Board(of_contact(contact, "https://api"))
     contact.on_change = board.changed
     seen = []
@@ -223,7 +223,7 @@ def test_drifts_that_nobody_has_heard_of_are_told_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize("jump", [7200.0, -7200.0, -1.7e9])
 def test_a_clock_that_is_set_moves_no_drift(jump: float, tmp_path: Path) -> None:
     wall, steady = [1_800_000_000.0], [1000.0]
-    clocks = Clocks(lambda: wall[0], lambda: steady[0])
+    clocks = UnixClocks(lambda: wall[0], lambda: steady[0])
     log = DriftLog(str(tmp_path), clock=clocks.steady)
     for number in range(MAX_RECENT + 1):
         record = DriftRecord(time=stamp(wall[0]) or "", resource=f"file:/{number}", outcome="repaired")

@@ -8,6 +8,7 @@ import logging
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from nodemanager.agent.report.sight import Eyes
 from nodemanager.api.common.managednode import (
@@ -18,31 +19,37 @@ from nodemanager.api.common.managednode import (
     WireGuardStatus,
 )
 from nodemanager.client.auth.config import ClientConfig
+from nodemanager.host.base import Runner
 from nodemanager.host.files.tree import Tree
-from nodemanager.host.inventory import x25519
+from nodemanager.host.inventory import wireguard
 from nodemanager.host.inventory.identity import Identity
-from nodemanager.host.process import runner
 from nodemanager.kube.objects import ObjectMeta
 from support.clients import connected
+from support.fake_wg import host_with_wg, host_without_wg
 from support.scripted_server import Exchange, ScriptedServer, serve
 
 WHO = Identity("web1", "debian", (), "linux", "x86_64", "6.1")
-PAIR = x25519.generate()
+KEY = X25519PrivateKey.generate()
+PRIVATE, PUBLIC = (
+    base64.b64encode(half).decode() for half in (KEY.private_bytes_raw(), KEY.public_key().public_bytes_raw())
+)
 
 
-def node(known: str = "") -> ManagedNode:
+def node(known: str = "", interface: str = "wg0") -> ManagedNode:
     links = [WireGuardStatus(name="wg0", public_key=known)] if known else []
     return ManagedNode(
         metadata=ObjectMeta(name="web1", namespace="n"),
-        spec=ManagedNodeSpec(wire_guard=WireGuardSpec(enabled=True)),
+        spec=ManagedNodeSpec(wire_guard=WireGuardSpec(enabled=True, interface=interface)),
         status=ManagedNodeStatus(wire_guard=links),
     )
 
 
-async def keys(server: ScriptedServer, root: Path, asked: ManagedNode) -> list[str]:
+async def keys(
+    server: ScriptedServer, root: Path, asked: ManagedNode, run: Runner | None = None
+) -> list[str]:
     tree = Tree(str(root))
     async with connected(ClientConfig(server.url)) as client:
-        found = await Eyes(tree, WHO, runner.run, client).look(asked)
+        found = await Eyes(tree, WHO, run or host_with_wg(root), client).look(asked)
     tree.close()
     return [one.public_key for one in found.wire_guard]
 
@@ -63,10 +70,10 @@ async def test_a_key_that_cannot_be_asked_for_is_not_lost(tmp_path: Path) -> Non
 
 async def test_the_private_half_decides(tmp_path: Path) -> None:
     async def stored(exchange: Exchange) -> None:
-        await exchange.json(secret(private_key=PAIR.private, public_key="somebody-elses"))
+        await exchange.json(secret(private_key=PRIVATE, public_key="somebody-elses"))
 
     async with serve(stored) as server:
-        assert await keys(server, tmp_path, node()) == [PAIR.public]
+        assert await keys(server, tmp_path, node()) == [PUBLIC]
 
 
 async def test_a_secret_without_a_key_is_left_alone_and_told(
@@ -97,5 +104,40 @@ async def test_a_new_key_is_stored_before_it_is_told(
     async with serve(empty) as server:
         (public,) = await keys(server, tmp_path, node())
     private = base64.b64decode(stored[0]["private-key"]).decode()
-    assert x25519.public_of(private) == public
+    assert await wireguard.public_key(host_with_wg(tmp_path), private) == public
     assert private not in caplog.text
+
+
+async def test_without_wg_no_key_is_made_and_the_known_one_is_not_lost(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def empty(exchange: Exchange) -> None:
+        await exchange.refuse(404, "NotFound")
+
+    async with serve(empty) as server:
+        assert await keys(server, tmp_path, node("KNOWN"), host_without_wg(tmp_path)) == ["KNOWN"]
+        assert {one.method for one in server.requests} == {"GET"}
+    assert (
+        "cannot look after the WireGuard key of wg0: cannot run wg genkey: this host has no wg" in caplog.text
+    )
+
+
+async def test_a_key_is_made_once_and_again_when_it_was_deleted(tmp_path: Path) -> None:
+    stored: dict[str, dict[str, object]] = {}
+
+    async def store(exchange: Exchange) -> None:
+        if exchange.method != "GET":
+            body = json.loads(exchange.body)
+            stored[body["metadata"]["name"]] = body
+            await exchange.json(body, 201)
+        elif (found := stored.get(exchange.target.partition("?")[0].rpartition("/")[2])) is not None:
+            await exchange.json(found)
+        else:
+            await exchange.refuse(404, "NotFound")
+
+    async with serve(store) as server:
+        first = await keys(server, tmp_path, node())
+        assert await keys(server, tmp_path, node()) == first
+        assert await keys(server, tmp_path, node(interface="wg1")) != first  # another key for another link
+        del stored["wg-wg0-web1"]
+        assert await keys(server, tmp_path, node()) != first

@@ -18,7 +18,7 @@ from nodemanager.agent.declared.references import ReferenceWatch
 from nodemanager.agent.declared.sources import Sources
 from nodemanager.agent.declared.wishes import Wish, Wishes
 from nodemanager.agent.link import contact
-from nodemanager.agent.link.contact import Clocks, Contact, SecretLimits
+from nodemanager.agent.link.contact import Contact, SecretLimits, UnixClocks
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
 from nodemanager.client.auth.config import ClientConfig
@@ -106,7 +106,7 @@ async def _host(tmp_path: Path) -> AsyncIterator[Host]:
         contextlib.AsyncExitStack() as stack,
     ):
         time = [1.8e9]
-        clocks = Clocks(lambda: time[0], lambda: time[0])
+        clocks = UnixClocks(lambda: time[0], lambda: time[0])
         here = Contact(Vault("/", str(tmp_path)), SecretLimits(grace=GRACE), clocks)
         stack.callback(here.close)
         memory = Memory(Vault("/", str(tmp_path)), Vault("/", str(tmp_path)), ObjectKey("default", "web1"))

@@ -192,8 +192,8 @@ def test_counters_are_written_when_they_are_zero() -> None:
 
 def test_conditions_of_a_node_have_distinct_reasons() -> None:
     reasons = [
-        managednode.APPLIED, managednode.APPLY_FAILED, managednode.VALIDATION_FAILED, managednode.APPLYING,
-        managednode.AGENT_SILENT, managednode.NO_DRIFT, managednode.NOT_REPAIRED, managednode.CONTESTED,
+        managednode.APPLIED, managednode.APPLY_FAILED, managednode.VALIDATION_FAILED, managednode.NO_DRIFT,
+        managednode.NOT_REPAIRED, managednode.CONTESTED,
         conditions.RESOURCE_CONFLICT, conditions.NO_CONFLICT,
     ]  # fmt: skip
     assert len(set(reasons)) == len(reasons)

@@ -9,14 +9,15 @@ import struct
 from pathlib import Path
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from hypothesis import given, settings
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nodemanager.host.files.tree import Tree
-from nodemanager.host.inventory import identity, network, ssh_keys, wireguard, x25519
+from nodemanager.host.inventory import identity, network, ssh_keys, wireguard
 from nodemanager.host.inventory.identity import Identity
 from nodemanager.host.process.runner import Completed, RunError
+from support.fake_wg import host_with_wg, host_without_wg
 
 IFCONFIG = """\
 em0: flags=1008843<UP,BROADCAST,RUNNING,SIMPLEX,MULTICAST,LOWER_UP> metric 0 mtu 1500
@@ -125,55 +126,34 @@ async def test_no_wg_is_no_interface() -> None:
     assert await wireguard.interfaces(missing) == []
 
 
-@pytest.mark.parametrize(
-    ("scalar", "point", "expected"),
-    [
-        (
-            "a546e36bf0527c9d3b16154b82465edd62144c0ac1fc5a18506a2244ba449ac4",
-            "e6db6867583030db3594c1a424b15f7c726624ec26b3353b10a903a6d0ab1c4c",
-            "c3da55379de9c6908e94ea4df28d084f32eccf03491c71f754b4075577a28552",
-        ),
-        (
-            "4b66e9d4d1b4673c5ad22691957d6af5c11b6421e0ea01d42ca4169e7918ba0d",
-            "e5210f12786811d3f4b7959d0538ae2c31dbe7106fc03c3efc4cd549c715a493",
-            "95cbde9476e8907d7aade45cb4b873f88b595a68799fa152e6f8f7647aac7957",
-        ),
-    ],
-)
-def test_the_vectors_of_rfc_7748(scalar: str, point: str, expected: str) -> None:
-    clamped = x25519._clamped(bytes.fromhex(scalar))
-    assert x25519.multiply(clamped, bytes.fromhex(point)).hex() == expected
-
-
-def test_a_thousand_rounds_of_rfc_7748() -> None:
-    k = u = (9).to_bytes(32, "little")
-    for _ in range(1000):
-        k, u = x25519.multiply(x25519._clamped(k), u), k
-    assert k.hex() == "684cf59ba83309552800ef566f2f4d3c1c3887c49360e3875f2eb94d99532c51"
-
-
-@settings(max_examples=40)
-@given(st.binary(min_size=32, max_size=32), st.binary(min_size=32, max_size=32))
-def test_keys_are_those_of_cryptography(private: bytes, other: bytes) -> None:
-    judge = X25519PrivateKey.from_private_bytes(private)
+async def test_keys_are_those_of_cryptography(tmp_path: Path) -> None:
+    run = host_with_wg(tmp_path)
+    private = await wireguard.new_private_key(run)
+    judge = X25519PrivateKey.from_private_bytes(base64.b64decode(private))
     public = base64.b64encode(judge.public_key().public_bytes_raw()).decode()
-    assert x25519.public_of(base64.b64encode(private).decode()) == public
-    peer = X25519PrivateKey.from_private_bytes(other).public_key()
-    shared = judge.exchange(X25519PublicKey.from_public_bytes(peer.public_bytes_raw()))
-    assert x25519.multiply(x25519._clamped(private), peer.public_bytes_raw()) == shared
-
-
-def test_pairs_fit_and_hide_their_private_half() -> None:
-    pair = x25519.generate()
-    assert x25519.public_of(pair.private) == pair.public
-    assert pair.private not in repr(pair)
-    assert pair.private not in f"{pair}"
+    assert await wireguard.public_key(run, private) == public
+    assert await wireguard.new_private_key(run) != private
 
 
 @pytest.mark.parametrize("text", ["", "AAAA", "not base64!", "ä"])
-def test_what_is_no_key_is_refused(text: str) -> None:
+async def test_what_is_no_key_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(ValueError):
-        x25519.public_of(text)
+        await wireguard.public_key(host_with_wg(tmp_path), text)
+
+
+async def test_a_host_without_wg_says_what_to_install(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"this host has no wg; declare the package wireguard-tools"):
+        await wireguard.new_private_key(host_without_wg(tmp_path))
+    with pytest.raises(RunError, match=r"this host has no wg; declare the package wireguard-tools"):
+        await wireguard.public_key(host_with_wg(tmp_path, "raise SystemExit(127)"), "AAAA")  # in a chroot
+
+
+async def test_a_key_is_in_no_message(tmp_path: Path) -> None:
+    run = host_with_wg(tmp_path, "print('PRIVATE'); raise SystemExit(3)")
+    with pytest.raises(RunError, match="exit status 3: it said nothing"):
+        await wireguard.new_private_key(run)
+    with pytest.raises(RunError, match="cannot run wg pubkey: exit status 3: it said nothing"):
+        await wireguard.public_key(run, "PRIVATE")
 
 
 @pytest.mark.parametrize(

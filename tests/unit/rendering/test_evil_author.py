@@ -33,7 +33,7 @@ pytestmark = pytest.mark.timeout(120 + CASES)
 BASE_MEMORY = 64 * MIB
 """What the process has before the first template, at most."""
 OUT_OF_THE_BOX = re.compile(r"<(?:class|module|function|built-in|bound method|code) |object at 0x|Traceback")
-OURS = re.compile(r"failed with a (?:Import|Module|OS|Name|System|Memory|Buffer|Permission|File)\w*")
+OURS = re.compile(r"failed with (?:Import|Module|OS|Name|System|Memory|Buffer|Permission|File)\w*")
 """Errors that no template should be able to cause: a module that was not imported in time, a bug of ours."""
 
 

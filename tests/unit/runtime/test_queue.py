@@ -240,7 +240,7 @@ async def test_shut_down_ends_all_getters_and_takes_no_more() -> None:
 
 
 @virtual_time.test
-async def test_shut_down_without_drain_hands_out_nothing_and_waits_for_the_running() -> None:
+async def test_a_queue_that_is_shut_down_hands_out_nothing() -> None:
     queue = new()
     queue.add("a")
     queue.add("b")
@@ -248,26 +248,7 @@ async def test_shut_down_without_drain_hands_out_nothing_and_waits_for_the_runni
     queue.shut_down()
     with pytest.raises(QueueClosed):
         await queue.get()
-    waiter = asyncio.create_task(queue.drained())
-    await virtual_time.settle()
-    assert not waiter.done()
     queue.done("a")
-    await waiter
-    await queue.drained()
-
-
-@virtual_time.test
-async def test_drain_hands_out_what_is_ready_and_what_was_added_in_time() -> None:
-    queue = new()
-    queue.add("a")
-    queue.add("b")
-    await queue.get()
-    queue.add("a")  # in work: again after done
-    queue.shut_down(drain=True)
-    waiter = asyncio.create_task(queue.drained())
-    queue.done("a")
-    assert [await take(queue), await take(queue)] == ["b", "a"]
-    await waiter
     with pytest.raises(QueueClosed):
         await queue.get()
 

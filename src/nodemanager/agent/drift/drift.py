@@ -24,7 +24,6 @@ _REPAIRS: Final = frozenset(
      "RemovePath", "ChangeService", "Blocked")
 )  # fmt: skip
 """Deeds that put something back, or would; a restart or a run does not."""
-_BAD: Final = (Outcome.FAILED, Outcome.BLOCKED)
 _OUTCOMES: Final = {Outcome.CHANGED: "repaired", Outcome.OBSERVED: "observed"}
 _SEEN: Final = "observed "
 """In the store, what begins with this is a difference that was reported, not a declaration that held."""
@@ -70,7 +69,7 @@ class DriftWatch:
         before = self._before if whole and self._before is not None else self._held
         self._before = None if whole else self._before
         judged = [replace(one, drifted=True) if _drifted(one, declared, before) else one for one in results]
-        bad = {one.id: one.outcome for one in results if one.outcome in _BAD}
+        bad = {one.id: one.outcome for one in results if one.bad}
         seen = {one.id for one in results if one.outcome is Outcome.OBSERVED}
         about = declared.keys() if whole else {one.id for one in results} & declared.keys()
         if whole:
@@ -97,7 +96,7 @@ class DriftWatch:
             if one.outcome is Outcome.OBSERVED:
                 mark = _digest(one.mark)
                 new, self._seen[one.id] = self._seen.get(one.id) != mark, mark
-            elif one.outcome in _BAD:
+            elif one.bad:
                 new, self._told[one.id] = self._told.get(one.id) != one.message, one.message
             else:
                 new = True

@@ -30,7 +30,6 @@ REFRESH_QUIET: Final = 1.0
 REFRESH_LIMIT: Final = 30.0
 """Service managers notice what was enabled once nothing was for a second, and after so many in any case:
 while systemd reads all units again, it answers nobody, also not the next repair."""
-_BAD: Final = (Outcome.FAILED, Outcome.BLOCKED)
 
 
 class Touched(Protocol):
@@ -224,7 +223,7 @@ class RepairLoop:
         before = standing.changes
         told = standing.repaired(results, touched)
         for one in results:
-            if one.outcome in _BAD:
+            if one.bad:
                 resource = keeper(one.id, wish.declared)
                 self._later[resource] = touched.get(resource, now)
         if told:

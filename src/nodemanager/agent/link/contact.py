@@ -22,7 +22,7 @@ import msgspec
 
 from nodemanager.client.http.transport import Request, Response, Transport
 from nodemanager.host.state.vault import Vault, VaultError
-from nodemanager.kube import errors
+from nodemanager.kube import errors, times
 from nodemanager.kube.errors import UNREADABLE
 from nodemanager.kube.objects import Struct
 
@@ -65,8 +65,8 @@ class SecretLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Clocks:
-    """Where times come from."""
+class UnixClocks:
+    """Where times come from; the clock on the wall in seconds of Unix time."""
 
     wall: Callable[[], float] = time.time
     steady: Callable[[], float] = time.monotonic
@@ -84,10 +84,10 @@ class Contact:
 
     name = "contact with the API"
 
-    def __init__(self, vault: Vault, limits: SecretLimits, clocks: Clocks | None = None) -> None:
+    def __init__(self, vault: Vault, limits: SecretLimits, clocks: UnixClocks | None = None) -> None:
         self._vault = vault
         self._limits = limits
-        self._clocks = clocks or Clocks()
+        self._clocks = clocks or UnixClocks()
         self._own: Collection[tuple[str, str]] = ()
         self._listeners: list[Callable[[], None]] = []
         self.on_change: Callable[[], None] = lambda: None
@@ -133,7 +133,7 @@ class Contact:
         since = self.since()
         if since is None:
             return None
-        return f"{'refused' if self.refused else 'alone'} since {_stamp(since)}: {self.why}"
+        return f"{'refused' if self.refused else 'alone'} since {times.rfc3339_unix(since)}: {self.why}"
 
     def withheld(self) -> str:
         """Return why Secrets that are known may not be used any more; empty = they may."""
@@ -142,7 +142,8 @@ class Contact:
             (self._record.away, self._limits.max_age, "the API was not there"),
         ):
             if spent is not None and limit > 0 and self._spent(spent) >= limit:
-                return f"{what} since {_stamp(spent.since)}, and what was known is used for {limit:g} s only"
+                since = times.rfc3339_unix(spent.since)
+                return f"{what} since {since}, and what was known is used for {limit:g} s only"
         return ""
 
     def subscribe(self, listener: Callable[[], None]) -> None:
@@ -344,7 +345,3 @@ class _Watching:
 
     async def close(self) -> None:
         await self._inner.close()
-
-
-def _stamp(moment: float) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(moment))

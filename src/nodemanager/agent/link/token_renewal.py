@@ -7,7 +7,6 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +20,7 @@ from nodemanager.client.verbs import Client
 from nodemanager.host.process import runner
 from nodemanager.host.process.threads import in_thread
 from nodemanager.host.state import credential_file
-from nodemanager.kube import conditions, errors
+from nodemanager.kube import conditions, errors, times
 from nodemanager.kube.conditions import Condition
 from nodemanager.runtime.backoff import Backoff
 from nodemanager.runtime.metrics import Counter, Family, Registry
@@ -106,7 +105,7 @@ class TokenRenewal:
 
     def condition(self) -> Condition:
         """Return what to say in the status: the same words as long as nothing happens."""
-        until = _stamp(self.token.life.expires) if self.token.life else "an unknown time"
+        until = times.rfc3339_unix(self.token.life.expires) if self.token.life else "an unknown time"
         if not self._trouble:
             return Condition(
                 type=CREDENTIAL_RENEWED,
@@ -142,7 +141,11 @@ class TokenRenewal:
             return False
         self._unsaved = None
         self.token.replace(found)
-        log.info("took over a token that was put into %s, good until %s", self.path, _stamp(life.expires))
+        log.info(
+            "took over a token that was put into %s, good until %s",
+            self.path,
+            times.rfc3339_unix(life.expires),
+        )
         self._succeeded()
         return True
 
@@ -170,7 +173,7 @@ class TokenRenewal:
         life = self.token.life
         late = life is not None and self.clock() >= life.issued + LATE * (life.expires - life.issued)
         if life is not None and (late or self._failures == REPEATED):
-            message = f"the token of this host expires at {_stamp(life.expires)}: {error}"
+            message = f"the token of this host expires at {times.rfc3339_unix(life.expires)}: {error}"
             self.voice.warn("TokenRenewalFailing", message)
         if (late or self._failures >= REPEATED) and str(error) != self._trouble:
             self._trouble = str(error)
@@ -197,7 +200,3 @@ class TokenRenewal:
         if rest <= 0:
             return LOOK * least
         return min(RETRY.delay(self._failures), max(least, rest / 10))
-
-
-def _stamp(moment: float) -> str:
-    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

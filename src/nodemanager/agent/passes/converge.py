@@ -304,4 +304,4 @@ def _without_aborted(steps: Iterable[Step], aborted: set[str]) -> list[Step]:
 
 def failures(results: Iterable[Result]) -> list[Result]:
     """Return what did not go well."""
-    return [one for one in results if one.outcome in (Outcome.FAILED, Outcome.BLOCKED)]
+    return [one for one in results if one.bad]

@@ -44,7 +44,6 @@ from nodemanager.runtime.cache import Change
 from nodemanager.runtime.queue import WorkQueue
 
 log = logging.getLogger(__name__)
-_BAD = (Outcome.FAILED, Outcome.BLOCKED)
 RETRY_SECONDS = 30.0
 """A host on which something failed tries again after this, growing with every failure."""
 MAX_RETRY = 600.0
@@ -240,7 +239,7 @@ class HostReconciler:
         self._broken = ""
         results = self.standing.passed(done)
         await in_thread(self.standing.watch.save)
-        bad = {name for one in results if one.outcome in _BAD for name in (*one.sources, "")}
+        bad = {name for one in results if one.bad for name in (*one.sources, "")}
         self._failures = self._failures + 1 if bad else 0
         for event in waiting if not bad else ():
             event.set()

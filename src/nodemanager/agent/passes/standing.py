@@ -17,9 +17,8 @@ from nodemanager.agent.drift.contest import Contest
 from nodemanager.agent.drift.drift import DriftWatch
 from nodemanager.api.common.managednode import DriftRecord
 from nodemanager.host.results import Outcome, Result
+from nodemanager.kube import times
 from nodemanager.plan.resources import ResourceId
-
-_BAD = (Outcome.FAILED, Outcome.BLOCKED)
 
 
 class Drifts(Protocol):
@@ -117,7 +116,7 @@ class Standing:
     def _judge(self, results: Sequence[Result], since: Mapping[ResourceId, float] | None) -> list[Result]:
         declared = self.wish.declared if self.wish else {}
         judged = self._with_names(self.watch.judge(declared, results, whole=since is None))
-        stamp, clock = self.now().strftime("%Y-%m-%dT%H:%M:%SZ"), self.clock()
+        stamp, clock = times.rfc3339(self.now()), self.clock()
         first = min((since or {}).values(), default=clock)
         for one in self.watch.fresh(judged):
             began = (since or {}).get(drift.keeper(one.id, declared), first)
@@ -142,7 +141,7 @@ class Standing:
             self.contest.repaired(resource, clock, one.found, one.wanted, by=one.by)
         for one in judged:
             resource = drift.keeper(one.id, declared)
-            if one.outcome in _BAD and trying:
+            if one.bad and trying:
                 self.contest.failed(resource, clock)
             elif one.outcome is Outcome.UNCHANGED and resource not in put_back:
                 self.contest.holds(resource)

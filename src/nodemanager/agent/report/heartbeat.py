@@ -18,7 +18,7 @@ from typing import Any, Final
 from nodemanager.api.rights import host_bounds
 from nodemanager.client.patches import MergePatch
 from nodemanager.client.verbs import Client
-from nodemanager.kube import errors
+from nodemanager.kube import errors, times
 from nodemanager.kube.core import LEASES
 
 log = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ class Heartbeat:
     async def beat(self) -> None:
         """Renew the Lease; make it if it is not there."""
         name = lease_name(self._hostname)
-        stamp = self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        stamp = times.rfc3339_micro(self._now())
         spec = {"holderIdentity": self._hostname, "leaseDurationSeconds": DURATION, "renewTime": stamp}
         mine = {"annotations": {ANNOTATION_INSTANCE: self._instance}}
         with contextlib.suppress(errors.NotFound):

@@ -15,9 +15,7 @@ from nodemanager.runtime.events import EventRecorder
 from nodemanager.runtime.metrics import Registry
 
 log = logging.getLogger("nodemanager.agent")
-_BAD: Final = (Outcome.FAILED, Outcome.BLOCKED)
 _REPAIR_BUCKETS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 600.0)
-_LASTING: Final = (*_BAD, Outcome.OBSERVED)
 _PACKAGES: Final = {"InstallPackage": "install", "RemovePackage": "remove"}
 _DONE: Final = {
     "InstallPackage": "installed",
@@ -88,7 +86,7 @@ class Reporter:
         # Failures first: events are few per host, and a thousand changes must not use them up.
         for one in sorted(results, key=lambda each: each.outcome is Outcome.CHANGED):
             self._tell(node, one)
-        self._told = {str(one.id): one.message for one in results if one.outcome in _LASTING}
+        self._told = {str(one.id): one.message for one in results if _lasts(one)}
         for config_set in sets:
             self._of_set(config_set, desired, results)
         for gone in self._sets - {one.metadata.name for one in sets}:
@@ -102,7 +100,7 @@ class Reporter:
             if one.drifted and one.outcome is Outcome.CHANGED:
                 self._repair_seconds.labels(self._node).observe(seconds)
             self._tell(None, one)
-        bad = {str(one.id): one.message for one in results if one.outcome in _LASTING}
+        bad = {str(one.id): one.message for one in results if _lasts(one)}
         gone = {str(one.id) for one in results}
         self._told = {name: said for name, said in self._told.items() if name not in gone} | bad
 
@@ -118,7 +116,7 @@ class Reporter:
     def _of_set(self, config_set: ConfigSet, desired: Desired, results: Sequence[Result]) -> None:
         name = config_set.metadata.name
         mine = [one for one in results if name in one.sources]
-        bad = any(one.outcome in _BAD for one in mine)
+        bad = any(one.bad for one in mine)
         self._applies.labels(self._node, name, "error" if bad else "success").inc()
         self._seconds.labels(self._node, name).observe(sum(one.seconds for one in mine))
         if conflicts := desired.conflicts.get(name):
@@ -165,8 +163,13 @@ class Reporter:
         elif one.outcome is Outcome.OBSERVED:
             if self._told.get(str(one.id)) != one.message:
                 log.warning("drift: %s is left alone: %s", one.id, one.message.partition("\n")[0])
-        elif one.outcome in _BAD and self._told.get(str(one.id)) != one.message:
+        elif one.bad and self._told.get(str(one.id)) != one.message:
             reason = "Failed" if one.outcome is Outcome.FAILED else "Blocked"
             log.warning("%s %s: %s", one.id, reason.lower(), one.message)
             if self._events and node is not None:
                 self._events.warning(MANAGED_NODES, node, reason, f"{one.id}: {one.message}")
+
+
+def _lasts(one: Result) -> bool:
+    """Tell whether the next pass will find it so, too."""
+    return one.bad or one.outcome is Outcome.OBSERVED

@@ -12,8 +12,9 @@ from nodemanager.api.common.managednode import ManagedNode, WireGuardStatus
 from nodemanager.client.verbs import Client
 from nodemanager.host.base import Runner
 from nodemanager.host.files.tree import Tree
-from nodemanager.host.inventory import network, ssh_keys, wireguard, x25519
+from nodemanager.host.inventory import network, ssh_keys, wireguard
 from nodemanager.host.inventory.identity import Identity
+from nodemanager.host.process.runner import RunError
 from nodemanager.kube import errors
 from nodemanager.kube.core import SECRETS
 
@@ -55,7 +56,7 @@ class Eyes:
         try:
             name = f"wg-{wanted.interface}-{node.metadata.name}"
             public = await self._public_key(name, node.metadata.namespace)
-        except (errors.KubeError, ValueError) as error:
+        except (errors.KubeError, RunError, ValueError) as error:
             log.warning("cannot look after the WireGuard key of %s: %s", wanted.interface, error)
             known = [one for one in node.status.wire_guard if one.name == wanted.interface]
             return _by_name([*live, *known])  # peers must not lose a key because we could not ask for it
@@ -66,8 +67,9 @@ class Eyes:
         try:
             found = await self.client.get(SECRETS, name, namespace)
         except errors.NotFound:
-            pair = x25519.generate()
-            data = {PRIVATE: pair.private, PUBLIC: pair.public}
+            private = await wireguard.new_private_key(self.run)
+            public = await wireguard.public_key(self.run, private)
+            data = {PRIVATE: private, PUBLIC: public}
             body = {
                 "metadata": {"name": name, "namespace": namespace},
                 "type": "Opaque",
@@ -77,10 +79,11 @@ class Eyes:
                 await self.client.create(SECRETS, body, namespace)
             except errors.AlreadyExists:
                 return await self._public_key(name, namespace)
-            return pair.public
+            return public
         private = (found.data or {}).get(PRIVATE, b"").decode("ascii", "replace").strip()
         try:
-            return x25519.public_of(private)  # not what is written beside it: only this one is true for sure
+            # Not what is written beside it: only this one is true for sure.
+            return await wireguard.public_key(self.run, private)
         except ValueError:
             raise ValueError(
                 f"Secret {name} has no WireGuard key as {PRIVATE}; delete it to get a new one"

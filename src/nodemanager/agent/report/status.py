@@ -26,14 +26,13 @@ from nodemanager.api.common.managednode import (
     WireGuardStatus,
 )
 from nodemanager.host.results import Outcome, Result
-from nodemanager.kube import conditions
+from nodemanager.kube import conditions, times
 from nodemanager.kube.conditions import Condition
 
 REFRESH: Final = timedelta(hours=1)
 """How old `lastApplied` may get while nothing changes: fresh enough for people, rare enough for SD cards."""
 MAX_ERROR: Final = 4096
 MAX_NAMED: Final = 5
-_BAD: Final = (Outcome.FAILED, Outcome.BLOCKED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,13 +142,13 @@ def of_condition(
 ) -> ManagedNodeStatus:
     """Return the status with a condition."""
     dated = msgspec.structs.replace(condition, observed_generation=generation)
-    found = conditions.set_condition(old.conditions, dated, now.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    found = conditions.set_condition(old.conditions, dated, times.rfc3339(now))
     return msgspec.structs.replace(old, conditions=found)
 
 
 def of_pass(old: ManagedNodeStatus, done: Pass, now: datetime, generation: int) -> ManagedNodeStatus:
     """Return the status after a pass."""
-    stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    stamp = times.rfc3339(now)
     before = {one.name: one for one in old.configsets}
     sets = sorted(done.config_sets, key=lambda one: one.metadata.name)
     by_set = _by_set(done.results)
@@ -215,12 +214,12 @@ def _entry(
         resource_version=meta.resource_version,
         observed_generation=meta.generation,
         last_applied=old.last_applied if old else None,
-        error=_joined(one for one in mine if one.outcome in _BAD),
+        error=_joined(one for one in mine if one.bad),
         conflicts=list(done.conflicts.get(meta.name, ())),
     )
     changed = any(one.outcome is Outcome.CHANGED for one in mine)
     if changed or new != old or _is_old(new.last_applied, now):
-        return msgspec.structs.replace(new, last_applied=now.strftime("%Y-%m-%dT%H:%M:%SZ"))
+        return msgspec.structs.replace(new, last_applied=times.rfc3339(now))
     return new
 
 
@@ -232,7 +231,7 @@ def _is_old(stamp: str | None, now: datetime) -> bool:
 
 
 def _ready(done: Pass) -> Condition:
-    bad = [one for one in done.results if one.outcome in _BAD]
+    bad = [one for one in done.results if one.bad]
     if not bad:
         return Condition(type=conditions.READY, status=conditions.TRUE, reason=managednode.APPLIED)
     refused = all("its validation failed" in one.message for one in bad if one.outcome is Outcome.FAILED)
@@ -254,7 +253,7 @@ def not_ready(why: str) -> Condition:
 
 def _drifted(done: Pass) -> Condition:
     """Tell whether something that held before does not hold now, and could not be put back."""
-    bad = [one for one in done.results if one.outcome in _BAD and one.drifted]
+    bad = [one for one in done.results if one.bad and one.drifted]
     if bad:
         return Condition(
             type=managednode.DRIFTED, status=conditions.TRUE, reason=managednode.NOT_REPAIRED,

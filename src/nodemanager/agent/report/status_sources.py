@@ -6,14 +6,14 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 import msgspec
 
 from nodemanager import __version__
 from nodemanager.agent.drift.drift_log import DriftLog
-from nodemanager.agent.link.contact import Clocks, Contact
+from nodemanager.agent.link.contact import Contact, UnixClocks
 from nodemanager.agent.passes.standing import Standing
 from nodemanager.agent.report import local_status
 from nodemanager.agent.report.local_status import (
@@ -30,22 +30,23 @@ from nodemanager.agent.report.local_status import (
 from nodemanager.api.common.managednode import AppliedConfigSet, DriftRecord, ManagedNodeStatus
 from nodemanager.client.auth.renewed_token import RenewedToken
 from nodemanager.host.state.journal import Journal
+from nodemanager.kube import times
 from nodemanager.kube.objects import ObjectKey
 from nodemanager.plan.desired import Desired
 from nodemanager.plan.resources import EXEC, FILE, PACKAGE, SERVICE
 from nodemanager.runtime import controller, process_metrics
 
-CLOCKS: Final = Clocks()
+CLOCKS: Final = UnixClocks()
 CLOCK_SLACK: Final = 2.0
 """Seconds by which a time may be off without anybody having set the clock: it is cut to whole ones."""
 
 
 def stamp(moment: float | None) -> str | None:
     """Return a moment of Unix time as everybody writes it; None for None and 0, which are never."""
-    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if moment else None
+    return times.rfc3339_unix(moment) if moment else None
 
 
-def of_process(host: str, namespace: str, root: str, clocks: Clocks = CLOCKS) -> local_status.Source:
+def of_process(host: str, namespace: str, root: str, clocks: UnixClocks = CLOCKS) -> local_status.Source:
     """Return who we are and what we cost."""
     started = clocks.steady()
 
@@ -120,7 +121,7 @@ class LastPass:
     """Returns how the host stands."""
     desired: Callable[[], Desired]
     """Returns everything that is declared."""
-    clocks: Clocks = CLOCKS
+    clocks: UnixClocks = CLOCKS
     _began: float | None = None
     """This and the next two by the steady clock: passes do not move when somebody sets the other."""
     _ended: float | None = None
@@ -182,7 +183,7 @@ class LastPass:
         return None if moment is None else stamp(self.clocks.on_the_wall(moment))
 
 
-def of_drifts(log: DriftLog, clocks: Clocks = CLOCKS) -> local_status.Source:
+def of_drifts(log: DriftLog, clocks: UnixClocks = CLOCKS) -> local_status.Source:
     """Return what was changed behind our back, also what nobody else has heard of yet."""
 
     def fill(snapshot: Snapshot) -> Snapshot:
@@ -199,7 +200,7 @@ def of_drifts(log: DriftLog, clocks: Clocks = CLOCKS) -> local_status.Source:
     return fill
 
 
-def _dated(record: DriftRecord, moment: float | None, clocks: Clocks) -> DriftRecord:
+def _dated(record: DriftRecord, moment: float | None, clocks: UnixClocks) -> DriftRecord:
     """Return a drift with the time that it has by the clock as it is now, if that was set since."""
     if moment is None:
         return record

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from nodemanager.client.patches import MergePatch
 from nodemanager.client.verbs import Client
-from nodemanager.kube import core, errors
+from nodemanager.kube import core, errors, times
 from nodemanager.runtime.lease import RELEASED_SECONDS, Clocks
 
 SKEW: Final = timedelta(hours=1)
@@ -106,7 +106,7 @@ class HostLease:
             lease = await self._read()
             if lease is None or lease.spec.holder_identity != self.identity:
                 return
-            past = _micro_time(self._clocks.wall() - _PAST)
+            past = times.rfc3339_micro(self._clocks.wall() - _PAST)
             spec = {"holderIdentity": None, "renewTime": past, "leaseDurationSeconds": RELEASED_SECONDS}
             try:
                 await self._patch(spec, lease.metadata.resource_version)
@@ -137,7 +137,7 @@ class HostLease:
         }
 
     def _stamp(self) -> str:
-        return _micro_time(self._clocks.wall())
+        return times.rfc3339_micro(self._clocks.wall())
 
     async def _read(self) -> core.Lease | None:
         try:
@@ -163,10 +163,6 @@ class HostLease:
         except TimeoutError as error:
             raise errors.TimedOut(f"cannot write lease {self.name}: no answer in time") from error
         self._seen = _Seen(lease.metadata.resource_version, self._clocks.steady())
-
-
-def _micro_time(moment: datetime) -> str:
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def _parse(text: str | None) -> datetime:

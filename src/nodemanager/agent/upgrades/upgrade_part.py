@@ -25,6 +25,7 @@ from nodemanager.api.common.managednode import (
     ManagedNodeStatus,
 )
 from nodemanager.host.inventory.timezone import local_zone
+from nodemanager.kube import times
 from nodemanager.kube.go import durations
 from nodemanager.runtime.events import EventRecorder
 from nodemanager.runtime.metrics import Registry
@@ -223,4 +224,4 @@ def _moment(status: ManagedNodeStatus) -> datetime | None:
 
 
 def _text(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return None if moment is None else times.rfc3339(moment)

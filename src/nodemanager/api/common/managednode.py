@@ -39,12 +39,6 @@ APPLY_FAILED: Final = "ApplyFailed"
 VALIDATION_FAILED: Final = "ValidationFailed"
 """Reason of Ready=False: `validate` refused the new content of a file, and the old one is in place."""
 
-APPLYING: Final = "Applying"
-"""Reason of Ready=Unknown: the first pass since the agent started is not over."""
-
-AGENT_SILENT: Final = "AgentSilent"
-"""Reason of Ready=Unknown: the heartbeat Lease ran out, so nobody knows how the host is."""
-
 NO_DRIFT: Final = "NoDrift"
 """Reason of Drifted=False: the host is as declared."""
 

@@ -56,7 +56,7 @@ def command(paths: tuple[Path, ...], form: str, root: str, hostname: str) -> Non
             click.echo(line)
     else:
         click.echo(forms.dump([_plain(one) for one in results], form), nl=False)
-    if any(one.outcome in (Outcome.FAILED, Outcome.BLOCKED) for one in results):
+    if any(one.bad for one in results):
         raise click.exceptions.Exit(1)
 
 

@@ -21,7 +21,6 @@ from nodemanager.host.files.bucket import Bucket
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.state.journal import Journal
 
-EXIT_CANNOT_ASK: Final = 1
 EXIT_DOES_NOT_HOLD: Final = 2
 REDRAW_SECONDS: Final = 1.0
 """How often a terminal is drawn again although nothing happened: ages grow."""

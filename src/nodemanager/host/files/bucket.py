@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final, NamedTuple
 
 import msgspec
@@ -25,6 +25,7 @@ from nodemanager.host.files.drafts import Draft
 from nodemanager.host.files.durable import Unsynced
 from nodemanager.host.files.tree import NoParent, Place, Tree
 from nodemanager.host.state import state_files
+from nodemanager.kube import times
 from nodemanager.kube.errors import UNREADABLE
 from nodemanager.plan.resources import shown
 
@@ -244,7 +245,7 @@ class Bucket:
         return f"{self.folder}/{digest[:2]}/{digest[2:4]}/{digest[4:]}"
 
     def _now(self) -> str:
-        return datetime.fromtimestamp(self._clock(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return times.rfc3339_unix(self._clock())
 
 
 def _time(backup: Backup) -> float:

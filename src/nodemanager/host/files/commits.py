@@ -127,7 +127,7 @@ def _check_kind(opened: int, step: SetAttributes) -> None:
     found = os.fstat(opened).st_mode
     kinds = {Kind.FILE: stat.S_ISREG(found), Kind.DIRECTORY: stat.S_ISDIR(found)}
     if not kinds.get(step.before.kind, False):
-        raise Unsafe(f"cannot change owner or mode of {step.path}: it is no longer a {step.before.kind}")
+        raise Unsafe(f"cannot change owner or mode of {step.path}: it is no longer {step.before.kind.words}")
 
 
 def _check_owner(opened: int, step: SetAttributes) -> None:

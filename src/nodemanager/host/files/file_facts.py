@@ -47,9 +47,7 @@ class Digests:
 
     def put(self, path: str, found: os.stat_result, fact: FileFact) -> None:
         """Remember a file, unless it was written just now: it may change within the same tick."""
-        grain = GRAIN if found.st_ctime_ns % SECOND else COARSE_GRAIN
-        quiet = time.time_ns() - found.st_ctime_ns > grain
-        if quiet and not found.st_mode & 0o022 and found.st_uid in (0, os.geteuid()):
+        if not is_fresh(found) and not found.st_mode & 0o022 and found.st_uid in (0, os.geteuid()):
             self._known[path] = _signature(found), fact
         else:
             self._known.pop(path, None)
@@ -58,6 +56,12 @@ class Digests:
         """Forget everything but these."""
         for path in self._known.keys() - paths:
             del self._known[path]
+
+
+def is_fresh(found: os.stat_result) -> bool:
+    """Tell whether an inode was changed so lately that another change may carry the same time stamp."""
+    grain = GRAIN if found.st_ctime_ns % SECOND else COARSE_GRAIN
+    return time.time_ns() - found.st_ctime_ns <= grain
 
 
 def _signature(found: os.stat_result) -> Signature:

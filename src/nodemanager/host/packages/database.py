@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, Generic, TypeVar
 
 from nodemanager.host.base import HostError
+from nodemanager.host.files.file_facts import is_fresh
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.state import state_files
 
@@ -34,8 +35,14 @@ class Kept(Generic[T]):
 
 
 def stamp(tree: Tree, *paths: str) -> Stamp | None:
-    """Return what changes when one of these files does; None if there is none of them."""
-    found = tuple(_identity(_look(tree, path)) for path in paths)
+    """Return what changes when one of these files does.
+
+    None if there is none of them, or if one was changed just now: it may be again within the same tick.
+    """
+    seen = [_look(tree, path) for path in paths]
+    if any(one is not None and is_fresh(one) for one in seen):
+        return None
+    found = tuple(_identity(one) for one in seen)
     return found if any(found) else None
 
 

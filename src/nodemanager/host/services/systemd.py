@@ -29,6 +29,7 @@ _SERVICE: Final = (
     "Type", "Result", "NRestarts", "ExecMainCode", "ExecMainStatus", "ExecMainStartTimestampMonotonic",
 )  # fmt: skip
 
+_BOTH: Final = frozenset(("enabled", "disabled"))
 
 _Place = tuple[str, str]
 """A user, the empty name for the host's own manager, and a unit."""
@@ -119,12 +120,11 @@ class Systemd:
 
     async def _misremembered(self, manager: Visit, found: Mapping[str, Status], user: str) -> dict[str, str]:
         """Return what is true of boot, by unit, where systemd remembers something else than the links say."""
-        if user:
-            return {}  # where these have their links, only their own manager knows
-        links = systemd_files.links(self._tree)
+        linked = None if user else systemd_files.linked(self._tree)  # of users, only their own manager knows
         states: dict[str, str] = {}
         for name, status in found.items():
-            if status.file == ("disabled" if status.id in links else "enabled"):
+            doubtful = _BOTH if linked is None else {"disabled" if status.id in linked else "enabled"}
+            if status.file in doubtful:
                 with suppress(Refused):
                     states[name] = str(await manager.method("GetUnitFileState", "s", status.id))
         return {name: state for name, state in states.items() if state != found[name].file}

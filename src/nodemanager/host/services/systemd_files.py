@@ -45,15 +45,14 @@ def names(unit: str) -> list[str]:
     return [unit, f"{template}@{dot}{kind}"] if at else [unit]
 
 
-def links(tree: Tree) -> dict[str, list[str]]:
-    """Return the links that have units of the host started with others, at boot, by the name of the unit."""
-    found: dict[str, list[str]] = {}
-    above = SYSTEM[0]
-    for folder in _entries(tree, above):
-        if folder.endswith(_PULLING):
-            for name in _entries(tree, f"{above}/{folder}", MAX_LINKS):
-                found.setdefault(name, []).append(f"{above}/{folder}/{name}")
-    return found
+def linked(tree: Tree) -> set[str]:
+    """Return the units of the host that links have started with others, at boot."""
+    return {name for folder in link_folders(tree) for name in _entries(tree, folder, MAX_LINKS)}
+
+
+def link_folders(tree: Tree) -> list[str]:
+    """Return the directories that such links are in."""
+    return [f"{SYSTEM[0]}/{name}" for name in _entries(tree, SYSTEM[0]) if name.endswith(_PULLING)]
 
 
 def _drop_ins(tree: Tree, path: str) -> list[str]:

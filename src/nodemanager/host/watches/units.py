@@ -80,6 +80,8 @@ class UnitWatch:
         self._names: dict[str, list[str]] = {}
         """By object on the bus; aliases of one unit share it."""
         self._rules: set[str] = set()
+        self._link_folders: set[str] = set()
+        """Where links have units started at boot, or had: systemd removes a directory with its last link."""
         self.task: asyncio.Task[None] | None = None
         self.shortfall = ""
         """Why nothing is heard at present; empty if all is well."""
@@ -151,6 +153,8 @@ class UnitWatch:
             if signal is None:
                 due, reloading = 0.0, False
                 await self._look_up(manager)
+                if self._user:  # whose links we do not watch: what a manager remembers of them may be old
+                    self._touch(self._wanted)
             elif signal.name == "PropertiesChanged":
                 self._changed(signal)
             elif signal.name == "Reloading":
@@ -222,15 +226,15 @@ class UnitWatch:
 
     def _files(self, found: Mapping[str, Status | str]) -> Iterator[Interest]:
         """Return the files of units, and where more of them would be; systemd tells only of what it read."""
-        links = {} if self._user else systemd_files.links(self._tree)
+        if not self._user:
+            self._link_folders.update(systemd_files.link_folders(self._tree))
         for name in self._wanted:
             status, concern = found.get(name), _concern((self._wanted[name],))
             unit = status.id if isinstance(status, Status) else name
-            for path in links.get(unit, ()):
-                yield Interest(path, concern)
-            paths = set[str]()
+            # Also links that are not there now: one that is put back may be gone again before we look next.
+            paths = {f"{folder}/{unit}" for folder in self._link_folders}
             if isinstance(status, Status):
-                paths = {status.fragment, *status.drop_ins[:MAX_DROP_INS]}
+                paths |= {status.fragment, *status.drop_ins[:MAX_DROP_INS]}
             for folder in systemd_files.USER if self._user else systemd_files.SYSTEM:
                 paths.update(f"{folder}/{one}" for one in {name, *systemd_files.names(unit)})
                 for one in systemd_files.names(unit):

@@ -65,7 +65,10 @@ def _nanoseconds(part: re.Match[str], text: str) -> int:
 
 
 def format_seconds(seconds: float) -> str:
-    """Return seconds, to the nanosecond, as Go prints a duration: "1h30m0s", "250ms", "0s"."""
+    """Return seconds, to the nanosecond, as Go prints a duration: "1h30m0s", "250ms", "0s".
+
+    But for "us", where Go prints a Greek letter and reads both: what hosts report is ASCII.
+    """
     try:
         numerator, denominator = seconds.as_integer_ratio()
     except (OverflowError, ValueError):
@@ -79,7 +82,7 @@ def format_seconds(seconds: float) -> str:
 
 
 def _format(total: int) -> str:
-    for unit, size in (("ns", 1), ("\N{MICRO SIGN}s", 10**3), ("ms", 10**6)):
+    for unit, size in (("ns", 1), ("us", 10**3), ("ms", 10**6)):
         if total < size * 1000:
             return _decimal(total, size) + unit
     minutes, rest = divmod(total, 60 * _SECOND)

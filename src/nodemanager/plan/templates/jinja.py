@@ -176,7 +176,7 @@ def render(text: str, scope: Scope, name: str) -> str:
     except (RecursionError, MemoryError):
         raise TemplateError(name, "it is nested too deeply") from None
     except _FAULTS as error:
-        why = f"the template failed with a {type(error).__name__}"
+        why = f"the template failed with {type(error).__name__}"
         raise TemplateError(name, why, _line(error)) from None
     finally:
         CURRENT.reset(token)

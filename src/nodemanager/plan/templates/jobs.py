@@ -129,7 +129,7 @@ def _answer(job: Job) -> Answer:
     except MemoryError:
         return Answer(why=NO_MEMORY, exhausted=True)
     except Exception as error:  # noqa: BLE001 - a bug of ours or of a library, told without its words
-        return Answer(why=f"the template failed with a {type(error).__name__}")
+        return Answer(why=f"the template failed with {type(error).__name__}")
 
 
 def _plain(why: str) -> str:

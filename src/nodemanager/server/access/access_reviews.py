@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from nodemanager.kube import errors
+from nodemanager.kube import errors, times
 from nodemanager.kube.errors import Cause
 from nodemanager.kube.objects import Struct
 from nodemanager.kube.rbac.identity import Attributes, User
@@ -133,7 +133,7 @@ def self_subject_rules_review(authorizer: Authorizer, user: User, body: Body) ->
 
 def self_subject_review(user: User, now: datetime) -> dict[str, Any]:
     """Return the user who asks."""
-    metadata = {"creationTimestamp": now.strftime("%Y-%m-%dT%H:%M:%SZ")}
+    metadata = {"creationTimestamp": times.rfc3339(now)}
     review = _object(AUTHENTICATION, "SelfSubjectReview", metadata, {}, {"userInfo": user.info()})
     del review["spec"]
     return review

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from nodemanager.kube import errors
+from nodemanager.kube import errors, times
 from nodemanager.kube.go.text import quote
 from nodemanager.kube.objects import Struct
 from nodemanager.kube.rbac.identity import AUTHENTICATED
@@ -87,14 +87,14 @@ def token_request(tokens: Tokens, namespace: str, name: str, body: Body) -> Requ
             "name": name,
             "namespace": namespace,
             "uid": uid_of(account),
-            "creationTimestamp": _stamp(now),
+            "creationTimestamp": times.rfc3339(now),
         },
         "spec": {
             "audiences": audiences,
             "expirationSeconds": seconds,
             "boundObjectRef": msgspec.to_builtins(spec.bound_object_ref),
         },
-        "status": {"token": token, "expirationTimestamp": _stamp(now + timedelta(seconds=seconds))},
+        "status": {"token": token, "expirationTimestamp": times.rfc3339(now + timedelta(seconds=seconds))},
     }
     return Requested(answer, warnings)
 
@@ -199,7 +199,3 @@ def token_review(tokens: Tokens, body: Body) -> dict[str, Any]:
         "spec": dict(body.get("spec") or {}),
         "status": status,
     }
-
-
-def _stamp(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

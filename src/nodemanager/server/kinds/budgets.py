@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from nodemanager.kube import json_values, selectors
+from nodemanager.kube import json_values, selectors, times
 from nodemanager.kube.objects import Untyped
 
 DELETION_TIMEOUT: Final = timedelta(minutes=2)
@@ -163,4 +163,4 @@ def _counts(pod: Untyped, disrupted: Mapping[str, str]) -> bool:
 
 def stamp(moment: datetime) -> str:
     """Return a time as Kubernetes writes it."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return times.rfc3339(moment)

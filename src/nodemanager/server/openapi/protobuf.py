@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from nodemanager.kube import times
 from nodemanager.kube.objects import Untyped
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
@@ -178,7 +179,7 @@ def _time(parts: Untyped, *, micro: bool) -> str | None:
     if not parts or not 0 <= seconds < 2**34 or not 0 <= nanos < 10**9:
         return None
     moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=nanos // 1000)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ" if micro else "%Y-%m-%dT%H:%M:%SZ")
+    return times.rfc3339_micro(moment) if micro else times.rfc3339(moment)
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int, Any]]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import NamedTuple
 
-from nodemanager.kube import errors
+from nodemanager.kube import errors, times
 from nodemanager.kube.objects import Untyped
 from nodemanager.server.collection import propagation
 from nodemanager.server.http import refusals
@@ -129,7 +129,7 @@ def _marked(hub: Hub, call: ApiCall, obj: Untyped, options: DeleteOptions) -> Un
         meta["finalizers"] = finalizers
     if not meta.get("deletionTimestamp"):
         at = hub.now() + timedelta(seconds=grace)
-        meta["deletionTimestamp"] = at.strftime("%Y-%m-%dT%H:%M:%SZ")
+        meta["deletionTimestamp"] = times.rfc3339(at)
         if call.kind is not NAMESPACES:
             meta["deletionGracePeriodSeconds"] = grace
         if meta.get("generation"):

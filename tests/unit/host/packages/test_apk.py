@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from nodemanager.host.base import Busy, ToolFailed, Wanted
+from nodemanager.host.files import file_facts
 from nodemanager.host.files.tree import Tree
+from nodemanager.host.packages import database
 from nodemanager.host.packages.apk import Apk
 from nodemanager.host.packages.common import Surroundings
-from support.replayed_tools import ReplayedTools
+from support.replayed_tools import ReplayedTools, no_longer_fresh
 
 APK = "apk --no-progress --wait 0"
 CASES = Path(__file__).parents[3] / "cases" / "packages"
@@ -40,12 +42,22 @@ def alpine(tmp_path: Path) -> Iterator[Alpine]:
 
 
 async def test_installed_runs_no_program(alpine: Alpine) -> None:
+    await no_longer_fresh(alpine.database)
     first = await alpine.apk.installed()
     assert first["busybox"] == "1.36.1-r15"
     assert await alpine.apk.installed() is first
     alpine.database.write_text("P:new\nV:1-r0\n")
     assert await alpine.apk.installed() == {"new": "1-r0"}
     assert alpine.tools.calls() == []
+
+
+def test_of_a_database_that_may_change_within_the_same_tick_nothing_is_kept(
+    alpine: Alpine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_facts, "GRAIN", 10**18)
+    assert database.stamp(alpine.tree, "/lib/apk/db/installed") is None
+    monkeypatch.setattr(file_facts, "GRAIN", -(10**18))
+    assert database.stamp(alpine.tree, "/lib/apk/db/installed") is not None
 
 
 async def test_install_is_one_transaction_with_pins_in_world(alpine: Alpine) -> None:

@@ -11,7 +11,7 @@ from nodemanager.host.base import Busy, ToolFailed, Wanted
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.packages.common import Surroundings
 from nodemanager.host.packages.pkgng import Pkgng
-from support.replayed_tools import ReplayedTools
+from support.replayed_tools import ReplayedTools, no_longer_fresh
 
 CASES = Path(__file__).parents[3] / "cases" / "packages"
 
@@ -39,6 +39,7 @@ def freebsd(tmp_path: Path) -> Iterator[FreeBsd]:
 
 
 async def test_installed_asks_once_until_the_database_changes(freebsd: FreeBsd) -> None:
+    await no_longer_fresh(freebsd.database)
     first = await freebsd.pkg.installed()
     assert first["wireguard-tools"] == "1.0.20210914_3"
     assert await freebsd.pkg.installed() is first

@@ -184,6 +184,19 @@ async def test_what_systemd_remembers_of_boot_is_held_against_the_links(
     assert (fact.enabled, fact.stale) == (linked, False)
 
 
+@pytest.mark.parametrize(("remembered", "on_disk"), [("enabled", "disabled"), ("disabled", "enabled")])
+async def test_what_the_manager_of_a_user_remembers_of_boot_is_asked_anew(
+    world: World, remembered: str, on_disk: str
+) -> None:
+    (world.root / "etc").mkdir()
+    (world.root / "etc/passwd").write_text(f"me:x:{os.getuid()}:0::/:\n")
+    world.peer.units["x.service"] = Unit(file=remembered, file_on_disk=on_disk)
+    mine = ServiceKey("x", "me")
+    async with world.peer.listen(world.root / systemd_bus.USER_PRIVATE.format(os.getuid()).lstrip("/")):
+        fact = (await world.manager.observe([mine]))[mine]
+    assert (fact.enabled, fact.stale) == (on_disk == "enabled", True)
+
+
 async def test_a_file_that_systemd_will_not_read_is_reported_once(live: World) -> None:
     live.peer.units["x.service"] = Unit(active="active", sub="running")
     folder = live.root / "etc/systemd/system/x.service.d"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -20,26 +22,37 @@ from nodemanager.plan.resources import ResourceId
 from support.bus_peer import MANAGER, SystemdPeer, Unit
 
 SECONDS = 50.0
+QUIET = 0.05
 X, Y = ResourceId("service", "x"), ResourceId("service", "y")
 WANTED = {"x.service": frozenset((X,)), "y.service": frozenset((Y,)), "t@.service": frozenset[ResourceId]()}
+
+
+WANTS = "etc/systemd/system/multi-user.target.wants"
 
 
 class World:
     """A root, a scripted systemd and a watch."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, user: str = "") -> None:
         self.peer = SystemdPeer()
         self.peer.units = {name: Unit(active="active", sub="running") for name in ("x.service", "y.service")}
-        self.socket = root / systemd_bus.SYSTEM_BUS.lstrip("/")
+        self.link = root / WANTS / "x.service"
+        """Has x start at boot."""
+        path = systemd_bus.USER_PRIVATE.format(os.getuid()) if user else systemd_bus.SYSTEM_BUS
+        self.socket = root / path.lstrip("/")
+        (root / "etc").mkdir()
+        (root / "etc/passwd").write_text(f"{user}:x:{os.getuid()}:0::/:\n")
         self.tree = Tree(str(root))
         self.inbox = Inbox()
         self.paths = PathWatch(self.tree, self.inbox)
-        self.watch = UnitWatch(self.tree, "", self.inbox, Ears(self.files_found, self.ended))
+        self.watch = UnitWatch(self.tree, user, self.inbox, Ears(self.files_found, self.ended))
         self.failed: BaseException | None = None
+        self.looked_up = asyncio.Event()
 
     async def files_found(self, interests: list[Interest]) -> None:
         """Watch files for it, as the watch of a host does."""
         await self.paths.follow("units", interests)
+        self.looked_up.set()
 
     def ended(self, task: asyncio.Task[None]) -> None:
         """Remember why it ended, which it must not."""
@@ -62,6 +75,26 @@ class World:
         while wanted not in await self.heard():
             pass
 
+    async def look_up(self) -> None:
+        """Have all units looked up now, and forget what is heard until they are."""
+        self.looked_up.clear()
+        self.peer.tell(MANAGER, "UnitFilesChanged", "", ())
+        await self.looked_up.wait()
+        await self.quiet()
+
+    async def quiet(self) -> None:
+        """Forget what is heard until nothing is any more."""
+        with contextlib.suppress(TimeoutError):
+            while True:
+                async with asyncio.timeout(QUIET):
+                    await self.inbox.take()
+
+    async def enable(self) -> None:
+        """Link x, as an enable that systemd does not tell of."""
+        self.link.parent.mkdir(parents=True, exist_ok=True)
+        self.link.symlink_to("../x.service")
+        await self.quiet()
+
     async def barrier(self) -> set[ResourceId]:
         """Return all that is touched before y is, which is last: signals come in order."""
         state = "failed" if self.peer.units["y.service"].active == "active" else "active"
@@ -73,9 +106,9 @@ class World:
 
 
 @pytest.fixture
-async def world() -> AsyncIterator[World]:
+async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
     with tempfile.TemporaryDirectory(prefix="nm-") as folder:  # short: a socket's path has 107 bytes
-        made = World(Path(folder))
+        made = World(Path(folder), getattr(request, "param", ""))
         yield made
         await made.hang_up()
         made.paths.close()
@@ -122,6 +155,46 @@ async def test_news_of_unit_files_have_units_looked_up(
     live.peer.units["x.service"].file = "enabled"
     live.peer.tell(MANAGER, name, signature, body)
     assert await live.heard() == {X}
+
+
+async def test_a_link_that_is_gone_while_units_are_looked_up_is_watched_when_it_is_back(live: World) -> None:
+    await live.enable()
+    await live.look_up()
+    live.link.unlink()
+    await live.look_up()
+    await live.enable()
+    live.link.unlink()
+    assert await live.heard() == {X}
+
+
+async def test_a_link_is_watched_also_when_its_directory_went_with_it(live: World) -> None:
+    await live.enable()
+    await live.look_up()
+    live.link.unlink()
+    live.link.parent.rmdir()
+    await live.look_up()
+    await live.enable()
+    live.link.unlink()
+    assert await live.heard() == {X}
+
+
+async def test_a_link_that_was_never_there_is_watched_for(live: World) -> None:
+    live.link.parent.mkdir(parents=True)
+    await live.look_up()
+    live.link.symlink_to("../x.service")
+    assert await live.heard() == {X}
+
+
+@pytest.mark.parametrize("world", ["me"], indirect=True)
+async def test_units_of_a_user_whose_links_are_not_watched_are_looked_at_after_all_news(world: World) -> None:
+    async with world.peer.listen(world.socket):
+        world.watch.follow(WANTED)
+        await world.looked_up.wait()
+        await world.quiet()
+        for _ in range(2):  # disabled, put back and disabled again: each time it says the same as before
+            world.peer.tell(MANAGER, "UnitFilesChanged", "", ())
+            await world.wait_for(X)
+        await world.hang_up()
 
 
 async def test_after_the_connection_broke_everything_is_told_of_again(live: World) -> None:
