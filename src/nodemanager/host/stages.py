@@ -1,0 +1,115 @@
+"""The half of each host kind that touches the host: how it is observed and how it is changed.
+
+Part of the table in `plan/stages.py`, which checks when this module is loaded that no kind lacks its half.
+What hears of changes by itself is registered in `host/watches/by_kind.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic
+
+from nodemanager.host import apply
+from nodemanager.host.apply import Tools
+from nodemanager.host.files.bucket import Bucket
+from nodemanager.host.files.file_batch import FileBatch, Hands
+from nodemanager.host.observe import Observer
+from nodemanager.host.results import Result
+from nodemanager.plan.facts import Facts
+from nodemanager.plan.host_kinds import F, N, PlanInput
+from nodemanager.plan.needs import ExecutionNeeds, FileNeeds, PackageNeeds, ServiceNeeds
+from nodemanager.plan.resources import EXEC, FILE, PACKAGE, SERVICE
+from nodemanager.plan.stages import KINDS
+from nodemanager.plan.steps import Step
+
+
+async def _nothing() -> None:
+    """Have nobody read anything again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One stage of a pass or of a repair: what it is about, and what it is done with."""
+
+    given: PlanInput
+    observer: Observer
+    tools: Tools
+    bucket: Bucket | None = None
+    """Where former contents of files go."""
+    broken_off: frozenset[str] = frozenset()
+    """ConfigSets that were aborted before this stage."""
+    aborted: set[str] = field(default_factory=set)
+    """ConfigSets that this stage aborts are added here."""
+    replaced: dict[str, str] = field(default_factory=dict)
+    """SHA-256 of what files contained before, by path; the first one counts."""
+    unread: set[str] = field(default_factory=set)
+    """Users whose service manager has yet to notice what repairs enabled; empty is the host's own."""
+    refresh: Callable[[], Awaitable[None]] = _nothing
+    """Has these service managers notice it."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostPart(Generic[N, F]):
+    """How one kind is observed and changed."""
+
+    observe: Callable[[N, Work], Awaitable[F]]
+    """Returns the facts that the plan of the kind is made from; what cannot be observed is a fact, too."""
+    apply: Callable[[Sequence[Step], Work], Awaitable[list[Result]]]
+    """Carries out the steps of that plan and returns what became of each; one failure stops no other."""
+
+
+HostParts = Mapping[str, HostPart[Any, Any]]
+
+
+async def _see_packages(needed: PackageNeeds, work: Work) -> Facts:
+    return await work.observer.see_packages(needed)
+
+
+async def _apply_packages(steps: Sequence[Step], work: Work) -> list[Result]:
+    return await apply.apply_packages(steps, work.tools)
+
+
+async def _see_files(needed: FileNeeds, work: Work) -> Facts:
+    return await work.observer.see_files(needed, whole=not work.given.repair)
+
+
+async def _apply_files(steps: Sequence[Step], work: Work) -> list[Result]:
+    hands = Hands(work.observer.tree, work.bucket, work.tools.journal, work.observer.run)
+    batch = FileBatch(hands, aborted=set(work.broken_off))
+    results = await batch.apply(steps)
+    work.aborted.update(batch.aborted)
+    for path, digest in batch.kept.items():
+        work.replaced.setdefault(path, digest)
+    return results
+
+
+async def _see_services(needed: ServiceNeeds, work: Work) -> Facts:
+    seen = await work.observer.see_services(needed, work.given.pending)
+    if work.unread and any(fact.stale for fact in seen.services.values()):
+        await work.refresh()  # they are stale because of us, and that is no drift
+        seen = await work.observer.see_services(needed, work.given.pending)
+    return seen
+
+
+async def _apply_services(steps: Sequence[Step], work: Work) -> list[Result]:
+    return await apply.apply_services(steps, work.tools, work.unread if work.given.repair else None)
+
+
+async def _see_executions(needed: ExecutionNeeds, work: Work) -> Facts:
+    return await work.observer.see_executions(needed, work.given.pending)
+
+
+async def _apply_executions(steps: Sequence[Step], work: Work) -> list[Result]:
+    return await apply.apply_executions(steps, work.tools)
+
+
+PARTS: Final[HostParts] = KINDS.each(
+    "part in host/stages.py",
+    {
+        PACKAGE: HostPart(_see_packages, _apply_packages),
+        FILE: HostPart(_see_files, _apply_files),
+        SERVICE: HostPart(_see_services, _apply_services),
+        EXEC: HostPart(_see_executions, _apply_executions),
+    },
+)
