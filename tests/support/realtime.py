@@ -22,6 +22,7 @@ from nodemanager.api.common.managednode import DriftRecord
 from nodemanager.host.files.bucket import Bucket
 from nodemanager.host.results import Result
 from nodemanager.host.watches import host_watch
+from nodemanager.host.watches.by_kind import WatchedTools
 from nodemanager.host.watches.inbox import Touched
 from nodemanager.plan import merge
 from nodemanager.plan.desired import Desired
@@ -79,7 +80,7 @@ class Kept:
         self.told: list[Result] = []
         self.reports: list[bool] = []
         self.fights: list[str] = []
-        self._watch = None if hints else host_watch.HostWatch(self.host.tree, host_watch.Kinds())
+        self._watch = None if hints else host_watch.HostWatch(self.host.tree, WatchedTools())
         self._seen: HostWatch = hints or self._watch  # type: ignore[assignment]
         self.standing = Standing(self.drifts, lambda: datetime.now(UTC), clock, DriftWatch())
         if self._watch is not None:
