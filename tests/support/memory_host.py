@@ -8,11 +8,12 @@ from nodemanager.agent.passes.converge import Converger
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.host.apply import Tools
 from nodemanager.host.files.tree import Tree
+from nodemanager.host.kind_parts import HostParts
 from nodemanager.host.observe import Observer
 from nodemanager.host.process import environment
 from nodemanager.host.process.runs import Runs
 from nodemanager.host.results import Result
-from nodemanager.host.stages import PARTS, HostParts
+from nodemanager.host.stages import PARTS
 from nodemanager.host.state.journal import Journal
 from nodemanager.plan import merge, steps
 from nodemanager.plan.facts import ServiceFact

@@ -17,10 +17,12 @@ import msgspec
 from nodemanager.api.common.configset import ConfigSet, ConfigSetSpec
 from nodemanager.cli.views.describe_configset import COLUMNS, Columns
 from nodemanager.host.apply import idle
+from nodemanager.host.kind_parts import HostPart, HostParts, Work
 from nodemanager.host.results import Outcome, Result, result
-from nodemanager.host.stages import PARTS, HostPart, HostParts, Work
-from nodemanager.host.watches.by_kind import WATCHES, Hearing, KindWatch, Watches
+from nodemanager.host.stages import PARTS
+from nodemanager.host.watches.by_kind import WATCHES
 from nodemanager.host.watches.inbox import Concern
+from nodemanager.host.watches.kind_watch import Hearing, KindWatch, Watches
 from nodemanager.host.watches.paths import Interest
 from nodemanager.kube.objects import ObjectMeta, Struct
 from nodemanager.plan.desired import Desired

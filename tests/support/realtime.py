@@ -20,11 +20,13 @@ from nodemanager.agent.passes.standing import Standing
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import DriftRecord
 from nodemanager.host.files.bucket import Bucket
+from nodemanager.host.kind_parts import HostParts
 from nodemanager.host.results import Result
-from nodemanager.host.stages import PARTS, HostParts
+from nodemanager.host.stages import PARTS
 from nodemanager.host.watches import host_watch
-from nodemanager.host.watches.by_kind import WATCHES, WatchedTools, Watches
+from nodemanager.host.watches.by_kind import WATCHES
 from nodemanager.host.watches.inbox import Touched
+from nodemanager.host.watches.kind_watch import WatchedTools, Watches
 from nodemanager.plan import merge
 from nodemanager.plan.desired import Desired
 from nodemanager.plan.resources import ResourceId

@@ -16,7 +16,7 @@ from nodemanager.api.common.configset import ConfigSet
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.packages import apt
 from nodemanager.host.watches import host_watch
-from nodemanager.host.watches.by_kind import WatchedTools
+from nodemanager.host.watches.kind_watch import WatchedTools
 from nodemanager.plan import merge
 
 

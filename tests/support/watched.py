@@ -10,8 +10,8 @@ from typing import Any, Self
 
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.watches import host_watch
-from nodemanager.host.watches.by_kind import WatchedTools
 from nodemanager.host.watches.inbox import Touched
+from nodemanager.host.watches.kind_watch import WatchedTools
 from nodemanager.plan import merge
 from nodemanager.plan.desired import Desired
 from nodemanager.plan.resources import ResourceId, file_id

@@ -170,9 +170,7 @@ async def test_it_is_counted_reported_and_told_of(
         reporter.repaired(kept.told, 0.1)
         assert "drift: note:greeting noted (says something else)" in caplog.text
         assert 'nodemanager_drift_repaired_total{node="web1"} 1' in registry.render()
-        await in_thread(
-            lambda: folder.rename(folder.with_name("elsewhere"))
-        )
+        await in_thread(lambda: folder.rename(folder.with_name("elsewhere")))
         failed = await kept.converge(greeting())
         reporter.passed(ManagedNode(), [greeting()], kept.wish(greeting()).desired, failed)
         assert events.said[-1][0] == "Failed"

@@ -25,9 +25,10 @@ from nodemanager.host.apply import Locks, Tools
 from nodemanager.host.base import HostError, ServiceManager
 from nodemanager.host.files import staging
 from nodemanager.host.files.bucket import Bucket
+from nodemanager.host.kind_parts import HostParts, Work
 from nodemanager.host.observe import Observer
 from nodemanager.host.results import Outcome, Result
-from nodemanager.host.stages import PARTS, HostParts, Work
+from nodemanager.host.stages import PARTS
 from nodemanager.host.state.state_lock import StateLock
 from nodemanager.kube.go import durations
 from nodemanager.plan import policies, subscribers

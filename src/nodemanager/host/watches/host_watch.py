@@ -9,8 +9,9 @@ from typing import TypeVar
 from nodemanager.host.base import HostError, NotSupported, PackageManager, ServiceManager
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.watches import declared
-from nodemanager.host.watches.by_kind import WATCHES, Hearing, WatchedTools, Watches
+from nodemanager.host.watches.by_kind import WATCHES
 from nodemanager.host.watches.inbox import Inbox, Touched
+from nodemanager.host.watches.kind_watch import Hearing, WatchedTools, Watches
 from nodemanager.host.watches.links import LinkWatch
 from nodemanager.host.watches.paths import Interest, PathWatch
 from nodemanager.plan.desired import Desired

@@ -14,7 +14,7 @@ import pytest
 
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.watches import host_watch, inotify
-from nodemanager.host.watches.by_kind import WatchedTools
+from nodemanager.host.watches.kind_watch import WatchedTools
 from nodemanager.plan import merge
 from nodemanager.plan.desired import Desired
 from support.root_tree import config_set
