@@ -63,12 +63,9 @@ class WriteNote(Step):
 
     REPAIRS = True
     WORDS = Words("note", "noted")
+    OPERATIONS = ("note",)
 
     text: str
-
-    @property
-    def operations(self) -> tuple[str, ...]:
-        return ("note",)
 
 
 def _plan(given: PlanInput, seen: Texts) -> list[Step]:

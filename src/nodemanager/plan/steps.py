@@ -41,6 +41,8 @@ class Step:
     """Whether the resource is not as declared: if it was before, that is drift. A restart or a run repairs
     nothing."""
     WORDS: ClassVar[Words]
+    OPERATIONS: ClassVar[tuple[str, ...]] = ()
+    """What it does, in words of metrics."""
 
     id: ResourceId
     sources: tuple[str, ...]
@@ -71,8 +73,8 @@ class Step:
 
     @property
     def operations(self) -> tuple[str, ...]:
-        """What it does, in words of metrics."""
-        return ()
+        """What this one does, in words of metrics."""
+        return self.OPERATIONS
 
     @property
     def lock(self) -> str:
@@ -121,6 +123,7 @@ class InstallPackage(Step):
 
     REPAIRS = True
     WORDS = Words("install", "installed")
+    OPERATIONS = ("install",)
 
     name: str
     version: str = ""
@@ -139,11 +142,6 @@ class InstallPackage(Step):
         return self.newer
 
     @property
-    def operations(self) -> tuple[str, ...]:
-        """The word of metrics."""
-        return ("install",)
-
-    @property
     def details(self) -> tuple[str, ...]:
         """The version, if it matters which."""
         return (f"version {self.version}",) if self.version else ()
@@ -155,13 +153,9 @@ class RemovePackage(Step):
 
     REPAIRS = True
     WORDS = Words("remove", "removed")
+    OPERATIONS = ("remove",)
 
     name: str
-
-    @property
-    def operations(self) -> tuple[str, ...]:
-        """The word of metrics."""
-        return ("remove",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,6 +273,7 @@ class RestartService(Step):
 
     REPAIRS = False
     WORDS = Words("restart", "restarted")
+    OPERATIONS = ("restart",)
 
     name: str
     user: str = ""
@@ -286,11 +281,6 @@ class RestartService(Step):
     lock_group: str = ""
     causes: tuple[str, ...] = ()
     refresh: bool = False
-
-    @property
-    def operations(self) -> tuple[str, ...]:
-        """The word of metrics."""
-        return ("restart",)
 
     @property
     def lock(self) -> str:
