@@ -14,22 +14,10 @@ from nodemanager.host.files.file_batch import FileBatch, Hands
 from nodemanager.host.kind_parts import HostPart, HostParts, Work
 from nodemanager.host.results import Result
 from nodemanager.plan.facts import Facts
-from nodemanager.plan.needs import ExecutionNeeds, FileNeeds, PackageNeeds, ServiceNeeds
+from nodemanager.plan.needs import ServiceNeeds
 from nodemanager.plan.resources import EXEC, FILE, PACKAGE, SERVICE
 from nodemanager.plan.stages import KINDS
 from nodemanager.plan.steps import Step
-
-
-async def _see_packages(needed: PackageNeeds, work: Work) -> Facts:
-    return await work.observer.see_packages(needed)
-
-
-async def _apply_packages(steps: Sequence[Step], work: Work) -> list[Result]:
-    return await apply.apply_packages(steps, work.tools)
-
-
-async def _see_files(needed: FileNeeds, work: Work) -> Facts:
-    return await work.observer.see_files(needed, whole=not work.given.repair)
 
 
 async def _apply_files(steps: Sequence[Step], work: Work) -> list[Result]:
@@ -54,20 +42,20 @@ async def _apply_services(steps: Sequence[Step], work: Work) -> list[Result]:
     return await apply.apply_services(steps, work.tools, work.unread if work.given.repair else None)
 
 
-async def _see_executions(needed: ExecutionNeeds, work: Work) -> Facts:
-    return await work.observer.see_executions(needed, work.given.pending)
-
-
-async def _apply_executions(steps: Sequence[Step], work: Work) -> list[Result]:
-    return await apply.apply_executions(steps, work.tools)
-
-
 PARTS: Final[HostParts] = KINDS.each(
     "part in host/stages.py",
     {
-        PACKAGE: HostPart(_see_packages, _apply_packages),
-        FILE: HostPart(_see_files, _apply_files),
+        PACKAGE: HostPart(
+            lambda needed, work: work.observer.see_packages(needed),
+            lambda steps, work: apply.apply_packages(steps, work.tools),
+        ),
+        FILE: HostPart(
+            lambda needed, work: work.observer.see_files(needed, whole=not work.given.repair), _apply_files
+        ),
         SERVICE: HostPart(_see_services, _apply_services),
-        EXEC: HostPart(_see_executions, _apply_executions),
+        EXEC: HostPart(
+            lambda needed, work: work.observer.see_executions(needed, work.given.pending),
+            lambda steps, work: apply.apply_executions(steps, work.tools),
+        ),
     },
 )
