@@ -100,6 +100,7 @@ class DiskTools:
     """Packages and services of which one file holds the state, and another every deed."""
 
     name = "disk"
+    databases = ("/var/lib/disk",)
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -14,6 +14,7 @@ class MemoryPackages:
     """Packages that only exist in a dictionary; `offered` is what can be installed."""
 
     name = "memory"
+    databases = ("/var/lib/memory",)
 
     def __init__(self, offered: Mapping[str, str], installed: Mapping[str, str] | None = None) -> None:
         self.offered = dict(offered)

@@ -17,8 +17,8 @@ from nodemanager.agent.passes.progress import Progress
 from nodemanager.cli import main
 from nodemanager.host.observe import Observer
 from nodemanager.host.process.threads import in_thread
-from nodemanager.plan.desired import Contents, Desired
 from nodemanager.plan.facts import Facts
+from nodemanager.plan.needs import FileNeeds
 
 HANG = Path("/run/hang")
 QUIET_SECONDS = 3.0
@@ -36,10 +36,10 @@ def hang_for_ever(*_: object) -> None:
     threading.Event().wait()
 
 
-async def see(self: Observer, desired: Desired, contents: Contents, *, whole: bool = True) -> Facts:
+async def see(self: Observer, needed: FileNeeds, *, whole: bool = True) -> Facts:
     if is_to_hang():
         await in_thread(hang_for_ever)
-    return await see_files(self, desired, contents, whole=whole)
+    return await see_files(self, needed, whole=whole)
 
 
 if __name__ == "__main__":

@@ -20,11 +20,15 @@ import yaml
 
 from nodemanager.api.common.configset import ConfigSet, ConfigSetSpec
 from nodemanager.kube.objects import ObjectMeta
-from nodemanager.plan import executions, facts, files, merge, packages, services, subscribers
+from nodemanager.plan import facts, files, merge, subscribers
 from nodemanager.plan.desired import Content, Contents, Desired, Failure
+from nodemanager.plan.host_kinds import PlanInput
 from nodemanager.plan.resources import ResourceId, parse_id
+from nodemanager.plan.stages import KINDS
 from nodemanager.plan.steps import Step
 
+MERGING = "merge"
+"""The folder of cases that are about merging only; each other one is named as a list in a ConfigSet."""
 CASES = Path(__file__).resolve().parent.parent / "cases" / "plan"
 
 
@@ -108,16 +112,10 @@ class Case:
         desired, seen = self.desired(), self.facts()
         contents = self.contents(desired)
         changing = subscribers.owed(files.plan_files(desired, contents, seen)) if seen.files else {}
-        match self.stage:
-            case "packages":
-                return list(packages.plan_packages(desired, seen))
-            case "files":
-                return files.plan_files(desired, contents, seen)
-            case "services":
-                return list(services.plan_services(desired, seen, changing))
-            case "executions":
-                return list(executions.plan_executions(desired, seen, changing))
-        return []
+        if self.stage == MERGING:
+            return []
+        kind = {one.declaring.field: one for one in KINDS}[self.stage]
+        return kind.plan(PlanInput(desired, contents, seen.pending, changing), seen)
 
 
 def shown(step: Step, fields: dict[str, Any]) -> list[Any]:

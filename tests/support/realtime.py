@@ -20,12 +20,17 @@ from nodemanager.agent.passes.standing import Standing
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import DriftRecord
 from nodemanager.host.files.bucket import Bucket
+from nodemanager.host.kind_parts import HostParts
 from nodemanager.host.results import Result
+from nodemanager.host.stages import PARTS
 from nodemanager.host.watches import host_watch
+from nodemanager.host.watches.by_kind import WATCHES
 from nodemanager.host.watches.inbox import Touched
+from nodemanager.host.watches.kind_watch import WatchedTools, Watches
 from nodemanager.plan import merge
 from nodemanager.plan.desired import Desired
 from nodemanager.plan.resources import ResourceId
+from nodemanager.plan.stages import KINDS, HostKinds
 from support.memory_host import Host
 from support.root_tree import literal_contents
 
@@ -69,19 +74,26 @@ class Kept:
     """A host with its repair loop running, and everything that it told."""
 
     def __init__(
-        self, folder: Path, hints: Hints | None = None, clock: Callable[[], float] = time.monotonic
+        self,
+        folder: Path,
+        hints: Hints | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        kinds: HostKinds = KINDS,
+        parts: HostParts = PARTS,
+        watches: Watches = WATCHES,
     ) -> None:
         self.folder = folder
         self.seconds = SECONDS
-        self.host = Host(folder)
+        self.host = Host(folder, kinds, parts)
         self.host.converger.bucket = Bucket(self.host.tree, str(folder / "state" / "bucket"))
         self.drifts = Drifts()
         self.told: list[Result] = []
         self.reports: list[bool] = []
         self.fights: list[str] = []
-        self._watch = None if hints else host_watch.HostWatch(self.host.tree, host_watch.Kinds())
+        self._watch = None if hints else host_watch.HostWatch(self.host.tree, WatchedTools(), watches)
         self._seen: HostWatch = hints or self._watch  # type: ignore[assignment]
-        self.standing = Standing(self.drifts, lambda: datetime.now(UTC), clock, DriftWatch())
+        self.standing = Standing(self.drifts, lambda: datetime.now(UTC), clock, DriftWatch(kinds=kinds))
         if self._watch is not None:
             self.standing.who = self._watch.who
         self.loop = RepairLoop(self._seen, self.host.converger, self.standing, self, clock)
@@ -114,9 +126,10 @@ class Kept:
 
     def wish(self, *sets: ConfigSet) -> Wish:
         """Return what these sets want."""
-        desired = merge.merge(sets)
+        kinds = self.host.kinds
+        desired = merge.merge(sets, kinds)
         contents = literal_contents(desired)
-        return Wish(desired, contents, declarations(desired, contents))
+        return Wish(desired, contents, declarations(desired, contents, kinds), kinds)
 
     async def converge(self, *sets: ConfigSet) -> list[Result]:
         """Do a pass, as the agent does."""

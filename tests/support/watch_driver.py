@@ -14,13 +14,15 @@ import msgspec
 
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.host.files.tree import Tree
+from nodemanager.host.packages import apt
 from nodemanager.host.watches import host_watch
+from nodemanager.host.watches.kind_watch import WatchedTools
 from nodemanager.plan import merge
 
 
 async def main(services: str, spec: str) -> None:
     """Watch the declarations of a ConfigSet, with a kind of service manager."""
-    watch = host_watch.HostWatch(Tree("/"), host_watch.Kinds("apt", services))
+    watch = host_watch.HostWatch(Tree("/"), WatchedTools((apt.STATUS,), services))
     await watch.follow(merge.merge([msgspec.json.decode(spec, type=ConfigSet)]))
     async with asyncio.TaskGroup() as group:
         group.create_task(watch.run())

@@ -11,6 +11,7 @@ from typing import Any, Self
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.watches import host_watch
 from nodemanager.host.watches.inbox import Touched
+from nodemanager.host.watches.kind_watch import WatchedTools
 from nodemanager.plan import merge
 from nodemanager.plan.desired import Desired
 from nodemanager.plan.resources import ResourceId, file_id
@@ -23,11 +24,11 @@ SECONDS = 50.0
 class Watched:
     """A root and its watch; begins with nothing touched."""
 
-    def __init__(self, root: Path, *files: str | dict[str, Any], **kinds: str) -> None:
+    def __init__(self, root: Path, *files: str | dict[str, Any]) -> None:
         self.root = root
         self.at(SENTINEL).write_text("")
         self._pen = os.open(self.at(SENTINEL), os.O_WRONLY)
-        self.watch = host_watch.HostWatch(Tree(str(root)), host_watch.Kinds(**kinds))
+        self.watch = host_watch.HostWatch(Tree(str(root)), WatchedTools())
         self.files = files
 
     def at(self, path: str) -> Path:

@@ -57,7 +57,9 @@ class Tools:
 
 
 def idle(step: Step) -> Result:
-    """Return the result of a step that does nothing."""
+    """Return the result of a step that does nothing; one that would is a mistake of whoever planned it."""
+    if step.ACTS:
+        raise TypeError(f"cannot do {type(step).__name__} to {step.id}: there is nobody who carries it out")
     if isinstance(step, Observed):
         return replace(result(step, Outcome.OBSERVED), mark=step.reason)
     return result(step, Outcome.BLOCKED if isinstance(step, Blocked) else Outcome.UNCHANGED)

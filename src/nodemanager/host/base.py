@@ -68,6 +68,11 @@ class PackageManager(Protocol):
         """How people call it."""
         ...
 
+    @property
+    def databases(self) -> tuple[str, ...]:
+        """Paths that change whenever it installs or removes something: they are watched for drift."""
+        ...
+
     async def installed(self) -> Mapping[str, str]:
         """Return the version of every installed package by name, without a process where that is possible."""
         ...

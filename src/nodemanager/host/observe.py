@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from nodemanager.api.common.declarations import Command, Execution
@@ -13,9 +13,9 @@ from nodemanager.host.files.tree import Tree
 from nodemanager.host.inventory import users
 from nodemanager.host.process.runner import RunError
 from nodemanager.host.process.threads import in_thread
-from nodemanager.plan import needs
-from nodemanager.plan.desired import Contents, Desired, Item
+from nodemanager.plan.desired import Item
 from nodemanager.plan.facts import Facts, Kind, PackageFacts, Pending, ServiceFact, Verdicts
+from nodemanager.plan.needs import ExecutionNeeds, FileNeeds, PackageNeeds, ServiceNeeds
 from nodemanager.plan.resources import ResourceId
 
 ASK_SECONDS = 60.0
@@ -32,9 +32,8 @@ class Observer:
     run: Runner
     digests: Digests = field(default_factory=Digests)
 
-    async def see_packages(self, desired: Desired) -> Facts:
+    async def see_packages(self, needed: PackageNeeds) -> Facts:
         """Return the facts for the stage of packages."""
-        needed = needs.package_needs(desired)
         if not needed.any:
             return Facts()
         if self.packages is None:
@@ -47,9 +46,8 @@ class Observer:
             return Facts(packages=PackageFacts(error=str(error)))
         return Facts(packages=PackageFacts(installed, candidates))
 
-    async def see_files(self, desired: Desired, contents: Contents, *, whole: bool = True) -> Facts:
+    async def see_files(self, needed: FileNeeds, *, whole: bool = True) -> Facts:
         """Return the facts for the stage of files; those of others are forgotten if these are the `whole`."""
-        needed = needs.file_needs(desired, contents)
         if not needed.sizes:
             return Facts()
         files, listings = await in_thread(
@@ -62,11 +60,9 @@ class Observer:
             groups=users.group_numbers(self.tree, needed.groups),
         )
 
-    async def see_services(self, desired: Desired, pending: Mapping[ResourceId, Pending]) -> Facts:
+    async def see_services(self, needed: ServiceNeeds, pending: Mapping[ResourceId, Pending]) -> Facts:
         """Return the facts for the stage of services."""
-        keys = {
-            item.id: ServiceKey(item.declaration.name, item.declaration.user) for item in desired.services
-        }
+        keys = {item.id: ServiceKey(item.declaration.name, item.declaration.user) for item in needed.services}
         if not keys:
             return Facts()
         if self.services is None:
@@ -79,14 +75,8 @@ class Observer:
         missing = ServiceFact(error="was not observed")
         return Facts(services={one: seen.get(key, missing) for one, key in keys.items()}, pending=pending)
 
-    async def see_executions(
-        self,
-        desired: Desired,
-        pending: Mapping[ResourceId, Pending],
-        owed: Container[ResourceId] | None = None,
-    ) -> Facts:
-        """Return the facts for the stage of executions; `owed` defaults to what is pending."""
-        needed = needs.execution_needs(desired, pending if owed is None else owed)
+    async def see_executions(self, needed: ExecutionNeeds, pending: Mapping[ResourceId, Pending]) -> Facts:
+        """Return the facts for the stage of executions."""
         verdicts = {item.id: await self._ask(item) for item in needed.executions}
         return Facts(pending=pending, verdicts=verdicts)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from nodemanager.plan.resources import ResourceId
-from nodemanager.plan.steps import ChangeService, InstallPackage, Observed, RestartService, Step
+from nodemanager.plan.steps import Observed, Step
 
 
 class Outcome(StrEnum):
@@ -31,10 +31,14 @@ class Result:
     message: str = ""
     """Of a failure: `cannot X: why` and what to do; of a change: what was wrong before."""
     seconds: float = 0.0
-    deed: str = ""
-    """The kind of step, such as WriteFile; for events and metrics."""
+    done: str = ""
+    """What was done, in a word, such as `written`; for events and the log."""
     operations: tuple[str, ...] = ()
-    """What was done to a service: start, stop, restart, enable, disable."""
+    """What was done, in words of metrics: start, stop, restart, enable, disable, install, remove."""
+    repairs: bool = False
+    """The resource was not as declared: if it held before, that is drift."""
+    lock: str = ""
+    """The lock, shared between hosts, that it was done with, or is to be."""
     news: bool = False
     """Nobody changed anything here: something newer is offered, or a service manager was told something."""
     drifted: bool = False
@@ -59,21 +63,7 @@ def result(step: Step, outcome: Outcome, message: str = "", seconds: float = 0.0
     step = step.would if isinstance(step, Observed) else step
     said = message or (step.reason if outcome is not Outcome.UNCHANGED else "")
     said = said.encode(errors="surrogateescape").decode(errors="backslashreplace")  # names of files
-    news = (isinstance(step, InstallPackage) and step.newer) or _is_told_only(step)
-    return Result(step.id, step.sources, outcome, said, seconds, type(step).__name__, _operations(step), news)
-
-
-def _is_told_only(step: Step) -> bool:
-    """Whether a service is left as it is: its manager only reads files again, which may be anybody's."""
-    if not isinstance(step, ChangeService):
-        return False
-    return step.enable is None and step.run is None and step.arguments is None
-
-
-def _operations(step: Step) -> tuple[str, ...]:
-    if isinstance(step, RestartService):
-        return ("restart",)
-    if not isinstance(step, ChangeService):
-        return ()
-    words = ((step.enable, "enable", "disable"), (step.run, "start", "stop"))
-    return tuple(yes if wanted else no for wanted, yes, no in words if wanted is not None)
+    return Result(
+        step.id, step.sources, outcome, said, seconds, step.WORDS.done, step.operations, step.REPAIRS,
+        step.lock, step.news,
+    )  # fmt: skip

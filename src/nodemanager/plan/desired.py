@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from nodemanager.api.common.declarations import Execution, File, Package, Service
-from nodemanager.plan.resources import ResourceId
+from nodemanager.plan.resources import EXEC, FILE, PACKAGE, SERVICE, ResourceId
 
-D = TypeVar("D", Package, File, Service, Execution)
+D = TypeVar("D")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,8 @@ class Item(Generic[D]):
     """Names of the ConfigSets that declare it so; its result is reported for each of them."""
     observe: bool = False
     """What somebody else changes after it held is reported and left alone."""
+    subscribes: tuple[str, ...] = ()
+    """Paths whose change makes a restart or a run of it owed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +71,29 @@ Contents = Mapping[str, Content | Failure]
 class Desired:
     """All resources of a host, each declared once."""
 
-    packages: tuple[Item[Package], ...] = ()
-    files: tuple[Item[File], ...] = ()
-    services: tuple[Item[Service], ...] = ()
-    executions: tuple[Item[Execution], ...] = ()
+    items: Mapping[str, tuple[Item[Any], ...]] = field(default_factory=dict)
+    """By name of their kind, in the order of a pass; each kind in the order of its declarations."""
     conflicts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By ConfigSet: what is held back because another one says otherwise, in the words of the Go project."""
     held: Mapping[ResourceId, str] = field(default_factory=dict)
-    """Resources in conflict, which are in none of the lists above, and why in one sentence."""
+    """Resources in conflict, which are in none of the lists, and why in one sentence."""
+
+    @property
+    def packages(self) -> tuple[Item[Package], ...]:
+        """The packages that are declared."""
+        return self.items.get(PACKAGE, ())
+
+    @property
+    def files(self) -> tuple[Item[File], ...]:
+        """The files, directories and links."""
+        return self.items.get(FILE, ())
+
+    @property
+    def services(self) -> tuple[Item[Service], ...]:
+        """The services."""
+        return self.items.get(SERVICE, ())
+
+    @property
+    def executions(self) -> tuple[Item[Execution], ...]:
+        """The executions."""
+        return self.items.get(EXEC, ())

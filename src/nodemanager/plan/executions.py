@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 from nodemanager.api.common.declarations import Execution
+from nodemanager.plan import resources
 from nodemanager.plan.desired import Desired, Item
 from nodemanager.plan.facts import Facts, Verdicts
+from nodemanager.plan.host_kinds import Declaring, HostKind, Metric, PlanInput
+from nodemanager.plan.needs import ExecutionNeeds, execution_needs
 from nodemanager.plan.resources import ResourceId
 from nodemanager.plan.steps import Blocked, Noop, RunCommand, Step
 from nodemanager.plan.subscribers import because, held_cause
@@ -58,3 +62,22 @@ def _because(execution: Execution, causes: tuple[str, ...]) -> str:
     if execution.creates:
         return f"{execution.creates} does not exist"
     return "its conditions hold"
+
+
+def _needs(given: PlanInput) -> ExecutionNeeds:
+    return execution_needs(given.desired, {*given.pending, *given.changing})
+
+
+KIND: Final[HostKind[Execution, ExecutionNeeds, Facts]] = HostKind(
+    name=resources.EXEC,
+    words=("execution", "executions"),
+    declaring=Declaring(
+        field="executions",
+        identify=resources.exec_id,
+        subscriptions=lambda execution: [path.rstrip("/") or "/" for path in execution.subscribe_files],
+    ),
+    needs=_needs,
+    plan=lambda given, facts: list(plan_executions(given.desired, facts, given.changing)),
+    count=Metric("nodemanager_exec_operations_total", "Executions run."),
+    drift=None,
+)

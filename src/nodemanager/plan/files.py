@@ -6,14 +6,20 @@ is taken away before what replaces it is there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
+
+import msgspec
 
 from nodemanager.api.common.declarations import File
 from nodemanager.plan import attributes, resources
 from nodemanager.plan.attributes import Attributes, UnknownOwner
-from nodemanager.plan.desired import Contents, Desired, Failure, Item
+from nodemanager.plan.desired import Content, Contents, Desired, Failure, Item
 from nodemanager.plan.facts import NOBODY, Facts, FileFact, Kind
+from nodemanager.plan.host_kinds import Declaring, Drift, HostKind, Metric, PlanInput
+from nodemanager.plan.layout import Layout, layout
+from nodemanager.plan.needs import FileNeeds, file_needs
 from nodemanager.plan.resources import ResourceId
 from nodemanager.plan.steps import (
     Blocked,
@@ -25,22 +31,9 @@ from nodemanager.plan.steps import (
     Step,
     WriteFile,
 )
-from nodemanager.plan.subscribers import subscribers
 
 _REMOVALS = (RemovePath,)
 _UNSEEN = FileFact(error="was not observed")
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """What the plan for one file has to know of all others."""
-
-    notified: Mapping[str, tuple[ResourceId, ...]]
-    """Who is owed a restart or a run when a path changes."""
-    declared: frozenset[str]
-    """Paths that somebody declares, those in conflict included."""
-    leaves: Mapping[str, str]
-    """What nothing can be below of: paths that are declared to be absent, or files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,19 +46,6 @@ class _Scene:
     notified: Mapping[str, tuple[ResourceId, ...]]
     declared: frozenset[str]
     leaves: Mapping[str, str]
-
-
-def layout(desired: Desired) -> Layout:
-    """Return what each file has to know of the others."""
-    declared = frozenset(item.declaration.path for item in desired.files) | frozenset(
-        resource.name for resource in desired.held if resource.kind == resources.FILE
-    )
-    leaves = {
-        item.declaration.path: "absent" if item.declaration.ensure == "absent" else "a file"
-        for item in desired.files
-        if item.declaration.ensure in ("absent", "file")
-    }
-    return Layout(subscribers(desired), declared, leaves)
 
 
 def plan_files(desired: Desired, contents: Contents, facts: Facts, whole: Layout | None = None) -> list[Step]:
@@ -265,3 +245,46 @@ def _noop(item: Item[File], reason: str) -> Noop:
 
 def _blocked(item: Item[File], reason: str) -> Blocked:
     return Blocked(id=item.id, sources=item.sources, reason=reason)
+
+
+def _plan_input(given: PlanInput, facts: Facts) -> list[Step]:
+    return plan_files(given.desired, given.contents, facts, given.layout)
+
+
+def _plain(file: File) -> File:
+    """Return the declaration in one spelling, so that what means the same is equal."""
+    path, ensure = file.path.rstrip("/") or "/", file.ensure or "file"
+    if (path, ensure) == (file.path, file.ensure):
+        return file
+    return msgspec.structs.replace(file, path=path, ensure=ensure)
+
+
+def _content(file: File, contents: Contents) -> str:
+    content = contents.get(file.path)
+    return content.digest if isinstance(content, Content) else ""
+
+
+def _folder(resource: ResourceId) -> ResourceId:
+    """Return the directory of an entry: one that nobody declares goes because that is purged."""
+    return resources.file_id(resource.name.rpartition("/")[0] or "/")
+
+
+def _moves_links(steps: Sequence[Step], given: PlanInput) -> bool:
+    """Tell whether a link on the way to some declared path leads elsewhere now."""
+    links = [f"{step.path}/" for step in steps if isinstance(step, MakeLink)]
+    paths = [item.declaration.path for item in given.desired.files] if links else []
+    return any(path.startswith(link) for link in links for path in paths)
+
+
+KIND: Final[HostKind[File, FileNeeds, Facts]] = HostKind(
+    name=resources.FILE,
+    words=("file", "files"),
+    declaring=Declaring(
+        field="files", identify=lambda _set, file: resources.file_id(file.path), plain=_plain
+    ),
+    needs=lambda given: file_needs(given.desired, given.contents),
+    plan=_plan_input,
+    count=Metric("nodemanager_file_changes_total", "Files changed.", by="configset"),
+    drift=Drift(_content, _folder),
+    again=_moves_links,
+)

@@ -1,9 +1,9 @@
 """A part of what a host shall be: what is touched, and what hangs on it; planned as in the whole.
 
-    file       what is declared above of it (it needs that), and everything declared below of it
+    file       what is declared above it (it needs that), and everything declared below it
     unit file  the services of its name: the service manager has to read it again
     passwd     files whose owner or group has a name
-    service, package, execution: only itself
+    any other kind: only itself
 
 Who subscribes to a file is not in here: a file that is put back owes its subscribers a restart through
 the journal, as in any pass.
@@ -15,14 +15,16 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from nodemanager.api.common.declarations import File, Service
-from nodemanager.plan import files, resources
+from nodemanager.plan import resources
 from nodemanager.plan.desired import Desired, Item
+from nodemanager.plan.layout import Layout, layout
 from nodemanager.plan.resources import ResourceId
+from nodemanager.plan.stages import KINDS, HostKinds
 
 T = TypeVar("T")
 ACCOUNTS: Final = frozenset(map(resources.file_id, ("/etc/passwd", "/etc/group")))
@@ -40,31 +42,32 @@ class Focus:
     lens: Lens
 
     @property
-    def layout(self) -> files.Layout:
+    def layout(self) -> Layout:
         """What each file has to know of all others."""
         return self.lens.layout
 
     @property
     def ids(self) -> frozenset[ResourceId]:
         """Everything that is looked at."""
-        wanted = self.desired
-        groups = (wanted.packages, wanted.files, wanted.services, wanted.executions)
-        return frozenset(item.id for group in groups for item in group)
+        return frozenset(item.id for items in self.desired.items.values() for item in items)
 
 
 class Lens:
     """Narrows one Desired again and again; what that takes is worked out once."""
 
-    def __init__(self, desired: Desired) -> None:
+    def __init__(self, desired: Desired, kinds: HostKinds = KINDS) -> None:
         self.desired = desired
-        self.layout = files.layout(desired)
+        self.layout = layout(desired)
+        self._owed = [kind.name for kind in kinds.owed]
         self._places = {item.id: place for place, item in enumerate(desired.files)}
         by_name = sorted((_key(item.id.name), place) for place, item in enumerate(desired.files))
         self._names = [name for name, _ in by_name]
         self._ordered = [place for _, place in by_name]
-        self._packages = {item.id: item for item in desired.packages}
-        self._services = {item.id: item for item in desired.services}
-        self._executions = {item.id: item for item in desired.executions}
+        self._others = {
+            kind: {item.id: item for item in items}
+            for kind, items in desired.items.items()
+            if kind != resources.FILE
+        }
         self._named = tuple(item.id for item in desired.files if _has_named_owner(item.declaration))
         self._units: dict[str, list[ResourceId]] = {}
         for item in desired.services:
@@ -77,42 +80,36 @@ class Lens:
             wanted.update(dict.fromkeys(self._named))
         above: set[int] = set()
         below: set[int] = set()
-        services = [one for one in wanted if one in self._services]
+        units: list[ResourceId] = []
         for one in wanted:
             if one.kind == resources.FILE:
                 above.update(self._above(one.name))
                 below.update(self._below(one.name))
-                services += self._units_of(one.name)
+                units += self._units_of(one.name)
+        asked = (wanted.keys() | set(units)) - without
+        narrowed: dict[str, tuple[Item[Any], ...]] = {}
+        for kind in self.desired.items:
+            if kind == resources.FILE:
+                narrowed[kind] = self._files(above | below, below, without)
+            else:
+                narrowed[kind] = _chosen(self._others[kind], asked)
+        return Focus(Desired(narrowed, self.desired.conflicts, self.desired.held), self)
+
+    def _files(
+        self, places: AbstractSet[int], below: AbstractSet[int], without: AbstractSet[ResourceId]
+    ) -> tuple[Item[File], ...]:
+        """Return the files at these places; a directory above what was touched only has to be there."""
         chosen = [
             self.desired.files[place] if place in below else _not_purged(self.desired.files[place])
-            for place in sorted(above | below)
+            for place in sorted(places)
         ]
-        return Focus(
-            Desired(
-                packages=_chosen(self._packages, wanted, without),
-                files=tuple(item for item in chosen if item.id not in without),
-                services=_chosen(self._services, services, without),
-                executions=_chosen(self._executions, wanted, without),
-                conflicts=self.desired.conflicts,
-                held=self.desired.held,
-            ),
-            self,
-        )
+        return tuple(item for item in chosen if item.id not in without)
 
     def owed(self, ids: AbstractSet[ResourceId]) -> Desired:
-        """Return those of these that are services and executions, in the order of their declaration."""
-        wanted = self.desired
+        """Return those of these that can be owed a restart or a run, in the order of their declaration."""
         return Desired(
-            services=tuple(item for item in wanted.services if item.id in ids),
-            executions=tuple(item for item in wanted.executions if item.id in ids),
-            held=wanted.held,
+            {kind: _chosen(self._others.get(kind, {}), ids) for kind in self._owed}, held=self.desired.held
         )
-
-    def keeper(self, resource: ResourceId) -> ResourceId:
-        """Return the resource that a result is about: of an entry that was purged, the directory."""
-        if resource.kind != resources.FILE or resource in self._places:
-            return resource
-        return resources.file_id(resource.name.rpartition("/")[0] or "/")
 
     def _above(self, name: str) -> Iterator[int]:
         """Yield where in the list of files the directories are that a path is in."""
@@ -135,16 +132,10 @@ class Lens:
         return self._units.get(rest.partition("/")[0].removesuffix(".d"), []) if rest else []
 
 
-def narrow(desired: Desired, touched: Iterable[ResourceId]) -> Focus:
-    """Return the part of a Desired that is about these resources and what hangs on them."""
-    return Lens(desired).narrow(touched)
-
-
-def _chosen(
-    known: Mapping[ResourceId, T], wanted: Iterable[ResourceId], without: AbstractSet[ResourceId]
-) -> tuple[T, ...]:
-    asked = set(wanted) - without
-    return tuple(item for one, item in known.items() if one in asked) if asked else ()
+def _chosen(known: Mapping[ResourceId, T], asked: AbstractSet[ResourceId]) -> tuple[T, ...]:
+    if known.keys().isdisjoint(asked):
+        return ()
+    return tuple(item for one, item in known.items() if one in asked)
 
 
 def _not_purged(item: Item[File]) -> Item[File]:

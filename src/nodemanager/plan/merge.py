@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic
 
 import msgspec
 
 from nodemanager.api.common.configset import ConfigSet
-from nodemanager.api.common.declarations import Execution, File, Package, Service
-from nodemanager.plan import resources
 from nodemanager.plan.desired import D, Desired, Item
+from nodemanager.plan.host_kinds import AnyKind
 from nodemanager.plan.resources import ResourceId
+from nodemanager.plan.stages import KINDS, HostKinds
 
-P = TypeVar("P", Package, File, Service)
 OBSERVE: Final = "observe"
 """The drift policy that leaves alone what somebody else changed."""
 
@@ -29,6 +28,8 @@ class _Claim(Generic[D]):
     declaration: D
     """In one spelling, and without its drift policy: two sets that differ in that only do not conflict."""
     observe: bool
+    said: D
+    """As it was declared."""
 
 
 class _Conflicts:
@@ -52,79 +53,57 @@ class _Conflicts:
         )
 
 
-def merge(config_sets: Iterable[ConfigSet]) -> Desired:
+def merge(config_sets: Iterable[ConfigSet], kinds: HostKinds = KINDS) -> Desired:
     """Return what a host shall be; `config_sets` are those that match it."""
     ordered = sorted(config_sets, key=lambda one: one.metadata.name)
     conflicts = _Conflicts()
-    packages: dict[ResourceId, list[_Claim[Package]]] = defaultdict(list)
-    files: dict[ResourceId, list[_Claim[File]]] = defaultdict(list)
-    services: dict[ResourceId, list[_Claim[Service]]] = defaultdict(list)
-    subscriptions: dict[ResourceId, dict[str, None]] = defaultdict(dict)
-    for one in ordered:
-        spec = one.spec
-        for package in spec.packages:
-            packages[resources.package_id(package.name)].append(_claim(one, package))
-        for file in spec.files:
-            files[resources.file_id(file.path)].append(_claim(one, _plain_file(file)))
-        for service in spec.services:
-            # Each set may have its own reasons to restart a service; that is no contradiction.
-            subscriptions[resources.service_id(service)].update(dict.fromkeys(service.subscribe_files))
-            plain_service = msgspec.structs.replace(service, subscribe_files=[])
-            services[resources.service_id(service)].append(_claim(one, plain_service))
-
-    def with_subscriptions(item: Item[Service]) -> Item[Service]:
-        paths = [path.rstrip("/") or "/" for path in subscriptions[item.id]]
-        return replace(item, declaration=msgspec.structs.replace(item.declaration, subscribe_files=paths))
-
     return Desired(
-        packages=_decide(packages, conflicts),
-        files=_decide(files, conflicts),
-        services=tuple(with_subscriptions(item) for item in _decide(services, conflicts)),
-        executions=_executions(ordered),
+        items={kind.name: _merged(kind, ordered, conflicts) for kind in kinds},
         conflicts={name: tuple(said) for name, said in conflicts.of_set.items()},
         held=conflicts.held,
     )
 
 
-def _decide(claims: dict[ResourceId, list[_Claim[D]]], conflicts: _Conflicts) -> tuple[Item[D], ...]:
+def _merged(kind: AnyKind, config_sets: Sequence[ConfigSet], conflicts: _Conflicts) -> tuple[Item[Any], ...]:
     """Return one item for each resource that the highest priority agrees on."""
-    decided = []
+    declaring = kind.declaring
+    claims: dict[ResourceId, list[_Claim[Any]]] = defaultdict(list)
+    for one in config_sets:
+        for declaration in getattr(one.spec, declaring.field):
+            resource = declaring.identify(one.metadata.name, declaration)
+            claims[resource].append(_claim(kind, one, declaration))
+    decided: list[Item[Any]] = []
     for resource, said in claims.items():
-        if len(said) == 1:
-            only = said[0]
-            decided.append(Item(resource, only.declaration, (only.config_set,), only.observe))
+        item = _decide(resource, said)
+        if item is None:
+            top = max(claim.priority for claim in said)
+            conflicts.add(resource, [claim for claim in said if claim.priority == top])
             continue
-        top = max(claim.priority for claim in said)
-        tied = [claim for claim in said if claim.priority == top]
-        chosen = tied[0].declaration
-        if any(claim.declaration != chosen for claim in tied):
-            conflicts.add(resource, tied)
-            continue
-        sources = tuple(dict.fromkeys(claim.config_set for claim in said if claim.declaration == chosen))
-        # Where sets agree on what a resource shall be, one that wants it put back is enough.
-        decided.append(Item(resource, chosen, sources, all(claim.observe for claim in tied)))
+        declaration = declaring.unite(item.declaration, [claim.said for claim in said])
+        paths = declaring.subscriptions(declaration) if declaring.subscriptions else ()
+        decided.append(replace(item, declaration=declaration, subscribes=tuple(paths)))
     return tuple(decided)
 
 
-def _claim(config_set: ConfigSet, declaration: P) -> _Claim[P]:
-    observe = (declaration.drift or config_set.spec.drift) == OBSERVE
-    if declaration.drift:
-        declaration = msgspec.structs.replace(declaration, drift="")
-    return _Claim(config_set.metadata.name, config_set.spec.priority, declaration, observe)
+def _decide(resource: ResourceId, said: Sequence[_Claim[D]]) -> Item[D] | None:
+    """Return what the highest priority agrees on; None = it does not."""
+    if len(said) == 1:
+        only = said[0]
+        return Item(resource, only.declaration, (only.config_set,), only.observe)
+    top = max(claim.priority for claim in said)
+    tied = [claim for claim in said if claim.priority == top]
+    chosen = tied[0].declaration
+    if any(claim.declaration != chosen for claim in tied):
+        return None
+    sources = tuple(dict.fromkeys(claim.config_set for claim in said if claim.declaration == chosen))
+    # Where sets agree on what a resource shall be, one that wants it put back is enough.
+    return Item(resource, chosen, sources, all(claim.observe for claim in tied))
 
 
-def _executions(config_sets: Sequence[ConfigSet]) -> tuple[Item[Execution], ...]:
-    found = {}
-    for one in config_sets:
-        for execution in one.spec.executions:
-            resource = resources.exec_id(one.metadata.name, execution)
-            found[resource] = Item(resource, execution, (one.metadata.name,))
-    return tuple(found.values())
-
-
-def _plain_file(file: File) -> File:
-    """Return the declaration in one spelling, so that what means the same is equal."""
-    path, ensure = file.path.rstrip("/") or "/", file.ensure or "file"
-    if (path, ensure) == (file.path, file.ensure):
-        return file
-    return msgspec.structs.replace(file, path=path, ensure=ensure)
+def _claim(kind: AnyKind, config_set: ConfigSet, declaration: Any) -> _Claim[Any]:
+    plain, observe = kind.declaring.plain(declaration), False
+    if kind.drift is not None:
+        observe = (declaration.drift or config_set.spec.drift) == OBSERVE
+        plain = msgspec.structs.replace(plain, drift="") if plain.drift else plain
+    name, priority = config_set.metadata.name, config_set.spec.priority
+    return _Claim(name, priority, plain, observe, declaration)

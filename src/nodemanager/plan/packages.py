@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from nodemanager.api.common.declarations import Package
+from nodemanager.plan import resources
 from nodemanager.plan.desired import Desired, Item
 from nodemanager.plan.facts import Facts, PackageFacts
+from nodemanager.plan.host_kinds import Declaring, Drift, HostKind, Metric
+from nodemanager.plan.needs import PackageNeeds, package_needs
 from nodemanager.plan.steps import Blocked, InstallPackage, Noop, RemovePackage, Step
 
 
@@ -48,3 +52,15 @@ def _lack(wanted: Package, have: str | None, facts: PackageFacts) -> str:
         if newest != have:
             return f"{have} is installed, {newest} is offered"
     return ""
+
+
+KIND: Final[HostKind[Package, PackageNeeds, Facts]] = HostKind(
+    name=resources.PACKAGE,
+    words=("package", "packages"),
+    declaring=Declaring(field="packages", identify=lambda _set, package: resources.package_id(package.name)),
+    needs=lambda given: package_needs(given.desired),
+    plan=lambda given, facts: list(plan_packages(given.desired, facts)),
+    count=Metric("nodemanager_package_operations_total", "Packages changed.", by="operation"),
+    drift=Drift(),
+    slow=True,
+)

@@ -26,9 +26,9 @@ class ResourceId(NamedTuple):
 
 
 def parse_id(text: str) -> ResourceId:
-    """Return the resource that a text such as `file:/etc/motd` names."""
-    kind, colon, name = text.partition(":")
-    if not colon or not name or kind not in (PACKAGE, FILE, SERVICE, EXEC):
+    """Return the resource that a text such as `file:/etc/motd` names, of whatever kind."""
+    kind, _, name = text.partition(":")
+    if not name or not kind.isascii() or not kind.isalpha() or not kind.islower():
         raise ValueError(f"cannot read resource {text[:80]!r}: write it like file:/etc/motd or service:nginx")
     return ResourceId(kind, name)
 

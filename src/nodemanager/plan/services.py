@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
 
 from nodemanager.api.common.declarations import Service
+from nodemanager.plan import resources
 from nodemanager.plan.desired import Desired, Item
 from nodemanager.plan.facts import Facts, ServiceFact
+from nodemanager.plan.host_kinds import Declaring, Drift, HostKind, Metric, PlanInput
+from nodemanager.plan.needs import ServiceNeeds, service_needs
 from nodemanager.plan.resources import ResourceId
 from nodemanager.plan.steps import Blocked, ChangeService, Noop, RestartService, Step
 from nodemanager.plan.subscribers import because, held_cause
@@ -15,11 +21,20 @@ MASKED = "masked"
 
 
 def plan_services(
-    desired: Desired, facts: Facts, changing: Mapping[ResourceId, tuple[str, ...]] | None = None
+    desired: Desired,
+    facts: Facts,
+    changing: Mapping[ResourceId, tuple[str, ...]] | None = None,
+    *,
+    settled: bool = False,
 ) -> Iterator[Step]:
-    """Yield the steps for each service; `changing` is what files of the same plan would make restart."""
+    """Yield the steps for each service; `changing` is what files of the same plan would make restart.
+
+    With `settled`, those that are on their way somewhere are left out: they tell when they have arrived.
+    """
     for item in desired.services:
         fact = facts.services.get(item.id, ServiceFact(error="was not observed"))
+        if settled and fact.unsettled:
+            continue
         pending = facts.pending.get(item.id)
         causes = dict.fromkeys((*(pending.causes if pending else ()), *(changing or {}).get(item.id, ())))
         yield from _plan(item, fact, tuple(causes), desired)
@@ -95,3 +110,34 @@ def _change(item: Item[Service], fact: ServiceFact) -> ChangeService | None:
 def _as_it_is(fact: ServiceFact) -> str:
     boot = {True: ", enabled", False: ", disabled", None: ""}[fact.enabled]
     return ("is running" if fact.running else "is not running") + boot
+
+
+def _plan_input(given: PlanInput, facts: Facts) -> list[Step]:
+    return list(plan_services(given.desired, facts, given.changing, settled=given.repair))
+
+
+def _plain(service: Service) -> Service:
+    """Each set may have its own reasons to restart a service; that is no contradiction."""
+    return msgspec.structs.replace(service, subscribe_files=[])
+
+
+def _united(chosen: Service, said: Sequence[Service]) -> Service:
+    paths = dict.fromkeys(path for one in said for path in one.subscribe_files)
+    return msgspec.structs.replace(chosen, subscribe_files=[path.rstrip("/") or "/" for path in paths])
+
+
+KIND: Final[HostKind[Service, ServiceNeeds, Facts]] = HostKind(
+    name=resources.SERVICE,
+    words=("service", "services"),
+    declaring=Declaring(
+        field="services",
+        identify=lambda _set, service: resources.service_id(service),
+        plain=_plain,
+        unite=_united,
+        subscriptions=lambda service: service.subscribe_files if service.ensure == "running" else (),
+    ),
+    needs=lambda given: service_needs(given.desired),
+    plan=_plan_input,
+    count=Metric("nodemanager_service_operations_total", "Services changed.", by="operation"),
+    drift=Drift(),
+)

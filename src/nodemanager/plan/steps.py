@@ -1,19 +1,48 @@
-"""What is to be done to a host, one dataclass per deed; a step says why, and does nothing by itself."""
+"""What is to be done to a host, one dataclass per deed; a step says why, and does nothing by itself.
+
+A step also says how it reads and whether it puts something back, so that nobody keeps a list of steps. One
+that forgets to say so cannot even be defined. A kind may define steps of its own beside its planner.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar, Final, NamedTuple
 
 from nodemanager.api.common.declarations import Execution, Validation
+from nodemanager.plan import resources
 from nodemanager.plan.desired import Content
 from nodemanager.plan.facts import FileFact
 from nodemanager.plan.resources import ResourceId
+
+LINE_MAX: Final = 200
+"""Characters of a command line that are shown."""
+
+
+class Words(NamedTuple):
+    """How a step reads."""
+
+    verb: str
+    """In a plan: `install`."""
+    done: str
+    """In an Event and in the log, once it is done: `installed`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """Something about one resource."""
+
+    ABSTRACT: ClassVar[bool] = True
+    """Only a base of steps; each class says so for itself."""
+    ACTS: ClassVar[bool] = True
+    """Whether it changes something on the host."""
+    REPAIRS: ClassVar[bool]
+    """Whether the resource is not as declared: if it was before, that is drift. A restart or a run repairs
+    nothing."""
+    WORDS: ClassVar[Words]
+    OPERATIONS: ClassVar[tuple[str, ...]] = ()
+    """What it does, in words of metrics."""
 
     id: ResourceId
     sources: tuple[str, ...]
@@ -21,20 +50,68 @@ class Step:
     reason: str
     """Why, in a few words: `content differs`, `is not running`; of a no-op: why nothing is needed."""
 
+    def __init_subclass__(cls) -> None:
+        if cls.__dict__.get("ABSTRACT"):
+            return
+        if "WORDS" not in cls.__dict__ or not hasattr(cls, "REPAIRS"):
+            raise TypeError(f"step {cls.__name__} says too little of itself: give it WORDS and REPAIRS")
+
+    @property
+    def keeper(self) -> ResourceId:
+        """The declared resource whose drift policy it follows."""
+        return self.id
+
+    @property
+    def follows_policy(self) -> bool:
+        """Whether it puts something back that a drift policy may say to leave alone."""
+        return self.ACTS and self.REPAIRS
+
+    @property
+    def news(self) -> bool:
+        """Whether it is needed although nobody changed anything here."""
+        return False
+
+    @property
+    def operations(self) -> tuple[str, ...]:
+        """What this one does, in words of metrics."""
+        return self.OPERATIONS
+
+    @property
+    def lock(self) -> str:
+        """The lock, shared between hosts, that it has to hold; empty = none."""
+        return ""
+
+    @property
+    def details(self) -> tuple[str, ...]:
+        """What it is about, beyond its reason, for people."""
+        return ()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noop(Step):
     """Nothing: the resource is as declared."""
+
+    ACTS = False
+    REPAIRS = False
+    WORDS = Words("keep", "kept")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blocked(Step):
     """Nothing, although something would be needed: the reason says what is in the way and what to do."""
 
+    ACTS = False
+    REPAIRS = True
+    WORDS = Words("cannot", "held back")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed(Step):
     """Nothing, although somebody else changed it: its drift policy says to leave it alone."""
+
+    ACTS = False
+    REPAIRS = True
+    WORDS = Words("leave", "left alone")
 
     would: Step
     """What would put it back."""
@@ -44,16 +121,39 @@ class Observed(Step):
 class InstallPackage(Step):
     """Install, upgrade or downgrade a package."""
 
+    REPAIRS = True
+    WORDS = Words("install", "installed")
+    OPERATIONS = ("install",)
+
     name: str
     version: str = ""
     """The exact version; empty = the newest that is offered."""
     newer: bool = False
     """Only a newer version is offered: nobody changed anything here."""
 
+    @property
+    def follows_policy(self) -> bool:
+        """Whether somebody else changed it: a newer version on offer is no drift."""
+        return not self.newer
+
+    @property
+    def news(self) -> bool:
+        """Whether only a newer version is offered."""
+        return self.newer
+
+    @property
+    def details(self) -> tuple[str, ...]:
+        """The version, if it matters which."""
+        return (f"version {self.version}",) if self.version else ()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovePackage(Step):
     """Remove a package, and nothing else."""
+
+    REPAIRS = True
+    WORDS = Words("remove", "removed")
+    OPERATIONS = ("remove",)
 
     name: str
 
@@ -61,6 +161,9 @@ class RemovePackage(Step):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileStep(Step):
     """Something about one path."""
+
+    ABSTRACT = True
+    REPAIRS = True
 
     path: str
     before: FileFact
@@ -74,6 +177,8 @@ class FileStep(Step):
 class WriteFile(FileStep):
     """Put content at a path; what is there now is replaced at once, and kept in the bucket."""
 
+    WORDS = Words("write", "written")
+
     content: Content
     mode: int
     uid: int
@@ -85,6 +190,8 @@ class WriteFile(FileStep):
 class SetAttributes(FileStep):
     """Set owner, group and mode of what is there; None = as it is."""
 
+    WORDS = Words("set attributes", "given its attributes")
+
     mode: int | None = None
     uid: int | None = None
     gid: int | None = None
@@ -93,6 +200,8 @@ class SetAttributes(FileStep):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MakeDirectory(FileStep):
     """Make a directory and, with mode 0755 and root as their owner, the parents that are missing."""
+
+    WORDS = Words("make directory", "made")
 
     mode: int
     uid: int
@@ -103,22 +212,39 @@ class MakeDirectory(FileStep):
 class MakeLink(FileStep):
     """Make a symbolic link, in place of the link or file that is there."""
 
+    WORDS = Words("link", "linked")
+
     target: str
     uid: int
     gid: int
+
+    @property
+    def details(self) -> tuple[str, ...]:
+        """Where it points to."""
+        return (f"-> {self.target}",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovePath(FileStep):
     """Remove a file (kept in the bucket), a link, or a directory that is empty."""
 
+    WORDS = Words("remove", "removed")
+
     purged: bool = False
     """Nobody declares the path: it goes because the directory that it is in is purged."""
+
+    @property
+    def keeper(self) -> ResourceId:
+        """The path itself; of what is purged, the directory that it is in."""
+        return resources.file_id(self.path.rpartition("/")[0] or "/") if self.purged else self.id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeService(Step):
     """Enable, disable, start or stop a service, set its arguments; None = as it is."""
+
+    REPAIRS = True
+    WORDS = Words("change", "changed")
 
     name: str
     user: str = ""
@@ -129,10 +255,25 @@ class ChangeService(Step):
     refresh: bool = False
     """The service manager has to read its unit files again first."""
 
+    @property
+    def news(self) -> bool:
+        """Whether it is left as it is: its manager only reads files again, which may be anybody's."""
+        return self.enable is None and self.run is None and self.arguments is None
+
+    @property
+    def operations(self) -> tuple[str, ...]:
+        """The words of metrics."""
+        words = ((self.enable, "enable", "disable"), (self.run, "start", "stop"))
+        return tuple(yes if wanted else no for wanted, yes, no in words if wanted is not None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartService(Step):
     """Restart or reload a running service because files that it subscribes to have changed."""
+
+    REPAIRS = False
+    WORDS = Words("restart", "restarted")
+    OPERATIONS = ("restart",)
 
     name: str
     user: str = ""
@@ -141,18 +282,29 @@ class RestartService(Step):
     causes: tuple[str, ...] = ()
     refresh: bool = False
 
+    @property
+    def lock(self) -> str:
+        """What hosts that restart it take turns with."""
+        return self.lock_group
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCommand(Step):
     """Run a program."""
 
+    REPAIRS = False
+    WORDS = Words("run", "run")
+
     execution: Execution
     causes: tuple[str, ...] = ()
 
-
-IDLE = (Noop, Blocked, Observed)
+    @property
+    def details(self) -> tuple[str, ...]:
+        """The command line, or its beginning."""
+        line = " ".join(" ".join([self.execution.command, *self.execution.args]).split())
+        return (line if len(line) <= LINE_MAX else f"{line[: LINE_MAX - 3]}...",)
 
 
 def changes(steps: Sequence[Step]) -> list[Step]:
     """Return the steps that would change something."""
-    return [step for step in steps if not isinstance(step, IDLE)]
+    return [step for step in steps if step.ACTS]

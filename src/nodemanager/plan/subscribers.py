@@ -12,15 +12,12 @@ from nodemanager.plan.steps import FileStep, Step
 
 
 def subscribers(desired: Desired) -> Mapping[str, tuple[ResourceId, ...]]:
-    """Return, by path, services that are to be running and executions; services first."""
+    """Return, by path, who subscribes to it; services before executions, as a pass does."""
     found: dict[str, dict[ResourceId, None]] = defaultdict(dict)
-    for service in desired.services:
-        if service.declaration.ensure == "running":
-            for path in service.declaration.subscribe_files:
-                found[path][service.id] = None
-    for execution in desired.executions:
-        for path in execution.declaration.subscribe_files:
-            found[path.rstrip("/") or "/"][execution.id] = None
+    for items in desired.items.values():
+        for item in items:
+            for path in item.subscribes:
+                found[path][item.id] = None
     return {path: tuple(owed) for path, owed in found.items()}
 
 

@@ -89,7 +89,7 @@ def test_what_is_gone_is_forgotten() -> None:
     watch.judge({folder: "1", ONE: "1"}, [])
     for number in range(3):
         strays = [
-            Result(file_id(f"/etc/purged.d/{number}{outcome}"), (), outcome, "no", deed="RemovePath")
+            Result(file_id(f"/etc/purged.d/{number}{outcome}"), (), outcome, "no", repairs=True)
             for outcome in (Outcome.FAILED, Outcome.OBSERVED)
         ]
         told = watch.fresh(watch.judge({folder: "1", ONE: "1"}, strays))
@@ -100,7 +100,7 @@ def test_what_is_gone_is_forgotten() -> None:
     watch.judge({folder: "1", ONE: "1"}, [held], whole=False)
     assert not watch._told
     assert not watch._seen
-    watch.fresh(watch.judge({ONE: "1"}, [Result(ONE, (), Outcome.OBSERVED, deed="WriteFile")]))
+    watch.fresh(watch.judge({ONE: "1"}, [Result(ONE, (), Outcome.OBSERVED, repairs=True)]))
     assert watch._seen
     watch.judge({}, [])  # nothing is declared any more
     watch.save()

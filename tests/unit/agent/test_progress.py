@@ -15,7 +15,8 @@ from nodemanager.agent.passes.progress import GRACE, Progress
 from nodemanager.host.observe import Observer
 from nodemanager.host.process import runner
 from nodemanager.host.process.threads import in_thread
-from nodemanager.plan.desired import Contents, Desired
+from nodemanager.plan.desired import Desired
+from nodemanager.plan.needs import FileNeeds
 from support.memory_host import Host
 
 
@@ -122,9 +123,9 @@ async def test_a_thread_that_hangs_in_a_real_pass_is_noticed(
 
     see_files = host.converger.observer.see_files
 
-    async def see(_self: Observer, desired: Desired, contents: Contents, *, whole: bool = True) -> object:
+    async def see(_self: Observer, needed: FileNeeds, *, whole: bool = True) -> object:
         await in_thread(hang)
-        return await see_files(desired, contents, whole=whole)
+        return await see_files(needed, whole=whole)
 
     monkeypatch.setattr(Observer, "see_files", see)
     passing = asyncio.create_task(host.converger.run(Desired(), {}))

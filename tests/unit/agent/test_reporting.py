@@ -70,7 +70,7 @@ def test_packages_and_conflicts_are_counted() -> None:
 
 def test_series_end_with_their_set() -> None:
     told = Told()
-    told.passed(Result(ResourceId("file", "/x"), ("a",), Outcome.CHANGED, deed="WriteFile"))
+    told.passed(Result(ResourceId("file", "/x"), ("a",), Outcome.CHANGED, repairs=True))
     assert told.series("file_changes_total") == {'node="web1",configset="a",result="success"': 1.0}
     told.passed(sets=())
     for family in ("file_changes_total", "configset_apply_total", "configset_applied_resource_version"):
@@ -80,7 +80,7 @@ def test_series_end_with_their_set() -> None:
 def test_a_failure_that_lasts_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     told = Told()
-    bad = Result(ResourceId("file", "/x"), ("a",), Outcome.FAILED, "cannot change /x: full", deed="WriteFile")
+    bad = Result(ResourceId("file", "/x"), ("a",), Outcome.FAILED, "cannot change /x: full", repairs=True)
     for _ in range(3):
         told.passed(bad)
     assert caplog.text.count("cannot change /x: full") == 1

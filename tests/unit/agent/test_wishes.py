@@ -173,9 +173,9 @@ class Story:
         self.watch = DriftWatch()
         self.repaired = 0
 
-    def passed(self, content: str, outcome: Outcome, deed: str = "WriteFile") -> bool:
+    def passed(self, content: str, outcome: Outcome, *, repairs: bool = True) -> bool:
         desired = merge.merge([config_set("a", files=[{"path": "/x", "content": content}])])
-        done = Result(desired.files[0].id, ("a",), outcome, deed=deed)
+        done = Result(desired.files[0].id, ("a",), outcome, repairs=repairs)
         numbers = declarations(desired, literal_contents(desired))
         judged = self.watch.judge(numbers, [done])
         self.repaired += sum(one.outcome is Outcome.CHANGED for one in self.watch.fresh(judged))
@@ -185,7 +185,7 @@ class Story:
 def test_news_is_not_drift() -> None:
     story = Story()
     assert not story.passed("one", Outcome.CHANGED)
-    assert not story.passed("one", Outcome.UNCHANGED, "Noop")
+    assert not story.passed("one", Outcome.UNCHANGED, repairs=False)
     assert not story.passed("two", Outcome.CHANGED)
     assert story.passed("two", Outcome.CHANGED)
     assert story.repaired == 1
@@ -195,7 +195,7 @@ def test_what_could_not_be_put_back_is_drift_but_not_repaired_until_it_is() -> N
     story = Story()
     story.passed("one", Outcome.CHANGED)
     assert story.passed("one", Outcome.FAILED)
-    assert story.passed("one", Outcome.BLOCKED, "Blocked")
+    assert story.passed("one", Outcome.BLOCKED)
     assert story.repaired == 0
     assert story.passed("one", Outcome.CHANGED)
     assert story.repaired == 1
@@ -237,7 +237,7 @@ def test_what_held_is_known_to_the_next_process_and_saved_only_when_it_is_new() 
     story.watch = DriftWatch(shelf)
     story.passed("one", Outcome.CHANGED)
     story.watch.save()
-    story.passed("one", Outcome.UNCHANGED, "Noop")
+    story.passed("one", Outcome.UNCHANGED, repairs=False)
     story.watch.save()
     assert shelf.saved == 1
     story.watch = DriftWatch(shelf)

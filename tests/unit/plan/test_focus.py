@@ -12,6 +12,7 @@ from nodemanager.api.common.configset import ConfigSet
 from nodemanager.plan import executions, files, focus, merge, packages, resources, services
 from nodemanager.plan.desired import Contents, Desired
 from nodemanager.plan.facts import Facts, FileFact, Kind, PackageFacts, Pending, ServiceFact
+from nodemanager.plan.layout import Layout
 from nodemanager.plan.resources import ResourceId, file_id
 from nodemanager.plan.steps import FileStep, RemovePath, Step
 from support.root_tree import config_set, literal_contents
@@ -89,7 +90,7 @@ def facts(draw: st.DrawFn) -> Facts:
     )
 
 
-def plan(desired: Desired, contents: Contents, seen: Facts, whole: files.Layout | None = None) -> list[Step]:
+def plan(desired: Desired, contents: Contents, seen: Facts, whole: Layout | None = None) -> list[Step]:
     return [
         *packages.plan_packages(desired, seen),
         *files.plan_files(desired, contents, seen, whole),
@@ -116,7 +117,7 @@ def test_a_focused_plan_is_a_part_of_the_whole_plan(
     groups = (desired.packages, desired.files, desired.services, desired.executions)
     known = sorted(item.id for group in groups for item in group)
     touched = data.draw(st.sets(st.sampled_from(known))) if known else set()
-    found = focus.narrow(desired, touched)
+    found = focus.Lens(desired).narrow(touched)
     narrowed = plan(found.desired, contents, seen, found.layout)
     assert about(narrowed, touched) == about(plan(desired, contents, seen), touched)
     assert found.desired.held == desired.held
@@ -125,7 +126,7 @@ def test_a_focused_plan_is_a_part_of_the_whole_plan(
 @given(config_sets(), st.sets(st.sampled_from([file_id(one) for one in PATHS]), min_size=1))
 def test_what_a_step_needs_is_in_focus_as_well(sets: list[ConfigSet], touched: set[ResourceId]) -> None:
     desired = merge.merge(sets)
-    found = focus.narrow(desired, touched)
+    found = focus.Lens(desired).narrow(touched)
     ids = {item.id for item in found.desired.files}
     for step in files.plan_files(found.desired, literal_contents(desired), Facts(), found.layout):
         assert not isinstance(step, FileStep) or set(step.needs) - set(desired.held) <= ids
@@ -173,12 +174,12 @@ def desired() -> Desired:
     ],
 )
 def test_what_hangs_on_a_resource_is_in_focus(desired: Desired, touched: str, wanted: set[str]) -> None:
-    assert ids_of(focus.narrow(desired, [resources.parse_id(touched)])) == wanted
+    assert ids_of(focus.Lens(desired).narrow([resources.parse_id(touched)])) == wanted
 
 
 def test_a_directory_is_purged_only_when_it_was_touched_itself(desired: Desired) -> None:
-    below = focus.narrow(desired, [file_id("/a/b")]).desired.files
-    itself = focus.narrow(desired, [file_id("/a")]).desired.files
+    below = focus.Lens(desired).narrow([file_id("/a/b")]).desired.files
+    itself = focus.Lens(desired).narrow([file_id("/a")]).desired.files
     assert [item.declaration.purge for item in below] == [False, False]
     assert [item.declaration.purge for item in itself] == [True, False]
 

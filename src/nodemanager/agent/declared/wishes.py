@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 
@@ -20,9 +19,10 @@ from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import ManagedNode, ManagedNodeStatus
 from nodemanager.host.base import Wanted
 from nodemanager.plan import merge, templates
-from nodemanager.plan.desired import Contents, Desired, Failure, Item
+from nodemanager.plan.desired import Contents, Desired, Failure
 from nodemanager.plan.focus import Lens
 from nodemanager.plan.resources import ResourceId
+from nodemanager.plan.stages import KINDS, HostKinds
 from nodemanager.plan.templates import NotRendered
 from nodemanager.rendering import referring
 
@@ -35,12 +35,12 @@ class Wish:
     contents: Contents
     declared: Mapping[ResourceId, drift.Declared]
     """How each resource is declared, content included."""
+    kinds: HostKinds = KINDS
 
     @functools.cached_property
     def observed(self) -> frozenset[ResourceId]:
         """What is reported and left alone when somebody else changes it."""
-        wanted = self.desired
-        groups: Sequence[Sequence[Item[Any]]] = (wanted.packages, wanted.files, wanted.services)
+        groups = self.desired.items.values()
         return frozenset(item.id for group in groups for item in group if item.observe)
 
     @functools.cached_property
@@ -51,7 +51,7 @@ class Wish:
     @functools.cached_property
     def lens(self) -> Lens:
         """What narrows it to a few resources; made with the first repair."""
-        return Lens(self.desired)
+        return Lens(self.desired, self.kinds)
 
 
 @dataclass(slots=True)
@@ -63,6 +63,7 @@ class Wishes:
     """Some file is made by a template, so that what it reads matters."""
     reads_peers: bool = False
     """Some template reads other nodes."""
+    kinds: HostKinds = KINDS
     _sets: tuple[ConfigSet, ...] | None = None
     _needed: templates.References = field(default_factory=templates.References)
     _needed_by: ManagedNode | None = None
@@ -100,7 +101,8 @@ class Wishes:
         self._take(sets)
         if self._wish is None or not self._still_holds(world, node):
             contents = await self.contenter.make(self._desired, world, node)
-            self._wish = Wish(self._desired, contents, drift.declarations(self._desired, contents))
+            declared = drift.declarations(self._desired, contents, self.kinds)
+            self._wish = Wish(self._desired, contents, declared, self.kinds)
             self._world, self._node = world, node
             self._passing = any(isinstance(one, Failure) and one.passing for one in contents.values())
         return self._wish
@@ -123,7 +125,7 @@ class Wishes:
         files = [file for one in sets for file in one.spec.files if file.template]
         self.templated = bool(files)
         self.reads_peers = any(map(templates.reads_peers, files))
-        self._desired = merge.merge(sets)
+        self._desired = merge.merge(sets, self.kinds)
         self._wish = self._needed_by = None
 
     def _still_holds(self, world: World, node: ManagedNode) -> bool:

@@ -15,15 +15,10 @@ from nodemanager.agent.declared.memory import HeldStore
 from nodemanager.api.common.managednode import DriftRecord
 from nodemanager.host.results import Outcome, Result
 from nodemanager.kube.go import durations
-from nodemanager.plan import resources
-from nodemanager.plan.desired import Content, Contents, Desired
-from nodemanager.plan.resources import EXEC, ResourceId, parse_id
+from nodemanager.plan.desired import Contents, Desired
+from nodemanager.plan.resources import ResourceId
+from nodemanager.plan.stages import KINDS, HostKinds
 
-_REPAIRS: Final = frozenset(
-    ("InstallPackage", "RemovePackage", "WriteFile", "SetAttributes", "MakeDirectory", "MakeLink",
-     "RemovePath", "ChangeService", "Blocked")
-)  # fmt: skip
-"""Deeds that put something back, or would; a restart or a run does not."""
 _OUTCOMES: Final = {Outcome.CHANGED: "repaired", Outcome.OBSERVED: "observed"}
 _SEEN: Final = "observed "
 """In the store, what begins with this is a difference that was reported, not a declaration that held."""
@@ -35,8 +30,9 @@ Declared = str
 class DriftWatch:
     """Remembers how each resource was declared when it last held, and which differences were reported."""
 
-    def __init__(self, store: HeldStore | None = None) -> None:
+    def __init__(self, store: HeldStore | None = None, kinds: HostKinds = KINDS) -> None:
         self._store = store
+        self._kinds = kinds
         self._held: dict[ResourceId, Declared] = {}
         self._seen: dict[ResourceId, str] = {}
         """Of what is observed only: the difference that was reported last."""
@@ -68,7 +64,9 @@ class DriftWatch:
         """
         before = self._before if whole and self._before is not None else self._held
         self._before = None if whole else self._before
-        judged = [replace(one, drifted=True) if _drifted(one, declared, before) else one for one in results]
+        judged = [
+            replace(one, drifted=True) if self._drifted(one, declared, before) else one for one in results
+        ]
         bad = {one.id: one.outcome for one in results if one.bad}
         seen = {one.id for one in results if one.outcome is Outcome.OBSERVED}
         about = declared.keys() if whole else {one.id for one in results} & declared.keys()
@@ -82,7 +80,7 @@ class DriftWatch:
                 self._held.pop(one, None)  # half of it may be done
         for known, still in ((self._seen, seen), (self._told, bad.keys())):
             for one in [one for one in known if one not in still]:
-                resource = keeper(one, declared)
+                resource = self.keeper(one, declared)
                 if resource in about or (whole and resource not in declared):
                     del known[one]
         return judged
@@ -111,6 +109,19 @@ class DriftWatch:
         if self._store is not None and digest != self._saved and self._store.save_held(document):
             self._saved = digest  # else the next one tries again
 
+    def keeper(self, one: ResourceId, declared: Mapping[ResourceId, object]) -> ResourceId:
+        """Return the declared resource that a result is about: of an entry that was purged, the directory."""
+        return self._kinds.keeper(one, declared)
+
+    def _drifted(
+        self, one: Result, declared: Mapping[ResourceId, Declared], held: Mapping[ResourceId, Declared]
+    ) -> bool:
+        """Tell whether what a result is about held before, as it is declared now."""
+        if one.outcome is Outcome.UNCHANGED or not one.repairs or one.news:
+            return False
+        resource = self.keeper(one.id, declared)
+        return resource in declared and held.get(resource) == declared[resource]
+
     def _same(self, one: ResourceId, declared: Mapping[ResourceId, Declared]) -> bool:
         return one in declared and self._held.get(one) == declared[one]
 
@@ -123,24 +134,7 @@ class DriftWatch:
         for text, digest in (self._store.load_held() if self._store else {}).items():
             found = self._seen if text.startswith(_SEEN) else self._held
             with contextlib.suppress(ValueError):  # of a newer version
-                found[parse_id(text.removeprefix(_SEEN))] = digest
-
-
-def _drifted(
-    one: Result, declared: Mapping[ResourceId, Declared], held: Mapping[ResourceId, Declared]
-) -> bool:
-    """Tell whether what a result is about held before, as it is declared now."""
-    if one.id.kind == EXEC or one.outcome is Outcome.UNCHANGED or one.deed not in _REPAIRS or one.news:
-        return False
-    resource = keeper(one.id, declared)
-    return resource in declared and held.get(resource) == declared[resource]
-
-
-def keeper(one: ResourceId, declared: Mapping[ResourceId, object]) -> ResourceId:
-    """Return the declared resource that a result is about: of an entry that was purged, the directory."""
-    if one in declared or one.kind != resources.FILE:
-        return one
-    return resources.file_id(one.name.rpartition("/")[0] or "/")
+                found[self._kinds.parse(text.removeprefix(_SEEN))] = digest
 
 
 def record(one: Result, now: str, took: float) -> DriftRecord:
@@ -158,17 +152,17 @@ def record(one: Result, now: str, took: float) -> DriftRecord:
     )
 
 
-def declarations(desired: Desired, contents: Contents) -> dict[ResourceId, Declared]:
-    """Return for each resource how it is declared; of a file, also the digest of what it shall contain."""
+def declarations(
+    desired: Desired, contents: Contents, kinds: HostKinds = KINDS
+) -> dict[ResourceId, Declared]:
+    """Return for each resource that can drift how it is declared; of a file, also what it shall contain."""
     encode = msgspec.json.Encoder().encode
-    found: dict[ResourceId, Declared] = {}
-    for file in desired.files:
-        content = contents.get(file.declaration.path)
-        made = content.digest if isinstance(content, Content) else ""
-        found[file.id] = _digest(encode(file.declaration), made)
-    found.update({one.id: _digest(encode(one.declaration)) for one in desired.packages})
-    found.update({one.id: _digest(encode(one.declaration)) for one in desired.services})
-    return found
+    return {
+        one.id: _digest(encode(one.declaration), kind.drift.content(one.declaration, contents))
+        for kind in kinds
+        if kind.drift is not None
+        for one in desired.items.get(kind.name, ())
+    }
 
 
 def _digest_of(document: Mapping[str, str]) -> str:

@@ -15,7 +15,6 @@ from typing import Final, Protocol
 
 from nodemanager.agent.declared.wishes import Wish
 from nodemanager.agent.drift.contest import Fight
-from nodemanager.agent.drift.drift import keeper
 from nodemanager.agent.passes.converge import Converger
 from nodemanager.agent.passes.standing import Standing
 from nodemanager.host.results import Outcome, Result
@@ -224,7 +223,7 @@ class RepairLoop:
         told = standing.repaired(results, touched)
         for one in results:
             if one.bad:
-                resource = keeper(one.id, wish.declared)
+                resource = standing.watch.keeper(one.id, wish.declared)
                 self._later[resource] = touched.get(resource, now)
         if told:
             self._voice.repaired(told, self._clock() - min(touched.values()))
@@ -241,7 +240,7 @@ class RepairLoop:
             said = str(error) if expected else f"{type(error).__name__}: {error}"
             log.warning("cannot repair what was touched: %s", said, exc_info=None if expected else error)
         return [
-            Result(one, (), Outcome.FAILED, f"cannot repair it: {said}", deed="Blocked") for one in focus.ids
+            Result(one, (), Outcome.FAILED, f"cannot repair it: {said}", repairs=True) for one in focus.ids
         ]
 
     def _arm(self) -> None:

@@ -1,6 +1,6 @@
 """One pass over a host: observe, plan, apply, stage by stage.
 
-    packages -> files -> services -> executions
+    packages -> files -> services -> executions        (the table in plan/stages.py)
 
 Every stage looks again, because the one before may have changed what it looks at: a package
 brings files and units, a file brings a restart. A preview looks once and changes nothing.
@@ -18,28 +18,41 @@ import logging
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from nodemanager.agent.passes.progress import Progress
-from nodemanager.host import apply
 from nodemanager.host.apply import Locks, Tools
 from nodemanager.host.base import HostError, ServiceManager
 from nodemanager.host.files import staging
 from nodemanager.host.files.bucket import Bucket
-from nodemanager.host.files.file_batch import FileBatch, Hands
+from nodemanager.host.kind_parts import HostParts, Work
 from nodemanager.host.observe import Observer
 from nodemanager.host.results import Outcome, Result
+from nodemanager.host.stages import PARTS
 from nodemanager.host.state.state_lock import StateLock
 from nodemanager.kube.go import durations
-from nodemanager.plan import executions, files, packages, policies, services, subscribers
+from nodemanager.plan import policies, subscribers
 from nodemanager.plan.desired import Contents, Desired
 from nodemanager.plan.focus import Focus
-from nodemanager.plan.resources import ResourceId
-from nodemanager.plan.steps import Blocked, MakeLink, RestartService, Step
+from nodemanager.plan.host_kinds import AnyKind, PlanInput
+from nodemanager.plan.layout import Layout
+from nodemanager.plan.resources import FILE, ResourceId
+from nodemanager.plan.stages import KINDS, HostKinds
+from nodemanager.plan.steps import Blocked, Step
 
 log = logging.getLogger(__name__)
 _NOTHING: Final = frozenset[ResourceId]()
-_RESTART: Final = RestartService.__name__
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """One kind in a pass or in a repair."""
+
+    kind: AnyKind
+    alone: AbstractSet[ResourceId]
+    """What is only looked at."""
+    unknown: Mapping[ResourceId, str] = field(default_factory=dict)
+    """What must not run now, and why."""
 
 
 @dataclass(slots=True)
@@ -57,6 +70,9 @@ class Converger:
     """Locks that are not waited for: while another host holds one, nothing else on this host waits for it."""
     progress: Progress = field(default_factory=Progress)
     """Notices a pass that hangs."""
+    kinds: HostKinds = KINDS
+    parts: HostParts = field(default_factory=lambda: PARTS)
+    """How each of the kinds is observed and changed."""
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held by a stage of a pass; whoever repairs holds it."""
     upgrading: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -70,21 +86,20 @@ class Converger:
     """ConfigSets that the last pass broke off: repairs do not go on with them either."""
     _swept: set[str] = field(default_factory=set)
 
+    def __post_init__(self) -> None:
+        self.parts = self.kinds.each("host part", self.parts)
+
     async def preview(self, desired: Desired, contents: Contents) -> list[Step]:
         """Return what a pass would do, as things are now."""
         pending = self.tools.journal.pending()
-        package_steps = packages.plan_packages(desired, await self.observer.see_packages(desired))
-        seen = await self.observer.see_files(desired, contents)
-        file_steps = files.plan_files(desired, contents, seen)
-        changing = subscribers.owed(file_steps)
-        service_facts = await self.observer.see_services(desired, pending)
-        execution_facts = await self.observer.see_executions(desired, pending, {*pending, *changing})
-        return [
-            *package_steps,
-            *file_steps,
-            *services.plan_services(desired, service_facts, changing),
-            *executions.plan_executions(desired, execution_facts, changing),
-        ]
+        changing: Mapping[ResourceId, tuple[str, ...]] = {}
+        steps: list[Step] = []
+        for kind in self.kinds:
+            work = Work(PlanInput(desired, contents, pending, changing), self.observer, self.tools)
+            found = kind.plan(work.given, await self._look(kind, work))
+            changing = {**changing, **subscribers.owed(found)}
+            steps += found
+        return steps
 
     async def run(
         self, desired: Desired, contents: Contents, alone: AbstractSet[ResourceId] = _NOTHING
@@ -96,28 +111,29 @@ class Converger:
     async def _run(
         self, desired: Desired, contents: Contents, alone: AbstractSet[ResourceId]
     ) -> list[Result]:
-        tools, journal = self.tools, self.tools.journal
-        wanted = desired.packages or desired.files or desired.services or desired.executions
-        async with self.turn:
-            if self.lock is not None and self.lock.take(make=bool(wanted)):
-                journal.reload()  # whoever had it before may have written there
-            unknown = await self._recover(desired)
-            self._tidy(desired)
-            seen = await self.observer.see_packages(desired)
-            steps = policies.leave_alone(packages.plan_packages(desired, seen), alone)
-            results = await apply.apply_packages(steps, tools)
-        async with self.turn:
-            self.replaced, self._aborted = {}, set()
-            results += await self._apply_files(desired, contents, alone)
-        async with self.turn:
-            quick = replace(tools, locks=self.swift_locks or tools.locks)
-            results += await self._apply_services(desired, quick, self.observer, alone)
-        if quick.locks is not tools.locks:
-            results = await self._apply_locked(desired, quick, results, alone)
-        async with self.turn:
-            seen = await self.observer.see_executions(desired, journal.pending())
-            steps = _without_aborted(executions.plan_executions(desired, seen), self._aborted)
-            return results + await apply.apply_executions(_without(steps, unknown), tools)
+        quick = replace(self.tools, locks=self.swift_locks or self.tools.locks)
+        results: list[Result] = []
+        unknown: dict[ResourceId, str] | None = None
+        for kind in self.kinds:
+            async with self.turn:
+                if unknown is None:
+                    unknown = await self._begin(desired)
+                if kind.name == FILE:  # what repairs noted until now is about the state before this pass
+                    self.replaced, self._aborted = {}, set()
+                stage = _Stage(kind, alone, unknown)
+                done = await self._bring_about(stage, self._work(desired, contents, quick))
+            if quick.locks is not self.tools.locks:
+                done = await self._bring_about_locked(stage, desired, contents, quick, done)
+            results += done
+        return results
+
+    async def _begin(self, desired: Desired) -> dict[ResourceId, str]:
+        """Make the state ours, and find out how an earlier process of ours has left the host."""
+        if self.lock is not None and self.lock.take(make=any(desired.items.values())):
+            self.tools.journal.reload()  # whoever had it before may have written there
+        unknown = await self._recover(desired)
+        self._tidy(desired)
+        return unknown
 
     async def repair(
         self, focus: Focus, contents: Contents, alone: AbstractSet[ResourceId] = _NOTHING
@@ -130,46 +146,51 @@ class Converger:
             return await self._repair(focus, contents, alone)
 
     async def _repair(self, focus: Focus, contents: Contents, alone: AbstractSet[ResourceId]) -> list[Result]:
-        desired, tools, journal = focus.desired, self.tools, self.tools.journal
-        results: list[Result] = []
+        journal, results = self.tools.journal, list[Result]()
+        swift = replace(
+            self.tools, services=self.swift or self.tools.services, locks=self.swift_locks or self.tools.locks
+        )
         before = journal.pending()
-        if desired.files:
-            results += await self._apply_files(desired, contents, alone, focus.layout)
-        if desired.packages:
-            seen = await self.observer.see_packages(desired)
-            steps = policies.leave_alone(packages.plan_packages(desired, seen), alone)
-            results += await apply.apply_packages(steps, tools)
+        for kind in self.kinds.put_back:
+            if focus.desired.items.get(kind.name):
+                work = self._work(focus.desired, contents, swift, focus.layout)
+                results += await self._bring_about(_Stage(kind, alone), work)
         newly = {one for one, entry in journal.pending().items() if entry != before.get(one)}
         owed = focus.lens.owed(focus.ids | newly)
-        if owed.services:
-            swift = replace(
-                tools, services=self.swift or tools.services, locks=self.swift_locks or tools.locks
-            )
-            observer = replace(self.observer, services=swift.services)
-            results += await self._apply_services(owed, swift, observer, alone)
-        if owed.executions:
-            unknown = dict.fromkeys(journal.started(), "how its last run ended is found out by the next pass")
-            seen = await self.observer.see_executions(owed, journal.pending())
-            steps = _without_aborted(executions.plan_executions(owed, seen), self._aborted)
-            results += await apply.apply_executions(_without(steps, unknown), tools)
+        unknown = dict.fromkeys(journal.started(), "how its last run ended is found out by the next pass")
+        for kind in self.kinds.owed:
+            if owed.items.get(kind.name):
+                work = self._work(owed, contents, swift, focus.layout)
+                results += await self._bring_about(_Stage(kind, alone, unknown), work)
         return results
 
-    async def _apply_services(
-        self, desired: Desired, tools: Tools, observer: Observer, alone: AbstractSet[ResourceId]
-    ) -> list[Result]:
-        seen = await observer.see_services(desired, tools.journal.pending())
-        if self.unread and any(fact.stale for fact in seen.services.values()):
-            await self.refresh()  # they are because of us, and that is no drift
-            seen = await observer.see_services(desired, tools.journal.pending())
-        if observer is not self.observer:  # in a repair: what is on its way tells when it has arrived
-            moving = {one for one, fact in seen.services.items() if fact.unsettled}
-            desired = replace(
-                desired, services=tuple(item for item in desired.services if item.id not in moving)
-            )
-        steps = _without_aborted(
-            policies.leave_alone(services.plan_services(desired, seen), alone), self._aborted
-        )
-        return await apply.apply_services(steps, tools, None if observer is self.observer else self.unread)
+    def _work(self, desired: Desired, contents: Contents, tools: Tools, layout: Layout | None = None) -> Work:
+        """Return what a stage works with now; with the `layout` of everything declared, it is a repair."""
+        repair = layout is not None
+        pending = tools.journal.pending()
+        given = PlanInput(desired, contents, pending, layout=layout, repair=repair)
+        observer = replace(self.observer, services=tools.services) if repair else self.observer
+        return Work(
+            given, observer, tools, self.bucket, frozenset(self._aborted), self._aborted, self.replaced,
+            self.unread, self.refresh,
+        )  # fmt: skip
+
+    async def _look(self, kind: AnyKind, work: Work) -> Any:
+        return await self.parts[kind.name].observe(kind.needs(work.given), work)
+
+    async def _bring_about(self, stage: _Stage, work: Work) -> list[Result]:
+        """Observe, plan, apply; once more, if what was done changed what was observed."""
+        kind, results = stage.kind, list[Result]()
+        for _ in range(2):
+            steps = policies.leave_alone(kind.plan(work.given, await self._look(kind, work)), stage.alone)
+            if kind.name in self.kinds.after_files:
+                steps = _without_aborted(steps, self._aborted)
+            steps = _without(steps, stage.unknown)
+            done = await self.parts[kind.name].apply(steps, work)
+            results = _newer(results, done) if results else done
+            if not kind.again(steps, work.given):
+                break
+        return results
 
     async def refresh(self) -> None:
         """Have service managers notice what repairs enabled: a second or so, in which they answer nobody."""
@@ -180,52 +201,24 @@ class Converger:
             except HostError as error:
                 log.warning("%s", error)
 
-    async def _apply_locked(
-        self, desired: Desired, quick: Tools, results: list[Result], alone: AbstractSet[ResourceId]
+    async def _bring_about_locked(
+        self, stage: _Stage, desired: Desired, contents: Contents, quick: Tools, results: list[Result]
     ) -> list[Result]:
-        """Restart what waits for a lock of another host; nobody on this one has to wait with it meanwhile."""
-        late = {one.id: one for one in results if one.outcome is Outcome.BLOCKED and one.deed == _RESTART}
-        waiting = [item for item in desired.services if item.id in late]
-        for group in dict.fromkeys(item.declaration.lock_group for item in waiting):
-            part = tuple(item for item in waiting if item.declaration.lock_group == group)
+        """Do what waits for a lock of another host; nobody on this one has to wait with it meanwhile."""
+        late = {one.id: one for one in results if one.outcome is Outcome.BLOCKED and one.lock}
+        name = stage.kind.name
+        waiting = [item for item in desired.items.get(name, ()) if item.id in late]
+        for lock in dict.fromkeys(late[item.id].lock for item in waiting):
+            part = tuple(item for item in waiting if late[item.id].lock == lock)
             again: list[Result] = []
             try:
-                async with self.tools.locks.hold(group), self.turn:
-                    again = await self._apply_services(
-                        replace(desired, services=part), quick, self.observer, alone
-                    )
+                async with self.tools.locks.hold(lock), self.turn:
+                    only = replace(desired, items={**desired.items, name: part})
+                    again = await self._bring_about(stage, self._work(only, contents, quick))
             except HostError as error:  # it is not our turn; or it was, and what was done is done
                 again = again or [replace(late[item.id], message=str(error)) for item in part]
             done = [late[item.id] for item in part]
             results = [one for one in results if one not in done] + again
-        return results
-
-    async def _apply_files(
-        self,
-        desired: Desired,
-        contents: Contents,
-        alone: AbstractSet[ResourceId],
-        whole: files.Layout | None = None,
-    ) -> list[Result]:
-        """Bring the files about; once more, if a link on the way to some of them leads elsewhere now.
-
-        In a repair, `whole` is the layout of everything that is declared.
-        """
-        results: list[Result] = []
-        layout = whole or files.layout(desired)
-        broken_off = set() if whole is None else self._aborted
-        for _ in range(2):
-            hands = Hands(self.observer.tree, self.bucket, self.tools.journal, self.observer.run)
-            batch = FileBatch(hands, aborted=set(broken_off))
-            seen = await self.observer.see_files(desired, contents, whole=whole is None)
-            steps = files.plan_files(desired, contents, seen, layout)
-            steps = policies.leave_alone(steps, alone, layout.declared)
-            results = _newer(results, await batch.apply(steps))
-            self._aborted = self._aborted | batch.aborted
-            for path, digest in batch.kept.items():
-                self.replaced.setdefault(path, digest)
-            if not any(isinstance(step, MakeLink) and _leads_on(step, desired) for step in steps):
-                break
         return results
 
     async def _recover(self, desired: Desired) -> dict[ResourceId, str]:
@@ -254,7 +247,7 @@ class Converger:
     def _tidy(self, desired: Desired) -> None:
         """Drop what is owed to nobody, and what an earlier process of ours left when it was killed."""
         tools, tree = self.tools, self.observer.tree
-        declared = [item.id for item in desired.services] + [item.id for item in desired.executions]
+        declared = [item.id for kind in self.kinds.owed for item in desired.items.get(kind.name, ())]
         try:
             tools.journal.keep_only([*declared, *desired.held])
             if not self._swept:
@@ -271,10 +264,6 @@ class Converger:
         tree.forget()
 
 
-def _leads_on(step: MakeLink, desired: Desired) -> bool:
-    return any(item.declaration.path.startswith(f"{step.path}/") for item in desired.files)
-
-
 def _newer(old: list[Result], new: list[Result]) -> list[Result]:
     """Return the results of a second look; what was changed before it was changed in this pass."""
     changed = {one.id: one for one in old if one.outcome is Outcome.CHANGED}
@@ -283,15 +272,19 @@ def _newer(old: list[Result], new: list[Result]) -> list[Result]:
     return both + [one for one in changed.values() if one.id not in again]
 
 
-def _without(steps: Iterable[Step], unknown: Mapping[ResourceId, str]) -> list[Step]:
+def _without(steps: list[Step], unknown: Mapping[ResourceId, str]) -> list[Step]:
+    if not unknown:
+        return steps
     return [
         Blocked(id=step.id, sources=step.sources, reason=unknown[step.id]) if step.id in unknown else step
         for step in steps
     ]
 
 
-def _without_aborted(steps: Iterable[Step], aborted: set[str]) -> list[Step]:
+def _without_aborted(steps: list[Step], aborted: set[str]) -> list[Step]:
     """Hold back the steps of ConfigSets that a failed validation has aborted."""
+    if not aborted:
+        return steps
     kept: list[Step] = []
     for step in steps:
         if step.sources and aborted.issuperset(step.sources):

@@ -92,7 +92,7 @@ class Standing:
         new = {one.id: one for one in results}
         declared = self.wish.declared if self.wish else {}
         for one in self._strays - new.keys():
-            if drift.keeper(one, declared) in new:
+            if self.watch.keeper(one, declared) in new:
                 self._drop(one)  # the directory was looked at, and the entry is gone
         for one, result in new.items():
             if result.outcome is Outcome.UNCHANGED:
@@ -119,7 +119,7 @@ class Standing:
         stamp, clock = times.rfc3339(self.now()), self.clock()
         first = min((since or {}).values(), default=clock)
         for one in self.watch.fresh(judged):
-            began = (since or {}).get(drift.keeper(one.id, declared), first)
+            began = (since or {}).get(self.watch.keeper(one.id, declared), first)
             took = one.seconds if since is None else clock - began
             self.drifts.add(drift.record(one, stamp, took))
         self._contest(judged, clock, trying=since is not None)
@@ -133,14 +133,14 @@ class Standing:
         """Take note of who fights over what: once for a directory, however much was purged in it."""
         declared = self.wish.declared if self.wish else {}
         put_back = {
-            drift.keeper(one.id, declared): one
+            self.watch.keeper(one.id, declared): one
             for one in judged
             if one.drifted and one.outcome is Outcome.CHANGED
         }
         for resource, one in put_back.items():
             self.contest.repaired(resource, clock, one.found, one.wanted, by=one.by)
         for one in judged:
-            resource = drift.keeper(one.id, declared)
+            resource = self.watch.keeper(one.id, declared)
             if one.bad and trying:
                 self.contest.failed(resource, clock)
             elif one.outcome is Outcome.UNCHANGED and resource not in put_back:

@@ -11,31 +11,25 @@ from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
 from nodemanager.host.results import Outcome, Result
 from nodemanager.plan.desired import Desired
+from nodemanager.plan.host_kinds import Metric
+from nodemanager.plan.stages import KINDS, HostKinds
 from nodemanager.runtime.events import EventRecorder
-from nodemanager.runtime.metrics import Registry
+from nodemanager.runtime.metrics import Counter, Family, Registry
 
 log = logging.getLogger("nodemanager.agent")
 _REPAIR_BUCKETS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 600.0)
-_PACKAGES: Final = {"InstallPackage": "install", "RemovePackage": "remove"}
-_DONE: Final = {
-    "InstallPackage": "installed",
-    "RemovePackage": "removed",
-    "WriteFile": "written",
-    "SetAttributes": "given its attributes",
-    "MakeDirectory": "made",
-    "MakeLink": "linked",
-    "RemovePath": "removed",
-    "ChangeService": "changed",
-    "RestartService": "restarted",
-    "RunCommand": "run",
-}
 
 
 class Reporter:
     """Counts and tells; says nothing about what did not change."""
 
     def __init__(
-        self, node: str, registry: Registry, events: EventRecorder | None, clock: Callable[[], float]
+        self,
+        node: str,
+        registry: Registry,
+        events: EventRecorder | None,
+        clock: Callable[[], float],
+        kinds: HostKinds = KINDS,
     ) -> None:
         self._node = node
         self._events = events
@@ -60,15 +54,7 @@ class Reporter:
         self._conflicts = registry.counter(
             "nodemanager_configset_conflicts_total", "Resources held back by conflicts.", per_set
         )
-        self._files = registry.counter(
-            "nodemanager_file_changes_total", "Files changed.", (*per_set, "result")
-        )
-        deeds = ("node", "operation", "result")
-        self._packages = registry.counter("nodemanager_package_operations_total", "Packages changed.", deeds)
-        self._services = registry.counter("nodemanager_service_operations_total", "Services changed.", deeds)
-        self._execs = registry.counter(
-            "nodemanager_exec_operations_total", "Executions run.", ("node", "result")
-        )
+        self._counts = {kind.name: (kind.count.by, _counter(kind.count, registry)) for kind in kinds}
         self._drift = registry.counter(
             "nodemanager_drift_repaired_total", "Foreign changes undone.", ("node",)
         )
@@ -132,30 +118,29 @@ class Reporter:
 
     def _forget(self, name: str) -> None:
         self._versions.pop(name, None)
-        for family in (self._applies, self._seconds, self._last, self._version, self._conflicts, self._files):
+        for family in (self._applies, self._seconds, self._last, self._version, self._conflicts):
             family.remove_matching(configset=name)
+        for by, counter in self._counts.values():
+            if by == "configset":
+                counter.remove_matching(configset=name)
 
     def _count(self, one: Result) -> None:
-        if one.outcome not in (Outcome.CHANGED, Outcome.FAILED) or not one.deed:
+        if one.outcome not in (Outcome.CHANGED, Outcome.FAILED):
             return
         said = "success" if one.outcome is Outcome.CHANGED else "error"
-        if one.id.kind == "package":
-            self._packages.labels(self._node, _PACKAGES.get(one.deed, one.deed), said).inc()
-        elif one.id.kind == "file":
-            for name in one.sources:
-                self._files.labels(self._node, name, said).inc()
-        elif one.id.kind == "service":
-            for operation in one.operations:
-                self._services.labels(self._node, operation, said).inc()
+        by, counter = self._counts[one.id.kind]
+        if by:
+            for each in one.sources if by == "configset" else one.operations:
+                counter.labels(self._node, each, said).inc()
         else:
-            self._execs.labels(self._node, said).inc()
+            counter.labels(self._node, said).inc()
         if one.drifted and one.outcome is Outcome.CHANGED:
             self._drift.labels(self._node).inc()
 
     def _tell(self, node: ManagedNode | None, one: Result) -> None:
         """Log and send what is new; a failure that lasts is told once, until it changes."""
         if one.outcome is Outcome.CHANGED:
-            said = f"{one.id} {_DONE.get(one.deed, 'changed')} ({one.message})"
+            said = f"{one.id} {one.done} ({one.message})"
             by = f", by {one.by}" if one.by else ""
             log.info("%s%s (%.0f ms)%s", "drift: " if one.drifted else "", said, one.seconds * 1000, by)
             if self._events and node is not None and not one.drifted:  # each drift is reported by itself
@@ -173,3 +158,8 @@ class Reporter:
 def _lasts(one: Result) -> bool:
     """Tell whether the next pass will find it so, too."""
     return one.bad or one.outcome is Outcome.OBSERVED
+
+
+def _counter(metric: Metric, registry: Registry) -> Family[Counter]:
+    by = (metric.by,) if metric.by else ()
+    return registry.counter(metric.name, metric.help, ("node", *by, "result"))

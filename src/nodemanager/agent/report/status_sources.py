@@ -33,7 +33,6 @@ from nodemanager.host.state.journal import Journal
 from nodemanager.kube import times
 from nodemanager.kube.objects import ObjectKey
 from nodemanager.plan.desired import Desired
-from nodemanager.plan.resources import EXEC, FILE, PACKAGE, SERVICE
 from nodemanager.runtime import controller, process_metrics
 
 CLOCKS: Final = UnixClocks()
@@ -226,8 +225,4 @@ def _set(one: AppliedConfigSet) -> SetState:
 
 
 def _counts(desired: Desired) -> dict[str, int]:
-    counts = {
-        PACKAGE: len(desired.packages), FILE: len(desired.files), SERVICE: len(desired.services),
-        EXEC: len(desired.executions),
-    }  # fmt: skip
-    return {kind: count for kind, count in counts.items() if count}
+    return {kind: len(items) for kind, items in desired.items.items() if items}

@@ -64,6 +64,10 @@ class ConfigSetSpec(Struct):
     ] = []
 
 
+SETTINGS: Final = frozenset(("node_selector", "priority", "drift", "notifies"))
+"""Fields of the spec that say whom it is for and how; every other one is a list of host resources."""
+
+
 class NodeCounts(Struct, omit_defaults=False):
     """How many hosts this ConfigSet reached, and how it went there."""
 

@@ -7,19 +7,38 @@ them. What a file takes from Secrets and ConfigMaps is named by their names.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from typing import Any, Final
 
 from nodemanager.api.common.configset import ConfigSet, ConfigSetSpec
-from nodemanager.api.common.declarations import Execution, File, Service
+from nodemanager.api.common.declarations import Execution, File, Package, Service
 from nodemanager.cli.views import describing, output
 from nodemanager.cli.views.describing import ROWS_LIMIT
 from nodemanager.kube import core, selectors
+from nodemanager.plan.resources import EXEC, FILE, PACKAGE, SERVICE
+from nodemanager.plan.stages import KINDS, HostKinds
 
 _COMMAND_LIMIT = 60
 
 
-def render(config: ConfigSet, events: Sequence[core.Event], now: datetime) -> str:
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """How declarations of one kind are listed."""
+
+    titles: tuple[str, ...]
+    row: Callable[[Any], list[str]]
+    """Returns what is in the columns for one declaration."""
+
+
+def render(
+    config: ConfigSet,
+    events: Sequence[core.Event],
+    now: datetime,
+    kinds: HostKinds = KINDS,
+    columns: Mapping[str, Columns] | None = None,
+) -> str:
     """Return the description of a ConfigSet."""
     report = output.Report()
     describing.add_head(report, config.metadata, now)
@@ -27,7 +46,7 @@ def render(config: ConfigSet, events: Sequence[core.Event], now: datetime) -> st
     report.field("For hosts with", *_chosen(config))
     _add_counts(report, config)
     describing.add_conditions(report, config.status.conditions, config.metadata.generation, now)
-    _add_declarations(report, config.spec)
+    _add_declarations(report, config.spec, kinds, kinds.each("columns", columns or COLUMNS))
     describing.add_events(report, events, now)
     return report.text()
 
@@ -60,19 +79,13 @@ def _add_counts(report: output.Report, config: ConfigSet) -> None:
     )
 
 
-def _add_declarations(report: output.Report, spec: ConfigSetSpec) -> None:
-    packages = [[package.name, package.ensure, package.version] for package in spec.packages]
-    report.table(_title("Packages", packages), ["NAME", "ENSURE", "VERSION"], packages, ROWS_LIMIT)
-    files = [_file(file) for file in spec.files]
-    report.table(
-        _title("Files", files), ["PATH", "ENSURE", "MODE", "OWNER", "CONTENT", "USES"], files, ROWS_LIMIT
-    )
-    services = [_service(service) for service in spec.services]
-    report.table(
-        _title("Services", services), ["NAME", "ENSURE", "AT BOOT", "ON CHANGE"], services, ROWS_LIMIT
-    )
-    executions = [_execution(execution) for execution in spec.executions]
-    report.table(_title("Executions", executions), ["COMMAND", "RUNS", "TIMEOUT"], executions, ROWS_LIMIT)
+def _add_declarations(
+    report: output.Report, spec: ConfigSetSpec, kinds: HostKinds, columns: Mapping[str, Columns]
+) -> None:
+    for kind in kinds:
+        shown = columns[kind.name]
+        rows = [shown.row(one) for one in getattr(spec, kind.declaring.field)]
+        report.table(_title(kind.words[1].capitalize(), rows), shown.titles, rows, ROWS_LIMIT)
     if spec.notifies:
         notified = [[each.kind, each.name or "all", each.namespace] for each in spec.notifies]
         report.table(_title("Notifies", notified), ["KIND", "NAME", "NAMESPACE"], notified, ROWS_LIMIT)
@@ -80,6 +93,10 @@ def _add_declarations(report: output.Report, spec: ConfigSetSpec) -> None:
 
 def _title(name: str, rows: Sequence[object]) -> str:
     return f"{name} ({len(rows)})" if rows else name
+
+
+def _package(package: Package) -> list[str]:
+    return [package.name, package.ensure, package.version]
 
 
 def _file(file: File) -> list[str]:
@@ -132,3 +149,14 @@ def _files(paths: Sequence[str]) -> str:
 
 def _command(command: str, args: Sequence[str]) -> str:
     return output.one_line(shlex.join([command, *args]), _COMMAND_LIMIT)
+
+
+COLUMNS: Final = KINDS.each(
+    "columns in cli/views/describe_configset.py",
+    {
+        PACKAGE: Columns(("NAME", "ENSURE", "VERSION"), _package),
+        FILE: Columns(("PATH", "ENSURE", "MODE", "OWNER", "CONTENT", "USES"), _file),
+        SERVICE: Columns(("NAME", "ENSURE", "AT BOOT", "ON CHANGE"), _service),
+        EXEC: Columns(("COMMAND", "RUNS", "TIMEOUT"), _execution),
+    },
+)

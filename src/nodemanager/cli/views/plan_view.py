@@ -9,26 +9,11 @@ from typing import Any, Final
 from nodemanager.cli.views import output
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.state import state_files
-from nodemanager.plan import steps
 from nodemanager.plan.facts import Kind
-from nodemanager.plan.steps import Step
+from nodemanager.plan.steps import Step, WriteFile
 
 MAX_SHOWN: Final = 256 * 1024
 """Files beyond this are compared by size only."""
-VERBS: Final = {
-    steps.InstallPackage: "install",
-    steps.RemovePackage: "remove",
-    steps.WriteFile: "write",
-    steps.SetAttributes: "set attributes",
-    steps.MakeDirectory: "make directory",
-    steps.MakeLink: "link",
-    steps.RemovePath: "remove",
-    steps.ChangeService: "change",
-    steps.RestartService: "restart",
-    steps.RunCommand: "run",
-    steps.Blocked: "cannot",
-    steps.Noop: "keep",
-}
 _COLOURS: Final = {"remove": "red", "cannot": "yellow", "keep": "", "run": "cyan", "restart": "cyan"}
 
 
@@ -38,11 +23,11 @@ def lines(
     """Yield the plan line by line; with `everything`, also what is as declared."""
     count = {"change": 0, "cannot": 0, "keep": 0}
     for step in found:
-        kind = {"Noop": "keep", "Blocked": "cannot"}.get(type(step).__name__, "change")
+        verb = step.WORDS.verb
+        kind = "change" if step.ACTS else verb
         count[kind] += 1
         if kind == "keep" and not everything:
             continue
-        verb = VERBS[type(step)]
         colour = _COLOURS.get(verb, "green")
         yield (
             style.paint(output.one_line(str(step.id)), colour)
@@ -57,17 +42,12 @@ def lines(
 
 def details(step: Step, tree: Tree, style: output.Style) -> Iterator[str]:
     """Yield what a step is about, beyond its reason."""
-    if isinstance(step, steps.WriteFile):
+    if isinstance(step, WriteFile):
         yield from _diff(step, tree, style)
-    elif isinstance(step, steps.MakeLink):
-        yield output.one_line(f"-> {step.target}")
-    elif isinstance(step, steps.RunCommand):
-        yield output.one_line(" ".join([step.execution.command, *step.execution.args]), 200)
-    elif isinstance(step, steps.InstallPackage) and step.version:
-        yield output.one_line(f"version {step.version}")
+    yield from map(output.one_line, step.details)
 
 
-def _diff(step: steps.WriteFile, tree: Tree, style: output.Style) -> Iterator[str]:
+def _diff(step: WriteFile, tree: Tree, style: output.Style) -> Iterator[str]:
     if step.content.secret:
         yield f"(made of Secrets, not shown: {len(step.content.data)} bytes, mode {step.mode:04o})"
         return
@@ -81,7 +61,7 @@ def _diff(step: steps.WriteFile, tree: Tree, style: output.Style) -> Iterator[st
         yield style.paint(output.printable(line), colours.get(line[0], ""))
 
 
-def _old(step: steps.WriteFile, tree: Tree) -> bytes | None:
+def _old(step: WriteFile, tree: Tree) -> bytes | None:
     if step.before.kind is not Kind.FILE:
         return b""
     try:

@@ -10,19 +10,18 @@ from nodemanager.agent.link import contact
 from nodemanager.agent.report.local_status import Api, Owed, SetState, Snapshot
 from nodemanager.agent.report.status_sources import CLOCK_SLACK
 from nodemanager.cli.views import output
+from nodemanager.plan.stages import KINDS, HostKinds
 
 WIDTH: Final = 14
 MAX_DRIFTS: Final = 10
 MAX_ROWS: Final = 40
 MAX_MESSAGE: Final = 100
-_KINDS: Final = {
-    "package": ("package", "packages"), "file": ("file", "files"), "service": ("service", "services"),
-    "exec": ("execution", "executions"),
-}  # fmt: skip
 _API_COLOURS: Final = {"connected": "green", "alone": "yellow", "refused": "red"}
 
 
-def text(snapshot: Snapshot, now: datetime, style: output.Style = output.PLAIN) -> str:
+def text(
+    snapshot: Snapshot, now: datetime, style: output.Style = output.PLAIN, kinds: HostKinds = KINDS
+) -> str:
     """Return a snapshot for people."""
     faults = snapshot.faults()
     state = style.paint("as declared", "green") if not faults else style.paint("does not hold", "red")
@@ -38,7 +37,7 @@ def text(snapshot: Snapshot, now: datetime, style: output.Style = output.PLAIN) 
         lines.append(_line("Token", _token(snapshot, now, style)))
     lines += [
         _line("Last pass", _passes(snapshot, now)),
-        _line("Managed", _managed(snapshot)),
+        _line("Managed", _managed(snapshot, kinds)),
         _line("Drift", _drift(snapshot, now)),
     ]
     lines += [
@@ -147,9 +146,12 @@ def _passes(snapshot: Snapshot, now: datetime) -> str:
     return ", ".join(parts) or "none yet"
 
 
-def _managed(snapshot: Snapshot) -> str:
+def _managed(snapshot: Snapshot, kinds: HostKinds) -> str:
+    # An agent of another version may know kinds that we do not; those are named as it names them.
+    words = {kind.name: kind.words for kind in kinds}
     counts = [
-        f"{count} {_KINDS[kind][count != 1]}" for kind, count in snapshot.managed.items() if kind in _KINDS
+        f"{count} {output.one_line(words.get(kind, (kind, kind))[count != 1])}"
+        for kind, count in snapshot.managed.items()
     ]
     return ", ".join(counts) or "nothing"
 

@@ -28,7 +28,6 @@ from nodemanager.host.results import Outcome, Result, result
 from nodemanager.host.state.journal import Journal
 from nodemanager.plan.resources import ResourceId, shown
 from nodemanager.plan.steps import (
-    IDLE,
     Blocked,
     FileStep,
     MakeDirectory,
@@ -120,10 +119,9 @@ class FileBatch:
             await self._observe(step)
             return
         if not isinstance(step, FileStep):
-            idle = Outcome.BLOCKED if isinstance(step, Blocked) else Outcome.UNCHANGED
-            self._say(step, idle)
-            if not isinstance(step, IDLE):
+            if step.ACTS:
                 raise TypeError(f"cannot do {type(step).__name__} to files")
+            self._say(step, Outcome.BLOCKED if isinstance(step, Blocked) else Outcome.UNCHANGED)
             return
         if obstacle := self._obstacle(step):
             self._say(step, Outcome.BLOCKED, obstacle)

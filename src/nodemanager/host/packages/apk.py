@@ -62,6 +62,7 @@ class Apk:
     """Packages by apk; what is installed is read from its database."""
 
     name = "apk"
+    databases = DATABASES
 
     def __init__(self, around: Surroundings) -> None:
         self._around = around

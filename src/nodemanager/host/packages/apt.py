@@ -125,6 +125,7 @@ class Apt:
     """Packages by apt-get; what is installed is read from dpkg's status file."""
 
     name = "apt"
+    databases = (STATUS,)
 
     def __init__(self, around: Surroundings) -> None:
         self._around = around

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from nodemanager.host.base import PackageManager, Runner
 from nodemanager.host.files.tree import Tree
@@ -42,27 +42,24 @@ def _pkgng(around: Surroundings) -> PackageManager:
     return Pkgng(around)
 
 
-PROGRAMS: Final[dict[Callable[[Surroundings], PackageManager], tuple[str, ...]]] = {
-    _apt: ("/usr/bin/apt-get",),
-    _dnf: ("/usr/bin/dnf",),
-    _pacman: ("/usr/bin/pacman",),
-    _apk: ("/sbin/apk", "/usr/sbin/apk", "/usr/bin/apk"),
-    _pkgng: ("/usr/local/sbin/pkg", "/usr/sbin/pkg"),
-}
-"""Where the program of each is; it is also the order in which they are looked for."""
+class Adapter(NamedTuple):
+    """One package manager that we know."""
 
-FAMILIES: Final[dict[str, Callable[[Surroundings], PackageManager]]] = {
-    "debian": _apt,
-    "ubuntu": _apt,
-    "fedora": _dnf,
-    "rhel": _dnf,
-    "centos": _dnf,
-    "arch": _pacman,
-    "archarm": _pacman,
-    "alpine": _apk,
-    "freebsd": _pkgng,
-}
-"""By ID of os-release; distributions that are derived from these say so in ID_LIKE."""
+    load: Callable[[Surroundings], PackageManager]
+    programs: tuple[str, ...]
+    """Where its program is."""
+    families: tuple[str, ...]
+    """By ID of os-release; distributions that are derived from these say so in ID_LIKE."""
+
+
+ADAPTERS: Final = (
+    Adapter(_apt, ("/usr/bin/apt-get",), ("debian", "ubuntu")),
+    Adapter(_dnf, ("/usr/bin/dnf",), ("fedora", "rhel", "centos")),
+    Adapter(_pacman, ("/usr/bin/pacman",), ("arch", "archarm")),
+    Adapter(_apk, ("/sbin/apk", "/usr/sbin/apk", "/usr/bin/apk"), ("alpine",)),
+    Adapter(_pkgng, ("/usr/local/sbin/pkg", "/usr/sbin/pkg"), ("freebsd",)),
+)
+"""In the order in which they are looked for where a host does not say what it is."""
 
 
 def package_manager(tree: Tree, identity: Identity, run: Runner) -> PackageManager | None:
@@ -72,10 +69,11 @@ def package_manager(tree: Tree, identity: Identity, run: Runner) -> PackageManag
     the host's own word counts first; but only a program that is there can be used.
     """
     mine = Tree(tree.root)  # it is walked at other times than the tree of the files
-    named = [FAMILIES[one] for one in (identity.os_id, *identity.os_like) if one in FAMILIES]
-    for adapter in (*named, *PROGRAMS):
-        if any(database.exists(mine, path) for path in PROGRAMS[adapter]):
+    families = (identity.os_id, *identity.os_like)
+    named = [adapter for one in families for adapter in ADAPTERS if one in adapter.families]
+    for adapter in (*named, *ADAPTERS):
+        if any(database.exists(mine, path) for path in adapter.programs):
             kernel = identity.kernel if mine.running else ""
-            return adapter(Surroundings(mine, run, kernel))
+            return adapter.load(Surroundings(mine, run, kernel))
     mine.close()
     return None

@@ -74,6 +74,7 @@ class Dnf:
     """Packages by dnf; what is installed is asked of rpm in one go, and only when its database changed."""
 
     name = "dnf"
+    databases = DATABASES
 
     def __init__(self, around: Surroundings) -> None:
         self._around = around

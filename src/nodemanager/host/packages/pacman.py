@@ -72,6 +72,7 @@ class Pacman:
     """Packages by pacman; what is installed is read from the folders of its database."""
 
     name = "pacman"
+    databases = (LOCAL,)
 
     def __init__(self, around: Surroundings) -> None:
         self._around = around

@@ -69,6 +69,7 @@ class Pkgng:
     """Packages by pkg; what is installed is asked in one go, and only when its database changed."""
 
     name = "pkg"
+    databases = DATABASES
 
     def __init__(self, around: Surroundings) -> None:
         self._around = around

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from pathlib import Path
 
 import pytest
 
+from nodemanager.host import packages
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.inventory import detect, identity
+from nodemanager.host.packages import choose
+from nodemanager.host.packages.common import Surroundings
 from nodemanager.host.process import runner
 
 PROGRAMS = {
@@ -64,3 +69,19 @@ def test_a_tool_that_is_not_there_is_not_chosen(tmp_path: Path) -> None:
 
 def test_no_tool_at_all(tmp_path: Path) -> None:
     assert chosen(tmp_path, "ID=nixos") is None
+
+
+def test_every_package_manager_that_we_know_is_found_and_watched(tmp_path: Path) -> None:
+    """An adapter that nobody chooses, or that names no books, would never be used, or never be watched."""
+    tree = Tree(str(tmp_path))
+    chosen_by_table = [one.load(Surroundings(tree, runner.run)) for one in choose.ADAPTERS]
+    tree.close()
+    written = {
+        f"{module.name}.{name}"
+        for module in pkgutil.iter_modules(packages.__path__)
+        for name, one in vars(importlib.import_module(f"{packages.__name__}.{module.name}")).items()
+        if isinstance(one, type) and hasattr(one, "upgrade_all") and one.__module__.endswith(module.name)
+    }
+    named = {f"{type(one).__module__.rpartition('.')[2]}.{type(one).__name__}" for one in chosen_by_table}
+    assert named == written
+    assert all(one.databases for one in chosen_by_table)

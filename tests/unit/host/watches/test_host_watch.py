@@ -14,6 +14,7 @@ import pytest
 
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.watches import host_watch, inotify
+from nodemanager.host.watches.kind_watch import WatchedTools
 from nodemanager.plan import merge
 from nodemanager.plan.desired import Desired
 from support.root_tree import config_set
@@ -25,7 +26,7 @@ FILES = merge.merge([config_set("test", files=[{"path": "/x"}])])
 @contextmanager
 def watching(root: str, services: str = "") -> Iterator[host_watch.HostWatch]:
     """A watch that is closed in the end."""
-    watch = host_watch.HostWatch(Tree(root), host_watch.Kinds(services=services))
+    watch = host_watch.HostWatch(Tree(root), WatchedTools(services=services))
     try:
         yield watch
     finally:
@@ -106,7 +107,7 @@ async def test_a_service_manager_that_tells_nothing_is_named(
 
 async def test_nothing_is_left_open() -> None:
     before = descriptors()
-    watch = host_watch.HostWatch(Tree("/"), host_watch.Kinds(services="OpenRC"))
+    watch = host_watch.HostWatch(Tree("/"), WatchedTools(services="OpenRC"))
     await watch.follow(SERVICES)
     part = asyncio.create_task(watch.run())
     await asyncio.sleep(0)

@@ -1,0 +1,52 @@
+"""What the half of a kind that touches the host is made of; `host/stages.py` has the table of all."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic
+
+from nodemanager.host.apply import Tools
+from nodemanager.host.files.bucket import Bucket
+from nodemanager.host.observe import Observer
+from nodemanager.host.results import Result
+from nodemanager.plan.host_kinds import F, N, PlanInput
+from nodemanager.plan.steps import Step
+
+
+async def _nothing() -> None:
+    """Have nobody read anything again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One stage of a pass or of a repair: what it is about, and what it is done with."""
+
+    given: PlanInput
+    observer: Observer
+    tools: Tools
+    bucket: Bucket | None = None
+    """Where former contents of files go."""
+    broken_off: frozenset[str] = frozenset()
+    """ConfigSets that were aborted before this stage."""
+    aborted: set[str] = field(default_factory=set)
+    """ConfigSets that this stage aborts are added here."""
+    replaced: dict[str, str] = field(default_factory=dict)
+    """SHA-256 of what files contained before, by path; the first one counts."""
+    unread: set[str] = field(default_factory=set)
+    """Users whose service manager has yet to notice what repairs enabled; empty is the host's own."""
+    refresh: Callable[[], Awaitable[None]] = _nothing
+    """Has these service managers notice it."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostPart(Generic[N, F]):
+    """How one kind is observed and changed."""
+
+    observe: Callable[[N, Work], Awaitable[F]]
+    """Returns the facts that the plan of the kind is made from; what cannot be observed is a fact, too."""
+    apply: Callable[[Sequence[Step], Work], Awaitable[list[Result]]]
+    """Carries out the steps of that plan and returns what became of each; one failure stops no other."""
+
+
+HostParts = Mapping[str, HostPart[Any, Any]]

@@ -1,0 +1,101 @@
+"""What makes a kind of host resource: everything that merging, planning, repairs and reports ask of it.
+
+`plan/stages.py` has the table of all kinds. A kind describes only the half that needs no host; how it is
+observed, changed and watched is registered in `host`, and how it is shown in `cli`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, TypeVar
+
+from nodemanager.plan.desired import Contents, Desired
+from nodemanager.plan.facts import Pending
+from nodemanager.plan.layout import Layout
+from nodemanager.plan.resources import ResourceId
+from nodemanager.plan.steps import Step
+
+D = TypeVar("D")
+"""How a resource is declared."""
+N = TypeVar("N")
+"""What has to be observed."""
+F = TypeVar("F")
+"""What was observed."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanInput:
+    """What one stage is planned from, besides what is observed for it."""
+
+    desired: Desired
+    contents: Contents = field(default_factory=dict)
+    pending: Mapping[ResourceId, Pending] = field(default_factory=dict)
+    """Restarts and runs that are owed since an earlier stage or pass."""
+    changing: Mapping[ResourceId, tuple[str, ...]] = field(default_factory=dict)
+    """In a preview: what earlier stages would make restart or run, with the paths that cause it."""
+    layout: Layout | None = None
+    """In a repair: that of everything that is declared, of which `desired` is only a part."""
+    repair: bool = False
+    """Only what was touched is looked at, not the whole host."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """The counter of what was changed, or could not be."""
+
+    name: str
+    help: str
+    by: Literal["configset", "operation", ""] = ""
+    """What it is counted by, besides host and result: each ConfigSet, or each operation of a step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declaring(Generic[D]):
+    """How ConfigSets declare a kind, and how what several of them say becomes one declaration."""
+
+    field: str
+    """The list in the spec of a ConfigSet."""
+    identify: Callable[[str, D], ResourceId]
+    """Names the resource that a declaration of a ConfigSet of this name is about."""
+    plain: Callable[[D], D] = lambda declaration: declaration
+    """Returns a declaration in one spelling: what means the same must be equal, or it is a conflict."""
+    unite: Callable[[D, Sequence[D]], D] = lambda chosen, _all: chosen
+    """Adds to the declaration that won, in its plain spelling, what all sets contribute to a resource."""
+    subscriptions: Callable[[D], Sequence[str]] | None = None
+    """Returns the paths whose change makes a restart or a run owed; None = this kind is never owed one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drift(Generic[D]):
+    """How a change by somebody else is told from a new declaration; declarations have a field `drift`."""
+
+    content: Callable[[D, Contents], str] = lambda _declaration, _contents: ""
+    """Returns the digest of what belongs to the declaration and is not written in it."""
+    keeper: Callable[[ResourceId], ResourceId] = lambda resource: resource
+    """Returns whose drift it is when a resource that nobody declares has to go."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostKind(Generic[D, N, F]):
+    """One kind of host resource: a row of the table in `plan/stages.py`."""
+
+    name: str
+    """As in the names of its resources: `file` of file:/etc/motd."""
+    words: tuple[str, str]
+    """One and many of them, as people are told."""
+    declaring: Declaring[D]
+    needs: Callable[[PlanInput], N]
+    """Says what of the host has to be observed; no more than that is looked at."""
+    plan: Callable[[PlanInput, F], list[Step]]
+    """Decides from what was observed what has to be done, in order."""
+    count: Metric
+    drift: Drift[D] | None
+    """None = it has no lasting state: it never drifts, and has no drift policy."""
+    again: Callable[[Sequence[Step], PlanInput], bool] = lambda _steps, _input: False
+    """Tells whether some of these steps changed what was observed for others: then it is done once more."""
+    slow: bool = False
+    """Its tool takes its time, so in a repair it comes after the kinds that are put back at once."""
+
+
+AnyKind = HostKind[Any, Any, Any]
