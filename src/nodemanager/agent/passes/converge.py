@@ -65,7 +65,7 @@ class Converger:
     unread: set[str] = field(default_factory=set)
     """Users whose service manager has yet to notice what repairs enabled; empty is the host's own."""
     replaced: dict[str, str] = field(default_factory=dict)
-    """SHA-256 of what files contained before a pass, or repairs since the last, replaced or removed them."""
+    """SHA-256 of what files contained before they were first replaced or removed, until a report takes it."""
     _aborted: set[str] = field(default_factory=set)
     """ConfigSets that the last pass broke off: repairs do not go on with them either."""
     _swept: set[str] = field(default_factory=set)
@@ -107,7 +107,7 @@ class Converger:
             steps = policies.leave_alone(packages.plan_packages(desired, seen), alone)
             results = await apply.apply_packages(steps, tools)
         async with self.turn:
-            self.replaced, self._aborted = {}, set()
+            self._aborted = set()
             results += await self._apply_files(desired, contents, alone)
         async with self.turn:
             quick = replace(tools, locks=self.swift_locks or tools.locks)
