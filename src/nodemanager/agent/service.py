@@ -127,7 +127,7 @@ class Agent:
 
     @property
     def sources(self) -> Sources:
-        """Where it comes from what this host shall be."""
+        """What says what this host shall be."""
         return self.host_pass.declared.sources
 
     @property
