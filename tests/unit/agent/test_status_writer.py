@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from nodemanager.agent.report import status
 from nodemanager.agent.report.status import Collection, Pass
 from nodemanager.agent.report.status_writer import CONFLICTS
-from nodemanager.api.common.managednode import ManagedNodeStatus
+from nodemanager.api.common.managednode import Drift, ManagedNodeStatus
 from nodemanager.client.http.transport import Request
 from nodemanager.host.results import Outcome, Result
 from nodemanager.kube import conditions, errors
@@ -261,6 +261,22 @@ async def scenario(folder: Path, steps: list[tuple[str, float]]) -> None:
     assert api.writes == before, "nothing is new"
     await tasks.end(world.running)
     await host.close()
+
+
+@virtual_time.test
+async def test_a_repair_and_its_event_are_one_write_half_a_second_later(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    await asyncio.sleep(100)
+    before = world.api.writes
+    world.on_drift()
+    await asyncio.sleep(0.45)
+    assert (len(world.api.events), world.api.writes) == (1, before)  # the Event first
+    await asyncio.sleep(0.15)
+    assert (world.api.status.drift or Drift()).sequence == 1
+    await asyncio.sleep(100)
+    assert world.api.writes == before + 1
+    await tasks.end(world.running)
+    await world.host.close()
 
 
 @pytest.fixture(name="world")

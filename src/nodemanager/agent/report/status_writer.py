@@ -33,7 +33,7 @@ Contribution = Callable[[ManagedNodeStatus, datetime, int], ManagedNodeStatus]
 """Returns the status with what one part has to say, at a time and about a generation of the ManagedNode."""
 
 
-class HostInspector(Protocol):
+class Inspector(Protocol):
     """What looks at the host itself."""
 
     async def look(self, node: ManagedNode) -> status.Sight:
@@ -53,7 +53,7 @@ class StatusWriter:
     contact: Contact
     requests: Requests
     host: HostReport
-    inspector: HostInspector
+    inspector: Inspector
     others: Sequence[Contribution]
     now: Callable[[], datetime]
     _look: bool = False
