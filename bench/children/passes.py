@@ -29,7 +29,7 @@ async def main(kubeconfig: str, root: str, hostname: str) -> None:
     logging.disable(logging.INFO)  # a thousand lines about a thousand files are not the work
     client = Client(HttpTransport(connect.client_config(connect.Settings(kubeconfig=kubeconfig))))
     agent = service.build(client, service.AgentOptions(body=BodyOptions(root, hostname)), metrics.Registry())
-    sources = agent.reconciler.sources
+    sources = agent.sources
     following = [asyncio.create_task(cache.run()) for cache in (sources.config_sets, sources.nodes)]
     await asyncio.gather(sources.config_sets.synced(), sources.nodes.synced())
     gc.freeze()
@@ -48,10 +48,10 @@ async def main(kubeconfig: str, root: str, hostname: str) -> None:
 
 async def _pass(agent: service.Agent) -> dict[str, float | str]:
     wall, cpu = time.perf_counter(), time.process_time()
-    await agent.reconciler.reconcile(agent.reconciler.node.key)
+    await agent.host_pass.run()
     took = {"wall": (time.perf_counter() - wall) * 1000, "cpu": (time.process_time() - cpu) * 1000}
     await asyncio.sleep(0.05)  # what the pass wrote comes back as an event; that belongs to it, but not here
-    status = agent.reconciler.sources.nodes.values()[0].status
+    status = agent.sources.nodes.values()[0].status
     ready = next((one for one in status.conditions if one.type == "Ready"), None)
     return {**took, "error": "" if ready is not None and ready.status == "True" else str(ready)}
 

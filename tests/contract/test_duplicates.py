@@ -12,6 +12,7 @@ from nodemanager.agent.report.heartbeat import Heartbeat
 from nodemanager.client.patches import MergePatch
 from nodemanager.client.verbs import Client
 from nodemanager.kube.core import LEASES
+from nodemanager.kube.objects import ObjectKey
 from support.agent_process import Api
 from support.either import Place
 from support.joined_host import join
@@ -29,8 +30,8 @@ class Machine:
 
     def __init__(self, client: Client, place: Place) -> None:
         self.noticed: list[bool] = []
-        self._heart = Heartbeat(client, place.namespace, "web1", lambda: datetime.now(UTC))
-        self._heart.twin = self.noticed.append
+        key = ObjectKey(place.namespace, "web1")
+        self._heart = Heartbeat(client, key, lambda: datetime.now(UTC), duplicated=self.noticed.append)
 
     async def beats(self) -> None:
         await self._heart.beat()

@@ -26,7 +26,7 @@ async def lone_agent(root: Path, metrics: str = ":8080", probes: str = ":8081") 
         options = service.AgentOptions("nodemanager", body, metrics, probes, realtime=False)
         agent = service.build(client, options, Registry())
         own = ManagedNode(metadata=ObjectMeta(name="web1", namespace="nodemanager"))
-        agent.memory.keep([config_set("s")], World(), own, peers=False)
+        agent.sources.memory.keep([config_set("s")], World(), own, peers=False)
         agent.contact.failed("nobody is there")
         yield agent
         agent.close()

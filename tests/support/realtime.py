@@ -16,7 +16,7 @@ from nodemanager.agent.declared.wishes import Wish
 from nodemanager.agent.drift.contest import Fight
 from nodemanager.agent.drift.drift import DriftWatch, declarations
 from nodemanager.agent.drift.repair import HostWatch, RepairLoop
-from nodemanager.agent.passes.standing import Standing
+from nodemanager.agent.passes.standing import Standing, nobody
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import DriftRecord
 from nodemanager.host.files.bucket import Bucket
@@ -93,9 +93,10 @@ class Kept:
         self.fights: list[str] = []
         self._watch = None if hints else host_watch.HostWatch(self.host.tree, WatchedTools(), watches)
         self._seen: HostWatch = hints or self._watch  # type: ignore[assignment]
-        self.standing = Standing(self.drifts, lambda: datetime.now(UTC), clock, DriftWatch(kinds=kinds))
-        if self._watch is not None:
-            self.standing.who = self._watch.who
+        who = nobody if self._watch is None else self._watch.who
+        self.standing = Standing(
+            self.drifts, lambda: datetime.now(UTC), clock, DriftWatch(kinds=kinds), who=who
+        )
         self.loop = RepairLoop(self._seen, self.host.converger, self.standing, self, clock)
         self._news = asyncio.Event()
 

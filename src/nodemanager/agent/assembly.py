@@ -66,8 +66,8 @@ class BodyOptions:
     """Seconds after which a service that was started is looked at again."""
 
 
-def assemble(options: BodyOptions, locks: Locks) -> Body:
-    """Return the host below a root, with the tools that it has."""
+def assemble(options: BodyOptions, locks: Locks, no_wait_locks: Locks | None = None) -> Body:
+    """Return the host below a root, with the tools that it has; `no_wait_locks` are not waited for."""
     tree = Tree(options.root)
     who = identity.identify(tree, options.hostname)
     progress = Progress()
@@ -80,13 +80,6 @@ def assemble(options: BodyOptions, locks: Locks) -> Body:
     bucket = Bucket(tree, options.bucket or f"{options.state}/filebucket", options.backups)
     runs = Runs(tree, journal, run, f"{options.state}/runs")
     tools = Tools(packages, services, runs, journal, locks, progress.tick)
-    return Body(
-        tree,
-        who,
-        Converger(Observer(tree, packages, services, run), tools, bucket, lock, swift, progress=progress),
-        journal,
-        bucket,
-        options.state,
-        lock,
-        progress,
-    )
+    observer = Observer(tree, packages, services, run)
+    converger = Converger(observer, tools, bucket, lock, swift, no_wait_locks, progress)
+    return Body(tree, who, converger, journal, bucket, options.state, lock, progress)

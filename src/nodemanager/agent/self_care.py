@@ -76,7 +76,6 @@ def look_after(agent: Agent, notifications: Notifications, *, alone: bool) -> Se
     """
     manager = agent.manager
     voice = ServiceVoice(notifications, agent.board, lambda: agent.last_pass.over)
-    manager.on_stop = notifications.stopping
     manager.add_server(voice, StatusSocket(agent.board, agent.body.tree.root))
     if alone:
         stuck = agent.body.progress.stuck

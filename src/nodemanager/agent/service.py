@@ -8,10 +8,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from pathlib import Path
 
-from nodemanager import __version__
+from nodemanager.agent import served
 from nodemanager.agent.assembly import Body, BodyOptions, assemble
+from nodemanager.agent.declared.changes import DeclaredChanges
 from nodemanager.agent.declared.contents import Contenter
+from nodemanager.agent.declared.declarations import Declarations
 from nodemanager.agent.declared.memory import Memory
 from nodemanager.agent.declared.references import ReferenceWatch
 from nodemanager.agent.declared.sources import Patient, Sources
@@ -21,40 +24,45 @@ from nodemanager.agent.drift.drift import DriftWatch
 from nodemanager.agent.drift.drift_log import DriftLog
 from nodemanager.agent.drift.following import Following
 from nodemanager.agent.drift.repair import RepairLoop
+from nodemanager.agent.link import api_link
+from nodemanager.agent.link.api_link import ApiLink
 from nodemanager.agent.link.contact import Contact, SecretLimits
+from nodemanager.agent.link.token_renewal import TokenRenewal, TokenVoice
+from nodemanager.agent.passes.host_pass import HostPass, PassReports
 from nodemanager.agent.passes.housekeeping import Housekeeper
 from nodemanager.agent.passes.notifies import Notifier
-from nodemanager.agent.passes.reconcile import SETTLE_SECONDS, HostReconciler
-from nodemanager.agent.passes.standing import Standing
-from nodemanager.agent.report import heartbeat, status_sources
+from nodemanager.agent.passes.pass_schedule import PassSchedule
+from nodemanager.agent.passes.standing import Standing, nobody
+from nodemanager.agent.report import contributions, status_sources
+from nodemanager.agent.report.contributions import DuplicateHost
+from nodemanager.agent.report.heartbeat import Heartbeat
+from nodemanager.agent.report.host_report import HostReport
 from nodemanager.agent.report.local_status import Board
 from nodemanager.agent.report.node_object import NodeObject
+from nodemanager.agent.report.repair_reports import RepairReports
 from nodemanager.agent.report.reporting import Reporter
 from nodemanager.agent.report.sight import Eyes
 from nodemanager.agent.report.status_sources import LastPass
-from nodemanager.agent.upgrades.locks import SharedLocks
+from nodemanager.agent.report.status_writer import Contribution, StatusWriter
+from nodemanager.agent.requests import Requests
 from nodemanager.agent.upgrades.upgrade import UpgradeSettings
 from nodemanager.agent.upgrades.upgrade_part import UpgradeVoice
 from nodemanager.agent.upgrades.upgrading import upgrades
-from nodemanager.api.common.configset import CONFIG_SETS
-from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
-from nodemanager.client.calls import Selection
+from nodemanager.client.auth.config import ClientConfig
+from nodemanager.client.auth.renewed_token import RenewedToken
 from nodemanager.client.verbs import Client
 from nodemanager.host.base import HostError
 from nodemanager.host.files.tree import Tree
-from nodemanager.host.inventory.identity import Identity
 from nodemanager.host.process.runner import RunError, companion
 from nodemanager.host.state.state_key import KeyRefused, cipher_of
 from nodemanager.host.state.vault import Vault
 from nodemanager.host.watches import host_watch
+from nodemanager.host.watches.host_watch import HostWatch
 from nodemanager.kube import errors
-from nodemanager.kube.core import LEASES
 from nodemanager.kube.objects import ObjectKey
 from nodemanager.rendering.renderer import Renderer
-from nodemanager.runtime import probes
-from nodemanager.runtime.cache import Cache
+from nodemanager.runtime import controller
 from nodemanager.runtime.controller import Controller
-from nodemanager.runtime.events import EventRecorder
 from nodemanager.runtime.manager import Manager
 from nodemanager.runtime.metrics import Registry
 from nodemanager.runtime.queue import WorkQueue
@@ -85,155 +93,240 @@ class AgentOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnToken:
+    """The credential of the host, if it is one that the agent renews."""
+
+    client: Client
+    config: ClientConfig
+    token: RenewedToken
+    path: Path
+    """The kubeconfig of the host."""
+
+
+@dataclass(frozen=True, slots=True)
 class Agent:
     """All parts of one agent."""
 
     manager: Manager
-    reconciler: HostReconciler
     body: Body
     board: Board
     """What is known of this host, for `nodemanager status`."""
     last_pass: LastPass
-    warn: Callable[[str, str], None]
-    """Records an Event, of a reason and with a message, about this host."""
-    contact: Contact
+    host_pass: HostPass
     drifts: DriftLog
-    memory: Memory
+
+    @property
+    def requests(self) -> Requests:
+        """Where to ask for a pass."""
+        return self.host_pass.requests
+
+    @property
+    def writer(self) -> StatusWriter:
+        """What alone writes the status."""
+        return self.host_pass.reports.writer
+
+    @property
+    def sources(self) -> Sources:
+        """What says what this host shall be."""
+        return self.host_pass.declared.sources
+
+    @property
+    def contact(self) -> Contact:
+        """How the agent stands with the API."""
+        return self.sources.contact
 
     def close(self) -> None:
         """Give back what is held open."""
-        for one in (self.drifts, self.memory, self.contact, self.reconciler.eyes, self.body):
+        for one in (self.drifts, self.sources.memory, self.contact, self.writer.inspector, self.body):
             one.close()
 
 
-def build(client: Client, options: AgentOptions, registry: Registry) -> Agent:
-    """Wire an agent together; it does nothing before its manager runs."""
-    namespace, root, state = options.namespace, options.body.root, options.body.state
+@dataclass(frozen=True, slots=True)
+class _Base:
+    """What parts are made of; nothing here knows any of them."""
+
+    options: AgentOptions
+    registry: Registry
+    board: Board
+    manager: Manager
+    requests: Requests
+    link: ApiLink
+    body: Body
+
+
+def build(
+    client: Client,
+    options: AgentOptions,
+    registry: Registry,
+    own_token: OwnToken | None = None,
+    on_stop: Callable[[], None] = lambda: None,
+) -> Agent:
+    """Wire an agent together; it does nothing before its manager runs, which calls `on_stop` at its end.
+
+    Each part is given those that it needs, which were made before it. Who has something to ask of one
+    that is made later asks `Requests`.
+    """
+    base = _base(client, options, registry, on_stop)
+    watch = _watch(base)
+    drifts = DriftLog(options.body.root, options.body.state)
+    declared = _declarations(base)
+    memory = declared.sources.memory
+    standing = Standing(drifts, _now, time.monotonic, DriftWatch(memory), who=watch.who if watch else nobody)
+    duplicate = DuplicateHost(base.requests, base.link.warn)
+    others = [duplicate.contribute, *_contributions(base, declared, own_token)]
+    host = HostReport(standing, drifts, base.body.converger, memory)
+    writer = _status_writer(base, declared, host, others)
+    host_pass = _host_pass(base, declared, writer, watch)
+    last_pass = _add_loop(base, host_pass)
+    _add_link(base, declared, drifts, duplicate, writer)
+    _show(base, standing, drifts, last_pass)
+    DeclaredChanges(declared, base.requests, lambda: duplicate.duplicated).start()
+    base.requests.pass_now()
+    return Agent(base.manager, base.body, base.board, last_pass, host_pass, drifts)
+
+
+def _base(client: Client, options: AgentOptions, registry: Registry, on_stop: Callable[[], None]) -> _Base:
     hostname = options.body.hostname or os.uname().nodename
-    contact = Contact(Vault(root, state), options.secrets)
-    client = _watched(client, contact, namespace, hostname)
-    # One for restarts and upgrades: a host holds a lock once, however many want it there.
-    locks = SharedLocks(client, namespace, hostname)
-    body = assemble(replace(options.body, hostname=hostname), locks)
-    body.converger.swift_locks = locks.at_once()
-    here = Selection(namespace)
-    config_sets, nodes = Cache(client, CONFIG_SETS, here), Cache(client, MANAGED_NODES, here)
-    queue: WorkQueue[ObjectKey] = WorkQueue("host", metrics=registry)
-    node = NodeObject(client, nodes, namespace, body.identity)
-    events = EventRecorder(client, "nodemanager", hostname)
-    memory = Memory(Vault(root, state), _secret_vault(options), node.key)
-    drifts = DriftLog(root, state)
-    references = ReferenceWatch(client, namespace, lambda: queue.add_after(node.key, SETTLE_SECONDS))
-    renderer = Renderer(companion, answered=lambda _answer: body.progress.tick())
-    standing = Standing(drifts, _now, time.monotonic, DriftWatch(memory))
-    reconciler = HostReconciler(
-        body=body,
-        node=node,
-        sources=Sources(config_sets, nodes, references, memory, contact),
-        queue=queue,
-        eyes=Eyes(Tree(body.tree.root), body.identity, body.converger.observer.run, client),
-        reporter=Reporter(hostname, registry, events, time.time),
-        now=_now,
-        notifier=Notifier(client),
-        housekeeper=Housekeeper(body.bucket, time.monotonic),
-        drifts=drifts,
-        standing=standing,
-        wishes=Wishes(Contenter(renderer)),
-        heartbeat_lease=heartbeat.lease_name(hostname),
-        period=options.period,
+    key = ObjectKey(options.namespace, hostname)
+    board = Board()
+    contact = Contact(Vault(options.body.root, options.body.state), options.secrets, changed=board.changed)
+    link = api_link.link(client, contact, key)
+    body = assemble(replace(options.body, hostname=hostname), link.locks, link.locks.at_once())
+    served.tell_build(registry, body.identity)
+    return _Base(
+        options,
+        registry,
+        board,
+        Manager(log=log, start_timeout=None, on_stop=on_stop),
+        Requests(WorkQueue("host", metrics=registry), key, board.changed),
+        link,
+        body,
     )
-    board = Board(status_sources.of_process(hostname, namespace, body.tree.root))
-    last_pass = _told_to(board, reconciler)
-    controller = Controller(
-        "host", last_pass.timed(reconciler.reconcile), queue=queue, metrics=registry, log=log,
+
+
+def _declarations(base: _Base) -> Declarations:
+    """Return what is declared for the host, with what follows it."""
+    link, body = base.link, base.body
+    references = ReferenceWatch(link.client, link.key.namespace, base.requests.pass_soon)
+    plain = Vault(base.options.body.root, base.options.body.state)
+    memory = Memory(plain, _secret_vault(base.options), link.key)
+    sources = Sources(link.config_sets, link.nodes, references, memory, link.contact)
+    renderer = Renderer(companion, answered=lambda _answer: body.progress.tick())
+    base.manager.add_cache(Patient(link.config_sets, sources), Patient(link.nodes, sources))
+    base.manager.add(references, renderer)
+    node = NodeObject(link.client, link.nodes, link.key.namespace, body.identity)
+    return Declarations(node, body.identity, sources, Wishes(Contenter(renderer)))
+
+
+def _contributions(base: _Base, declared: Declarations, own: OwnToken | None) -> list[Contribution]:
+    """Return what servers, the host's own token and upgrades have to say in the status."""
+    options, link, body, requests = base.options, base.link, base.body, base.requests
+    checked = served.routes(base.manager, body.progress, link.contact)
+    addresses = options.metrics_address, options.probe_address
+    servers = served.servers(*addresses, base.registry, checked, requests.status_soon)
+    base.manager.add_server(*servers)
+    found = [contributions.of_servers(servers), _token_contribution(base, own)]
+    if body.tree.running:  # an image is not upgraded, and cannot be rebooted
+        told = UpgradeVoice(link.key.name, base.registry, link.events)
+        part = upgrades(body, link, requests, lambda: declared.wishes.pins, told, options.upgrades)
+        base.manager.add(part)
+        found.append(contributions.of_upgrades(part))
+    return found
+
+
+def _token_contribution(base: _Base, own: OwnToken | None) -> Contribution:
+    """Have the host's own token renewed, if there is one, and say how that goes."""
+    if own is None:
+        return contributions.of_token(None)
+    namespace, hostname = base.link.key
+    voice = TokenVoice(base.registry, base.link.warn, base.requests.pass_soon)
+    renewal = TokenRenewal(own.client, own.config, own.token, own.path, hostname, namespace, voice)
+    base.manager.add_server(renewal)  # first: it must not wait for caches, which need more than a token
+    base.board.plug(status_sources.of_token(own.token))
+    return contributions.of_token(renewal.condition)
+
+
+def _status_writer(
+    base: _Base, declared: Declarations, host: HostReport, others: Sequence[Contribution]
+) -> StatusWriter:
+    body, link = base.body, base.link
+    inspector = Eyes(Tree(body.tree.root), body.identity, body.converger.observer.run, link.client)
+    return StatusWriter(declared.node, link.contact, base.requests, host, inspector, others, _now)
+
+
+def _host_pass(
+    base: _Base, declared: Declarations, writer: StatusWriter, watch: HostWatch | None
+) -> HostPass:
+    converger, standing = base.body.converger, writer.host.standing
+    reporter = Reporter(base.link.key.name, base.registry, base.link.events, time.time)
+    follow = _watch_nothing
+    if watch is not None:
+        repairs = RepairLoop(watch, converger, standing, RepairReports(reporter, writer))
+        following = Following(repairs.follow, standing, writer.request)
+        base.manager.add(watch, repairs, following)
+        follow = following.follow
+    schedule = PassSchedule(Housekeeper(base.body.bucket, time.monotonic), base.options.period)
+    reports = PassReports(writer, reporter, Notifier(base.link.client))
+    return HostPass(declared, converger, standing, schedule, base.requests, reports, follow)
+
+
+def _add_loop(base: _Base, host_pass: HostPass) -> LastPass:
+    """Add what answers requests: one worker for passes, and one for the status, which waits for none."""
+    writer, requests = host_pass.reports.writer, base.requests
+    last_pass = LastPass(
+        base.link.key, base.board.changed, writer.local, lambda: host_pass.declared.wishes.desired
+    )
+
+    async def answer(key: ObjectKey) -> controller.Result | None:
+        if key != requests.status_key:
+            return await host_pass.run()
+        await writer.answer()
+        return None
+
+    loop = Controller(
+        "host", last_pass.timed(answer), queue=requests.queue, metrics=base.registry, log=log, concurrency=2,
         expected=(errors.KubeError, HostError, RunError),
     )  # fmt: skip
-    manager = Manager(log=log, start_timeout=None)
-    manager.add_cache(Patient(config_sets, reconciler.sources), Patient(nodes, reconciler.sources))
-    beat = heartbeat.Heartbeat(client, namespace, hostname, _now)
-    beat.unanswered = contact.failed
-    manager.add(references, renderer, events, beat, controller)
-    if options.realtime:
-        _add_realtime(manager, reconciler)
-    manager.add(contact, drifts, Delivery(client, drifts, node, contact))
-    if body.tree.running:  # an image is not upgraded, and cannot be rebooted
-        voice = UpgradeVoice(hostname, registry, events)
-        manager.add(upgrades(body, client, reconciler, nodes, locks, voice, options.upgrades))
-    servers = _servers(options, registry, _routes(manager, body, contact))
-    manager.add_server(*servers)
-    _report_on(servers, reconciler)
-    _tell_build(registry, body.identity)
-    for one in (config_sets, nodes, references):
-        contact.subscribe(one.hurry)
-    reconciler.start()
-    reconciler.trigger()
-    warn = _warning_of(nodes, node.key, events)
-    beat.twin = _twin_of(reconciler, hostname, warn)
-    return Agent(manager, reconciler, body, board, last_pass, warn, contact, drifts, memory)
-
-
-def _routes(manager: Manager, body: Body, contact: Contact) -> probes.Routes:
-    readiness = {"manager": manager.not_ready, "api": contact.not_ready}
-    health = {"reconcile": body.progress.stuck}  # as the watchdog judges: a long package run is no hang
-    return probes.Routes(health=health, readiness=readiness)
-
-
-def _warning_of(
-    nodes: Cache[ManagedNode], key: ObjectKey, events: EventRecorder
-) -> Callable[[str, str], None]:
-    """Return what records a warning about a host, once that is known to the API."""
-
-    def warn(reason: str, message: str) -> None:
-        if (own := nodes.get(key)) is not None:
-            events.warning(MANAGED_NODES, own, reason, message)
-
-    return warn
-
-
-def _watched(client: Client, contact: Contact, namespace: str, hostname: str) -> Client:
-    """Return a client whose requests tell how we stand with the API."""
-    own = (  # not what it writes of itself: a policy may refuse that, and keep the host
-        ("GET", MANAGED_NODES.path(namespace, hostname)),
-        ("PATCH", LEASES.path(namespace, heartbeat.lease_name(hostname))),
-    )
-    return client.through(lambda transport: contact.watching(transport, own))
-
-
-def _twin_of(
-    reconciler: HostReconciler, hostname: str, warn: Callable[[str, str], None]
-) -> Callable[[bool], None]:
-    """Return what takes note that another machine begins, or ceases, to report under our name."""
-
-    def twin(duplicated: bool) -> None:
-        reconciler.duplicated = duplicated
-        reconciler.soon()
-        if duplicated:
-            warn("DuplicateHost", f"another machine reports as {hostname}, too: give it another name")
-
-    return twin
-
-
-def _told_to(board: Board, reconciler: HostReconciler) -> LastPass:
-    """Have a board show all that is known of the host, and learn of every change."""
-    last_pass = LastPass(
-        reconciler.node.key, board.changed, reconciler.local, lambda: reconciler.wishes.desired
-    )
-    reconciler.changed = reconciler.sources.contact.on_change = board.changed
-    board.plug(last_pass.fill)
-    board.plug(status_sources.of_journal(reconciler.body.journal))
-    board.plug(status_sources.of_drifts(reconciler.drifts))
-    board.plug(status_sources.of_watch(reconciler.standing))
+    base.manager.add(loop)
     return last_pass
 
 
-def _add_realtime(manager: Manager, reconciler: HostReconciler) -> None:
-    """Hear of changes on the host, where it can tell of them, and repair them at once."""
-    converger = reconciler.body.converger
-    watch = host_watch.watch(reconciler.body.tree, converger.tools.packages, converger.tools.services)
-    loop = RepairLoop(watch, converger, reconciler.standing, reconciler)
-    following = Following(loop.follow, reconciler.standing, reconciler.report)
-    reconciler.follow, reconciler.standing.who = following.follow, watch.who
-    manager.add(watch, loop, following)
+def _add_link(
+    base: _Base, declared: Declarations, drifts: DriftLog, duplicate: DuplicateHost, writer: StatusWriter
+) -> None:
+    """Add what tells the API that we live and what drifted, and what notices when it is back."""
+    link = base.link
+    beat = Heartbeat(
+        link.client, link.key, _now, unanswered=link.contact.failed, duplicated=duplicate.noticed
+    )
+    delivery = Delivery(link.client, drifts, declared.node, link.contact, writer.request)
+    base.manager.add(link.events, beat, link.contact, drifts, delivery)
+    link.hurry_when_back(declared.sources.references.hurry)
+
+
+def _show(base: _Base, standing: Standing, drifts: DriftLog, last_pass: LastPass) -> None:
+    """Have the board show all that is known of the host."""
+    name, root = base.link.key.name, base.body.tree.root
+    for source in (
+        status_sources.of_process(name, base.options.namespace, root),
+        last_pass.fill,
+        status_sources.of_journal(base.body.journal),
+        status_sources.of_drifts(drifts),
+        status_sources.of_watch(standing),
+    ):
+        base.board.plug(source)
+
+
+def _watch(base: _Base) -> HostWatch | None:
+    """Return what hears of changes on the host; None = nobody shall."""
+    if not base.options.realtime:
+        return None
+    tools = base.body.converger.tools
+    return host_watch.watch(base.body.tree, tools.packages, tools.services)
+
+
+async def _watch_nothing() -> None:
+    """Leave it to the period to notice changes."""
 
 
 def _secret_vault(options: AgentOptions) -> Vault | None:
@@ -245,32 +338,6 @@ def _secret_vault(options: AgentOptions) -> Vault | None:
         log.warning("%s; Secrets are not kept, so a start without the API would lack them", error)
         return None
     return Vault(options.body.root, options.body.state, cipher)
-
-
-def _servers(options: AgentOptions, registry: Registry, routes: probes.Routes) -> list[probes.ProbeServer]:
-    served = (
-        ("metrics", options.metrics_address, probes.Routes(metrics=registry)),
-        ("health probes", options.probe_address, routes),
-    )
-    return [
-        probes.ProbeServer(name, address, what)
-        for name, text, what in served
-        if (address := probes.parse_address(text))
-    ]
-
-
-def _report_on(servers: Sequence[probes.ProbeServer], reconciler: HostReconciler) -> None:
-    """Have the status say which of them somebody keeps from listening."""
-    reconciler.unserved = lambda: "; ".join(one.fault for one in servers if one.fault)
-    for one in servers:
-        one.on_change = reconciler.report
-
-
-def _tell_build(registry: Registry, identity: Identity) -> None:
-    """Publish the version under the name and labels that the Go project's dashboards know."""
-    labels = ("version", "git_commit", "build_date", "goarch", "goos")
-    family = registry.gauge("nodemanager_build_info", "Version of this program.", labels)
-    family.labels(__version__, "", "", identity.arch, identity.system).set(1)
 
 
 def _now() -> datetime:

@@ -99,10 +99,10 @@ async def test_bug_07_hangup_does_not_reach_configsets(host: Host, tmp_path: Pat
     async with connected(ClientConfig("http://127.0.0.1:1")) as client:
         options = service.AgentOptions(body=BodyOptions(str(tmp_path), "web1"))
         agent = service.build(client, options, Registry())
-        queue = agent.reconciler.queue
+        queue = agent.requests.queue
         queue.done(await queue.get())  # the first pass of all
-        agent.reconciler.trigger()  # what SIGHUP calls
-        assert await queue.get() == agent.reconciler.node.key
+        agent.requests.pass_now()  # what SIGHUP calls
+        assert await queue.get() == agent.requests.key
         agent.close()
 
 

@@ -15,24 +15,17 @@ import msgspec
 import pytest
 
 from nodemanager.agent.drift import delivery
-from nodemanager.agent.drift.delivery import CONFLICTS, Delivery
 from nodemanager.agent.drift.drift_log import MAX_RECORDS, DriftLog
-from nodemanager.agent.link.contact import Contact, SecretLimits
-from nodemanager.agent.report.node_object import NodeObject
-from nodemanager.api.common.managednode import MANAGED_NODES, Drift, DriftRecord, ManagedNodeStatus
+from nodemanager.api.common.managednode import Drift, DriftRecord, ManagedNodeStatus
+from nodemanager.client.auth.config import ClientConfig
 from nodemanager.client.http.transport import HttpTransport
-from nodemanager.client.verbs import Client
-from nodemanager.host.inventory.identity import Identity
-from nodemanager.host.state.vault import Vault
 from nodemanager.kube import errors
 from nodemanager.kube.patching import merge_patch
 from nodemanager.runtime import tasks
 from nodemanager.runtime.backoff import Backoff
-from nodemanager.runtime.cache import Cache
 from support import scripted_server
+from support.reporting_host import WHO, ReportingHost
 from support.scripted_server import Exchange
-
-WHO = Identity("web1", "debian", (), "linux", "amd64", "6.1")
 
 
 class Api:
@@ -40,7 +33,13 @@ class Api:
 
     def __init__(self) -> None:
         self.node: dict[str, Any] = {
-            "metadata": {"name": "web1", "namespace": "n", "uid": "0123456789", "resourceVersion": "1"},
+            "metadata": {
+                "name": "web1",
+                "namespace": "n",
+                "uid": "0123456789",
+                "resourceVersion": "1",
+                "labels": WHO.labels(),
+            },
         }
         self.events: list[dict[str, Any]] = []
         self.trouble: Callable[[Exchange], tuple[int, str] | tuple[int, str, str] | None] = lambda _: None
@@ -81,26 +80,30 @@ class World:
 
     def __init__(self, folder: Path, url: str, api: Api) -> None:
         self.folder, self.api, self.url = folder, api, url
-        self.client: Client | None = None
+        self._booted = False
 
     def boot(self) -> DriftLog:
-        from nodemanager.client.auth.config import ClientConfig
-
-        self.contact = Contact(Vault("/", str(self.folder)), SecretLimits())
-        self.client = Client(self.contact.watching(HttpTransport(ClientConfig(server=self.url)), ()))
-        self.log = DriftLog("/", str(self.folder))
-        node = NodeObject(self.client, Cache(self.client, MANAGED_NODES), "n", WHO)
-        self.delivery = Delivery(self.client, self.log, node, self.contact)
+        self.host = ReportingHost(self.folder, HttpTransport(ClientConfig(server=self.url)))
+        self.contact, self.log, self.delivery = self.host.contact, self.host.log, self.host.delivery
+        self._booted = True
         return self.log
 
+    async def deliver(self) -> None:
+        """Deliver what waits, and write the status that this asks for."""
+        await self.delivery.deliver()
+        await self.host.writer.answer()
+
+    def parts(self) -> list[asyncio.Task[None]]:
+        """Run what delivers by itself."""
+        return [asyncio.create_task(one.run()) for one in (self.log, self.delivery, self.host.loop())]
+
     async def kill(self) -> None:
-        assert self.client is not None
-        await self.client.close()
+        if self._booted:
+            await self.host.close()
+        self._booted = False
 
     def drift(self, count: int) -> None:
-        for _ in range(count):
-            name = f"file:/{self.log.sequence + 1}"
-            self.log.add(DriftRecord(time="2026-01-01T00:00:00Z", resource=name, outcome="repaired"))
+        self.host.drift(count)
         self.log.flush()
 
     @property
@@ -121,7 +124,7 @@ async def test_each_is_an_event_and_an_entry_of_the_status(world: World) -> None
     log = world.boot()
     log.adopt(None)
     world.drift(100)
-    await world.delivery.deliver()
+    await world.deliver()
     assert world.reported == [f"/{number}" for number in range(1, 101)]
     one = world.api.events[10]
     assert (one["reason"], one["type"], one["involvedObject"]["name"]) == ("DriftRepaired", "Normal", "web1")
@@ -130,7 +133,7 @@ async def test_each_is_an_event_and_an_entry_of_the_status(world: World) -> None
     assert [one.sequence for one in world.api.drift.recent] == list(range(37, 101))
     assert log.waiting() == []
     before = world.api.node["metadata"]["resourceVersion"]
-    await world.delivery.deliver()
+    await world.deliver()
     assert world.api.node["metadata"]["resourceVersion"] == before
 
 
@@ -138,7 +141,7 @@ async def test_too_many_are_counted_and_told(world: World) -> None:
     log = world.boot()
     log.adopt(None)
     world.drift(MAX_RECORDS + 5)
-    await world.delivery.deliver()
+    await world.deliver()
     assert world.api.events[0]["reason"] == "DriftsNotReported"
     assert world.api.events[0]["message"].startswith("5 drifts before this were too many")
     assert len(world.api.events) == MAX_RECORDS + 1
@@ -161,7 +164,7 @@ async def test_once_and_in_order_whatever_happens(world: World, seed: int) -> No
         world.api.trouble = lambda _exchange: (503, "ServiceUnavailable") if dice.random() < 0.1 else None
         for _ in range(dice.randrange(4)):
             with contextlib.suppress(errors.KubeError):
-                await world.delivery.deliver()
+                await world.deliver()
         if dice.random() < 0.5:
             log.flush()
         await world.kill()
@@ -169,7 +172,7 @@ async def test_once_and_in_order_whatever_happens(world: World, seed: int) -> No
     log = world.boot()
     log.adopt(world.api.drift)
     log.flush()
-    await world.delivery.deliver()
+    await world.deliver()
     assert world.reported == [f"/{number}" for number in range(1, added + 1)]
     if added:
         assert (world.api.drift.sequence, world.api.drift.repaired) == (added, added)
@@ -181,7 +184,7 @@ async def test_what_can_never_be_an_event_does_not_hold_up_the_others(world: Wor
         (422, "Invalid") if b'"file:/2' in exchange.body and exchange.method == "POST" else None
     )
     world.drift(3)
-    await world.delivery.deliver()
+    await world.deliver()
     assert world.reported == ["/1", "/3"]
     assert [one.resource for one in world.api.drift.recent] == ["file:/1", "file:/2", "file:/3"]
 
@@ -189,7 +192,7 @@ async def test_what_can_never_be_an_event_does_not_hold_up_the_others(world: Wor
 async def test_the_part_waits_for_the_api_and_goes_on_by_itself(world: World) -> None:
     log = world.boot()
     world.api.trouble = lambda _exchange: (503, "ServiceUnavailable")
-    parts = [asyncio.create_task(log.run()), asyncio.create_task(world.delivery.run())]
+    parts = world.parts()
     log.adopt(None)
     log.add(DriftRecord(time="2026-01-01T00:00:00Z", resource="file:/1", outcome="repaired"))
     await scripted_server.until(lambda: world.contact.alone)
@@ -197,30 +200,6 @@ async def test_the_part_waits_for_the_api_and_goes_on_by_itself(world: World) ->
     world.contact.reached()  # some other request did
     await scripted_server.until(lambda: world.api.drift.sequence == 1)
     assert world.reported == ["/1"]
-    await tasks.end(parts)
-
-
-@pytest.mark.parametrize(("answer", "warned"), [((409, "Conflict"), False), ((403, "Forbidden"), True)])
-async def test_that_others_write_the_status_as_well_is_no_news(
-    world: World, caplog: pytest.LogCaptureFixture, answer: tuple[int, str], warned: bool
-) -> None:
-    caplog.set_level(logging.DEBUG)
-    log = world.boot()
-    refused: list[Exchange] = []
-
-    def trouble(exchange: Exchange) -> tuple[int, str] | None:
-        if exchange.method != "PATCH" or len(refused) > CONFLICTS:
-            return None
-        refused.append(exchange)
-        return answer
-
-    world.api.trouble = trouble
-    parts = [asyncio.create_task(log.run()), asyncio.create_task(world.delivery.run())]
-    log.adopt(None)
-    log.add(DriftRecord(time="2026-01-01T00:00:00Z", resource="file:/1", outcome="repaired"))
-    await scripted_server.until(lambda: "cannot report drifts" in caplog.text)
-    said = [one.levelno for one in caplog.records if "cannot report drifts" in one.getMessage()]
-    assert (max(said) > logging.DEBUG) is warned
     await tasks.end(parts)
 
 
@@ -236,7 +215,7 @@ async def test_what_is_refused_is_said_once_per_reason(
         return (403, "Forbidden", why.pop(0)) if exchange.method == "POST" and why else None
 
     world.api.trouble = trouble
-    parts = [asyncio.create_task(log.run()), asyncio.create_task(world.delivery.run())]
+    parts = world.parts()
     log.adopt(None)
     log.add(DriftRecord(time="2026-01-01T00:00:00Z", resource="file:/1", outcome="repaired"))
     await scripted_server.until(lambda: world.api.drift.sequence == 1 and not why)
@@ -256,6 +235,6 @@ async def test_a_long_story_is_cut_to_what_the_api_takes_in_bytes(world: World) 
     )
     log.add(long)
     log.flush()
-    await world.delivery.deliver()
+    await world.deliver()
     [one] = world.api.events
     assert len(one["message"].encode()) <= 1024

@@ -181,9 +181,9 @@ async def test_a_pass_that_fails_is_told_with_its_reason_and_when_it_is_tried_ag
 
 def test_how_we_stand_with_the_api_is_told_with_every_change(tmp_path: Path) -> None:
     now = [1.7e9]
-    contact = Contact(Vault(str(tmp_path)), SecretLimits(), UnixClocks(lambda: now[0], lambda: now[0]))
-    board = Board(of_contact(contact, "https://api"))
-    contact.on_change = board.changed
+    board, clocks = Board(), UnixClocks(lambda: now[0], lambda: now[0])
+    contact = Contact(Vault(str(tmp_path)), SecretLimits(), clocks, board.changed)
+    board.plug(of_contact(contact, "https://api"))
     seen = []
     acts: list[Callable[[], None]] = [
         lambda: None, contact.reached, contact.reached, lambda: contact.failed("no route"),

@@ -15,7 +15,7 @@ from nodemanager.agent.passes.converge import Converger
 from nodemanager.agent.passes.progress import GRACE, QUIET_SECONDS
 from nodemanager.agent.report import status
 from nodemanager.agent.service import Agent
-from nodemanager.api.common.managednode import ManagedNodeStatus
+from nodemanager.api.common.managednode import ManagedNode, ManagedNodeStatus
 from nodemanager.host.results import Result
 from nodemanager.runtime.probes import ProbeServer
 from support.lone_agent import lone_agent
@@ -65,7 +65,7 @@ async def test_that_a_status_has_no_room_for_all_backups_is_said_once(
     monkeypatch.setattr(Converger, "run", run)
     said = []
     for _ in range(3):
-        await agent.reconciler.reconcile(agent.reconciler.node.key)
+        await agent.host_pass.run()
         said.append(caplog.text.count("the status has no room for"))
     assert said == [0, 1, 1]
     assert "nodemanager backups has them all" in caplog.text
@@ -81,16 +81,20 @@ async def test_a_user_who_takes_our_ports_keeps_nothing_from_being_managed(
         if which != "both":
             wanted[which == "metrics"] = "0"
         async with lone_agent(tmp_path, *wanted) as agent:
-            over = agent.reconciler.settled()
+            over = agent.requests.settled()
             running = asyncio.create_task(agent.manager.run())
             done = asyncio.create_task(over)
             await asyncio.wait({running, done}, return_when=asyncio.FIRST_COMPLETED)
             assert done.done(), "a pass over the host, with somebody else on our port"
             assert agent.manager.not_ready() is None
-            said = agent.reconciler.unserved()
-            assert said.count("cannot listen on") == len([one for one in wanted if one != "0"])
+            servers = [one for one in agent.manager._servers if isinstance(one, ProbeServer)]
+            assert len(servers) == len([one for one in wanted if one != "0"])
+            assert all(one.fault.startswith("cannot listen on") for one in servers)
+            wanted_status = agent.writer._status(ManagedNode(), None, agent.writer.host.now())
+            said = [one.message for one in wanted_status.conditions if one.type == "Served"]
+            assert said == ["; ".join(one.fault for one in servers)]
             theirs.close()
-            await until(lambda: not agent.reconciler.unserved())
+            await until(lambda: not any(one.fault for one in servers))
             running.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await running

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -15,12 +14,13 @@ from nodemanager.agent.declared.wishes import Wish
 from nodemanager.agent.passes.converge import Converger
 from nodemanager.agent.passes.standing import Standing
 from nodemanager.agent.report.node_object import NodeObject
+from nodemanager.agent.report.sight import Eyes
 from nodemanager.agent.service import Agent
 from nodemanager.api.common.managednode import ManagedNode, ManagedNodeStatus
 from nodemanager.host.base import Busy
 from nodemanager.host.files.bucket import Bucket
 from nodemanager.host.results import Result
-from nodemanager.kube import conditions, errors
+from nodemanager.kube import conditions
 from nodemanager.plan.resources import ResourceId
 from support.fake_tools import MemoryLocks
 from support.lone_agent import lone_agent
@@ -51,30 +51,30 @@ async def test_what_is_wanted_changes_between_repairs_and_not_under_their_hands(
 
     monkeypatch.setattr(Standing, "begin", begun)
     monkeypatch.setattr(Bucket, "collect", collected)
-    await agent.reconciler.reconcile(agent.reconciler.node.key)
+    await agent.host_pass.run()
     assert turns == {"begin": True, "collect": True}
     assert not agent.body.converger.turn.locked()
 
 
 async def test_looking_at_the_host_closes_no_directory_that_a_repair_works_in(agent: Agent) -> None:
     working = agent.body.tree.folder("/")
-    agent.reconciler.eyes.tree.forget()
+    inspector = agent.writer.inspector
+    assert isinstance(inspector, Eyes)
+    inspector.tree.forget()
     assert agent.body.tree.folder("/") == working
-    await agent.reconciler.eyes.look(agent.memory.node or ManagedNode())
+    await inspector.look(agent.sources.memory.node or ManagedNode())
     assert agent.body.tree._open
 
 
 async def test_a_status_that_could_not_be_written_is_written_after_another_look(agent: Agent) -> None:
-    reconciler: Any = agent.reconciler
-    await reconciler.reconcile(reconciler.node.key)
+    await agent.host_pass.run()
     agent.contact.reached()
-    reconciler.report(sight=True)
-    key = reconciler._status_key
+    agent.writer.request(look=True)
     for _ in range(2):  # nobody answers, and what was to be told is not forgotten
-        with pytest.raises(errors.Unreachable):
-            await reconciler.reconcile(key)
+        await agent.writer.answer()
+        assert agent.contact.alone
         agent.contact.reached()
-        assert reconciler._look
+        assert agent.writer._look
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ async def test_a_host_whose_passes_break_off_does_not_call_itself_ready(
     broken = [error]
 
     async def ensure(_: NodeObject) -> ManagedNode:
-        found = agent.memory.node or ManagedNode()
+        found = agent.sources.memory.node or ManagedNode()
         return msgspec.structs.replace(found, status=written[-1] if written else ManagedNodeStatus())
 
     async def write_status(_: NodeObject, node: ManagedNode, status: ManagedNodeStatus) -> ManagedNode:
@@ -107,24 +107,23 @@ async def test_a_host_whose_passes_break_off_does_not_call_itself_ready(
     monkeypatch.setattr(NodeObject, "write_status", write_status)
     monkeypatch.setattr(Converger, "run", run)
     agent.contact.reached()
-    reconciler: Any = agent.reconciler
     with pytest.raises(type(error)):
-        await reconciler.reconcile(reconciler.node.key)
+        await agent.host_pass.run()
     ready = conditions.get(written[-1].conditions, conditions.READY)
     assert ready is not None
     assert (ready.status, ready.reason) == ("False", "ApplyFailed")
     assert ready.message.startswith(f"the last pass was broken off: {said}")
     assert "secret" not in ready.message
-    assert not conditions.is_true(agent.reconciler.local().conditions, conditions.READY)
+    assert not conditions.is_true(agent.writer.local().conditions, conditions.READY)
     broken.clear()
-    await reconciler.reconcile(reconciler.node.key)
+    await agent.host_pass.run()
     assert conditions.is_true(written[-1].conditions, conditions.READY)
     broken.append(error)
     with pytest.raises(type(error)):
-        await reconciler.reconcile(reconciler.node.key)
-    await reconciler.reconcile(reconciler._status_key)  # a repair is reported, and changes nothing about that
+        await agent.host_pass.run()
+    await agent.writer.answer()  # a repair is reported, and changes nothing about that
     assert not conditions.is_true(written[-1].conditions, conditions.READY)
-    assert not conditions.is_true(agent.reconciler.local().conditions, conditions.READY)
+    assert not conditions.is_true(agent.writer.local().conditions, conditions.READY)
 
 
 class Queue(MemoryLocks):

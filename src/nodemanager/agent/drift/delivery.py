@@ -1,6 +1,6 @@
-"""Reports every drift once and in order: as an Event of its own, then in the status of the ManagedNode.
+"""Reports every drift once and in order: as an Event of its own; then the status may tell of it, too.
 
-    log on disk -> Event, named after the drift -> status.drift -> the log knows
+    log on disk -> Event, named after the drift -> the log knows -> a status is asked for
 
 A name that is taken means that the Event is there: so a crash between any two of these reports nothing
 twice, and nothing that waited out an outage is dropped because it was too much at once.
@@ -11,15 +11,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Callable
 from typing import Final
-
-import msgspec
 
 from nodemanager.agent.drift.drift_log import DriftLog
 from nodemanager.agent.link.contact import Contact
 from nodemanager.agent.report.node_object import NodeObject
 from nodemanager.api.common import reported
-from nodemanager.api.common.managednode import MANAGED_NODES, Drift, DriftRecord, ManagedNode
+from nodemanager.api.common.managednode import MANAGED_NODES, DriftRecord, ManagedNode
 from nodemanager.api.rights.host_rights import MAX_EVENT_HOST
 from nodemanager.client.verbs import Client
 from nodemanager.kube import core, errors
@@ -29,9 +28,6 @@ from nodemanager.runtime.backoff import Backoff
 log = logging.getLogger(__name__)
 COMPONENT: Final = "nodemanager"
 RETRY: Final = Backoff(base=0.5, maximum=60.0)
-SETTLE_SECONDS: Final = 0.3
-"""The pass that found a drift writes its status first; else one of us would have to write again."""
-CONFLICTS: Final = 3
 _REASONS: Final = {
     "repaired": ("Normal", "DriftRepaired"),
     "observed": ("Warning", "DriftObserved"),
@@ -45,12 +41,20 @@ class Delivery:
 
     name = "delivery of drifts"
 
-    def __init__(self, client: Client, drifts: DriftLog, node: NodeObject, contact: Contact) -> None:
+    def __init__(
+        self,
+        client: Client,
+        drifts: DriftLog,
+        node: NodeObject,
+        contact: Contact,
+        reported: Callable[[], None],
+    ) -> None:
         self._client = client
         self._drifts = drifts
         self._node = node
         self._contact = contact
-        self._written: Drift | None = None
+        self._reported = reported
+        """Asks for a status that tells which drifts are reported."""
         self._back = asyncio.Event()
         self._complaint = ""
         """What we last complained about; empty = all is well."""
@@ -62,7 +66,6 @@ class Delivery:
         while True:
             if failures == 0:
                 await self._drifts.stored()
-                await asyncio.sleep(SETTLE_SECONDS)
             try:
                 await self.deliver()
                 failures = 0
@@ -75,14 +78,11 @@ class Delivery:
 
     def _complain(self, error: errors.KubeError) -> None:
         """Say why drifts wait: once per reason, since what is forbidden today may be so for weeks."""
-        usual = isinstance(error, errors.Conflict)  # others were faster, as happens every day
-        known = usual or str(error) == self._complaint
+        known, self._complaint = str(error) == self._complaint, str(error)
         log.log(
             logging.DEBUG if known else logging.WARNING,
             "cannot report drifts, which go on waiting: %s", error,
         )  # fmt: skip
-        if not usual:
-            self._complaint = str(error)
 
     def _recover(self) -> None:
         if self._complaint:
@@ -91,27 +91,16 @@ class Delivery:
 
     async def deliver(self) -> None:
         """Report everything that waits; raises KubeError, and goes on from there the next time."""
-        node = None
-        for record in self._drifts.waiting():
-            node = node or await self._own()
-            await self._report_missing(node, record)
-            await self._create(node, record)
-            self._drifts.reported(record.sequence)
-        await self._write_status()
-
-    async def _write_status(self) -> None:
-        """Write what the status says of drifts, unless it does already; a pass that ends now may, too."""
-        drift = self._drifts.known()
-        if drift is not None and drift != self._written:
-            for more in range(CONFLICTS, -1, -1):
-                node = await self._own()
-                try:
-                    await self._node.write_status(node, msgspec.structs.replace(node.status, drift=drift))
-                    break
-                except errors.Conflict:  # a pass was faster
-                    if not more:
-                        raise
-            self._written = drift
+        node, before = None, self._drifts.reported_sequence
+        try:
+            for record in self._drifts.waiting():
+                node = node or await self._own()
+                await self._report_missing(node, record)
+                await self._create(node, record)
+                self._drifts.reported(record.sequence)
+        finally:  # once for all of them: a storm of drifts is no storm of statuses
+            if self._drifts.reported_sequence != before:
+                self._reported()
 
     async def _own(self) -> ManagedNode:
         key = self._node.key

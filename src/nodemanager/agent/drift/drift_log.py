@@ -107,6 +107,11 @@ class DriftLog:
         return self._head.sequence
 
     @property
+    def adopted(self) -> bool:
+        """Whether it is known what the API was told by former processes."""
+        return self._adopted
+
+    @property
     def reported_sequence(self) -> int:
         """The number of the newest drift that was reported."""
         return self._head.reported

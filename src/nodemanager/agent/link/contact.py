@@ -84,13 +84,19 @@ class Contact:
 
     name = "contact with the API"
 
-    def __init__(self, vault: Vault, limits: SecretLimits, clocks: UnixClocks | None = None) -> None:
+    def __init__(
+        self,
+        vault: Vault,
+        limits: SecretLimits,
+        clocks: UnixClocks | None = None,
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:
         self._vault = vault
         self._limits = limits
         self._clocks = clocks or UnixClocks()
         self._own: Collection[tuple[str, str]] = ()
         self._listeners: list[Callable[[], None]] = []
-        self.on_change: Callable[[], None] = lambda: None
+        self._on_change = changed
         """Called when we stand otherwise with the API than before."""
         self._heard: float | None = None
         """When the API last answered and knew us, by the steady clock; None = not since we were started."""
@@ -170,7 +176,7 @@ class Contact:
         doubted, self._doubt = self._doubt is not None, None
         first, self._heard = self._heard is None, self._clocks.steady()
         if first:
-            self.on_change()
+            self._on_change()
         if self._alone_since is None and self._record == _Record():
             if doubted:
                 self._tell()
@@ -195,7 +201,7 @@ class Contact:
             self._record = msgspec.structs.replace(self._record, away=_Spent(since=now, seen=now))
             self._save()
         self._changed.set()
-        self.on_change()
+        self._on_change()
 
     def was_refused(self, why: str) -> None:
         """Take note that the API does not want us any more, if it goes on saying so."""
@@ -217,7 +223,7 @@ class Contact:
         )  # fmt: skip
         self._save()
         self._changed.set()
-        self.on_change()
+        self._on_change()
 
     def saw(self, request: Request, status: int) -> None:
         """Take note of an answer."""
@@ -319,7 +325,7 @@ class Contact:
 
     def _tell(self) -> None:
         self._changed.set()
-        self.on_change()
+        self._on_change()
         for listener in self._listeners:
             listener()
 

@@ -81,7 +81,7 @@ class Converger:
     unread: set[str] = field(default_factory=set)
     """Users whose service manager has yet to notice what repairs enabled; empty is the host's own."""
     replaced: dict[str, str] = field(default_factory=dict)
-    """SHA-256 of what files contained before a pass, or repairs since the last, replaced or removed them."""
+    """SHA-256 of what files contained before they were first replaced or removed, until a report takes it."""
     _aborted: set[str] = field(default_factory=set)
     """ConfigSets that the last pass broke off: repairs do not go on with them either."""
     _swept: set[str] = field(default_factory=set)
@@ -119,7 +119,7 @@ class Converger:
                 if unknown is None:
                     unknown = await self._begin(desired)
                 if kind.name == FILE:  # what repairs noted until now is about the state before this pass
-                    self.replaced, self._aborted = {}, set()
+                    self._aborted = set()
                 stage = _Stage(kind, alone, unknown)
                 done = await self._bring_about(stage, self._work(desired, contents, quick))
             if quick.locks is not self.tools.locks:

@@ -29,7 +29,8 @@ class Drifts(Protocol):
         ...
 
 
-def _nobody(_: ResourceId) -> str:
+def nobody(_: ResourceId) -> str:
+    """Return who changed something where the host cannot tell."""
     return ""
 
 
@@ -43,7 +44,7 @@ class Standing:
     """Seconds; the same clock that `since` of what is touched is taken from."""
     watch: DriftWatch = field(default_factory=DriftWatch)
     contest: Contest = field(default_factory=Contest)
-    who: Callable[[ResourceId], str] = _nobody
+    who: Callable[[ResourceId], str] = nobody
     """Tells who changed something last."""
     wish: Wish | None = None
     """What is wanted; None before the first pass."""
@@ -83,9 +84,14 @@ class Standing:
         self._replace(judged)
         return [one for one in judged if one.outcome is not Outcome.UNCHANGED]
 
-    def told(self) -> None:
-        """Take note that the status tells everything: what was changed is as it shall be from now on."""
-        self.results = {one.id: one for one in self.results.values() if one.outcome is not Outcome.CHANGED}
+    def told(self, results: Iterable[Result]) -> None:
+        """Take note that the status tells these: what was changed is as it shall be from now on."""
+        for one in results:
+            if one.outcome is Outcome.CHANGED:
+                if self.results.get(one.id) is one:
+                    del self.results[one.id]
+                if self._repaired.get(one.id) is one:  # the pass that is under way need not tell it again
+                    self._repaired[one.id] = replace(one, outcome=Outcome.UNCHANGED)
 
     def _replace(self, results: Iterable[Result]) -> None:
         """Put newer results in the place of older ones."""

@@ -20,6 +20,7 @@ from nodemanager.client.patches import MergePatch
 from nodemanager.client.verbs import Client
 from nodemanager.kube import errors, times
 from nodemanager.kube.core import LEASES
+from nodemanager.kube.objects import ObjectKey
 
 log = logging.getLogger(__name__)
 INTERVAL: Final = 20.0
@@ -43,14 +44,21 @@ class Heartbeat:
 
     name = "heartbeat"
 
-    def __init__(self, client: Client, namespace: str, hostname: str, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        key: ObjectKey,
+        now: Callable[[], datetime],
+        *,
+        unanswered: Callable[[str], None] = lambda _why: None,
+        duplicated: Callable[[bool], None] = lambda _duplicated: None,
+    ) -> None:
         self._client = client
-        self._namespace = namespace
-        self._hostname = hostname
+        self._namespace, self._hostname = key
         self._now = now
-        self.unanswered: Callable[[str], None] = lambda _why: None
+        self._unanswered = unanswered
         """Told that the API did not answer in time, and why."""
-        self.twin: Callable[[bool], None] = lambda _duplicated: None
+        self._duplicated = duplicated
         """Told when another machine begins, or ceases, to renew our Lease, too."""
         self._failing = False
         self._instance = secrets.token_hex(8)
@@ -72,7 +80,7 @@ class Heartbeat:
                 )
                 self._failing = True
                 if isinstance(error, TimeoutError):
-                    self.unanswered(f"the API did not answer within {INTERVAL / 2:g} s")
+                    self._unanswered(f"the API did not answer within {INTERVAL / 2:g} s")
             await asyncio.sleep(INTERVAL * random.uniform(0.9, 1.1))  # noqa: S311 - hosts spread out
 
     async def beat(self) -> None:
@@ -109,4 +117,4 @@ class Heartbeat:
         before = self._strangers
         self._strangers = min(before + 1, REPEATED) if stranger else 0
         if (before == REPEATED) != (self._strangers == REPEATED):
-            self.twin(self._strangers == REPEATED)
+            self._duplicated(self._strangers == REPEATED)

@@ -17,7 +17,7 @@ from nodemanager import __version__
 from nodemanager.agent import self_care, service
 from nodemanager.agent.assembly import BodyOptions
 from nodemanager.agent.link.contact import SecretLimits
-from nodemanager.agent.link.token_renewal import TokenRenewal, TokenVoice, publish_expiry
+from nodemanager.agent.link.token_renewal import publish_expiry
 from nodemanager.agent.report import status_sources
 from nodemanager.agent.upgrades.upgrade import UpgradeSettings
 from nodemanager.api.rights import host_rights
@@ -148,17 +148,12 @@ async def run(settings: connect.Settings, options: service.AgentOptions, *, sign
         publish_expiry(registry, name, lambda: own.life)
         config, token = replace(config, credentials=own), None
     client = Client(HttpTransport(config))
-    agent = service.build(client, options, registry)
+    own_token = _own_token(client, config, token, settings, options)
+    notifications = sd_notify.of_process()
+    agent = service.build(client, options, registry, own_token, notifications.stopping)
     hostname = agent.body.identity.hostname
     agent.board.plug(status_sources.of_contact(agent.contact, config.server))
-    service_manager = self_care.look_after(agent, sd_notify.of_process(), alone=signals)
-    if token is not None and is_own(token, hostname, options.namespace):
-        agent.board.plug(status_sources.of_token(token))
-        path = Path(os.path.realpath(settings.kubeconfig))  # noqa: ASYNC240 - once; links are followed now
-        voice = TokenVoice(registry, agent.warn, agent.reconciler.soon)
-        renewal = TokenRenewal(client, config, token, path, hostname, options.namespace, voice)
-        agent.reconciler.token = renewal.condition
-        agent.manager.add_server(renewal)  # first: it must not wait for caches, which need more than a token
+    service_manager = self_care.look_after(agent, notifications, alone=signals)
     log.info(
         "nodemanager %s agent of %s, namespace %s, %s",
         __version__, hostname, options.namespace, config.source,
@@ -167,7 +162,7 @@ async def run(settings: connect.Settings, options: service.AgentOptions, *, sign
         log.info("%s is an image, not the root of a running host: its services stay off", options.body.root)
 
     def look_again() -> None:
-        agent.reconciler.trigger()
+        agent.requests.pass_now()
         service_manager.reload()
 
     gc.freeze()
@@ -189,6 +184,21 @@ def _with_own_token(
         return config, None
     token = RenewedToken(config.credentials.token)
     return replace(config, credentials=token), token
+
+
+def _own_token(
+    client: Client,
+    config: ClientConfig,
+    token: RenewedToken | None,
+    settings: connect.Settings,
+    options: service.AgentOptions,
+) -> service.OwnToken | None:
+    """Return the token of this host, if that is what we have."""
+    hostname = options.body.hostname or os.uname().nodename
+    if token is None or not is_own(token, hostname, options.namespace):
+        return None
+    path = Path(os.path.realpath(settings.kubeconfig))  # once; links are followed now
+    return service.OwnToken(client, config, token, path)
 
 
 def is_own(token: RenewedToken, hostname: str, namespace: str) -> bool:

@@ -19,7 +19,7 @@ from nodemanager.api.common.managednode import MANAGED_NODES, AppliedConfigSet, 
 from nodemanager.client.patches import MergePatch, difference
 from nodemanager.client.verbs import Client
 from nodemanager.controllers.registration import Caches, ControllerContext, Wake
-from nodemanager.kube import conditions, errors
+from nodemanager.kube import conditions, errors, times
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.objects import ObjectKey, key_of
 from nodemanager.runtime.cache import Cache, Change
@@ -55,7 +55,7 @@ class ConfigSetRollup:
         if config_set is None or config_set.metadata.deletion_timestamp:
             return
         nodes = [node for node in self._nodes.values() if node.metadata.namespace == key.namespace]
-        wanted = summarise(config_set, nodes, self._now().strftime("%Y-%m-%dT%H:%M:%SZ"))
+        wanted = summarise(config_set, nodes, times.rfc3339(self._now()))
         old, new = msgspec.to_builtins(config_set.status), msgspec.to_builtins(wanted)
         if patch := difference(old, new):
             # The list of conditions is written whole, so it must be based on the one that is there.

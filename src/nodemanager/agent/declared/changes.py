@@ -1,0 +1,64 @@
+"""Asks for a pass when something changes that this host is declared by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from nodemanager.agent.declared.declarations import Declarations
+from nodemanager.agent.declared.wishes import visible
+from nodemanager.agent.requests import Requests
+from nodemanager.api.common import matching
+from nodemanager.api.common.configset import ConfigSet
+from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.runtime.cache import Change
+
+OWN_STATUS_SECONDS: Final = 2.0
+"""News in our own status, which templates read: usually written by us. Where two hosts have one name, they
+would otherwise answer each other as fast as the network allows."""
+TWIN_SECONDS: Final = 60.0
+"""The same, once we know that there are two."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredChanges:
+    """Listens to the API."""
+
+    declared: Declarations
+    requests: Requests
+    duplicated: Callable[[], bool]
+    """Whether another machine reports under our name."""
+
+    def start(self) -> None:
+        """Listen to everything that may change what is wanted."""
+        sources = self.declared.sources
+        sources.config_sets.subscribe(self._on_config_set)
+        sources.nodes.subscribe(self._on_node)
+        sources.contact.subscribe(self.requests.pass_soon)
+
+    def _on_config_set(self, change: Change[ConfigSet]) -> None:
+        old, new = change.old, change.new
+        if old and new and old.spec == new.spec and old.metadata.labels == new.metadata.labels:
+            return  # only its status: that is the operator's
+        labels = self.declared.labels
+        if labels is None or any(one is not None and matching.matches(one, labels) for one in (old, new)):
+            self.requests.pass_soon()
+
+    def _on_node(self, change: Change[ManagedNode]) -> None:
+        old, new, wishes = change.old, change.new, self.declared.wishes
+        own = change.key == self.requests.key
+        if old is None or new is None:
+            concerned = own or wishes.reads_peers
+        elif own:
+            concerned = (
+                old.spec != new.spec
+                or old.metadata.labels != new.metadata.labels
+                or old.metadata.annotations != new.metadata.annotations
+            )
+            if not concerned and wishes.templated and visible(old) != visible(new):
+                self.requests.pass_soon(TWIN_SECONDS if self.duplicated() else OWN_STATUS_SECONDS)
+        else:
+            concerned = wishes.reads_peers and visible(old) != visible(new)
+        if concerned:
+            self.requests.pass_soon()

@@ -1,0 +1,75 @@
+"""What is declared for this host: which ConfigSets match, what they refer to, and what that makes of it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from nodemanager.agent.declared.sources import Sources
+from nodemanager.agent.declared.wishes import Wish, Wishes
+from nodemanager.agent.declared.world import World
+from nodemanager.agent.report.node_object import NodeObject
+from nodemanager.api.common.configset import ConfigSet
+from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.host.inventory.identity import Identity
+from nodemanager.host.process.threads import in_thread
+from nodemanager.kube import errors
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What one pass shall bring about."""
+
+    sets: Sequence[ConfigSet]
+    wish: Wish
+
+
+@dataclass(slots=True)
+class Declarations:
+    """Asks the API, and while it is away what the host remembers of it."""
+
+    node: NodeObject
+    identity: Identity
+    sources: Sources
+    wishes: Wishes
+    labels: Mapping[str, str] | None = None
+    """Labels of the host in the last pass; None before the first."""
+
+    @property
+    def offline(self) -> bool:
+        """Whether the API is not to be asked for anything now."""
+        return self.sources.contact.alone
+
+    async def own_node(self) -> ManagedNode:
+        """Return our ManagedNode; without the API as it was, with the labels that we give it anyway."""
+        known = self.node.known() or self.sources.memory.node
+        if known is None or not self.offline:
+            try:
+                return await self.node.ensure()
+            except errors.KubeError:
+                # Whatever became of our request, it told the contact.
+                if known is None or not self.offline:
+                    raise
+        return World(nodes=(known,)).node(self.identity)
+
+    async def current(self, node: ManagedNode) -> Declared:
+        """Return what is declared for our ManagedNode as of now, and remember it."""
+        self.labels = node.metadata.labels
+        sets = self.sources.world().matching(node)
+        await self.sources.follow(await self.wishes.references(sets, node))
+        world = self.sources.world()  # once more: what was referred to for the first time is there only now
+        wish = await self.wishes.make(sets, world, node)
+        await self._remember(sets, world, node)
+        return Declared(sets, wish)
+
+    async def _remember(self, sets: Sequence[ConfigSet], world: World, node: ManagedNode) -> None:
+        """Keep what this pass is made of for a start without the API."""
+        memory = self.sources.memory
+        if self.sources.live:
+            kept, own = self.wishes.basis(world, node)
+            await in_thread(lambda: memory.keep(sets, kept, own, peers=self.wishes.reads_peers))
+        if world.withheld and memory.forget_secrets():
+            log.warning("removed the Secrets that this host knew: %s", world.withheld)

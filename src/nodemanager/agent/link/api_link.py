@@ -1,0 +1,63 @@
+"""Everything that the agent has of the API, put together: requests, what is watched, Events, locks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from nodemanager.agent.link.contact import Contact
+from nodemanager.agent.report import heartbeat
+from nodemanager.agent.upgrades.locks import SharedLocks
+from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet
+from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
+from nodemanager.client.calls import Selection
+from nodemanager.client.verbs import Client
+from nodemanager.kube.core import LEASES
+from nodemanager.kube.objects import ObjectKey
+from nodemanager.runtime.cache import Cache
+from nodemanager.runtime.events import EventRecorder
+
+
+@dataclass(frozen=True, slots=True)
+class ApiLink:
+    """The API as one host uses it."""
+
+    key: ObjectKey
+    """Of our ManagedNode."""
+    contact: Contact
+    client: Client
+    """Its requests tell `contact` how we stand with the API."""
+    config_sets: Cache[ConfigSet]
+    nodes: Cache[ManagedNode]
+    events: EventRecorder
+    locks: SharedLocks
+    """One for restarts and upgrades: a host holds a lock once, however many want it there."""
+
+    def warn(self, reason: str, message: str) -> None:
+        """Record a warning about this host, once it is known to the API."""
+        if (own := self.nodes.get(self.key)) is not None:
+            self.events.warning(MANAGED_NODES, own, reason, message)
+
+    def hurry_when_back(self, *more: Callable[[], None]) -> None:
+        """Have whatever waits after a failure tried again at once when the API is there again."""
+        for one in (self.config_sets.hurry, self.nodes.hurry, *more):
+            self.contact.subscribe(one)
+
+
+def link(client: Client, contact: Contact, key: ObjectKey) -> ApiLink:
+    """Return the API as a host of this name uses it."""
+    own = (  # not what it writes of itself: a policy may refuse that, and keep the host
+        ("GET", MANAGED_NODES.path(key.namespace, key.name)),
+        ("PATCH", LEASES.path(key.namespace, heartbeat.lease_name(key.name))),
+    )
+    client = client.through(lambda transport: contact.watching(transport, own))
+    here = Selection(key.namespace)
+    return ApiLink(
+        key,
+        contact,
+        client,
+        Cache(client, CONFIG_SETS, here),
+        Cache(client, MANAGED_NODES, here),
+        EventRecorder(client, "nodemanager", key.name),
+        SharedLocks(client, key.namespace, key.name),
+    )

@@ -1,0 +1,117 @@
+"""A pass over the host: what is declared, made so, and reported.
+
+ConfigSets, ManagedNodes, Secrets -> Desired -> observe, plan, apply -> status, events, metrics
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from nodemanager.agent.declared.declarations import Declarations, Declared
+from nodemanager.agent.passes.converge import Converger
+from nodemanager.agent.passes.notifies import Notifier
+from nodemanager.agent.passes.pass_schedule import PassSchedule
+from nodemanager.agent.passes.standing import Standing
+from nodemanager.agent.report.reporting import Reporter
+from nodemanager.agent.report.status import Collection, Pass
+from nodemanager.agent.report.status_writer import StatusWriter
+from nodemanager.agent.requests import Requests
+from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.host.process.threads import in_thread
+from nodemanager.host.results import Outcome, Result
+from nodemanager.kube import errors
+from nodemanager.plan.desired import Desired
+from nodemanager.runtime import controller
+
+
+@dataclass(frozen=True, slots=True)
+class PassReports:
+    """Who is told of passes."""
+
+    writer: StatusWriter
+    reporter: Reporter
+    notifier: Notifier
+
+    async def passed(
+        self, node: ManagedNode, declared: Declared, results: Sequence[Result], collection: Collection | None
+    ) -> None:
+        """Tell of a pass; while the API is away, only whoever is on this host."""
+        sets, desired = declared.sets, declared.wish.desired
+        self.reporter.passed(node, sets, desired, results)
+        about = Pass(sets, desired.conflicts, (), None, collection=collection)
+        self.writer.host.passed(about, node.metadata.generation)
+        if await self.writer.write(look=True):
+            bad = _bad_sets(results)
+            await self.notifier.applied(one for one in sets if one.metadata.name not in bad)
+
+    async def broke_off(self, node: ManagedNode, error: Exception) -> None:
+        """Tell that a pass was broken off: what the status says of the host may not be so any more."""
+        # What our own mistakes say may quote anything, so it is in the log only.
+        why = str(error) if isinstance(error, OSError) else f"{type(error).__name__}, see the log"
+        self.writer.host.broke_off(why, node.metadata.generation)
+        self.writer.requests.changed()
+        with contextlib.suppress(errors.KubeError, controller.Retry):  # the next pass says something, too
+            await self.writer.write()
+
+
+@dataclass(frozen=True, slots=True)
+class HostPass:
+    """Makes this host what it shall be."""
+
+    declared: Declarations
+    converger: Converger
+    standing: Standing
+    schedule: PassSchedule
+    requests: Requests
+    reports: PassReports
+    follow: Callable[[], Awaitable[None]]
+    """Has what the pass was about watched on the host."""
+
+    async def run(self) -> controller.Result:
+        """Do one pass, and return when the next one is due."""
+        node = await self.declared.own_node()
+        if not self.declared.offline:
+            self.reports.writer.host.adopt(node.status.drift)
+        try:
+            await self._converge(node)
+        except (controller.Retry, errors.KubeError):
+            raise  # about the API, and not about the host
+        except Exception as error:
+            await self.reports.broke_off(node, error)
+            raise
+        return controller.Result(self.schedule.next(node))
+
+    async def _converge(self, node: ManagedNode) -> None:
+        waiting = self.requests.waiting()
+        declared = await self.declared.current(node)
+        wish = declared.wish
+        async with self.converger.turn:  # what a repair under way finds is about what was wanted before
+            collection = await self.schedule.housekeeper.collect_if_due()
+            observe_only = self.standing.begin(wish)
+        done = await self.converger.run(wish.desired, wish.contents, observe_only)
+        results = self.standing.passed(done + _held(wish.desired))
+        await in_thread(self.standing.watch.save)
+        failed = any(one.bad for one in results)
+        self.schedule.passed(failed=failed)
+        for event in waiting if not failed else ():
+            event.set()
+        await self.follow()  # before the report, which says what cannot be watched
+        await self.reports.passed(node, declared, results, collection)
+
+
+def _bad_sets(results: Sequence[Result]) -> set[str]:
+    return {name for one in results if one.bad for name in one.sources}
+
+
+def _held(desired: Desired) -> list[Result]:
+    """Return a result for each resource in conflict, so that the host does not call itself ready."""
+    by_set: dict[str, list[str]] = {}
+    for name, said in desired.conflicts.items():
+        for text in said:
+            by_set.setdefault(text.partition(" (also in")[0], []).append(name)
+    return [
+        Result(one, tuple(by_set.get(str(one), ())), Outcome.BLOCKED, why)
+        for one, why in desired.held.items()
+    ]

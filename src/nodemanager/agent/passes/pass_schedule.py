@@ -1,0 +1,50 @@
+"""When to look at the host again although nothing happens."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Final
+
+from nodemanager.agent.passes.housekeeping import Housekeeper
+from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.kube.go import durations
+
+log = logging.getLogger(__name__)
+RETRY_SECONDS: Final = 30.0
+"""A host on which something failed tries again after this, growing with every failure."""
+MAX_RETRY: Final = 600.0
+MIN_PERIOD: Final = 1.0
+"""A host that is told to look at itself more often than this does not."""
+
+
+@dataclass(slots=True)
+class PassSchedule:
+    """After a failure, when old backups are due to go, or as the ManagedNode says."""
+
+    housekeeper: Housekeeper
+    period: float = 0.0
+    """Seconds after which to look again where the ManagedNode does not say; 0 = never by itself."""
+    _failures: int = 0
+
+    def passed(self, *, failed: bool) -> None:
+        """Take note of the end of a pass, and whether something failed in it."""
+        self._failures = self._failures + 1 if failed else 0
+
+    def next(self, node: ManagedNode) -> float | None:
+        """Return in how many seconds to look again; None = only if something happens."""
+        delays = []
+        if self._failures:
+            delays.append(min(RETRY_SECONDS * 2 ** min(self._failures - 1, 10), MAX_RETRY))
+        if (period := self._period(node)) > 0:
+            delays.append(max(period, MIN_PERIOD))
+        if (due := self.housekeeper.due_in()) is not None:
+            delays.append(due)
+        return min(delays, default=None)
+
+    def _period(self, node: ManagedNode) -> float:
+        try:
+            return durations.parse(node.spec.reconcile_period) if node.spec.reconcile_period else self.period
+        except ValueError as error:
+            log.warning("cannot use spec.reconcilePeriod: %s; it is %g s instead", error, self.period)
+            return self.period

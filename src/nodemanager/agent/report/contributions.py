@@ -1,0 +1,61 @@
+"""What parts other than passes and repairs have to say in the status."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from nodemanager.agent.report import status
+from nodemanager.agent.report.status_writer import Contribution
+from nodemanager.agent.requests import Requests
+from nodemanager.agent.upgrades.upgrade_part import UpgradePart
+from nodemanager.api.common.managednode import ManagedNodeStatus
+from nodemanager.kube.conditions import Condition
+from nodemanager.runtime.probes import ProbeServer
+
+
+@dataclass(slots=True)
+class DuplicateHost:
+    """Whether another machine reports under the name of this host, as a clone does."""
+
+    requests: Requests
+    warn: Callable[[str, str], None]
+    """Records an Event, of a reason and with a message, about this host."""
+    duplicated: bool = False
+
+    def noticed(self, duplicated: bool) -> None:
+        """Take note that another machine begins, or ceases, to report under our name."""
+        self.duplicated = duplicated
+        self.requests.pass_soon()
+        if duplicated:
+            name = self.requests.key.name
+            self.warn("DuplicateHost", f"another machine reports as {name}, too: give it another name")
+
+    def contribute(self, found: ManagedNodeStatus, now: datetime, generation: int) -> ManagedNodeStatus:
+        """Return the status with whether there is such a machine."""
+        return status.of_duplication(found, self.duplicated, now, generation)
+
+
+def of_servers(servers: Sequence[ProbeServer]) -> Contribution:
+    """Return what says which servers somebody keeps from listening."""
+
+    def contribute(found: ManagedNodeStatus, now: datetime, generation: int) -> ManagedNodeStatus:
+        faults = "; ".join(one.fault for one in servers if one.fault)
+        return status.of_servers(found, faults, now, generation)
+
+    return contribute
+
+
+def of_token(condition: Callable[[], Condition] | None) -> Contribution:
+    """Return what says how the renewal of the host's own token goes; None = it uses another credential."""
+
+    def contribute(found: ManagedNodeStatus, now: datetime, generation: int) -> ManagedNodeStatus:
+        return status.of_token(found, condition() if condition else None, now, generation)
+
+    return contribute
+
+
+def of_upgrades(part: UpgradePart) -> Contribution:
+    """Return what says how upgrades go."""
+    return lambda found, _now, _generation: status.of_upgrades(found, part.status)

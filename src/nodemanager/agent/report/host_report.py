@@ -1,0 +1,149 @@
+"""What passes and repairs have to say in the status, and what of it the API has not heard yet."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import msgspec
+
+from nodemanager.agent.declared.memory import Memory
+from nodemanager.agent.drift.drift_log import DriftLog
+from nodemanager.agent.passes.converge import Converger
+from nodemanager.agent.passes.standing import Standing
+from nodemanager.agent.report import status
+from nodemanager.agent.report.status import Pass
+from nodemanager.api.common.managednode import Drift, ManagedNode, ManagedNodeStatus
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class HostReport:
+    """Keeps what the last pass was about; what became of it is asked for when the status is written."""
+
+    standing: Standing
+    drifts: DriftLog
+    converger: Converger
+    memory: Memory
+    _last: Pass | None = None
+    """What the last pass was about; None = no pass is over yet."""
+    _generation: int = 0
+    """That of the ManagedNode that the last pass began with: a newer one is the next pass's to report."""
+    _broken: str = ""
+    """Why the last pass was broken off; empty = it was not."""
+    _crowded: bool = False
+    """It was said that there are more backups than the status has room for."""
+
+    @property
+    def over(self) -> bool:
+        """Whether there was a whole pass, so that everything can be told."""
+        return self._last is not None
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to say yet."""
+        return not self.over and not self._broken and self.drifts.known() is None
+
+    @property
+    def generation(self) -> int:
+        """The generation of the ManagedNode that all this is about."""
+        return self._generation
+
+    # What happens
+
+    def passed(self, done: Pass, generation: int) -> None:
+        """Take note of a pass over a generation of the ManagedNode; of `done`, what it was about."""
+        untold = self._last.collection if self._last else None
+        self._last = replace(done, collection=done.collection or untold)
+        self._generation, self._broken = generation, ""
+
+    def broke_off(self, why: str, generation: int) -> None:
+        """Take note that a pass was broken off: what the status says of the host may not be so any more."""
+        self._generation, self._broken = generation, why
+
+    def adopt(self, known: Drift | None) -> None:
+        """Learn, once, which drifts the API has been told of."""
+        if not self.drifts.adopted:
+            self.drifts.adopt(known)
+
+    # What is said
+
+    def now(self) -> Pass | None:
+        """Return everything that is to be told now; None = no pass is over yet."""
+        standing, last = self.standing, self._last
+        if last is None:
+            return None
+        return replace(
+            last,
+            results=list(standing.results.values()),
+            drift=self.drifts.known(),
+            backups=self._backups(),
+            declared=self._paths,
+            fights=standing.contest.fights(),
+            shortfalls=standing.shortfalls,
+        )
+
+    def contribute(self, found: ManagedNodeStatus, done: Pass | None, now: datetime) -> ManagedNodeStatus:
+        """Return the status with what is to be told; before the first pass, that is about drifts alone."""
+        if done is None:
+            found = msgspec.structs.replace(found, drift=self.drifts.known() or found.drift)
+        else:
+            found = status.of_pass(found, done, now, self._generation)
+        return self._if_broken(found, now)
+
+    def written(self, before: ManagedNodeStatus, done: Pass | None) -> None:
+        """Take note that the API knows all this; what happened since it was put together is still untold."""
+        if done is None:
+            return
+        self._say_crowded(status.untold_backups(before, done))
+        self.memory.settle()
+        self._forget_backups(done)
+        self.standing.told(done.results)
+        if self._last is not None and self._last.collection is done.collection:
+            self._last = replace(self._last, collection=None)
+
+    def keep(self) -> None:
+        """Put on disk what the API cannot be told now and nobody could see again: where backups are."""
+        backups = self._backups()
+        self._say_crowded(self.memory.owe(backups, self._paths))
+        self._forget_backups(Pass((), {}, (), None, backups=backups))
+
+    def local(self, known: ManagedNode | None, now: datetime) -> ManagedNodeStatus:
+        """Return how the host stands as far as we know, whether or not the API could be told."""
+        done = self.now()
+        if done is None:
+            return ManagedNodeStatus()
+        node = known or self.memory.node or ManagedNode()
+        return self.contribute(node.status, done, now)
+
+    def _if_broken(self, found: ManagedNodeStatus, now: datetime) -> ManagedNodeStatus:
+        if not self._broken:
+            return found
+        said = f"the last pass was broken off: {self._broken}"
+        return status.of_condition(found, status.not_ready(said), now, self._generation)
+
+    def _backups(self) -> dict[str, str]:
+        """Return where the former content of files is that no status tells of yet; the first one counts."""
+        return {**self.converger.replaced, **self.memory.owed}
+
+    def _forget_backups(self, done: Pass) -> None:
+        replaced = self.converger.replaced
+        for path, digest in done.backups.items():
+            if replaced.get(path) == digest:
+                del replaced[path]
+
+    @property
+    def _paths(self) -> frozenset[str]:
+        """The files that are declared."""
+        return self.standing.wish.paths if self.standing.wish else frozenset()
+
+    def _say_crowded(self, untold: int) -> None:
+        """Say, once, that a status has no room for so many backups."""
+        if untold and not self._crowded:
+            log.warning(
+                "the status has no room for %d backups, most of them of what nobody declares:"
+                " nodemanager backups has them all", untold,
+            )  # fmt: skip
+        self._crowded = self._crowded or untold > 0

@@ -1,0 +1,31 @@
+"""Tells of repairs: log lines, Events and metrics at once, the status in a moment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nodemanager.agent.drift.contest import Fight
+from nodemanager.agent.report.reporting import Reporter
+from nodemanager.agent.report.status_writer import StatusWriter
+from nodemanager.host.results import Result
+
+
+@dataclass(frozen=True, slots=True)
+class RepairReports:
+    """What the repair loop tells, and to whom."""
+
+    reporter: Reporter
+    writer: StatusWriter
+
+    def repaired(self, results: Sequence[Result], seconds: float) -> None:
+        """Count and log what was put back so many seconds after it was touched."""
+        self.reporter.repaired(results, seconds)
+
+    def contested(self, fight: Fight) -> None:
+        """Warn that somebody else keeps changing something."""
+        self.reporter.contested(self.writer.node.known(), fight)
+
+    def report(self, *, sight: bool = False) -> None:
+        """Have the status written in a moment; after another look at the host, if its `sight` changed."""
+        self.writer.request(look=sight)

@@ -1,0 +1,140 @@
+"""Writes the status of our ManagedNode: the one place that does.
+
+    passes, repairs, drifts --HostReport--+
+    the host itself --------inspector-----+--> StatusWriter --> one patch of what is new, if anything is
+    upgrades, token, ports, a twin, ...---+
+
+Every part contributes what it knows when it is asked. Nothing is counted as told before the API has
+acknowledged it, so that conflicts, refusals and outages lose nothing: the next write says it all again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final, Protocol
+
+from nodemanager.agent.link.contact import Contact
+from nodemanager.agent.report import heartbeat, status
+from nodemanager.agent.report.host_report import HostReport
+from nodemanager.agent.report.node_object import NodeObject
+from nodemanager.agent.requests import SETTLE_SECONDS, Requests
+from nodemanager.api.common.managednode import ManagedNode, ManagedNodeStatus
+from nodemanager.host.process.threads import in_thread
+from nodemanager.kube import errors
+from nodemanager.runtime import controller
+
+CONFLICTS: Final = 3
+"""How often somebody else may be faster before a write is put off for a moment."""
+
+Contribution = Callable[[ManagedNodeStatus, datetime, int], ManagedNodeStatus]
+"""Returns the status with what one part has to say, at a time and about a generation of the ManagedNode."""
+
+
+class Inspector(Protocol):
+    """What looks at the host itself."""
+
+    async def look(self, node: ManagedNode) -> status.Sight:
+        """Return what is there now."""
+        ...
+
+    def close(self) -> None:
+        """Give back what is held open."""
+        ...
+
+
+@dataclass(eq=False, slots=True)
+class StatusWriter:
+    """Puts together what all parts have to say, and tells the API."""
+
+    node: NodeObject
+    contact: Contact
+    requests: Requests
+    host: HostReport
+    inspector: Inspector
+    others: Sequence[Contribution]
+    now: Callable[[], datetime]
+    _look: bool = False
+    """The host itself may look different from what the status says."""
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held by whoever writes: a pass that ends, or who was asked to in between."""
+
+    def request(self, *, look: bool = False) -> None:
+        """Ask for the status to be written in a moment; after another `look` at the host, if that changed."""
+        self._look = self._look or look
+        self.requests.status_soon()
+
+    async def answer(self) -> None:
+        """Do what was asked for in a request."""
+        await in_thread(self.host.standing.watch.save)
+        await self.write()
+
+    async def write(self, *, look: bool = False) -> bool:
+        """Write what is new in the status, and tell whether the API knows everything now.
+
+        While the API is away, what is owed to it is kept, and the pass that begins when it is back tells it.
+        Raises what the API answers otherwise, or Retry where others keep writing: try again.
+        """
+        self._look = self._look or look
+        async with self._turn:
+            if self._offline():
+                self.host.keep()
+                return False
+            try:
+                await self._write()
+            except errors.KubeError:
+                self.host.keep()
+                if not self._offline():
+                    raise
+                return False
+            return True
+
+    def _offline(self) -> bool:
+        """Tell whether the API is not to be asked for anything now; any request may change that."""
+        return self.contact.alone
+
+    async def _write(self) -> None:
+        if self.host.empty:
+            return
+        look, self._look = self._look and self.host.over, False
+        try:
+            node = await self.node.ensure()
+            self.host.adopt(node.status.drift)
+            sight = await self.inspector.look(node) if look else None
+            for _ in range(CONFLICTS):
+                if await self._attempt(node, sight):
+                    return
+                node = await self.node.ensure()
+            if not await self._attempt(node, sight):
+                raise controller.Retry(SETTLE_SECONDS, "somebody else wrote the ManagedNode meanwhile")
+        except BaseException:
+            self._look = self._look or look  # what was seen was not told
+            raise
+
+    async def _attempt(self, node: ManagedNode, sight: status.Sight | None) -> bool:
+        """Write the status, unless somebody else wrote the object since we read it."""
+        done = self.host.now()
+        try:
+            await self.node.write_status(node, self._status(node, sight, done))
+        except errors.Conflict:
+            return False
+        self.host.written(node.status, done)
+        return True
+
+    def _status(
+        self, node: ManagedNode, sight: status.Sight | None, done: status.Pass | None
+    ) -> ManagedNodeStatus:
+        now, generation, found = self.now(), self.host.generation, node.status
+        if sight is not None:
+            found = status.of_host(found, sight, heartbeat.lease_name(self.node.key.name), generation)
+        found = self.host.contribute(found, done, now)
+        if self.host.over:  # before, half of a status would be taken for the whole
+            for contribute in self.others:
+                found = contribute(found, now, generation)
+        return found
+
+    def local(self) -> ManagedNodeStatus:
+        """Return how the host stands as far as we know, whether or not the API could be told."""
+        return self.host.local(self.node.known(), self.now())
