@@ -1,4 +1,4 @@
-"""Write everything that follows from the code: CRDs, rights, parts of the chart, the references.
+"""Write everything that follows from the code: CRDs, rights, parts of the chart, the references, pictures.
 
 `python -m tools.generate` writes the files; with `--check` it writes nothing, shows what
 differs and fails.
@@ -18,6 +18,7 @@ from nodemanager.api import crds
 from nodemanager.api.rights import host_policy, host_rights
 from nodemanager.kube import manifests
 from tools import chart, commands, reference
+from tools.website import pictures, plots, terminal
 
 ROOT = Path(__file__).resolve().parent.parent
 DIFF_LINES = 40
@@ -41,7 +42,7 @@ def render() -> dict[str, str]:
     files["config/rbac/node-role.yaml"] = _YAML_HEADER + manifests.dump(host_rights.node_role())
     operator = host_rights.operator_manifests("nodemanager")
     files["config/rbac/operator.yaml"] = _YAML_HEADER + _OPERATOR_RIGHTS + manifests.dump(operator)
-    return files | chart.files(_YAML_HEADER)
+    return files | chart.files(_YAML_HEADER) | pictures.files() | plots.files() | terminal.files()
 
 
 def write(root: Path) -> list[str]:
