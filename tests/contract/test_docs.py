@@ -18,6 +18,7 @@ from support.server_process import Server
 pytestmark = pytest.mark.timeout(300)
 PLAN = re.compile(r"^(nodemanager plan)\b.*$", re.MULTILINE)
 """Exits with 2 where something would change, as on a machine that an example is meant for."""
+HINT = "mend it, or write <!-- illustration: why --> on the line above the block, if no test can run it"
 FROM_NOTHING = {"README.md", "docs/getting-started.md"}
 """Begin with a cluster that does not know our kinds; the others come after these."""
 
@@ -37,7 +38,7 @@ class Reader:
             cwd=self.folder, env=self.environ, text=True, timeout=120, check=False,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
-        assert done.returncode == 0, done.stdout
+        assert done.returncode == 0, f"{done.stdout}\n{HINT}"
         return done.stdout
 
     def leaves_running(self, script: str) -> None:
@@ -88,4 +89,4 @@ def test_the_commands_of_a_page_work_as_printed(page: str, reader: Reader) -> No
 
 @pytest.mark.parametrize("page", PAGES)
 def test_what_is_said_above_a_block_is_known(page: str) -> None:
-    assert [block.mark for block in shell_blocks(page) if not known(block.mark)] == []
+    assert [block.mark for block in shell_blocks(page) if not known(block.mark)] == [], HINT

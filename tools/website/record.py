@@ -11,6 +11,7 @@ import contextlib
 import os
 import pty
 import select
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -34,11 +35,11 @@ _FOLDER: Final = "/tmp/demo"  # noqa: S108 - only shown
 _MANIFEST: Final = """\
 apiVersion: common.nodemanager/v1
 kind: ConfigSet
-metadata: {{name: hello, namespace: nodemanager}}
+metadata: {name: hello, namespace: nodemanager}
 spec:
-  nodeSelector: {{matchLabels: {{kubernetes.io/hostname: web1}}}}
+  nodeSelector: {matchLabels: {kubernetes.io/hostname: web1}}
   files:
-  - {{path: /etc/motd, content: "declared, not edited\\n"{owner}}}
+  - {path: /etc/motd, content: "declared, not edited\\n"}
 """
 
 
@@ -97,8 +98,7 @@ class _Shell:
 def record(folder: Path, session: Sequence[Step]) -> Cast:
     """Play a session in an empty folder."""
     (folder / "web1/run").mkdir(parents=True)
-    mine = "" if os.geteuid() == 0 else f', owner: "{os.getuid()}", group: "{os.getgid()}"'
-    (folder / "hello.yaml").write_text(_MANIFEST.format(owner=mine), encoding="utf-8")
+    (folder / "hello.yaml").write_text(_MANIFEST, encoding="utf-8")
     with _shell(folder) as shell:
         for step in session:
             shell.run(f"until {step.after}; do sleep 0.02; done >/dev/null 2>&1")
@@ -123,7 +123,7 @@ def _shell(folder: Path) -> Iterator[_Shell]:
         yield shell
     finally:
         with contextlib.suppress(OSError, TimeoutError):
-            shell.run("kill -INT $! && wait $!")
+            shell.run("kill -TERM $! && wait $!")
         process.kill()
         process.communicate()
         os.close(terminal)
@@ -141,6 +141,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.website.record", description=__doc__)
     parser.add_argument("--output", type=Path, default=ROOT / CAST)
     options = parser.parse_args(argv)
+    if os.geteuid() != 0 or not shutil.which("kubectl"):
+        sys.stderr.write("cannot record: nodemanager status answers only root, and kubectl has to be there\n")
+        return 1
     with tempfile.TemporaryDirectory(prefix="nodemanager-record-") as folder:
         cast = record(Path(folder).resolve(), steps())
     options.output.write_text(cast.dump(), encoding="utf-8")
