@@ -87,7 +87,7 @@ fmt: $(VENV)/.dev ## Format the code and mend what ruff can mend
 	$(BIN)/ruff format
 
 .PHONY: generate
-generate: $(VENV)/.dev ## Write config/, docs/reference/ and parts of charts/ from the code
+generate: $(VENV)/.dev ## Write config/, docs/reference/, docs/pictures/ and parts of charts/ from the code
 	$(BIN)/python -m tools.generate
 
 .PHONY: verify
@@ -111,12 +111,24 @@ bench: $(VENV)/.dev $(VENV)/.bench bin/manager ## Measure side by side, as ratio
 	PYTHONPATH=tests $(BIN)/python -m bench $(ARGS)
 
 .PHONY: docs
-docs: $(VENV)/.dev $(VENV)/.docs ## Build the documentation into site/
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir site
+docs: $(VENV)/.dev $(VENV)/.docs ## Build the documentation into site/, and check its links
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --site-dir site
+	rm -rf site/assets/javascripts/lunr  # search in other languages
+	find site -name '*.map' -delete
+	$(BIN)/python -m tools.website.verify site
+
+.PHONY: docs-check
+docs-check: docs $(VENV)/.browser ## Look at site/ in Chromium, wide and narrow, light and dark (screenshots: SHOTS=dir)
+	SHOTS="$(SHOTS)" $(BIN)/pytest -n 0 tests/website $(ARGS)
+
+.PHONY: docs-record
+docs-record: $(VENV)/.dev ## Record the terminal of the home page anew, from a real session (needs kubectl)
+	$(BIN)/python -m tools.website.record
+	$(BIN)/python -m tools.generate
 
 .PHONY: lock
 lock: ## Refresh the lock files (needs uv on PATH)
-	cd requirements && for lock in runtime server dev docs bench; do \
+	cd requirements && for lock in runtime server dev docs browser bench; do \
 	  uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 	    --exclude-newer $(LOCK_DATE) --upgrade $$lock.in --output-file $$lock.txt; done
 
@@ -141,6 +153,10 @@ $(VENV)/.dev: requirements/dev.txt pyproject.toml | $(BIN)/python
 
 $(VENV)/.docs: requirements/docs.txt $(VENV)/.dev
 	$(PIP_INSTALL) --require-hashes -r requirements/docs.txt
+	@touch $@
+
+$(VENV)/.browser: requirements/browser.txt $(VENV)/.dev
+	$(PIP_INSTALL) --require-hashes -r requirements/browser.txt
 	@touch $@
 
 $(VENV)/.bench: requirements/bench.txt $(VENV)/.dev

@@ -1,4 +1,4 @@
-"""Write everything that follows from the code: CRDs, rights, parts of the chart, the references.
+"""Write everything that follows from the code: CRDs, rights, parts of the chart, the references, pictures.
 
 `python -m tools.generate` writes the files; with `--check` it writes nothing, shows what
 differs and fails.
@@ -19,6 +19,7 @@ from nodemanager.api.rights import host_policy, host_rights, people, rbac_object
 from nodemanager.controllers import assembly
 from nodemanager.kube import manifests
 from tools import chart, commands, navigation, reference
+from tools.website import pictures, plots, terminal
 
 ROOT = Path(__file__).resolve().parent.parent
 DIFF_LINES = 40
@@ -53,7 +54,7 @@ def render() -> dict[str, str]:
     files["config/rbac/people.yaml"] = _YAML_HEADER + _PEOPLE + manifests.dump(people.roles())
     operator = assembly.manifests(rbac_objects.OWN_NAMESPACE)
     files["config/rbac/operator.yaml"] = _YAML_HEADER + _OPERATOR_RIGHTS + manifests.dump(operator)
-    return files | chart.files(_YAML_HEADER)
+    return files | chart.files(_YAML_HEADER) | pictures.files() | plots.files() | terminal.files()
 
 
 def _kustomization() -> dict[str, Any]:

@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from support import apiserver
+from support.doc_blocks import shell_blocks
 
 pytestmark = pytest.mark.timeout(300)  # make may have to bring .venv up to date first
 ROOT = Path(__file__).parents[2]
-ENDLESS = re.compile(r"^(make (run|test)\b|.*nodemanager up\b).*$", re.MULTILINE)
-"""Commands that do not end by themselves, or that are this very run."""
 PLAN = re.compile(r"^(nodemanager plan)\b.*$", re.MULTILINE)
 """Exits with 2 where something would change, as on a machine that an example is meant for."""
 
@@ -39,20 +38,10 @@ def run(script: str, environ: dict[str, str]) -> str:
     return done.stdout
 
 
-def blocks(text: str) -> list[str]:
-    return re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
-
-
-@pytest.mark.parametrize(
-    ("document", "heading"),
-    [
-        pytest.param("README.md", "## A first look", id="readme"),
-        pytest.param("docs/getting-started.md", "# Getting started", id="getting-started"),
-    ],
-)
-def test_the_commands_work_as_written(document: str, heading: str, shell: dict[str, str]) -> None:
-    text = (ROOT / document).read_text().partition(heading)[2].partition("\n## ")[0]
-    commands = [PLAN.sub(r"\1 || [ $? = 2 ]", ENDLESS.sub("", block)) for block in blocks(text)]
+@pytest.mark.parametrize("document", ["README.md", "docs/getting-started.md"])
+def test_the_commands_work_as_written(document: str, shell: dict[str, str]) -> None:
+    found = [block.script for block in shell_blocks(document) if block.runs and not block.in_background]
+    commands = [PLAN.sub(r"\1 || [ $? = 2 ]", script) for script in found]
     assert commands
     output = "".join(run(block, shell) for block in commands)
     assert "clock" in output

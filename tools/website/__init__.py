@@ -1,0 +1,1 @@
+"""What the documentation site has beside its pages: pictures, plots, a recorded terminal, a check."""
