@@ -6,11 +6,13 @@ import re
 from typing import Any, Final
 
 from nodemanager.api import crds
-from nodemanager.api.rights import host_policy, host_rights
+from nodemanager.api.rights import host_policy
+from nodemanager.api.rights.rbac_objects import OWN_NAMESPACE
+from nodemanager.controllers import assembly
 from nodemanager.kube import manifests
 
 FOLDER: Final = "charts/nodemanager"
-_NAMESPACE: Final = re.compile(rf"^(  |- )*(name|namespace): {host_rights.OWN_NAMESPACE}$", re.MULTILINE)
+_NAMESPACE: Final = re.compile(rf"^(  |- )*(name|namespace): {OWN_NAMESPACE}$", re.MULTILINE)
 _KEEP: Final = {"helm.sh/resource-policy": "keep"}
 """Uninstalling the chart leaves what people declared, and what keeps the hosts apart that are still there."""
 
@@ -23,7 +25,7 @@ def files(header: str) -> dict[str, str]:
     }
     policy = header + _literal(manifests.dump([_kept(one) for one in host_policy.policies()]))
     found[f"{FOLDER}/templates/policy.yaml"] = _when("policy.install", policy)
-    namespace, *rights = host_rights.operator_manifests(host_rights.OWN_NAMESPACE)
+    namespace, *rights = assembly.manifests(OWN_NAMESPACE)
     found[f"{FOLDER}/templates/namespace.yaml"] = _when(
         "createNamespaces", header + _namespaced(_kept(namespace))
     )

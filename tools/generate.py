@@ -14,34 +14,60 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from nodemanager.api import crds
-from nodemanager.api.rights import host_policy, host_rights
+from nodemanager.api import crds, kinds
+from nodemanager.api.rights import host_policy, host_rights, people, rbac_objects
+from nodemanager.controllers import assembly
 from nodemanager.kube import manifests
-from tools import chart, commands, reference
+from tools import chart, commands, navigation, reference
 
 ROOT = Path(__file__).resolve().parent.parent
 DIFF_LINES = 40
 
+_PEOPLE = """\
+# Roles for people, to be bound in a namespace with hosts. Who writes ConfigSets there is root on these hosts.
+"""
+_KUSTOMIZATION = """\
+# Generated from src/nodemanager/api/kinds.py, do not edit: make generate
+# kubectl apply -k config: our kinds, the policy for hosts, and the operator.
+"""
 _YAML_HEADER = "# Generated from the types in src/nodemanager/api, do not edit: make generate\n"
 _OPERATOR_RIGHTS = """\
-# What `nodemanager operator` may do. Secrets and ConfigMaps are here because the API lets nobody grant
-# what they have not got themselves: docs/adr/0007-rights-of-the-operator.md.
+# What `nodemanager operator` may do: what its controllers in src/nodemanager/controllers ask for. Secrets and
+# ConfigMaps are here because the API lets nobody grant what they have not got themselves:
+# docs/adr/0007-rights-of-the-operator.md.
 """
 
 
 def render() -> dict[str, str]:
     """Return the content of every generated file, by its path below the root."""
     files: dict[str, str] = {}
-    for crd in crds.all_crds():
-        names: dict[str, Any] = crd["spec"]["names"]
-        files[f"config/crd/{crd['metadata']['name']}.yaml"] = _YAML_HEADER + manifests.dump(crd)
-        files[f"docs/reference/{names['singular']}.md"] = reference.page(crd)
+    for kind in kinds.BY_NAME:
+        crd = crds.of_kind(kind)
+        files[f"config/crd/{kind.resource.qualified_name}.yaml"] = _YAML_HEADER + manifests.dump(crd)
+        files[f"docs/{kind.page}"] = reference.page(crd)
+    files["config/kustomization.yaml"] = _KUSTOMIZATION + manifests.dump(_kustomization())
+    files[navigation.FILE] = navigation.updated((ROOT / navigation.FILE).read_text(encoding="utf-8"))
     files["docs/reference/commands.md"] = commands.page()
     files["config/policy/hosts.yaml"] = _YAML_HEADER + manifests.dump(host_policy.policies())
     files["config/rbac/node-role.yaml"] = _YAML_HEADER + manifests.dump(host_rights.node_role())
-    operator = host_rights.operator_manifests("nodemanager")
+    files["config/rbac/people.yaml"] = _YAML_HEADER + _PEOPLE + manifests.dump(people.roles())
+    operator = assembly.manifests(rbac_objects.OWN_NAMESPACE)
     files["config/rbac/operator.yaml"] = _YAML_HEADER + _OPERATOR_RIGHTS + manifests.dump(operator)
     return files | chart.files(_YAML_HEADER)
+
+
+def _kustomization() -> dict[str, Any]:
+    """Return the list of what the operator's installation consists of."""
+    operator = ("rbac/operator.yaml", "operator/deployment.yaml", "operator/disruption-budget.yaml")
+    return {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": [
+            *(f"crd/{kind.resource.qualified_name}.yaml" for kind in kinds.BY_NAME),
+            "policy/hosts.yaml",
+            *operator,
+        ],
+    }
 
 
 def write(root: Path) -> list[str]:

@@ -29,7 +29,7 @@ def page(crd: Schema) -> str:
         f"`apiVersion: {spec['group']}/{version['name']}`, `kind: {names['kind']}`, {spec['scope'].lower()}.",
         f"Short names: {', '.join(f'`{name}`' for name in names['shortNames'])}.",
     ]
-    for name in ("spec", "status"):
+    for name in [each for each in ("spec", "status") if each in schema["properties"]]:
         lines += _section(name, schema["properties"][name])
     lines += ["## Columns of kubectl get", *_columns(version["additionalPrinterColumns"])]
     return "\n\n".join(lines) + "\n"

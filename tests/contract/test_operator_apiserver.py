@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from nodemanager.api.rights import host_rights
+from nodemanager.controllers import assembly
 from nodemanager.kube import manifests
 from support import apiserver
 from support.scripted_server import until
@@ -42,7 +42,7 @@ class Operator:
         kubeconfig = log.with_suffix(".kubeconfig")
         account = f"system:serviceaccount:{namespace}:nodemanager-operator"
         kubeconfig.write_text(apiserver.kubeconfig_of(api, account))
-        rights = manifests.dump(host_rights.operator_manifests(namespace))
+        rights = manifests.dump(assembly.manifests(namespace))
         api.kubectl("apply", "-f", "-", stdin=rights)
         argv = [
             sys.executable, "-m", "nodemanager", "operator", "--kubeconfig", str(kubeconfig),

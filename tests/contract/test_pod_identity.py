@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.api.rights import host_rights
 from nodemanager.client.auth import host_kubeconfig, kubeconfig
 from nodemanager.client.verbs import Client
+from nodemanager.controllers import assembly
 from nodemanager.host.process import runner
 from nodemanager.kube import core, errors, manifests
 from support import daemonset_pod
@@ -35,7 +35,7 @@ async def _guarded(place: Place, tmp_path: Path, api: Api) -> Place:
         rights = succeeds("rbac", "--hostname", node, "-n", place.namespace, f"--daemonset={place.namespace}")
         place.kubectl("apply", "-f", "-", stdin=rights.stdout)
     await join(place, tmp_path, "web1")
-    operator = manifests.dump(host_rights.operator_manifests(place.namespace))
+    operator = manifests.dump(assembly.manifests(place.namespace))
     place.kubectl("apply", "-f", "-", stdin=operator)
     return place
 

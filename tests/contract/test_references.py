@@ -13,11 +13,11 @@ import pytest
 
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES
-from nodemanager.api.rights import host_rights
 from nodemanager.client.auth import host_kubeconfig, kubeconfig
 from nodemanager.client.patches import MergePatch
 from nodemanager.client.subresources import request_token
 from nodemanager.client.verbs import Client
+from nodemanager.controllers import assembly
 from nodemanager.host.process import runner
 from nodemanager.kube import errors, manifests
 from nodemanager.kube.core import CONFIG_MAPS, ROLE_BINDINGS, ROLES
@@ -38,7 +38,7 @@ ROLE = "nodemanager-web1-references"
 @pytest.fixture(name="operator", autouse=True)
 async def _operator(place: Place, api: Api, tmp_path: Path) -> AsyncIterator[Path]:
     """`nodemanager operator` as its own ServiceAccount, and its log."""
-    rights = manifests.dump(host_rights.operator_manifests(place.namespace))
+    rights = manifests.dump(assembly.manifests(place.namespace))
     place.kubectl("apply", "-f", "-", stdin=rights)
     issued = await request_token(api.client, "nodemanager-operator", place.namespace, seconds=600)
     config = kubeconfig.load(path=str(place.kubeconfig), environ={}, run=runner.run)

@@ -11,6 +11,7 @@ import pytest
 
 from nodemanager.api.rights import host_rights
 from nodemanager.client.verbs import Client
+from nodemanager.controllers import assembly
 from nodemanager.kube import core, manifests
 from support.accounts import account, acting, rule
 from support.agent_process import Api
@@ -143,7 +144,7 @@ async def test_a_host_writes_nothing_in_another_namespace_whatever_its_rights_th
 
 async def test_the_operator_makes_no_token_of_a_host_by_way_of_a_secret(place: Place, api: Api) -> None:
     """It may create Secrets, as nobody can give what they have not got; of one type they become tokens."""
-    rights = manifests.dump(host_rights.operator_manifests(place.namespace))
+    rights = manifests.dump(assembly.manifests(place.namespace))
     place.kubectl("apply", "-f", "-", stdin=rights)
     secrets = f"/api/v1/namespaces/{place.namespace}/secrets"
     token = meta(
@@ -164,7 +165,7 @@ async def test_the_operator_makes_no_token_of_a_host_by_way_of_a_secret(place: P
 
 async def test_the_operator_stays_one_and_lets_nobody_in(place: Place, api: Api) -> None:
     """It may write Roles of references only: with fewer rights of its own, it would not be meant any more."""
-    rights = manifests.dump(host_rights.operator_manifests(place.namespace))
+    rights = manifests.dump(assembly.manifests(place.namespace))
     place.kubectl("apply", "-f", "-", stdin=rights)
     roles, bindings = (f"{RBAC}/namespaces/{place.namespace}/{kind}" for kind in ("roles", "rolebindings"))
     name = "nodemanager-web1-references"

@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from nodemanager.api import crds
+from nodemanager.api import kinds
 from nodemanager.kube.cel.rules import RuleSet
 from nodemanager.kube.manifests import ManifestError
 from nodemanager.kube.objects import Resource, Untyped
-from nodemanager.kube.schemas import defaulting, pruning, structural, validation
+from nodemanager.kube.schemas import defaulting, derivation, pruning, structural, validation
 
 T = TypeVar("T")
 MAX_SHOWN = 600
@@ -22,7 +22,7 @@ _NO_TEXT = "must be of type string"
 
 def typed(obj: Untyped, resource: Resource[T], source: str) -> T:
     """Return a manifest of one of our kinds as an object, defaults filled in, or raise ManifestError."""
-    schema = _schema(resource.group, resource.kind)
+    schema = _schema(resource.api_version, resource.kind)
     node = structural.compile_schema(schema)
     obj = copy.deepcopy(obj)
     name = str((obj.get("metadata") or {}).get("name", "")) if isinstance(obj.get("metadata"), dict) else ""
@@ -64,10 +64,8 @@ def _hint(schema: dict[str, Any], path: str) -> str:
 
 
 @lru_cache(maxsize=8)
-def _schema(group: str, kind: str) -> dict[str, Any]:
-    for crd in crds.all_crds():
-        spec = crd["spec"]
-        if (spec["group"], spec["names"]["kind"]) == (group, kind):
-            found: dict[str, Any] = spec["versions"][0]["schema"]["openAPIV3Schema"]
-            return found
-    raise LookupError(kind)
+def _schema(api_version: str, kind: str) -> dict[str, Any]:
+    found = kinds.named(api_version, kind)
+    if found is None:
+        raise LookupError(f"{api_version} {kind} is not in the registry of kinds")
+    return derivation.of_kind(found.resource.type)

@@ -9,6 +9,8 @@ from typing import Final
 import click
 from click.core import ParameterSource
 
+from nodemanager.api.kind_parts import Kind
+from nodemanager.api.kinds import KINDS
 from nodemanager.cli import kinds
 from nodemanager.cli.settings import connect
 from nodemanager.client.calls import Selection
@@ -31,7 +33,7 @@ def kinds_and_names(ctx: click.Context, param: click.Parameter, incomplete: str)
     if typed:
         return [name for name in _names(ctx, typed[0]) if name.startswith(incomplete) and name not in typed]
     before, comma, last = incomplete.rpartition(",")
-    words = [name for each in kinds.all_kinds() for name in each.names[:-2]]
+    words = [name for each in KINDS for name in each.names[:-2]]
     return [f"{before}{comma}{word}" for word in words if word.startswith(last)]
 
 
@@ -77,7 +79,7 @@ def _names(ctx: click.Context, text: str) -> list[str]:
         logging.disable(logging.NOTSET)
 
 
-async def _read_names(settings: connect.Settings, kind: kinds.Kind) -> list[str]:
+async def _read_names(settings: connect.Settings, kind: Kind) -> list[str]:
     async with asyncio.timeout(TIMEOUT), connect.connect(settings, aloud=False) as client:
         page = await client.page(kind.resource.untyped(), Selection(settings.namespace))
         return [obj["metadata"]["name"] for obj in page.items]

@@ -11,9 +11,9 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from nodemanager.api import crds
+from nodemanager.api import crds, kinds
 from nodemanager.api.rights import host_policy
-from nodemanager.cli import binding_names, kinds
+from nodemanager.cli import binding_names
 from nodemanager.client.calls import Call, DeleteOptions, WriteOptions
 from nodemanager.client.patches import ApplyPatch
 from nodemanager.client.verbs import Client
@@ -154,7 +154,7 @@ def _policy_name(resource: Resource[Untyped], obj: Untyped) -> str:
 async def count_objects(client: Client) -> dict[str, int]:
     """Return how many objects of each of our kinds there are, by plural; kinds not installed have none."""
     counts = {}
-    for kind in kinds.all_kinds():
+    for kind in kinds.KINDS:
         resource = kind.resource
         call = Call("GET", resource.path(), f"list {resource.qualified_name}", {"limit": "1"})
         try:

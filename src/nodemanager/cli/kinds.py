@@ -3,31 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import click
 
-from nodemanager.api import crds
-from nodemanager.api.common import configset, managednode
+from nodemanager.api import kinds
+from nodemanager.api.kind_parts import CATEGORY, Kind
 from nodemanager.kube import errors
 from nodemanager.kube.objects import Resource
 
-_RESOURCES: Final[tuple[Resource[Any], ...]] = (managednode.MANAGED_NODES, configset.CONFIG_SETS)
-
-
-class Kind(NamedTuple):
-    """A kind and all its names; the first is the plural."""
-
-    resource: Resource[Any]
-    singular: str
-    names: tuple[str, ...]
-    categories: tuple[str, ...]
-
-    def reference(self, name: str) -> str:
-        """Return how scripts name one object: `managednode.common.nodemanager/web1`."""
-        return f"{self.singular}.{self.resource.group}/{name}"
+_EVERYTHING: Final = (CATEGORY, "all")
+"""Words for all of our kinds; kubectl knows the first of them, too."""
 
 
 class Target(NamedTuple):
@@ -37,26 +24,13 @@ class Target(NamedTuple):
     names: tuple[str, ...] = ()
 
 
-@functools.cache
-def all_kinds() -> tuple[Kind, ...]:
-    """Return our kinds, with the names that their CRDs give them."""
-    by_name = {crd["metadata"]["name"]: crd["spec"]["names"] for crd in crds.all_crds()}
-    return tuple(_kind(resource, by_name[resource.qualified_name]) for resource in _RESOURCES)
-
-
-def _kind(resource: Resource[Any], names: dict[str, Any]) -> Kind:
-    plural, singular = names["plural"], names["singular"]
-    every = (plural, *names["shortNames"], singular, resource.qualified_name, f"{singular}.{resource.group}")
-    return Kind(resource, singular, every, (*names["categories"], "all"))
-
-
 def find(text: str) -> list[Kind]:
     """Return the kinds that a word such as `mn` or `mn,cs` means, or raise a usage error."""
     found: list[Kind] = []
     for word in text.lower().split(","):
-        meant = [kind for kind in all_kinds() if word in kind.names or word in kind.categories]
+        meant = [kind for kind in kinds.KINDS if word in kind.names or word in _EVERYTHING]
         if not meant:
-            known = ", ".join(f"{kind.names[0]} ({', '.join(kind.names[1:-3])})" for kind in all_kinds())
+            known = ", ".join(f"{kind.names[0]} ({', '.join(kind.names[1:-3])})" for kind in kinds.KINDS)
             raise click.UsageError(f"there is no kind {word!r}; there are {known}")
         found += [kind for kind in meant if kind not in found]
     return found
@@ -66,13 +40,13 @@ def parse(words: Sequence[str]) -> list[Target]:
     """Return what `KIND[,KIND] [NAME...]` or `KIND/NAME...` asks for, or raise a usage error."""
     if any("/" in word for word in words):
         return _parse_references(words)
-    kinds = find(words[0])
+    meant = find(words[0])
     names = tuple(words[1:])
     if "" in names:
         raise click.UsageError("a name is empty")
-    if names and len(kinds) > 1:
+    if names and len(meant) > 1:
         raise click.UsageError("names need one kind; to name objects of several kinds, write KIND/NAME")
-    return [Target(kind, names) for kind in kinds]
+    return [Target(kind, names) for kind in meant]
 
 
 def _parse_references(words: Sequence[str]) -> list[Target]:
@@ -81,10 +55,10 @@ def _parse_references(words: Sequence[str]) -> list[Target]:
         text, slash, name = word.partition("/")
         if not slash or not name or "/" in name:
             raise click.UsageError(f"{word!r} is not KIND/NAME; write all of them as KIND/NAME, or KIND NAME")
-        kinds = find(text)
-        if len(kinds) > 1:
+        meant = find(text)
+        if len(meant) > 1:
             raise click.UsageError(f"{word!r} names one object of several kinds; name one kind")
-        named.setdefault(kinds[0], []).append(name)
+        named.setdefault(meant[0], []).append(name)
     return [Target(kind, tuple(names)) for kind, names in named.items()]
 
 

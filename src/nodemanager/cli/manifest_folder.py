@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from nodemanager.agent.declared.world import World
-from nodemanager.api import manifest_checks
-from nodemanager.api.common.configset import CONFIG_SETS, GROUP, ConfigSet
+from nodemanager.api import kinds, manifest_checks
+from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
 from nodemanager.kube import manifests
 from nodemanager.kube.manifests import ManifestError
@@ -38,6 +38,8 @@ def load(paths: Iterable[Path]) -> World:
                 _add(secrets, _name(obj, path), _secret(obj, path), path)
             elif kind == ("v1", "ConfigMap"):
                 _add(config_maps, _name(obj, path), _texts(obj, "data", path), path)
+            elif (other := kinds.named(*kind)) is not None:
+                manifest_checks.typed(obj, other.resource, str(path))  # not for hosts, but it may lie here
             else:
                 _refuse_ours(obj, path)
     return World(tuple(sets.values()), tuple(nodes.values()), secrets, config_maps)
@@ -68,10 +70,10 @@ def _text(path: Path) -> str:
 def _refuse_ours(obj: Untyped, path: Path) -> None:
     """Refuse a kind that is nearly one of ours; what is none of our business may lie beside it."""
     group = str(obj["apiVersion"]).partition("/")[0]
-    names = {one.kind.lower(): f"{one.api_version} {one.kind}" for one in (CONFIG_SETS, MANAGED_NODES)}
+    names = {one.singular: f"{one.resource.api_version} {one.resource.kind}" for one in kinds.KINDS}
     meant = names.get(str(obj["kind"]).lower())
-    if meant is not None or group == GROUP:
-        known = meant or " or ".join(names.values())
+    if meant is not None or any(group == one.resource.group for one in kinds.KINDS):
+        known = meant or " or ".join(sorted(names.values()))
         raise ManifestError(
             f"cannot use {path}: there is no {obj['apiVersion']} {obj['kind']}; write {known}"
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -14,7 +15,9 @@ from nodemanager.api.common.managednode import MANAGED_NODES, AppliedConfigSet, 
 from nodemanager.client.calls import Selection
 from nodemanager.client.http.transport import Request
 from nodemanager.client.verbs import Client
-from nodemanager.controllers import configsets
+from nodemanager.controllers import configsets, registration
+from nodemanager.controllers.configsets import rollup
+from nodemanager.controllers.registration import Caches
 from nodemanager.kube import conditions, errors
 from nodemanager.kube.objects import ObjectKey, ObjectMeta
 from nodemanager.runtime.cache import Cache, Change
@@ -74,12 +77,12 @@ def summary(status: ConfigSetStatus) -> tuple[int, int, int, int, str, str]:
 def test_counts_and_readiness(
     nodes: list[ManagedNode], expected: tuple[int, int, int, int, str, str]
 ) -> None:
-    assert summary(configsets.summarise(config_set(), nodes, NOW)) == expected
+    assert summary(rollup.summarise(config_set(), nodes, NOW)) == expected
 
 
 def test_messages_name_a_few_hosts_and_count_the_rest() -> None:
     nodes = [node(f"host{i}", report(3, "boom", "file:/x")) for i in range(8)]
-    status = configsets.summarise(config_set(), nodes, NOW)
+    status = rollup.summarise(config_set(), nodes, NOW)
     ready = conditions.get(status.conditions, "Ready")
     conflicted = conditions.get(status.conditions, "Conflicted")
     assert ready is not None
@@ -101,14 +104,14 @@ def test_messages_name_a_few_hosts_and_count_the_rest() -> None:
 )
 def test_one_host_is_no_hosts(applied: int, missing: int, said: str) -> None:
     nodes = [node(f"a{i}", report(3)) for i in range(applied)] + [node(f"m{i}") for i in range(missing)]
-    ready = conditions.get(configsets.summarise(config_set(), nodes, NOW).conditions, "Ready")
+    ready = conditions.get(rollup.summarise(config_set(), nodes, NOW).conditions, "Ready")
     assert ready is not None
     assert ready.message == said
 
 
 def test_the_same_reports_give_the_same_status_at_any_time() -> None:
-    first = configsets.summarise(config_set(), [node("x", report())], NOW)
-    again = configsets.summarise(
+    first = rollup.summarise(config_set(), [node("x", report())], NOW)
+    again = rollup.summarise(
         ConfigSet(metadata=config_set().metadata, status=first), [node("x", report())], LATER
     )
     assert again == first
@@ -130,7 +133,7 @@ def test_which_sets_a_host_affects(
     old: ManagedNode | None, new: ManagedNode | None, expected: list[str]
 ) -> None:
     elsewhere = ConfigSet(metadata=ObjectMeta(namespace="elsewhere", name="base"))
-    found = configsets.affected(
+    found = rollup.affected(
         Change(ObjectKey("ns", "x"), old, new), [config_set(), config_set("other"), elsewhere]
     )
     assert found == [ObjectKey("ns", name) for name in expected]
@@ -163,11 +166,15 @@ class Rolled:
         self.sets = Cache(client, CONFIG_SETS, Selection("ns"))
         self.nodes = Cache(client, MANAGED_NODES, Selection("ns"))
         self.queue: WorkQueue[ObjectKey] = WorkQueue("configset", metrics=Registry())
-        self.rollup = configsets.ConfigSetRollup(client, self.sets, self.nodes, self.queue, lambda: NOW)
+        self.rollup = rollup.ConfigSetRollup(
+            client, self.sets, self.nodes, lambda: datetime.fromisoformat(NOW)
+        )
+        caches = Caches("configset", {CONFIG_SETS: self.sets, MANAGED_NODES: self.nodes})
+        registration.connect(configsets.REGISTRATION.watches, caches, self.queue)
 
     async def settled(self) -> list[str]:
         """Return the names that are to be looked at once hosts had time to report together."""
-        await asyncio.sleep(configsets.SETTLE_SECONDS + 0.1)
+        await asyncio.sleep(rollup.SETTLE_SECONDS + 0.1)
         found = []
         while len(self.queue):
             key = await self.queue.get()
@@ -219,7 +226,8 @@ async def test_of_a_set_that_is_gone_or_going_nothing_is_said() -> None:
     await rolled.settled()
     await rolled.rollup.reconcile(BASE)
     assert rolled.wire.bodies == []
-    rolled.rollup._on_config_set(Change(BASE, config_set(), None))
+    gone = rolled.sets._objects.pop(BASE)
+    rolled.sets._tell(Change(BASE, gone, None))
     assert await rolled.settled() == []
     rolled.queue.shut_down()
 
@@ -236,7 +244,7 @@ async def test_hosts_of_another_namespace_do_not_count_and_nothing_new_is_not_wr
     await rolled.rollup.reconcile(BASE)
     [body] = rolled.wire.bodies
     assert body["status"]["nodes"]["matched"] == 0
-    status = configsets.summarise(config_set(), [], NOW)
+    status = rollup.summarise(config_set(), [], NOW)
     rolled.sets._put(BASE, ConfigSet(metadata=config_set().metadata, status=status))
     await rolled.rollup.reconcile(BASE)
     assert len(rolled.wire.bodies) == 1
@@ -266,7 +274,7 @@ async def test_a_set_that_was_deleted_meanwhile_is_no_error_and_a_refusal_is() -
 )
 def test_hosts_are_named_up_to_five_in_their_order(count: int, said: str) -> None:
     nodes = [node(f"host{number}", report(3, "boom", "file:/x")) for number in range(count)]
-    status = configsets.summarise(config_set(), reversed(nodes), NOW)
+    status = rollup.summarise(config_set(), reversed(nodes), NOW)
     ready = conditions.get(status.conditions, "Ready")
     conflicted = conditions.get(status.conditions, "Conflicted")
     assert ready is not None
@@ -277,7 +285,7 @@ def test_hosts_are_named_up_to_five_in_their_order(count: int, said: str) -> Non
 
 
 def test_without_a_conflict_the_condition_says_so() -> None:
-    status = configsets.summarise(config_set(), [node("x", report())], NOW)
+    status = rollup.summarise(config_set(), [node("x", report())], NOW)
     conflicted = conditions.get(status.conditions, "Conflicted")
     assert conflicted is not None
     assert (conflicted.status, conflicted.reason, conflicted.message) == ("False", "NoConflict", "")
@@ -286,22 +294,17 @@ def test_without_a_conflict_the_condition_says_so() -> None:
 @virtual_time.test
 async def test_a_change_of_status_alone_is_not_answered_at_once_and_writes_are_conditional() -> None:
     """Agents of the Go project write a condition of their own: two eager writers would never stop."""
-    wire = Recording()
-    client = Client(wire)
-    sets = Cache(client, CONFIG_SETS, Selection("ns"))
-    nodes = Cache(client, MANAGED_NODES, Selection("ns"))
-    queue: WorkQueue[ObjectKey] = WorkQueue("configset", metrics=Registry())
-    rollup = configsets.ConfigSetRollup(client, sets, nodes, queue, lambda: NOW)
-    key = ObjectKey("ns", "base")
+    rolled = Rolled()
+    sets, queue = rolled.sets, rolled.queue
     first = config_set(resource_version="5")
-    sets._put(key, first)
+    sets._put(BASE, first)
     assert len(queue) == 1
     queue.done(await queue.get())
-    await rollup.reconcile(key)
-    assert wire.bodies[0]["metadata"] == {"resourceVersion": "5"}
+    await rolled.rollup.reconcile(BASE)
+    assert rolled.wire.bodies[0]["metadata"] == {"resourceVersion": "5"}
     foreign = ConfigSetStatus(conditions=[conditions.Condition(type="Conflicted", status="True", reason="X")])
-    sets._put(key, ConfigSet(metadata=config_set(resource_version="6").metadata, status=foreign))
-    await asyncio.sleep(configsets.STATUS_SECONDS - 1)
+    sets._put(BASE, ConfigSet(metadata=config_set(resource_version="6").metadata, status=foreign))
+    await asyncio.sleep(rollup.STATUS_SECONDS - 1)
     assert len(queue) == 0
     await asyncio.sleep(2)
     assert len(queue) == 1

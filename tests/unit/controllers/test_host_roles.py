@@ -15,13 +15,14 @@ from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
 from nodemanager.api.rights import host_references
 from nodemanager.api.rights.host_references import Needs
-from nodemanager.api.rights.host_rights import operator_manifests
 from nodemanager.client.calls import Selection
 from nodemanager.client.http.transport import Request
 from nodemanager.client.verbs import Client
-from nodemanager.controllers.host_roles import HostRoles, Seen
+from nodemanager.controllers import assembly, host_roles, registration
+from nodemanager.controllers.host_roles.roles import HostRoles, Seen
+from nodemanager.controllers.registration import Caches
 from nodemanager.kube.core import ROLE_BINDINGS, ROLES, Role, RoleBinding
-from nodemanager.kube.objects import ObjectKey
+from nodemanager.kube.objects import ObjectKey, Resource
 from nodemanager.kube.rbac import escalation
 from nodemanager.kube.rbac import rules as rbac
 from nodemanager.runtime.cache import Cache
@@ -46,7 +47,12 @@ class Cluster:
             Cache(client, ROLES, here), Cache(client, ROLE_BINDINGS, here),
         )  # fmt: skip
         self.queue: WorkQueue[ObjectKey] = WorkQueue("hostrole", metrics=Registry())
-        self.keeper = HostRoles(client, self.seen, self.queue, Inline())
+        self.keeper = HostRoles(client, self.seen, Inline())
+        found: dict[Resource[Any], Cache[Any]] = {
+            CONFIG_SETS: self.seen.config_sets, MANAGED_NODES: self.seen.nodes,
+            ROLES: self.seen.roles, ROLE_BINDINGS: self.seen.bindings,
+        }  # fmt: skip
+        registration.connect(host_roles.REGISTRATION.watches, Caches("hostrole", found), self.queue)
 
     async def send(self, request: Request) -> Answer:
         obj = json.loads(request.body)
@@ -129,7 +135,7 @@ NAMES = st.lists(st.sampled_from(["a", "b", "c"]), unique=True).map(tuple)
 @given(needed=st.builds(Needs, NAMES, NAMES, NAMES, st.sampled_from(["", "wg-wg0-a"])))
 def test_the_operator_holds_all_that_it_gives(needed: Needs) -> None:
     """Whatever a host needs, the API lets the operator grant it; see docs/adr/0007."""
-    held = next(one for one in operator_manifests("ns") if one["kind"] == "Role")
+    held = next(one for one in assembly.manifests("ns") if one["kind"] == "Role")
     given_away = rbac.parse_rules({"rules": host_references.rules(needed)})
     assert escalation.missing(rbac.parse_rules(held), given_away) == []
 

@@ -20,12 +20,15 @@ FILES = [
     "charts/nodemanager/templates/policy.yaml",
     "config/crd/configsets.common.nodemanager.yaml",
     "config/crd/managednodes.common.nodemanager.yaml",
+    "config/kustomization.yaml",
     "config/policy/hosts.yaml",
     "config/rbac/node-role.yaml",
     "config/rbac/operator.yaml",
+    "config/rbac/people.yaml",
     "docs/reference/commands.md",
     "docs/reference/configset.md",
     "docs/reference/managednode.md",
+    "mkdocs.yml",
 ]
 
 

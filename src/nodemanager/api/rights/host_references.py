@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import ManagedNode
-from nodemanager.api.rights.host_rights import RBAC, account_name
+from nodemanager.api.rights.host_rights import account_name
+from nodemanager.api.rights.rbac_objects import RBAC
 from nodemanager.kube.object_names import is_object_name
 
 LABEL: Final = "nodemanager.io/host"

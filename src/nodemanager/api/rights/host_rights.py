@@ -9,11 +9,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
-from nodemanager.api.common import configset
+from nodemanager.api import kinds
 from nodemanager.api.common.managednode import LABEL_OS
 from nodemanager.api.common.matching import ARCH, OS
+from nodemanager.api.kind_parts import READ
+from nodemanager.api.rights import rbac_objects
+from nodemanager.api.rights.rbac_objects import Object, binding, role, rule
 
 PREFIX: Final = "nodemanager-"
 OPERATOR: Final = "operator"
@@ -26,18 +29,12 @@ SUFFIXES: Final = ("-token-refresh", "-drain", "-references")
 HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
 OWN_LABELS: Final = (OS, ARCH, HOSTNAME_LABEL, LABEL_OS)
 """Labels that a host may set on itself; with any other it could opt in to what is meant for others."""
-OWN_NAMESPACE: Final = "nodemanager"
-"""The namespace that is ours alone; others have pods in theirs that we know nothing about."""
-POD_SECURITY: Final = "pod-security.kubernetes.io/"
 MAX_EVENT_HOST: Final = 220
 """How much of a host's name is in those of its Events at most: names have at most 253 characters."""
 POLICY: Final = "nodemanager-hosts"
-RBAC: Final = "rbac.authorization.k8s.io"
 NODE_ROLE: Final = "nodemanager-node"
 """The role that all hosts share."""
 _MAX_NAME: Final = 253
-
-Object = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,18 +76,15 @@ def manifests(access: HostAccess) -> list[Object]:
     name, namespace = account_name(access.hostname), access.namespace
     refresh = f"{name}-token-refresh"
     found = [
-        _namespace(namespace),
-        {
-            "apiVersion": "v1", "kind": "ServiceAccount",
-            "metadata": {"name": name, "namespace": namespace},
-        },
+        rbac_objects.namespace(namespace),
+        rbac_objects.account(name, namespace),
         node_role(),
         node_binding(access),
-        _role("Role", name, namespace, _own_rules(access)),
-        _binding("RoleBinding", name, namespace, name, access),
-        _role("Role", refresh, namespace, [_rule([""], ["serviceaccounts/token"], ["create"], [name])]),
+        role("Role", name, namespace, _own_rules(access)),
+        binding("RoleBinding", name, namespace, name, _account(access)),
+        role("Role", refresh, namespace, [rule([""], ["serviceaccounts/token"], ["create"], [name])]),
         _token_binding(refresh, access),
-    ]  # fmt: skip
+    ]
     return [*found, *drain_manifests(access)] if access.kubernetes_node else found
 
 
@@ -108,16 +102,20 @@ def own_manifests(access: HostAccess) -> list[Object]:
 
 def node_binding(access: HostAccess) -> Object:
     """Return what gives a host the role that all hosts share."""
-    return _binding("ClusterRoleBinding", cluster_name(access), "", NODE_ROLE, access)
+    return binding("ClusterRoleBinding", cluster_name(access), "", NODE_ROLE, _account(access))
 
 
 def drain_manifests(access: HostAccess) -> list[Object]:
     """Return what lets a host cordon and drain the Kubernetes Node of its own name."""
     name = cluster_name(access, "drain")
     return [
-        _role("ClusterRole", name, "", _drain_rules(access.hostname)),
-        _binding("ClusterRoleBinding", name, "", name, access),
+        role("ClusterRole", name, "", _drain_rules(access.hostname)),
+        binding("ClusterRoleBinding", name, "", name, _account(access)),
     ]
+
+
+def _account(access: HostAccess) -> Object:
+    return rbac_objects.account(account_name(access.hostname), access.namespace)
 
 
 def node_role() -> Object:
@@ -127,50 +125,10 @@ def node_role() -> Object:
     let hosts check themselves. What a host may do is in the namespace, in a Role of its own.
     """
     rules = [
-        _rule(["authentication.k8s.io"], ["selfsubjectreviews"], ["create"]),
-        _rule(["authorization.k8s.io"], ["selfsubjectaccessreviews"], ["create"]),
+        rule(["authentication.k8s.io"], ["selfsubjectreviews"], ["create"]),
+        rule(["authorization.k8s.io"], ["selfsubjectaccessreviews"], ["create"]),
     ]
-    return _role("ClusterRole", NODE_ROLE, "", rules)
-
-
-def operator_manifests(namespace: str) -> list[Object]:
-    """Return what the operator may do, all of it in one namespace.
-
-    It lets hosts read Secrets, and the API lets nobody grant what they have not got themselves.
-    The alternative, the verbs `escalate` and `bind`, would let it grant itself anything, up to the
-    tokens of all hosts: see docs/adr/0007-rights-of-the-operator.md.
-    """
-    name, group = PREFIX + OPERATOR, configset.GROUP
-    read = ["get", "list", "watch"]
-    rules = [
-        _rule([group], ["configsets", "managednodes"], read),
-        _rule([group], ["configsets/status"], ["patch"]),
-        _rule(["coordination.k8s.io"], ["leases"], ["get", "create", "update", "patch"]),
-        _rule([RBAC], ["roles", "rolebindings"], [*read, "create", "patch"]),
-        _rule([""], ["secrets"], [*read, "create"]),
-        _rule([""], ["configmaps"], read),
-    ]
-    access = HostAccess(OPERATOR, namespace)
-    return [
-        _namespace(namespace),
-        {
-            "apiVersion": "v1", "kind": "ServiceAccount",
-            "metadata": {"name": name, "namespace": namespace},
-        },
-        _role("Role", name, namespace, rules),
-        _binding("RoleBinding", name, namespace, name, access),
-    ]  # fmt: skip
-
-
-def _namespace(name: str) -> Object:
-    """Return a namespace; in our own no pod may run that has any rights on its node.
-
-    Whoever prints it, it is the same object: `kubectl apply` takes labels away that are not said again.
-    """
-    meta: Object = {"name": name}
-    if name == OWN_NAMESPACE:
-        meta["labels"] = {f"{POD_SECURITY}{mode}": "restricted" for mode in ("enforce", "audit", "warn")}
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": meta}
+    return role("ClusterRole", NODE_ROLE, "", rules)
 
 
 def _token_binding(name: str, access: HostAccess) -> Object:
@@ -178,64 +136,30 @@ def _token_binding(name: str, access: HostAccess) -> Object:
 
     All pods of a DaemonSet have one ServiceAccount; the admission policy keeps each to its own node.
     """
-    binding = _binding("RoleBinding", name, access.namespace, name, access)
+    found = binding("RoleBinding", name, access.namespace, name, _account(access))
     if access.daemonset:
         subject = {"kind": "ServiceAccount", "name": PREFIX + DAEMONSET, "namespace": access.daemonset}
-        binding["subjects"].append(subject)
-    return binding
+        found["subjects"].append(subject)
+    return found
 
 
 def _own_rules(access: HostAccess) -> list[Object]:
-    group, host = configset.GROUP, access.hostname
-    read = ["get", "list", "watch"]
+    host = access.hostname
     leases = [account_name(host), *access.lock_groups]
     rules = [
-        _rule([group], ["configsets"], read),
-        _rule([group], ["managednodes"], read),
-        _rule([group], ["managednodes"], ["create"]),  # RBAC cannot name what does not exist: the policy does
-        _rule([group], ["managednodes"], ["update", "patch"], [host]),
-        _rule([group], ["managednodes/status"], ["get", "update", "patch"], [host]),
-        _rule(["coordination.k8s.io"], ["leases"], ["create"]),
-        _rule(["coordination.k8s.io"], ["leases"], ["get", "update", "patch"], leases),
-        _rule([""], ["events"], ["create", "patch"]),
+        *(each for kind in kinds.BY_NAME for each in rbac_objects.grants(kind.resource, kind.hosts, host)),
+        rule(["coordination.k8s.io"], ["leases"], ["create"]),
+        rule(["coordination.k8s.io"], ["leases"], ["get", "update", "patch"], leases),
+        rule([""], ["events"], ["create", "patch"]),
     ]
     if access.wide_secrets:
-        rules += [_rule([""], ["secrets", "configmaps"], read), _rule([""], ["secrets"], ["create"])]
+        rules += [rule([""], ["secrets", "configmaps"], READ), rule([""], ["secrets"], ["create"])]
     return rules
 
 
 def _drain_rules(hostname: str) -> list[Object]:
     return [
-        _rule([""], ["nodes"], ["get", "patch"], [hostname]),
-        _rule([""], ["pods"], ["get", "list"]),
-        _rule([""], ["pods/eviction"], ["create"]),
+        rule([""], ["nodes"], ["get", "patch"], [hostname]),
+        rule([""], ["pods"], ["get", "list"]),
+        rule([""], ["pods/eviction"], ["create"]),
     ]
-
-
-def _rule(groups: list[str], resources: list[str], verbs: list[str], names: Sequence[str] = ()) -> Object:
-    rule: Object = {"apiGroups": groups, "resources": resources, "verbs": verbs}
-    return {**rule, "resourceNames": list(names)} if names else rule
-
-
-def _role(kind: str, name: str, namespace: str, rules: list[Object]) -> Object:
-    return {"apiVersion": f"{RBAC}/v1", "kind": kind, "metadata": _meta(name, namespace), "rules": rules}
-
-
-def _binding(kind: str, name: str, namespace: str, role: str, access: HostAccess) -> Object:
-    role_kind = "ClusterRole" if kind == "ClusterRoleBinding" else "Role"
-    subject = {
-        "kind": "ServiceAccount",
-        "name": account_name(access.hostname),
-        "namespace": access.namespace,
-    }
-    return {
-        "apiVersion": f"{RBAC}/v1",
-        "kind": kind,
-        "metadata": _meta(name, namespace),
-        "roleRef": {"apiGroup": RBAC, "kind": role_kind, "name": role},
-        "subjects": [subject],
-    }
-
-
-def _meta(name: str, namespace: str) -> Object:
-    return {"name": name, "namespace": namespace} if namespace else {"name": name}

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 import click
 
+from nodemanager.api.kind_parts import Kind
 from nodemanager.cli import completing, kinds
 from nodemanager.cli.settings import connect
-from nodemanager.cli.views import describe_configset, describe_node, output
+from nodemanager.cli.views import descriptions, output
 from nodemanager.client.calls import Selection
 from nodemanager.client.verbs import Client
 from nodemanager.kube import core, errors
-
-_RENDER: Final[dict[str, Callable[..., str]]] = {
-    "ManagedNode": describe_node.render,
-    "ConfigSet": describe_configset.render,
-}
 
 
 @click.command(
@@ -63,11 +58,11 @@ async def _run(targets: list[kinds.Target], settings: connect.Settings) -> int:
     return code
 
 
-async def _describe(client: Client, kind: kinds.Kind, name: str, namespace: str) -> str:
+async def _describe(client: Client, kind: Kind, name: str, namespace: str) -> str:
     with kinds.installed(kind.resource):
         obj = await client.get(kind.resource, name, namespace)
     events = await _events(client, kind.resource.kind, obj)
-    return _RENDER[kind.resource.kind](obj, events, datetime.now(UTC))
+    return descriptions.RENDERERS[kind.resource.qualified_name](obj, events, datetime.now(UTC))
 
 
 async def _events(client: Client, kind: str, obj: Any) -> list[core.Event]:

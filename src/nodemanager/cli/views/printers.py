@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 import click
 
-from nodemanager.cli.kinds import Kind
+from nodemanager.api.kind_parts import Kind
 from nodemanager.cli.sources import Item, TableSource
 from nodemanager.cli.views import forms, output, tables
 

@@ -9,6 +9,8 @@ import pytest
 from nodemanager.api.common.configset import GROUP
 from nodemanager.api.rights import host_rights
 from nodemanager.api.rights.host_rights import HostAccess, cluster_name
+from nodemanager.api.rights.rbac_objects import RBAC
+from nodemanager.controllers import assembly
 from nodemanager.kube.rbac.identity import Attributes, User
 from nodemanager.kube.rbac.roles import compile_policy
 from nodemanager.kube.rbac.rules import allowed
@@ -115,10 +117,10 @@ def test_who_may_get_the_token_of_a_host() -> None:
         ("patch", "managednodes", {"group": GROUP, "name": "web1"}, False),
         ("patch", "configsets/status", {"group": GROUP, "name": "base"}, True),
         ("create", "leases", {"group": LEASES}, True),
-        ("patch", "roles", {"group": host_rights.RBAC, "name": "r"}, True),
-        ("create", "rolebindings", {"group": host_rights.RBAC}, True),
-        ("delete", "roles", {"group": host_rights.RBAC, "name": "r"}, False),
-        ("escalate", "roles", {"group": host_rights.RBAC, "name": "r"}, False),
+        ("patch", "roles", {"group": RBAC, "name": "r"}, True),
+        ("create", "rolebindings", {"group": RBAC}, True),
+        ("delete", "roles", {"group": RBAC, "name": "r"}, False),
+        ("escalate", "roles", {"group": RBAC, "name": "r"}, False),
         ("list", "secrets", {}, True),
         ("create", "secrets", {}, True),
         ("patch", "secrets", {"name": "x"}, False),
@@ -129,7 +131,7 @@ def test_who_may_get_the_token_of_a_host() -> None:
     ],
 )
 def test_the_operator(verb: str, what: str, fields: dict[str, str], expected: bool) -> None:
-    objects = host_rights.operator_manifests("ns")
+    objects = assembly.manifests("ns")
     assert may(objects, "ns:nodemanager-operator", verb, what, **fields) is expected
     assert not may(objects, "ns:nodemanager-web1", verb, what, **fields)
 
@@ -169,7 +171,7 @@ def test_names_that_would_be_too_long_are_cut_and_told_apart() -> None:
 def test_in_our_own_namespace_no_pod_has_rights_on_its_node(name: str, ours: bool) -> None:
     for found in (
         host_rights.manifests(HostAccess("web1", name))[0],
-        host_rights.operator_manifests(name)[0],
+        assembly.manifests(name)[0],
     ):
         assert found["kind"] == "Namespace"
         labels = found["metadata"].get("labels", {})

@@ -6,23 +6,25 @@ ConfigSets that match a host  ->  names  ->  Role nodemanager-HOST-references
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from nodemanager.api.common import matching
-from nodemanager.api.common.configset import ConfigSet
-from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet
+from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
 from nodemanager.api.rights import host_references
 from nodemanager.client.calls import WriteOptions
 from nodemanager.client.patches import ApplyPatch
 from nodemanager.client.verbs import Client
+from nodemanager.controllers.registration import Caches, ControllerContext, Wake
 from nodemanager.kube import errors
 from nodemanager.kube.core import ROLE_BINDINGS, ROLES, Role, RoleBinding
 from nodemanager.kube.objects import ObjectKey, Resource, key_of
 from nodemanager.rendering import referring
 from nodemanager.rendering.renderer import Rendering
 from nodemanager.runtime.cache import Cache, Change
-from nodemanager.runtime.queue import WorkQueue
+from nodemanager.runtime.controller import Reconcile
 
 log = logging.getLogger(__name__)
 SETTLE_SECONDS = 0.1
@@ -42,16 +44,11 @@ class Seen:
 class HostRoles:
     """What each host may read follows what is declared for it."""
 
-    def __init__(self, client: Client, seen: Seen, queue: WorkQueue[ObjectKey], renderer: Rendering) -> None:
+    def __init__(self, client: Client, seen: Seen, renderer: Rendering) -> None:
         self._client = client
         self._renderer = renderer
         self._seen = seen
-        self._queue = queue
         self._complaints: dict[ObjectKey, str] = {}
-        seen.config_sets.subscribe(self._on_config_set)
-        seen.nodes.subscribe(self._on_node)
-        seen.roles.subscribe(self._on_role)
-        seen.bindings.subscribe(self._on_role)
 
     async def reconcile(self, key: ObjectKey) -> None:
         """Write the Role of a host and its binding, if they are not what they should be."""
@@ -94,22 +91,34 @@ class HostRoles:
         except errors.NotFound:
             return  # the namespace is going, and everything with it
 
-    def _on_config_set(self, change: Change[ConfigSet]) -> None:
-        old, new = change.old, change.new
-        if old and new and old.spec == new.spec and old.metadata.labels == new.metadata.labels:
-            return
-        for node in self._seen.nodes.values():
-            labels = node.metadata.labels
-            if any(one is not None and matching.matches(one, labels) for one in (old, new)):
-                self._queue.add_after(key_of(node), SETTLE_SECONDS)
 
-    def _on_node(self, change: Change[ManagedNode]) -> None:
-        if change.new is not None:
-            self._queue.add_after(change.key, SETTLE_SECONDS)
+def build(context: ControllerContext) -> Reconcile:
+    """Return the reconcile of the Roles."""
+    of = context.caches.of
+    seen = Seen(of(CONFIG_SETS), of(MANAGED_NODES), of(ROLES), of(ROLE_BINDINGS))
+    return HostRoles(context.client, seen, context.renderer).reconcile
 
-    def _on_role(self, change: Change[Role] | Change[RoleBinding]) -> None:
-        """Somebody changed or removed what is ours: it is put back."""
-        prefix, suffix = host_references.role_name("/").split("/")
-        if change.old is not None and change.key.name.endswith(suffix):
-            host = change.key.name.removeprefix(prefix).removesuffix(suffix)
-            self._queue.add_after(ObjectKey(change.key.namespace, host), SETTLE_SECONDS)
+
+def on_config_set(change: Change[ConfigSet], caches: Caches) -> Iterator[Wake]:
+    """Wake the hosts that a set is for, or was for, when it declares something else."""
+    old, new = change.old, change.new
+    if old and new and old.spec == new.spec and old.metadata.labels == new.metadata.labels:
+        return
+    for node in caches.of(MANAGED_NODES).values():
+        labels = node.metadata.labels
+        if any(one is not None and matching.matches(one, labels) for one in (old, new)):
+            yield Wake(key_of(node), SETTLE_SECONDS)
+
+
+def on_node(change: Change[ManagedNode], _caches: Caches) -> Iterator[Wake]:
+    """Wake a host that is there."""
+    if change.new is not None:
+        yield Wake(change.key, SETTLE_SECONDS)
+
+
+def on_role(change: Change[Role] | Change[RoleBinding], _caches: Caches) -> Iterator[Wake]:
+    """Somebody changed or removed what is ours: wake its host, so that it is put back."""
+    prefix, suffix = host_references.role_name("/").split("/")
+    if change.old is not None and change.key.name.endswith(suffix):
+        host = change.key.name.removeprefix(prefix).removesuffix(suffix)
+        yield Wake(ObjectKey(change.key.namespace, host), SETTLE_SECONDS)

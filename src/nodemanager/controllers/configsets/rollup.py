@@ -8,20 +8,22 @@ One writer instead of every host: with many, they would fight over one condition
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
 
 import msgspec
 
 from nodemanager.api.common import matching
 from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet, ConfigSetStatus, NodeCounts
-from nodemanager.api.common.managednode import AppliedConfigSet, ManagedNode
+from nodemanager.api.common.managednode import MANAGED_NODES, AppliedConfigSet, ManagedNode
 from nodemanager.client.patches import MergePatch, difference
 from nodemanager.client.verbs import Client
+from nodemanager.controllers.registration import Caches, ControllerContext, Wake
 from nodemanager.kube import conditions, errors
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.objects import ObjectKey, key_of
 from nodemanager.runtime.cache import Cache, Change
-from nodemanager.runtime.queue import WorkQueue
+from nodemanager.runtime.controller import Reconcile
 
 SETTLE_SECONDS = 0.5
 """Hosts report at about the same time; their reports are counted together."""
@@ -40,16 +42,12 @@ class ConfigSetRollup:
         client: Client,
         config_sets: Cache[ConfigSet],
         nodes: Cache[ManagedNode],
-        queue: WorkQueue[ObjectKey],
-        now: Callable[[], str],
+        now: Callable[[], datetime],
     ) -> None:
         self._client = client
         self._config_sets = config_sets
         self._nodes = nodes
-        self._queue = queue
         self._now = now
-        config_sets.subscribe(self._on_config_set)
-        nodes.subscribe(self._on_node)
 
     async def reconcile(self, key: ObjectKey) -> None:
         """Count, and write the status if it says anything new."""
@@ -57,7 +55,7 @@ class ConfigSetRollup:
         if config_set is None or config_set.metadata.deletion_timestamp:
             return
         nodes = [node for node in self._nodes.values() if node.metadata.namespace == key.namespace]
-        wanted = summarise(config_set, nodes, self._now())
+        wanted = summarise(config_set, nodes, self._now().strftime("%Y-%m-%dT%H:%M:%SZ"))
         old, new = msgspec.to_builtins(config_set.status), msgspec.to_builtins(wanted)
         if patch := difference(old, new):
             # The list of conditions is written whole, so it must be based on the one that is there.
@@ -66,17 +64,27 @@ class ConfigSetRollup:
             with contextlib.suppress(errors.NotFound):  # deleted meanwhile: nothing left to say
                 await self._client.patch(CONFIG_SETS, key.name, key.namespace, body, subresource="status")
 
-    def _on_config_set(self, change: Change[ConfigSet]) -> None:
-        if change.new is None:
-            return
-        if change.old is not None and _declares_the_same(change.old, change.new):
-            self._queue.add_after(change.key, STATUS_SECONDS)
-        else:
-            self._queue.add(change.key)
 
-    def _on_node(self, change: Change[ManagedNode]) -> None:
-        for key in affected(change, self._config_sets.values()):
-            self._queue.add_after(key, SETTLE_SECONDS)
+def build(context: ControllerContext) -> Reconcile:
+    """Return the reconcile of the roll-up."""
+    caches = context.caches
+    return ConfigSetRollup(
+        context.client, caches.of(CONFIG_SETS), caches.of(MANAGED_NODES), context.now
+    ).reconcile
+
+
+def on_config_set(change: Change[ConfigSet], _caches: Caches) -> Iterator[Wake]:
+    """Wake a set at once for what it declares, and after a while for its status."""
+    if change.new is None:
+        return
+    same = change.old is not None and _declares_the_same(change.old, change.new)
+    yield Wake(change.key, STATUS_SECONDS if same else 0.0)
+
+
+def on_node(change: Change[ManagedNode], caches: Caches) -> Iterator[Wake]:
+    """Wake the sets whose counts a host may change."""
+    for key in affected(change, caches.of(CONFIG_SETS).values()):
+        yield Wake(key, SETTLE_SECONDS)
 
 
 def _declares_the_same(one: ConfigSet, other: ConfigSet) -> bool:

@@ -1,0 +1,64 @@
+"""The entries of ConfigSet and ManagedNode in the registry of kinds."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from nodemanager.api.common.configset import CONFIG_SETS
+from nodemanager.api.common.managednode import MANAGED_NODES
+from nodemanager.api.kind_parts import AGE, READ, WRITE, Column, Grant, Kind, condition
+
+_CONFIG_SET: Final = Kind(
+    resource=CONFIG_SETS,
+    # Kubernetes itself answers to "cs" (componentstatuses), so there is a second short name.
+    short_names=("cs", "cset"),
+    columns=(
+        Column("Priority", ".spec.priority", "Who wins when sets differ: the highest.", "integer"),
+        Column("Nodes", ".status.nodes.matched", "Hosts it is meant for.", "integer"),
+        Column("Applied", ".status.nodes.applied", "Hosts where all of it holds.", "integer"),
+        Column("Failed", ".status.nodes.failed", "Hosts where a part could not be applied.", "integer"),
+        Column(
+            "Conflicted", ".status.nodes.conflicted", "Hosts where another set says otherwise.", "integer"
+        ),
+        AGE,
+        Column("Ready", condition("Ready"), "Whether it holds on all its hosts.", priority=1),
+        Column("Message", condition("Ready", "message"), "Why it does not.", priority=1),
+    ),
+    page="reference/configset.md",
+    hosts=(Grant(READ),),
+    operator=(Grant(("patch",), "status"),),
+    viewers=(Grant(READ),),
+    editors=(Grant(WRITE),),
+)
+
+_MANAGED_NODE: Final = Kind(
+    resource=MANAGED_NODES,
+    short_names=("mn",),
+    columns=(
+        Column("OS", r".metadata.labels.nodemanager\.io/os", "Operating system, from os-release."),
+        Column("Release", ".status.release", "Kernel release."),
+        Column("Agent", ".status.agentVersion", "Version of the agent."),
+        Column("Ready", condition("Ready"), "Whether everything declared for the host holds."),
+        Column("Drift", condition("Drifted"), "Whether the host differs right now from what is declared."),
+        AGE,
+        Column("Reason", condition("Ready", "reason"), "Why it is, or is not, ready.", priority=1),
+        Column("Repaired", ".status.drift.repaired", "Foreign changes that were undone.", "integer", 1),
+        Column(
+            "Conflicted", condition("Conflicted"), "Whether ConfigSets contradict each other.", priority=1
+        ),
+        Column("Upgraded", ".status.lastUpgrade", "Time since the last upgrade.", "date", 1),
+        Column("Arch", r".metadata.labels.kubernetes\.io/arch", "Processor architecture.", priority=1),
+    ),
+    page="reference/managednode.md",
+    hosts=(
+        Grant(READ),
+        Grant(("create",)),  # RBAC cannot name what does not exist: the policy does
+        Grant(("update", "patch"), own=True),
+        Grant(("get", "update", "patch"), "status", own=True),
+    ),
+    operator=(),
+    viewers=(Grant(READ),),
+    editors=(Grant(WRITE),),
+)
+
+KINDS: Final = (_MANAGED_NODE, _CONFIG_SET)

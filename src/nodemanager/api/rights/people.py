@@ -1,0 +1,25 @@
+"""Roles for people, to be bound in a namespace: who looks at our kinds, and who declares things by them.
+
+They are no part of Kubernetes' own `view` and `edit`: who writes a ConfigSet is root on the hosts it matches.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from nodemanager.api import kinds
+from nodemanager.api.rights import rbac_objects
+from nodemanager.api.rights.rbac_objects import Object
+
+VIEWER: Final = "nodemanager-viewer"
+EDITOR: Final = "nodemanager-editor"
+
+
+def roles() -> list[Object]:
+    """Return both roles."""
+    looking = [rule for kind in kinds.BY_NAME for rule in rbac_objects.grants(kind.resource, kind.viewers)]
+    writing = [rule for kind in kinds.BY_NAME for rule in rbac_objects.grants(kind.resource, kind.editors)]
+    return [
+        rbac_objects.role("ClusterRole", VIEWER, "", looking),
+        rbac_objects.role("ClusterRole", EDITOR, "", [*looking, *writing]),
+    ]

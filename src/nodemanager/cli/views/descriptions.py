@@ -1,0 +1,22 @@
+"""How `describe` shows each of our kinds. One that is missing here is an error when this is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from nodemanager.api import kinds
+from nodemanager.api.common.configset import CONFIG_SETS
+from nodemanager.api.common.managednode import MANAGED_NODES
+from nodemanager.cli.views import describe_configset, describe_node
+
+FILE: Final = "src/nodemanager/cli/views/descriptions.py"
+PART: Final = "renderer for describe"
+
+RENDERERS: Final[dict[str, Callable[..., str]]] = {
+    MANAGED_NODES.qualified_name: describe_node.render,
+    CONFIG_SETS.qualified_name: describe_configset.render,
+}
+"""By qualified name: an object, the events about it and the time, in words."""
+
+kinds.require(PART, RENDERERS, FILE)

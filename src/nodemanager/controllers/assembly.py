@@ -1,0 +1,174 @@
+"""The operator, built from the list of its controllers.
+
+    ENTRIES  ->  caches, one per kind and selection  ->  queues  ->  controllers, health checks
+             ->  the rights of the operator (config/rbac/operator.yaml, the chart)
+
+A new controller is a package beside this file and one entry in the list.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import socket
+import uuid
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from nodemanager.api import kinds
+from nodemanager.api.kind_parts import READ
+from nodemanager.api.rights import operator_rights
+from nodemanager.api.rights.operator_rights import Right
+from nodemanager.client.calls import Selection
+from nodemanager.client.verbs import Client
+from nodemanager.controllers import configsets, host_roles, registration
+from nodemanager.controllers.registration import Caches, Context, ControllerContext, Entry, Registration
+from nodemanager.kube.core import LEASES
+from nodemanager.kube.objects import ObjectKey, Resource
+from nodemanager.rendering import limits
+from nodemanager.rendering.process import Start
+from nodemanager.rendering.renderer import Renderer
+from nodemanager.runtime import metrics
+from nodemanager.runtime.cache import Cache
+from nodemanager.runtime.controller import Controller
+from nodemanager.runtime.election import LeaderElector
+from nodemanager.runtime.events import EventRecorder
+from nodemanager.runtime.lease import LeaseLock
+from nodemanager.runtime.manager import Manager
+from nodemanager.runtime.probes import Check
+from nodemanager.runtime.queue import WorkQueue
+from nodemanager.runtime.ticker import Ticker
+
+log = logging.getLogger("nodemanager.operator")
+
+ENTRIES: Final[tuple[Entry, ...]] = (configsets.REGISTRATION, host_roles.REGISTRATION)
+LEASE: Final = operator_rights.NAME
+_LEADING: Final = Right(LEASES, ("get", "create", "update", "patch"))
+
+
+def rights(entries: Iterable[Entry] = ENTRIES) -> list[Right]:
+    """Return what the operator needs: to read what it watches, what each entry asks for, and to lead."""
+    needed = [
+        right
+        for entry in entries
+        for right in (*(Right(watch.resource, READ) for watch in entry.watches), *entry.rights)
+    ]
+    return [*needed, _LEADING]
+
+
+def manifests(namespace: str, entries: Iterable[Entry] = ENTRIES) -> list[dict[str, Any]]:
+    """Return the operator's account and rights as objects."""
+    return operator_rights.manifests(namespace, rights(entries))
+
+
+def own_kinds(entries: Iterable[Entry] = ENTRIES) -> list[Resource[Any]]:
+    """Return those of our kinds that a cluster must know before the operator can run."""
+    watched = {watch.resource.qualified_name for entry in entries for watch in entry.watches}
+    return [kind.resource for kind in kinds.BY_NAME if kind.resource.qualified_name in watched]
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the operator is given by the process it runs in."""
+
+    client: Client
+    namespace: str
+    metrics: metrics.Registry
+    start: Start
+    """Starts the process that renders: controllers start none themselves."""
+    leader_elect: bool = True
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """All parts, ready to run, and whether each of them gets on."""
+
+    manager: Manager
+    health: dict[str, Check]
+    """By the name of the entry."""
+
+
+def assemble(given: Surroundings, entries: Iterable[Entry] = ENTRIES) -> Operator:
+    """Return the operator that follows from a list of entries."""
+    lock = None
+    if given.leader_elect:
+        lock = LeaseLock(given.client, LEASE, given.namespace, f"{socket.gethostname()}_{uuid.uuid4()}")
+        _show_leadership(lock, given.metrics)
+    manager = Manager(log=log, elector=LeaderElector(lock) if lock else None)
+    builder = _Builder(given, manager, given.client.guarded(lock.check) if lock else given.client)
+    for entry in entries:
+        builder.add(entry)
+    manager.add_server(builder.renderer)
+    manager.add_cache(*builder.caches.values())
+    manager.add(builder.events)
+    return Operator(manager, builder.health)
+
+
+def _show_leadership(lock: LeaseLock, registry: metrics.Registry) -> None:
+    status = registry.gauge("leader_election_master_status", "1 while this process leads.", ("name",))
+    status.labels(LEASE).set_function(lambda: float(lock.held))
+
+
+@dataclass(frozen=True)
+class _Builder:
+    """Makes the parts of one entry after the other, of shared ones."""
+
+    given: Surroundings
+    manager: Manager
+    writer: Client
+    """For who needs leadership: it writes only while we lead."""
+    caches: dict[tuple[Resource[Any], Selection], Cache[Any]] = field(default_factory=dict)
+    health: dict[str, Check] = field(default_factory=dict)
+
+    @functools.cached_property
+    def renderer(self) -> Renderer:
+        """The one process that renders."""
+        return Renderer(self.given.start, limits.NAMES)
+
+    @functools.cached_property
+    def events(self) -> EventRecorder:
+        """The one who reports to the API."""
+        return EventRecorder(self.given.client, operator_rights.NAME)
+
+    def add(self, entry: Entry) -> None:
+        """Build an entry, and have the manager run it."""
+        client = self.writer if entry.leader_only else self.given.client
+        run = self.manager.add_leader_only if entry.leader_only else self.manager.add
+        shared = client, self._caches(entry), self.events, self.renderer, self.given.now
+        if isinstance(entry, Registration):
+            queue: WorkQueue[ObjectKey] = WorkQueue(entry.name, metrics=self.given.metrics)
+            controller = self._controller(entry, ControllerContext(*shared, queue))
+            self.health[entry.name] = functools.partial(controller.check, entry.stuck_after)
+            run(controller, *(Ticker(queue, key, seconds) for key, seconds in entry.periodic))
+        else:
+            run(entry.build(Context(*shared)))
+
+    def _controller(self, entry: Registration, context: ControllerContext) -> Controller:
+        registration.connect(entry.watches, context.caches, context.queue)
+        return Controller(
+            entry.name,
+            entry.build(context),
+            queue=context.queue,
+            metrics=self.given.metrics,
+            log=log,
+            concurrency=entry.concurrency,
+            timeout=entry.timeout,
+        )
+
+    def _caches(self, entry: Entry) -> Caches:
+        """Return what an entry watches; who watches the same kind in the same selection shares one cache."""
+        found: dict[Resource[Any], Cache[Any]] = {}
+        for watch in entry.watches:
+            if watch.resource in found:
+                raise ValueError(
+                    f"cannot build {entry.name}: it watches {watch.resource.qualified_name} twice"
+                )
+            selection = watch.selection(self.given.namespace)
+            key = watch.resource, selection
+            if key not in self.caches:
+                self.caches[key] = Cache(self.given.client, watch.resource, selection)
+            found[watch.resource] = self.caches[key]
+        return Caches(entry.name, found)

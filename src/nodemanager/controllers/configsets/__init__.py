@@ -1,0 +1,19 @@
+"""The roll-up of what hosts report of each ConfigSet."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from nodemanager.api.common.configset import CONFIG_SETS
+from nodemanager.api.common.managednode import MANAGED_NODES
+from nodemanager.api.rights.operator_rights import Right
+from nodemanager.controllers.configsets import rollup
+from nodemanager.controllers.registration import Registration, Watch
+
+REGISTRATION: Final = Registration(
+    name="configset",
+    kind=CONFIG_SETS,
+    watches=(Watch(CONFIG_SETS, rollup.on_config_set), Watch(MANAGED_NODES, rollup.on_node)),
+    build=rollup.build,
+    rights=(Right(CONFIG_SETS, ("patch",), "status"),),
+)

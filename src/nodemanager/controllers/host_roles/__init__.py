@@ -1,0 +1,34 @@
+"""A Role for each host, with what its ConfigSets refer to."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from nodemanager.api.common.configset import CONFIG_SETS
+from nodemanager.api.common.managednode import MANAGED_NODES
+from nodemanager.api.kind_parts import READ
+from nodemanager.api.rights import host_references
+from nodemanager.api.rights.operator_rights import Right
+from nodemanager.controllers.host_roles import roles
+from nodemanager.controllers.registration import Registration, Watch
+from nodemanager.kube.core import CONFIG_MAPS, LEASES, ROLE_BINDINGS, ROLES, SECRETS
+
+_GRANTED: Final = (
+    Right(SECRETS, (*READ, "create")),
+    Right(CONFIG_MAPS, READ),
+    Right(LEASES, ("get", "update", "patch")),
+)
+"""What hosts are given (`host_references.rules`): the API lets nobody give what they have not got."""
+
+REGISTRATION: Final = Registration(
+    name="hostrole",
+    kind=MANAGED_NODES,
+    watches=(
+        Watch(CONFIG_SETS, roles.on_config_set),
+        Watch(MANAGED_NODES, roles.on_node),
+        Watch(ROLES, roles.on_role, host_references.LABEL),
+        Watch(ROLE_BINDINGS, roles.on_role, host_references.LABEL),
+    ),
+    build=roles.build,
+    rights=(Right(ROLES, ("create", "patch")), Right(ROLE_BINDINGS, ("create", "patch")), *_GRANTED),
+)

@@ -1,0 +1,166 @@
+"""What a controller says of itself, as data; `assembly` builds all that follows from it.
+
+    what it watches  ->  caches, the right to read it, and the names that a change puts into its queue
+    its reconcile    ->  a Controller with metrics and a health check, while we lead or always
+
+A request is a name. Which names a change wakes is a function of the change and of what is cached, so that it
+can be read and tested by itself.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+from nodemanager.api.rights.operator_rights import Right
+from nodemanager.client.calls import Selection
+from nodemanager.client.verbs import Client
+from nodemanager.kube.core import EVENTS
+from nodemanager.kube.objects import HasMetadata, ObjectKey, Resource
+from nodemanager.rendering.renderer import Rendering
+from nodemanager.runtime import parts
+from nodemanager.runtime.cache import Cache, Change
+from nodemanager.runtime.controller import Reconcile
+from nodemanager.runtime.events import EventRecorder
+from nodemanager.runtime.queue import WorkQueue
+
+T = TypeVar("T", bound=HasMetadata)
+
+THE_ONE: Final = ObjectKey("", "all")
+"""The name in the queue of a controller that has only one thing to do."""
+STUCK_SECONDS: Final = 600.0
+REPORTING: Final = Right(EVENTS, ("create", "patch"))
+"""What somebody needs who reports Events."""
+
+
+class Wake(NamedTuple):
+    """A name to look at, after so many seconds."""
+
+    key: ObjectKey
+    after: float = 0.0
+
+
+class Caches:
+    """The caches of what a controller said it watches, and no others."""
+
+    def __init__(self, owner: str, found: Mapping[Resource[Any], Cache[Any]]) -> None:
+        self._owner = owner
+        self._found = found
+
+    def of(self, resource: Resource[T]) -> Cache[T]:
+        """Return the cache of a kind."""
+        if resource not in self._found:
+            raise LookupError(f"{self._owner} cannot read {resource.qualified_name}: it does not watch that")
+        return self._found[resource]
+
+
+@dataclass(frozen=True, slots=True)
+class Watch(Generic[T]):
+    """A kind that is watched, and which names a change of it wakes."""
+
+    resource: Resource[T]
+    wakes: Callable[[Change[T], Caches], Iterable[Wake]]
+    labels: str = ""
+    """A selector; objects that it does not choose are not seen."""
+
+    def selection(self, namespace: str) -> Selection:
+        """Return what is watched by an operator of one namespace."""
+        return Selection(namespace if self.resource.namespaced else "", self.labels)
+
+
+def nobody(_change: Change[Any], _caches: Caches) -> Iterable[Wake]:
+    """Wake nobody: for what is only read."""
+    return ()
+
+
+def itself(change: Change[Any], _caches: Caches) -> Iterable[Wake]:
+    """Wake the name of what changed."""
+    return (Wake(change.key),)
+
+
+def the_one(_change: Change[Any], _caches: Caches) -> Iterable[Wake]:
+    """Wake the only name there is."""
+    return (Wake(THE_ONE),)
+
+
+class Periodic(NamedTuple):
+    """A name that is looked at when the controller starts, and then again and again."""
+
+    key: ObjectKey
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What the operator gives to each of its parts."""
+
+    client: Client
+    """Where leadership is needed, it refuses to write once that may be lost."""
+    caches: Caches
+    events: EventRecorder
+    """Who uses it needs the right `REPORTING`."""
+    renderer: Rendering
+    now: Callable[[], datetime]
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerContext(Context):
+    """The same for a part with a queue."""
+
+    queue: WorkQueue[ObjectKey]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """One controller of the operator."""
+
+    name: str
+    """Of its queue, in metrics, and of its health check."""
+    kind: Resource[Any] | None
+    """What the names in its queue are names of; None = there is only `THE_ONE`."""
+    watches: tuple[Watch[Any], ...]
+    build: Callable[[ControllerContext], Reconcile]
+    periodic: tuple[Periodic, ...] = ()
+    rights: tuple[Right, ...] = ()
+    """What it needs besides reading what it watches."""
+    leader_only: bool = True
+    """At most one process may do this at a time."""
+    concurrency: int = 1
+    timeout: float | None = 60.0
+    """Seconds that one reconcile may take; None = as long as it likes."""
+    stuck_after: float = STUCK_SECONDS
+    """A reconcile that takes longer makes the process unhealthy."""
+
+    def __post_init__(self) -> None:
+        if self.kind is not None and self.kind not in [watch.resource for watch in self.watches]:
+            raise ValueError(
+                f"cannot register {self.name}: it is for {self.kind.qualified_name}, which it does not watch"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartRegistration:
+    """A part of the operator that has no queue: it may follow the caches of what it watches as it likes."""
+
+    name: str
+    watches: tuple[Watch[Any], ...] = ()
+    build: Callable[[Context], parts.Part]
+    rights: tuple[Right, ...] = ()
+    leader_only: bool = True
+
+
+Entry = Registration | PartRegistration
+
+
+def connect(watches: Iterable[Watch[Any]], caches: Caches, queue: WorkQueue[ObjectKey]) -> None:
+    """Have every change put the names that it wakes into a queue."""
+    for watch in watches:
+        caches.of(watch.resource).subscribe(functools.partial(_wake, watch, caches, queue))
+
+
+def _wake(watch: Watch[T], caches: Caches, queue: WorkQueue[ObjectKey], change: Change[T]) -> None:
+    for key, after in watch.wakes(change, caches):
+        queue.add_after(key, after)

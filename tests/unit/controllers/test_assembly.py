@@ -1,0 +1,322 @@
+"""The operator as it is built from its list: health, caches, mapping, concurrency, leadership, rights."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nodemanager.api.common.configset import CONFIG_SETS
+from nodemanager.api.common.managednode import MANAGED_NODES
+from nodemanager.client.auth.config import ClientConfig
+from nodemanager.client.calls import Selection
+from nodemanager.client.subresources import request_token
+from nodemanager.client.verbs import Client
+from nodemanager.controllers import assembly, configsets, registration
+from nodemanager.controllers.assembly import Operator, Surroundings
+from nodemanager.controllers.registration import (
+    THE_ONE,
+    Caches,
+    ControllerContext,
+    Entry,
+    PartRegistration,
+    Periodic,
+    Registration,
+    Wake,
+    Watch,
+)
+from nodemanager.host.process import runner
+from nodemanager.kube import errors
+from nodemanager.kube.core import CONFIG_MAPS, LEASES, ROLE_BINDINGS, ROLES, SECRETS, SERVICE_ACCOUNTS, Secret
+from nodemanager.kube.objects import ObjectKey, Resource
+from nodemanager.runtime import parts, probes, tasks
+from nodemanager.runtime.cache import Cache, Change
+from nodemanager.runtime.controller import Reconcile
+from nodemanager.runtime.metrics import Registry
+from support import embedded, whole_server
+from support.clients import Tokens, connected
+from support.either import NAMESPACES
+from support.scripted_server import until
+
+NAMESPACE = "default"
+CONTROLLERS = [
+    pytest.param(entry, id=entry.name) for entry in assembly.ENTRIES if isinstance(entry, Registration)
+]
+
+
+@contextlib.asynccontextmanager
+async def running(
+    client: Client, entries: Iterable[Entry], *, leader_elect: bool = False
+) -> AsyncIterator[tuple[Operator, probes.ProbeServer]]:
+    """The operator of these entries, with its health served on a port of its own."""
+    given = Surroundings(client, NAMESPACE, Registry(), runner.companion, leader_elect)
+    operator = assembly.assemble(given, entries)
+    address = probes.Address("127.0.0.1", 0)
+    server = probes.ProbeServer("health probes", address, probes.Routes(health=operator.health))
+    operator.manager.add_server(server)
+    task = asyncio.create_task(operator.manager.run())
+    try:
+        await until(lambda: task.done() or operator.manager.not_ready() is None)
+        yield operator, server
+    finally:
+        operator.manager.stop("the test is over")
+        await task
+
+
+async def ask(server: probes.ProbeServer, path: str) -> str:
+    """Return the answer to a GET over HTTP, head and all."""
+    reader, writer = await asyncio.open_connection(*server.bound[0])
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+    answer = await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    return answer.decode()
+
+
+async def declare(client: Client) -> None:
+    """Create a host and a ConfigSet for it that refers to a Secret."""
+    files = [{"path": "/x", "template": "x", "secretRefs": ["one"]}]
+    meta = {"name": "web1", "labels": {"role": "web"}}
+    await client.create(MANAGED_NODES, {"metadata": meta}, NAMESPACE)
+    await client.create(
+        CONFIG_SETS,
+        {"metadata": {"name": "base", "labels": {"role": "web"}}, "spec": {"files": files}},
+        NAMESPACE,
+    )
+
+
+@pytest.mark.parametrize("entry", CONTROLLERS)
+async def test_a_stuck_controller_fails_healthz_which_names_it(entry: Registration, tmp_path: Path) -> None:
+    released = asyncio.Event()
+
+    async def hang(_key: ObjectKey) -> None:
+        await released.wait()
+
+    stuck = replace(entry, build=lambda _context: hang, timeout=None, stuck_after=0.0)
+    entries = [stuck if one is entry else one for one in assembly.ENTRIES]
+    async with (
+        whole_server.serving(tmp_path) as (config, _),
+        connected(config) as client,
+        running(client, entries) as (operator, server),
+    ):
+        assert (await ask(server, "/healthz")).startswith("HTTP/1.1 200 ")
+        await declare(client)
+        await until(lambda: operator.health[entry.name]() is not None)
+        answer = await ask(server, "/healthz")
+        assert answer.startswith("HTTP/1.1 500 ")
+        assert f"[-]{entry.name} failed: the reconcile of {NAMESPACE}/" in answer
+        others = [one.name for one in assembly.ENTRIES if one.name != entry.name]
+        assert all(f"[+]{name} ok" in answer for name in others)
+        released.set()
+        await until(lambda: operator.health[entry.name]() is None)
+        assert (await ask(server, "/healthz")).startswith("HTTP/1.1 200 ")
+
+
+async def test_who_watches_the_same_shares_one_cache() -> None:
+    """Two controllers of the same kinds cost one list and one watch of each kind."""
+    async with embedded.serving() as api:
+        seen: list[Caches] = []
+
+        def build(context: ControllerContext) -> Reconcile:
+            seen.append(context.caches)
+            return nothing
+
+        watches = Watch(CONFIG_MAPS, registration.itself), Watch(SECRETS, registration.nobody)
+        first = Registration(name="first", kind=CONFIG_MAPS, watches=watches, build=build)
+        second = replace(first, name="second")
+        some = replace(first, name="some", watches=(Watch(CONFIG_MAPS, registration.itself, "a=b"),))
+        given = Surroundings(api.client, NAMESPACE, Registry(), runner.companion)
+        assembly.assemble(given, [first, second, some])
+        assert seen[0].of(CONFIG_MAPS) is seen[1].of(CONFIG_MAPS) is not seen[2].of(CONFIG_MAPS)
+        with pytest.raises(LookupError, match="some cannot read secrets: it does not watch that"):
+            seen[2].of(SECRETS)
+
+
+async def nothing(_key: ObjectKey) -> None:
+    """Be content."""
+
+
+def owner(change: Change[Secret], caches: Caches) -> Iterable[Wake]:
+    """Wake the ConfigMaps that are called like the beginning of a Secret's name."""
+    return [
+        Wake(ObjectKey(NAMESPACE, one.metadata.name))
+        for one in caches.of(CONFIG_MAPS).values()
+        if change.key.name.startswith(f"{one.metadata.name}-")
+    ]
+
+
+@dataclass
+class Pairs:
+    """A controller that exists in this test only: it holds what it works on until it is told to go on."""
+
+    free: asyncio.Event = field(default_factory=asyncio.Event)
+    running: set[str] = field(default_factory=set)
+    most: int = 0
+    done: list[str] = field(default_factory=list)
+
+    def entry(self, name: str = "pairs", *, leader_only: bool = True) -> Registration:
+        return Registration(
+            name=name,
+            kind=CONFIG_MAPS,
+            watches=(Watch(CONFIG_MAPS, registration.itself), Watch(SECRETS, owner)),
+            build=lambda _context: self.reconcile,
+            concurrency=2,
+            leader_only=leader_only,
+        )
+
+    async def reconcile(self, key: ObjectKey) -> None:
+        self.running.add(key.name)
+        self.most = max(self.most, len(self.running))
+        await self.free.wait()
+        self.running.remove(key.name)
+        self.done.append(key.name)
+
+
+async def put(client: Client, *names: str) -> None:
+    for name in names:
+        resource: Resource[Any] = SECRETS if "-" in name else CONFIG_MAPS
+        await client.create(resource, {"metadata": {"name": name}}, NAMESPACE)
+
+
+async def namespaced(client: Client) -> None:
+    with contextlib.suppress(errors.AlreadyExists):
+        await client.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
+
+
+async def test_changes_of_two_kinds_wake_the_names_they_map_to_two_at_a_time() -> None:
+    pairs = Pairs()
+    async with embedded.serving() as api:
+        await namespaced(api.client)
+        await put(api.client, "a", "b", "c")
+        async with running(api.client, [pairs.entry()]):
+            await until(lambda: len(pairs.running) == 2)
+            assert pairs.done == []
+            pairs.free.set()
+            await until(lambda: sorted(pairs.done) == ["a", "b", "c"])
+            assert pairs.most == 2
+            pairs.done.clear()
+            await put(api.client, "d", "x-secret", "b-secret")  # the Secret of nobody is heard of before b's
+            await until(lambda: {"b", "d"} <= set(pairs.done))
+            assert sorted(pairs.done) == ["b", "d"]
+
+
+async def test_only_the_leader_works_but_for_entries_that_need_no_leader() -> None:
+    leading, everywhere = [Pairs(), Pairs()], [Pairs(), Pairs()]
+    for one in (*leading, *everywhere):
+        one.free.set()
+    async with embedded.serving() as api, contextlib.AsyncExitStack() as stack:
+        await namespaced(api.client)
+        for number in (0, 1):
+            entries = leading[number].entry("led"), everywhere[number].entry("any", leader_only=False)
+            await stack.enter_async_context(running(api.client, entries, leader_elect=True))
+            await put(api.client, f"made{number}")
+            await until(lambda: f"made{number}" in leading[0].done)  # noqa: B023 - it is awaited here
+        await until(lambda: all(one.done == ["made0", "made1"] for one in everywhere))
+        assert leading[1].done == []
+
+
+async def test_a_writer_that_needs_leadership_writes_only_while_it_leads() -> None:
+    contexts: dict[str, ControllerContext] = {}
+
+    def entry(name: str, *, leader_only: bool) -> Registration:
+        def build(context: ControllerContext) -> Reconcile:
+            contexts[name] = context
+            return nothing
+
+        return Registration(name=name, kind=None, watches=(), build=build, leader_only=leader_only)
+
+    async with embedded.serving() as api:
+        await namespaced(api.client)
+        given = Surroundings(api.client, NAMESPACE, Registry(), runner.companion)
+        assembly.assemble(given, [entry("led", leader_only=True), entry("any", leader_only=False)])
+        await put(contexts["any"].client, "allowed")
+        with pytest.raises(parts.LeadershipLost):
+            await put(contexts["led"].client, "refused")
+
+
+class Listener:
+    """A part that is no controller: it hears of every single change, in order."""
+
+    name = "listener"
+
+    def __init__(self, context: registration.Context) -> None:
+        self.heard: list[str] = []
+        self._cache = context.caches.of(CONFIG_MAPS)
+
+    async def run(self) -> None:
+        self._cache.subscribe(lambda change: self.heard.append(change.key.name))
+        await asyncio.get_running_loop().create_future()
+
+
+async def test_a_part_without_a_queue_a_single_name_and_one_that_is_due_again_and_again() -> None:
+    listeners: list[Listener] = []
+    single, ticking = asyncio.Queue[ObjectKey](), asyncio.Queue[ObjectKey]()
+
+    def listen(context: registration.Context) -> Listener:
+        listeners.append(Listener(context))
+        return listeners[0]
+
+    watches = (Watch(CONFIG_MAPS, registration.the_one),)
+    entries: list[Entry] = [
+        PartRegistration(name="listener", watches=watches, build=listen),
+        Registration(name="single", kind=None, watches=watches, build=lambda _context: single.put),
+        Registration(
+            name="ticking",
+            kind=None,
+            watches=(),
+            build=lambda _context: ticking.put,
+            periodic=(Periodic(THE_ONE, 0.01),),
+        ),
+    ]
+    async with embedded.serving() as api:
+        await namespaced(api.client)
+        async with running(api.client, entries):
+            await put(api.client, "a", "b")
+            await until(lambda: listeners[0].heard == ["a", "b"])
+            assert await single.get() == THE_ONE
+            assert [await ticking.get() for _ in range(3)] == [THE_ONE] * 3
+
+
+async def test_an_entry_must_watch_what_it_reconciles_and_nothing_twice() -> None:
+    with pytest.raises(ValueError, match=r"it is for configsets.common.nodemanager, which it does not watch"):
+        replace(configsets.REGISTRATION, watches=())
+    twice = replace(configsets.REGISTRATION, watches=configsets.REGISTRATION.watches * 2)
+    async with embedded.serving() as api:
+        given = Surroundings(api.client, NAMESPACE, Registry(), runner.companion)
+        with pytest.raises(ValueError, match=r"cannot build configset: it watches configsets\S+ twice"):
+            assembly.assemble(given, [twice])
+
+
+async def test_with_exactly_its_own_rights_the_operator_does_its_work(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What each entry asks for is enough for it, and for leading."""
+    async with whole_server.serving(tmp_path) as (config, _), connected(config) as admin:
+        resources: list[Resource[Any]] = [NAMESPACES, SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS]
+        for resource, obj in zip(resources, assembly.manifests(NAMESPACE), strict=True):
+            with contextlib.suppress(errors.AlreadyExists):
+                await admin.create(resource.untyped(), obj, obj["metadata"].get("namespace", ""))
+        issued = await request_token(admin, "nodemanager-operator", NAMESPACE, seconds=600)
+        own = ClientConfig(config.server, ca=config.ca, credentials=Tokens(issued.token))
+        async with connected(own) as client, running(client, assembly.ENTRIES, leader_elect=True):
+            await declare(admin)
+            await until_there(admin)
+        assert (await admin.get(LEASES, "nodemanager-operator", NAMESPACE)).metadata.name
+    assert not [line for line in caplog.messages if "orbidden" in line]
+
+
+async def until_there(client: Client) -> None:
+    """Wait for what every entry is to bring about."""
+    here = Selection(NAMESPACE)
+    sets, roles = Cache(client, CONFIG_SETS, here), Cache(client, ROLES, here)
+    following = [asyncio.create_task(cache.run()) for cache in (sets, roles)]
+    try:
+        await until(lambda: any(one.status.nodes for one in sets.values()))
+        await until(lambda: roles.get(ObjectKey(NAMESPACE, "nodemanager-web1-references")) is not None)
+    finally:
+        await tasks.end(following)
