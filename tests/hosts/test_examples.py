@@ -112,4 +112,7 @@ def test_the_zone(web1: Host) -> None:
     web1.converge("sshfp-zone")
     # Each reload logs some 195 lines, so the end of the journal need not hold the one that says it.
     reload = "received control channel command 'reload'"
-    until(lambda: reload in web1.machine.journal("-u", "named", "--grep", reload), "the server has read the zone again")
+    until(
+        lambda: reload in web1.machine.journal("-u", "named", "--grep", reload),
+        "the server has read the zone again",
+    )

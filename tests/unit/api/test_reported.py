@@ -52,6 +52,7 @@ def everywhere(bad: str) -> ManagedNodeStatus:
         ssh_host_keys=[SSHHostKey(fingerprint=bad)],
         wire_guard=[WireGuardStatus(name=bad, public_key=bad)],
         file_backups={bad: bad}, last_file_bucket_gc=bad, last_upgrade=bad, kubernetes_node_cordoned=bad,
+        last_seen=bad,
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Judges which hosts are alive, by when this process *saw* their Leases renewed. Pure: the caller has the clock.
+"""Judges which hosts are alive, by when this process *saw* their Leases renewed; the caller has the clock.
 
     a Lease changed its renewTime  -> seen
     no change for one duration     -> silent
@@ -91,7 +91,7 @@ class Heartbeats:
 
     def missed(self, now: float) -> None:
         """Take note that until now renewals may have gone unseen: the API was out of reach."""
-        self._steady_since = now
+        self._steady_since = max(self._steady_since, now)
 
     def judge(self, host: str, now: float) -> Judgement:
         """Return what is known of a host."""

@@ -21,7 +21,9 @@ from nodemanager.controllers.liveness.heartbeats import Judgement, Life
 from nodemanager.kube import conditions
 from nodemanager.kube.conditions import Condition
 
-_NO_LEASE = "its agent has sent no sign of life yet; agents before version 0.1.0 and other projects' send none"
+_NO_LEASE = (
+    "its agent has sent no sign of life yet; agents before version 0.1.0 and other projects' send none"
+)
 
 
 def marked(node: ManagedNode, judgement: Judgement, now: datetime) -> ManagedNodeStatus:
@@ -47,14 +49,8 @@ def marked(node: ManagedNode, judgement: Judgement, now: datetime) -> ManagedNod
             return _silenced(node, judgement, now)
 
 
-def is_silent(node: ManagedNode) -> bool:
-    """Tell whether a host is known to be silent, so that nothing it reported counts any more."""
-    found = conditions.get(node.status.conditions, managednode.ALIVE)
-    return found is not None and found.status == conditions.FALSE
-
-
 def _silenced(node: ManagedNode, judgement: Judgement, now: datetime) -> ManagedNodeStatus:
-    if is_silent(node):
+    if managednode.is_silent(node):
         return node.status  # told already; only the agent itself may speak again
     seen = _stamp(now - timedelta(seconds=judgement.silent_for))
     silent = Condition(
