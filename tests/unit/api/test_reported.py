@@ -101,7 +101,7 @@ def test_what_needs_more_than_ascii_keeps_it() -> None:
 
 
 TIMES = {
-    "time", "lastTime", "lastTransitionTime", "lastApplied", "lastFileBucketGC", "lastUpgrade",
+    "time", "lastTime", "lastTransitionTime", "lastApplied", "lastFileBucketGC", "lastUpgrade", "lastSeen",
     "kubernetesNodeCordoned",  # the format says what they are
     "outcome", "status", "took",  # an enumeration says it, or a rule
 }  # fmt: skip
