@@ -121,7 +121,7 @@ DRIFT: Final = Diagram(
         "watchdog": Box(8, 600, 122, 56, "watchdog", ("progress, sd_notify",)),
     },
     (
-        Arrow("writer:t", "api:b.1089", "status", (80, 82), "end"),
+        Arrow("writer:t", "api:b.1089", "status", (62, 82), "end"),
         Arrow("api:b.3696", "declared:t", "ConfigSets, Secrets", (222, 82)),
         Arrow("delivery:t", "api:b.892", "Event", (500, 82), "end"),
         Arrow("declared:b.3689", "memory:t", looks="both"),

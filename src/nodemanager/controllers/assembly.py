@@ -23,7 +23,7 @@ from nodemanager.api.rights import operator_rights
 from nodemanager.api.rights.operator_rights import Right
 from nodemanager.client.calls import Selection
 from nodemanager.client.verbs import Client
-from nodemanager.controllers import configsets, host_roles, registration
+from nodemanager.controllers import configsets, host_roles, liveness, registration
 from nodemanager.controllers.registration import Caches, ControllerContext, Entry, PartContext, Registration
 from nodemanager.kube.core import LEASES
 from nodemanager.kube.objects import ObjectKey, Resource
@@ -43,7 +43,11 @@ from nodemanager.runtime.ticker import Ticker
 
 log = logging.getLogger("nodemanager.operator")
 
-ENTRIES: Final[tuple[Entry, ...]] = (configsets.REGISTRATION, host_roles.REGISTRATION)
+ENTRIES: Final[tuple[Entry, ...]] = (
+    liveness.REGISTRATION,
+    configsets.REGISTRATION,
+    host_roles.REGISTRATION,
+)
 LEASE: Final = operator_rights.NAME
 _LEADING: Final = Right(LEASES, ("get", "create", "update", "patch"))
 
@@ -137,7 +141,7 @@ class _Builder:
         """Build an entry, and have the manager run it."""
         client = self.writer if entry.leader_only else self.given.client
         run = self.manager.add_leader_only if entry.leader_only else self.manager.add
-        shared = client, self._caches(entry), self.events, self.renderer, self.given.now
+        shared = client, self._caches(entry), self.events, self.renderer, self.given.now, self.given.metrics
         if isinstance(entry, Registration):
             queue: WorkQueue[ObjectKey] = WorkQueue(entry.name, metrics=self.given.metrics)
             controller = self._controller(entry, ControllerContext(*shared, queue))

@@ -25,6 +25,7 @@ from nodemanager.runtime import parts
 from nodemanager.runtime.cache import Cache, Change
 from nodemanager.runtime.controller import Reconcile
 from nodemanager.runtime.events import EventRecorder
+from nodemanager.runtime.metrics import Registry
 from nodemanager.runtime.queue import WorkQueue
 
 T = TypeVar("T", bound=HasMetadata)
@@ -104,6 +105,7 @@ class PartContext:
     """Who uses it needs the right `REPORTING`."""
     renderer: Rendering
     now: Callable[[], datetime]
+    metrics: Registry
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -97,6 +98,9 @@ class Cache(Generic[T]):
         self._hurry = asyncio.Event()
         self._complaint = ""
         """What we last complained about."""
+        self.steady_since = -math.inf
+        """Since when, by the clock of the loop, nothing can have gone unseen: the end of the last outage."""
+        self._interrupted = False
 
     # What others see
 
@@ -180,6 +184,7 @@ class Cache(Generic[T]):
             self._version = ""
             return error
         except errors.KubeError as error:
+            self._interrupted = True
             hint = NOT_SERVED if isinstance(error, errors.NotFound) else ""
             again = str(error) == self._complaint  # an outage is worth a line, not one per try
             log.log(logging.DEBUG if again else logging.WARNING, "%s: %s%s", self.name, error, hint)
@@ -266,6 +271,8 @@ class Cache(Generic[T]):
             idle_timeout=self._options.idle_timeout,
         )
         self._complaint = ""
+        if self._interrupted:
+            self._interrupted, self.steady_since = False, asyncio.get_running_loop().time()
         return watch
 
     # Changing the snapshot

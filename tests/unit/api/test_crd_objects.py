@@ -38,8 +38,24 @@ def test_names(kind: str, name: str, short: str) -> None:
 
 
 def test_columns() -> None:
-    assert columns("ManagedNode", wide=False) == ["OS", "Release", "Agent", "Ready", "Drift", "Age"]
-    assert columns("ConfigSet", wide=False) == ["Priority", "Nodes", "Applied", "Failed", "Conflicted", "Age"]
+    assert columns("ManagedNode", wide=False) == [
+        "OS",
+        "Release",
+        "Agent",
+        "Ready",
+        "Drift",
+        "Last Seen",
+        "Age",
+    ]
+    assert columns("ConfigSet", wide=False) == [
+        "Priority",
+        "Nodes",
+        "Applied",
+        "Failed",
+        "Unknown",
+        "Conflicted",
+        "Age",
+    ]
     assert "Repaired" in columns("ManagedNode", wide=True)
     assert "Message" in columns("ConfigSet", wide=True)
 

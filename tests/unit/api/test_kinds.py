@@ -186,14 +186,20 @@ def test_what_is_left_out_means_what_the_documentation_says() -> None:
 
 def test_counters_are_written_when_they_are_zero() -> None:
     status = configset.ConfigSetStatus(nodes=configset.NodeCounts(matched=2))
-    assert msgspec.to_builtins(status)["nodes"] == {"matched": 2, "applied": 0, "failed": 0, "conflicted": 0}
+    assert msgspec.to_builtins(status)["nodes"] == {
+        "matched": 2,
+        "applied": 0,
+        "failed": 0,
+        "unknown": 0,
+        "conflicted": 0,
+    }
     assert msgspec.to_builtins(managednode.Drift())["repaired"] == 0
 
 
 def test_conditions_of_a_node_have_distinct_reasons() -> None:
     reasons = [
-        managednode.APPLIED, managednode.APPLY_FAILED, managednode.VALIDATION_FAILED, managednode.NO_DRIFT,
-        managednode.NOT_REPAIRED, managednode.CONTESTED,
+        managednode.APPLIED, managednode.APPLY_FAILED, managednode.VALIDATION_FAILED,
+        managednode.AGENT_SILENT, managednode.NO_DRIFT, managednode.NOT_REPAIRED, managednode.CONTESTED,
         conditions.RESOURCE_CONFLICT, conditions.NO_CONFLICT,
     ]  # fmt: skip
     assert len(set(reasons)) == len(reasons)

@@ -66,6 +66,7 @@ Created:        2025-12-30T03:04:05Z (3d ago)
 Being deleted:  since 2026-01-02T03:03:05Z (60s ago), held by nodemanager.io/cleanup
 Release:        6.1.0
 Agent:          0.1.0
+Alive:          not judged yet; the operator does that
 Heartbeat:      Lease web1
 Domain:         example.net
 Reconciles:     every 1h

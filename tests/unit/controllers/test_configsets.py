@@ -80,6 +80,29 @@ def test_counts_and_readiness(
     assert summary(rollup.summarise(config_set(), nodes, NOW)) == expected
 
 
+def silent(one: ManagedNode) -> ManagedNode:
+    """The same host, after the operator has marked it."""
+    mark = conditions.Condition(type="Alive", status="False", reason="LeaseExpired")
+    status = ManagedNodeStatus(configsets=one.status.configsets, conditions=[mark])
+    return ManagedNode(metadata=one.metadata, status=status)
+
+
+def test_what_a_silent_host_reported_counts_no_more() -> None:
+    nodes = [node("x", report()), silent(node("y", report())), silent(node("z", report(3, "boom", "f")))]
+    status = rollup.summarise(config_set(), nodes, NOW)
+    assert summary(status) == (3, 1, 0, 0, "Unknown", "HostsSilent")
+    assert status.nodes is not None
+    assert status.nodes.unknown == 2
+    ready = conditions.get(status.conditions, "Ready")
+    assert ready is not None
+    assert ready.message == "no sign of life of y, z"
+
+
+def test_a_failure_is_worse_news_than_silence() -> None:
+    nodes = [node("x", report(3, "boom")), silent(node("y", report()))]
+    assert summary(rollup.summarise(config_set(), nodes, NOW))[-1] == "ApplyFailed"
+
+
 def test_messages_name_a_few_hosts_and_count_the_rest() -> None:
     nodes = [node(f"host{i}", report(3, "boom", "file:/x")) for i in range(8)]
     status = rollup.summarise(config_set(), nodes, NOW)
@@ -98,8 +121,8 @@ def test_messages_name_a_few_hosts_and_count_the_rest() -> None:
     [
         (1, 0, "applied on 1 host"),
         (2, 0, "applied on 2 hosts"),
-        (1, 1, "not applied on 1 host yet"),
-        (1, 3, "not applied on 3 hosts yet"),
+        (1, 1, "not applied on m0 yet"),
+        (1, 7, "not applied on m0, m1, m2, m3, m4 and 2 more yet"),
     ],
 )
 def test_one_host_is_no_hosts(applied: int, missing: int, said: str) -> None:
@@ -125,6 +148,7 @@ def test_the_same_reports_give_the_same_status_at_any_time() -> None:
         pytest.param(node("x"), node("x", report()), ["base"], id="report"),
         pytest.param(node("x", report()), node("x"), ["base"], id="report gone"),
         pytest.param(node("x"), node("x", c="d"), ["base", "other"], id="relabelled"),
+        pytest.param(node("x"), silent(node("x")), ["base", "other"], id="silent"),
         pytest.param(node("x"), node("x"), [], id="nothing that counts"),
         pytest.param(None, None, [], id="unreadable from the start"),
     ],
@@ -201,7 +225,7 @@ async def test_what_a_host_reports_is_counted_after_a_moment_and_once() -> None:
     assert await rolled.settled() == ["base"]
     await rolled.rollup.reconcile(BASE)
     assert rolled.wire.bodies[0]["status"]["nodes"] == {
-        "matched": 2, "applied": 1, "failed": 0, "conflicted": 0,
+        "matched": 2, "applied": 1, "failed": 0, "unknown": 0, "conflicted": 0,
     }  # fmt: skip
     rolled.queue.shut_down()
 

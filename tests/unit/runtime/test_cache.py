@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import math
 from collections.abc import AsyncIterator
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from nodemanager.client.calls import Selection
 from nodemanager.client.http.transport import Request
 from nodemanager.client.verbs import Client
+from nodemanager.kube import errors
 from nodemanager.kube.core import LEASES, Lease
 from nodemanager.kube.objects import ObjectKey
 from nodemanager.runtime.cache import Cache, CacheOptions, Change
@@ -150,6 +152,26 @@ async def test_a_silent_watch_is_noticed_and_renewed() -> None:
         await asyncio.sleep(95)
         assert cache.get(KEY)
         assert silent not in api.watches
+
+
+@virtual_time.test
+async def test_a_cache_tells_since_when_nothing_can_have_gone_unseen() -> None:
+    """A watch that ends as watches do is no gap; one that breaks is, until there is another."""
+    api = ModelApi()
+    cache = new_cache(api)
+    async with running(cache):
+        await cache.synced()
+        await asyncio.sleep(10)
+        for watch in list(api.watches):
+            watch.push(b"")
+        await asyncio.sleep(10)
+        assert cache.steady_since == -math.inf
+        api.faults.extend([errors.Unreachable("cut")] * 3)
+        began = asyncio.get_running_loop().time()
+        for watch in list(api.watches):
+            watch.push(errors.Unreachable("cut"))
+        await asyncio.sleep(60)
+        assert began < cache.steady_since < began + 60
 
 
 @virtual_time.test

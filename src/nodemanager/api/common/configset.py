@@ -74,6 +74,9 @@ class NodeCounts(Struct, omit_defaults=False):
     matched: Annotated[int, meta("Hosts it is meant for.", format="int32")] = 0
     applied: Annotated[int, meta("Hosts where all of it holds.", format="int32")] = 0
     failed: Annotated[int, meta("Hosts where a part of it could not be applied.", format="int32")] = 0
+    unknown: Annotated[
+        int, meta("Hosts that are silent, so that nobody knows; they count nowhere else.", format="int32")
+    ] = 0
     conflicted: Annotated[
         int, meta("Hosts where another ConfigSet of equal priority says otherwise.", format="int32")
     ] = 0

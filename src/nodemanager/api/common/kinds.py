@@ -17,6 +17,7 @@ _CONFIG_SET: Final = KindEntry(
         Column("Nodes", ".status.nodes.matched", "Hosts it is meant for.", "integer"),
         Column("Applied", ".status.nodes.applied", "Hosts where all of it holds.", "integer"),
         Column("Failed", ".status.nodes.failed", "Hosts where a part could not be applied.", "integer"),
+        Column("Unknown", ".status.nodes.unknown", "Hosts that are silent.", "integer"),
         Column(
             "Conflicted", ".status.nodes.conflicted", "Hosts where another set says otherwise.", "integer"
         ),
@@ -40,8 +41,10 @@ _MANAGED_NODE: Final = KindEntry(
         Column("Agent", ".status.agentVersion", "Version of the agent."),
         Column("Ready", condition("Ready"), "Whether everything declared for the host holds."),
         Column("Drift", condition("Drifted"), "Whether the host differs right now from what is declared."),
+        Column("Last Seen", ".status.lastSeen", "Time since the last sign of life of a silent host.", "date"),
         AGE,
         Column("Reason", condition("Ready", "reason"), "Why it is, or is not, ready.", priority=1),
+        Column("Alive", condition("Alive"), "Whether it sends signs of life.", priority=1),
         Column("Repaired", ".status.drift.repaired", "Foreign changes that were undone.", "integer", 1),
         Column(
             "Conflicted", condition("Conflicted"), "Whether ConfigSets contradict each other.", priority=1
@@ -56,7 +59,7 @@ _MANAGED_NODE: Final = KindEntry(
         KindRight(("update", "patch"), own=True),
         KindRight(("get", "update", "patch"), "status", own=True),
     ),
-    operator=(),
+    operator=(KindRight(("patch",), "status"),),  # only what the operator alone can know, such as Alive
     viewers=(KindRight(READ),),
     editors=(KindRight(WRITE),),
 )

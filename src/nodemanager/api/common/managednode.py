@@ -10,6 +10,7 @@ from typing import Annotated, Final
 import msgspec
 
 from nodemanager.api.common.configset import GROUP, VERSION
+from nodemanager.kube import conditions as conditions_
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.hints import (
     ASCII,
@@ -38,6 +39,21 @@ APPLY_FAILED: Final = "ApplyFailed"
 
 VALIDATION_FAILED: Final = "ValidationFailed"
 """Reason of Ready=False: `validate` refused the new content of a file, and the old one is in place."""
+
+AGENT_SILENT: Final = "AgentSilent"
+"""Reason of Ready=Unknown: the heartbeat Lease ran out, so nobody knows how the host is."""
+
+ALIVE: Final = "Alive"
+"""Condition type, written by the operator: the heartbeat Lease of the host is renewed in time."""
+
+LEASE_RENEWED: Final = "LeaseRenewed"
+"""Reason of Alive=True."""
+
+LEASE_EXPIRED: Final = "LeaseExpired"
+"""Reason of Alive=False: the operator has seen no renewal for as long as the Lease lasts."""
+
+NO_LEASE: Final = "NoLease"
+"""Reason of Alive=Unknown: there is no Lease to judge by."""
 
 NO_DRIFT: Final = "NoDrift"
 """Reason of Drifted=False: the host is as declared."""
@@ -322,7 +338,7 @@ class ManagedNodeStatus(Struct):
     conditions: Annotated[
         list[Condition],
         meta(
-            "Ready, Drifted, Contested, Conflicted, Watching, TokenRenewed, Duplicated and Served.",
+            "Ready, Alive, Drifted, Contested, Conflicted, Watching, TokenRenewed, Duplicated and Served.",
             list_map_keys=("type",),
             max_items=64,
         ),
@@ -334,6 +350,14 @@ class ManagedNodeStatus(Struct):
     heartbeat: Annotated[Heartbeat | None, meta("Sign of life, kept out of this object to spare writes.")] = (
         None
     )
+    last_seen: Annotated[
+        str | None,
+        meta(
+            "When the operator last saw a sign of life of a host that is silent; absent while it is alive.",
+            format="date-time",
+            nullable=True,
+        ),
+    ] = None
     drift: Annotated[Drift | None, meta("What was changed on the host and put back.")] = None
     configsets: Annotated[
         list[AppliedConfigSet],
@@ -384,6 +408,12 @@ class ManagedNode(Struct):
     metadata: ObjectMeta = ObjectMeta()
     spec: Annotated[ManagedNodeSpec, meta("What people decide about the host.")] = ManagedNodeSpec()
     status: Annotated[ManagedNodeStatus, meta("What the agent saw on it.")] = ManagedNodeStatus()
+
+
+def is_silent(node: ManagedNode) -> bool:
+    """Tell whether a host is known to be silent, so that nothing it reported counts any more."""
+    found = conditions_.get(node.status.conditions, ALIVE)
+    return found is not None and found.status == conditions_.FALSE
 
 
 MANAGED_NODES: Final = Resource(GROUP, VERSION, "ManagedNode", "managednodes", ManagedNode)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from nodemanager.api.common import configset
+from nodemanager.api.common.managednode import ALIVE
 from nodemanager.api.rights.host_bounds import (
     CHECKS,
     CORDONED,
@@ -171,7 +172,19 @@ _BINDS_ITS_HOST = (
 )
 
 
+_JUDGED = (
+    "({0} != null && has({0}.status) && has({0}.status.conditions) ?"
+    " {0}.status.conditions.filter(one, one.type == '" + ALIVE + "') : []) == "
+)
+_SAME_LIFE_SIGNS = _JUDGED.format("object") + _JUDGED.format("oldObject").removesuffix(" == ")
+
+
 _CHECKS = (
+    Check(
+        "managednodes",  # who is not alive cannot say so, and who is must not say so for ever
+        f"{DELETE} || {CREATE} || ({_SAME_LIFE_SIGNS})",
+        f"a host may not judge whether it is alive: the condition {ALIVE} is for the operator",
+    ),
     Check(
         "managednodes",  # a finalizer would have its rights outlive its removal; an owner would remove it
         f"{DELETE} || ({_SAME_LIFE})",

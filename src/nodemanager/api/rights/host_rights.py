@@ -58,6 +58,12 @@ def account_name(hostname: str) -> str:
     return PREFIX + hostname
 
 
+def host_of(lease: str) -> str:
+    """Return the host that a Lease is the sign of life of; empty = it is something else."""
+    host = lease.removeprefix(PREFIX)
+    return host if lease.startswith(PREFIX) and host not in (OPERATOR, DAEMONSET) else ""
+
+
 def cluster_name(access: HostAccess, *purpose: str) -> str:
     """Return the name of something that is one host's, and in no namespace.
 

@@ -9,7 +9,7 @@ from typing import Final
 from nodemanager.api.common import managednode
 from nodemanager.api.common.managednode import ManagedNode, ManagedNodeStatus
 from nodemanager.cli.views import describing, output
-from nodemanager.kube import core
+from nodemanager.kube import conditions, core
 
 _KEY_ALGORITHMS: Final = {1: "RSA", 2: "DSA", 3: "ECDSA", 4: "Ed25519", 6: "Ed448"}
 _KEY_HASHES: Final = {1: "SHA-1", 2: "SHA-256"}
@@ -34,6 +34,7 @@ def _add_host(report: output.Report, node: ManagedNode, now: datetime) -> None:
     spec, status = node.spec, node.status
     report.field("Release", status.release or output.UNKNOWN)
     report.field("Agent", status.agent_version or "has not reported yet")
+    report.field("Alive", _life(status, now))
     if status.heartbeat is not None and status.heartbeat.lease_name:
         report.field("Heartbeat", f"Lease {status.heartbeat.lease_name}")
     if spec.domain:
@@ -47,6 +48,17 @@ def _add_host(report: output.Report, node: ManagedNode, now: datetime) -> None:
     if status.file_backups:
         count = len(status.file_backups)
         report.field("Backups", f"{count} file{'' if count == 1 else 's'} can be restored")
+
+
+def _life(status: ManagedNodeStatus, now: datetime) -> str:
+    found = conditions.get(status.conditions, managednode.ALIVE)
+    if found is None:
+        return "not judged yet; the operator does that"
+    if found.status == conditions.TRUE:
+        return f"yes, since {output.ago(found.last_transition_time, now)}"
+    if found.status == conditions.FALSE:
+        return f"no, last seen {output.ago(status.last_seen, now)}" if status.last_seen else "no"
+    return output.one_line(f"unknown: {found.message}", describing.MESSAGE_LIMIT)
 
 
 def _add_upgrade(report: output.Report, node: ManagedNode, now: datetime) -> None:

@@ -8,14 +8,15 @@ One writer instead of every host: with many, they would fight over one condition
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 import msgspec
 
 from nodemanager.api.common import matching
 from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet, ConfigSetStatus, NodeCounts
-from nodemanager.api.common.managednode import MANAGED_NODES, AppliedConfigSet, ManagedNode
+from nodemanager.api.common.managednode import MANAGED_NODES, AppliedConfigSet, ManagedNode, is_silent
 from nodemanager.client.patches import MergePatch, difference
 from nodemanager.client.verbs import Client
 from nodemanager.controllers.registration import Caches, ControllerContext, Wake
@@ -100,33 +101,65 @@ def affected(change: Change[ManagedNode], config_sets: Iterable[ConfigSet]) -> l
     reported = {entry.name for node in states for entry in node.status.configsets}
     if not states:  # one that could never be read
         return []
-    relabelled = len(states) == 1 or states[0].metadata.labels != states[1].metadata.labels
+    moved = len(states) == 1 or _counted_as(states[0]) != _counted_as(states[1])
     return [
         key_of(config_set)
         for config_set in config_sets
         if config_set.metadata.namespace == change.key.namespace
-        and (config_set.metadata.name in reported or relabelled)
+        and (config_set.metadata.name in reported or moved)
     ]
+
+
+def _counted_as(node: ManagedNode) -> tuple[dict[str, str], bool]:
+    """Return what decides, besides its reports, which sets a host counts for and how."""
+    return node.metadata.labels, is_silent(node)
 
 
 def summarise(config_set: ConfigSet, nodes: Iterable[ManagedNode], now: str) -> ConfigSetStatus:
     """Return the status that follows from what the hosts report; pure."""
     generation = config_set.metadata.generation
-    reports = {
-        node.metadata.name: _report(node, config_set.metadata.name)
-        for node in sorted(nodes, key=lambda node: node.metadata.name)
-        if matching.matches(config_set, node.metadata.labels)
-    }
-    conflicted = [name for name, report in reports.items() if report and report.conflicts]
-    failed = [name for name, report in reports.items() if report and report.error]
-    applied = [name for name, report in reports.items() if report and _holds(report, generation)]
+    matched = [node for node in nodes if matching.matches(config_set, node.metadata.labels)]
+    hosts = _Hosts.of(config_set, sorted(matched, key=lambda node: node.metadata.name))
     counts = NodeCounts(
-        matched=len(reports), applied=len(applied), failed=len(failed), conflicted=len(conflicted)
+        matched=len(matched),
+        applied=len(hosts.applied),
+        failed=len(hosts.failed),
+        unknown=len(hosts.silent),
+        conflicted=len(hosts.conflicted),
     )
     found = list(config_set.status.conditions)
-    for condition in (_ready(counts, failed, generation), _conflicted(conflicted, generation)):
+    for condition in (_ready(hosts, generation), _conflicted(hosts.conflicted, generation)):
         found = conditions.set_condition(found, condition, now)
     return ConfigSetStatus(observed_generation=generation, nodes=counts, conditions=found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Hosts:
+    """The names of the hosts that a set is meant for, by how it went there."""
+
+    applied: list[str]
+    failed: list[str]
+    conflicted: list[str]
+    waiting: list[str]
+    """Those that have yet to apply it, or cannot for a conflict."""
+    silent: list[str]
+    """What they reported before counts no more."""
+
+    @classmethod
+    def of(cls, config_set: ConfigSet, nodes: Sequence[ManagedNode]) -> _Hosts:
+        found = cls([], [], [], [], [])
+        for node in nodes:
+            name, report = node.metadata.name, _report(node, config_set.metadata.name)
+            if is_silent(node):
+                found.silent.append(name)
+                continue
+            if report and report.conflicts:
+                found.conflicted.append(name)
+            if report and report.error:
+                found.failed.append(name)
+            holds = report is not None and _holds(report, config_set.metadata.generation)
+            (found.applied if holds else found.waiting).append(name)
+        return found
 
 
 def _report(node: ManagedNode, name: str) -> AppliedConfigSet | None:
@@ -143,15 +176,20 @@ def _hosts(count: int) -> str:
     return "1 host" if count == 1 else f"{count} hosts"
 
 
-def _ready(counts: NodeCounts, failed: list[str], generation: int) -> Condition:
-    status, reason, message = conditions.TRUE, "Applied", f"applied on {_hosts(counts.applied)}"
-    if failed:
-        status, reason, message = conditions.FALSE, "ApplyFailed", f"failed on {_named(failed)}"
-    elif counts.matched == 0:
+def _ready(hosts: _Hosts, generation: int) -> Condition:
+    if hosts.failed:
+        status, reason, message = conditions.FALSE, "ApplyFailed", f"failed on {_named(hosts.failed)}"
+    elif hosts.silent:
+        said = f"no sign of life of {_named(hosts.silent)}"
+        status, reason, message = conditions.UNKNOWN, "HostsSilent", said
+    elif hosts.waiting:
+        said = f"not applied on {_named(hosts.waiting)} yet"
+        status, reason, message = conditions.FALSE, "Applying", said
+    elif hosts.applied:
+        said = f"applied on {_hosts(len(hosts.applied))}"
+        status, reason, message = conditions.TRUE, "Applied", said
+    else:
         status, reason, message = conditions.UNKNOWN, "NoHost", "no host matches its labels or nodeSelector"
-    elif counts.applied < counts.matched:
-        waiting = _hosts(counts.matched - counts.applied)
-        status, reason, message = conditions.FALSE, "Applying", f"not applied on {waiting} yet"
     return Condition(
         type=conditions.READY, status=status, reason=reason, message=message, observed_generation=generation
     )

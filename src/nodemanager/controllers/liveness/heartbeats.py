@@ -1,0 +1,108 @@
+"""Judges which hosts are alive, by when this process *saw* their Leases renewed; the caller has the clock.
+
+    a Lease changed its renewTime  -> seen
+    no change for one duration     -> silent
+
+The clock of a host is never asked: a `renewTime` is compared with the one before it, and means nothing else.
+Time in which we could not have seen a renewal does not count either. After a start, and after an outage of
+the API, every host gets a whole duration to be seen again before it is called silent.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass
+from typing import Final
+
+DEFAULT_DURATION: Final = 60.0
+MIN_DURATION: Final = 10.0
+MAX_DURATION: Final = 600.0
+"""A host says how long its Lease lasts; it can neither flood us nor hide for a week by that."""
+
+
+class Life(enum.Enum):
+    """What is known of a host."""
+
+    ALIVE = "alive"
+    SILENT = "silent"
+    UNTOLD = "untold"
+    """It has a Lease, but we have not watched it for long enough to say."""
+    NEVER = "never"
+    """It has no Lease: its agent has never run, or sends no signs of life."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What is known of one host, and how long that stays true by itself."""
+
+    life: Life
+    silent_for: float = 0.0
+    """Seconds since its Lease was last seen to be renewed."""
+    again_in: float = math.inf
+    """Seconds after which to judge again, if no renewal is seen before."""
+
+
+@dataclass(slots=True)
+class _Heartbeat:
+    """The Lease of one host, as we saw it."""
+
+    renewed: str
+    """Its renewTime: only compared, never read as a time."""
+    duration: float
+    at: float
+    """When it last changed; or when we saw it first."""
+    changed: bool = False
+    """Whether we saw it change, rather than only saw it."""
+
+
+class Heartbeats:
+    """The Leases of all hosts; all times are seconds of one monotonic clock."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Heartbeat] = {}
+        self._missing: dict[str, float] = {}
+        """Since when we know of a host that has no Lease: a new one has it a moment later."""
+        self._steady_since = -math.inf
+        """The end of the last time in which a renewal could have been missed."""
+
+    def saw(self, host: str, renewed: str, duration: float | None, now: float) -> bool:
+        """Take note of a Lease; tell whether it was renewed since we saw it last."""
+        seconds = min(max(duration or DEFAULT_DURATION, MIN_DURATION), MAX_DURATION)
+        known = self._known.get(host)
+        self._missing.pop(host, None)
+        if known is None:
+            self._known[host] = _Heartbeat(renewed, seconds, now)
+            return False
+        known.duration = seconds
+        if renewed == known.renewed:
+            return False
+        known.renewed, known.at, known.changed = renewed, now, True
+        return True
+
+    def lost(self, host: str) -> None:
+        """Forget the Lease of a host: it was deleted."""
+        self._known.pop(host, None)
+
+    def forget(self, host: str) -> None:
+        """Forget a host: it is gone for good."""
+        self._known.pop(host, None)
+        self._missing.pop(host, None)
+
+    def missed(self, now: float) -> None:
+        """Take note that until now renewals may have gone unseen: the API was out of reach."""
+        self._steady_since = max(self._steady_since, now)
+
+    def judge(self, host: str, now: float) -> Judgement:
+        """Return what is known of a host."""
+        known = self._known.get(host)
+        if known is None:
+            since = max(self._missing.setdefault(host, now), self._steady_since)
+            left = since + DEFAULT_DURATION - now
+            return Judgement(Life.UNTOLD, again_in=left) if left > 0 else Judgement(Life.NEVER)
+        silent_for = now - known.at
+        left = max(known.at, self._steady_since) + known.duration - now
+        if left <= 0:
+            return Judgement(Life.SILENT, silent_for)
+        trusted = known.changed and silent_for < known.duration
+        return Judgement(Life.ALIVE if trusted else Life.UNTOLD, silent_for, left)

@@ -1,0 +1,113 @@
+"""Who is alive is judged by what the operator saw, and by nobody's clock."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodemanager.controllers.liveness.heartbeats import Heartbeats, Judgement, Life
+
+DURATION = 60.0
+
+
+def watched(*renewals: tuple[float, str]) -> Heartbeats:
+    found = Heartbeats()
+    for at, renewed in renewals:
+        found.saw("x", renewed, DURATION, at)
+    return found
+
+
+def test_a_host_without_a_lease_was_never_heard_of() -> None:
+    found = Heartbeats()
+    assert found.judge("x", 5) == Judgement(Life.UNTOLD, again_in=60)
+    assert found.judge("x", 64) == Judgement(Life.UNTOLD, again_in=1)
+    assert found.judge("x", 65) == Judgement(Life.NEVER)
+
+
+def test_a_host_that_comes_back_without_a_lease_is_new() -> None:
+    found = Heartbeats()
+    found.judge("x", 0)
+    found.forget("x")
+    assert found.judge("x", 100) == Judgement(Life.UNTOLD, again_in=60)
+
+
+def test_a_lease_that_was_only_seen_once_says_nothing_yet() -> None:
+    assert watched((0, "a")).judge("x", 59) == Judgement(Life.UNTOLD, 59, 1)
+
+
+def test_a_renewal_shows_life_for_one_duration() -> None:
+    found = watched((0, "a"), (5, "b"))
+    assert found.judge("x", 5) == Judgement(Life.ALIVE, 0, 60)
+    assert found.judge("x", 64) == Judgement(Life.ALIVE, 59, 1)
+    assert found.judge("x", 65) == Judgement(Life.SILENT, 60, math.inf)
+
+
+def test_the_first_sight_is_silent_after_one_duration() -> None:
+    assert watched((0, "a")).judge("x", 60).life is Life.SILENT
+
+
+@pytest.mark.parametrize("renewed", ["1970-01-01T00:00:00Z", "2199-01-01T00:00:00Z", "nonsense", ""])
+def test_the_clock_of_a_host_says_nothing(renewed: str) -> None:
+    found = watched((0, "2026-01-01T00:00:00Z"), (10, renewed))
+    assert found.judge("x", 69).life is Life.ALIVE
+    assert found.judge("x", 70).life is Life.SILENT
+
+
+def test_a_lease_that_others_touched_is_not_renewed() -> None:
+    found = watched((0, "a"), (5, "b"))
+    assert not found.saw("x", "b", DURATION, 60)
+    assert found.judge("x", 65).life is Life.SILENT
+
+
+def test_an_outage_of_the_api_gives_everybody_a_whole_duration() -> None:
+    found = watched((0, "a"), (5, "b"))
+    found.missed(600)
+    assert found.judge("x", 601) == Judgement(Life.UNTOLD, 596, 59)
+    assert found.judge("x", 660) == Judgement(Life.SILENT, 655)
+
+
+@pytest.mark.parametrize(
+    ("asked", "granted"), [(None, 60), (0, 60), (1, 10), (10, 10), (600, 600), (604_800, 600)]
+)
+def test_a_host_can_neither_flood_us_nor_hide_by_its_duration(asked: float | None, granted: float) -> None:
+    found = Heartbeats()
+    found.saw("x", "a", asked, 0)
+    assert found.judge("x", 0).again_in == granted
+
+
+def test_a_lease_that_is_gone_is_forgotten() -> None:
+    found = watched((0, "a"), (5, "b"))
+    found.lost("x")
+    found.lost("y")
+    assert found.judge("x", 6) == Judgement(Life.UNTOLD, again_in=60)
+    assert found.judge("x", 66).life is Life.NEVER
+
+
+@given(
+    gaps=st.lists(st.floats(0.1, 200), min_size=1, max_size=20),
+    outages=st.lists(st.floats(0, 2000), max_size=3),
+    look=st.floats(0, 4000),
+)
+def test_nobody_is_called_silent_before_a_whole_duration_in_which_renewals_could_be_seen(
+    gaps: list[float], outages: list[float], look: float
+) -> None:
+    at, found = 0.0, Heartbeats()
+    moments = [(at := at + gap, str(number)) for number, gap in enumerate(gaps)]
+    events: list[tuple[float, str | None]] = [*moments, *((one, None) for one in outages)]
+    last = -math.inf
+    for moment, renewed in sorted(events, key=lambda one: one[0]):
+        if moment > look:
+            break
+        last = moment
+        if renewed is None:
+            found.missed(moment)
+        else:
+            found.saw("x", renewed, DURATION, moment)
+    judged = found.judge("x", look)
+    if judged.life is Life.SILENT:
+        assert look - last >= DURATION
+    elif judged.life is not Life.NEVER:
+        assert found.judge("x", look + judged.again_in).life in (Life.SILENT, Life.NEVER)
