@@ -18,6 +18,7 @@ FORBIDDEN = 403
 NOBODY = "00000000-0000-0000-0000-000000000000"
 OWNER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": NOBODY}
 TOKEN_OF = "kubernetes.io/service-account.name"
+SINCE = {"lastTransitionTime": "2026-01-01T00:00:00Z"}
 
 
 async def test_it_acts_as_nobody_else(place: Place, me: Client, tmp_path: Path) -> None:
@@ -191,3 +192,28 @@ async def test_its_messages_steer_no_terminal(place: Place, me: Client) -> None:
             assert reply.code == 422, (char, status, reply)
     good: dict[str, Any] = {"conditions": [{**said, "message": "größer: it said\n\tno \u65e5\u672c"}]}
     assert (await ask(me, "PATCH", f"{mine}/status", {"status": good})).code == 200
+
+
+async def test_it_does_not_judge_whether_it_is_alive(place: Place, me: Client, api: Api) -> None:
+    """A host that is cut off cannot say so, and one that was broken into must not say that it lives."""
+    nodes = f"{OURS}/{place.namespace}/managednodes"
+    assert (await ask(me, "POST", nodes, node("b", place.namespace))).code == 200
+    alive = {"type": "Alive", "status": "True", "reason": "LeaseRenewed", "message": "", **SINCE}
+    ready = {"type": "Ready", "status": "True", "reason": "Applied", "message": "", **SINCE}
+    forged = {"status": {"conditions": [alive, ready]}}
+    reply = await ask(me, "PATCH", f"{nodes}/b/status", forged)
+    assert (reply.code, "may not judge whether it is alive" in reply.message) == (FORBIDDEN, True), reply
+    silent = {**alive, "status": "False", "reason": "LeaseExpired"}
+    marked = {"status": {"conditions": [ready, silent]}}
+    assert (await ask(api.client, "PATCH", f"{nodes}/b/status", marked)).code == 200
+    for conditions in ([ready, alive], [ready], [], None, [ready, {**silent, "message": "no"}]):
+        reply = await ask(me, "PATCH", f"{nodes}/b/status", {"status": {"conditions": conditions}})
+        assert reply.code == FORBIDDEN, (conditions, reply)
+    worse = {**ready, "status": "False", "reason": "ApplyFailed"}
+    assert (
+        await ask(me, "PATCH", f"{nodes}/b/status", {"status": {"conditions": [worse, silent]}})
+    ).code == 200
+    assert (await ask(me, "PATCH", f"{nodes}/b/status", {"status": {"release": "6.1.0"}})).code == 200
+    assert (
+        await ask(me, "PATCH", f"{nodes}/b", {"metadata": {"labels": {"kubernetes.io/os": "linux"}}})
+    ).code == 200
