@@ -11,7 +11,8 @@ from nodemanager.agent.declared.wishes import visible
 from nodemanager.agent.requests import Requests
 from nodemanager.api.common import matching
 from nodemanager.api.common.configset import ConfigSet
-from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.api.common.managednode import AGENT_SILENT, ManagedNode
+from nodemanager.kube import conditions
 from nodemanager.runtime.cache import Change
 
 OWN_STATUS_SECONDS: Final = 2.0
@@ -56,9 +57,17 @@ class DeclaredChanges:
                 or old.metadata.labels != new.metadata.labels
                 or old.metadata.annotations != new.metadata.annotations
             )
+            if _called_silent(new):
+                self.requests.status_soon()
             if not concerned and wishes.templated and visible(old) != visible(new):
                 self.requests.pass_soon(TWIN_SECONDS if self.duplicated() else OWN_STATUS_SECONDS)
         else:
             concerned = wishes.reads_peers and visible(old) != visible(new)
         if concerned:
             self.requests.pass_soon()
+
+
+def _called_silent(node: ManagedNode) -> bool:
+    """Tell whether the operator took our word back: of a host that was frozen nothing else has changed."""
+    ready = conditions.get(node.status.conditions, conditions.READY)
+    return ready is not None and ready.reason == AGENT_SILENT
