@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nodemanager.agent import service
 from nodemanager.agent.assembly import BodyOptions
-from nodemanager.agent.declared.world import World
+from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.agent.service import Agent
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.client.auth.config import ClientConfig
@@ -26,7 +26,7 @@ async def lone_agent(root: Path, metrics: str = ":8080", probes: str = ":8081") 
         options = service.AgentOptions("nodemanager", body, metrics, probes, realtime=False)
         agent = service.build(client, options, Registry())
         own = ManagedNode(metadata=ObjectMeta(name="web1", namespace="nodemanager"))
-        agent.sources.memory.keep([config_set("s")], World(), own, peers=False)
+        agent.sources.memory.keep([config_set("s")], DeclaredInputs(), own, peers=False)
         agent.contact.failed("nobody is there")
         yield agent
         agent.close()

@@ -12,7 +12,7 @@ from typing import Self
 
 import msgspec
 
-from nodemanager.agent.declared.wishes import Wish
+from nodemanager.agent.declared.desired_state import DesiredState
 from nodemanager.agent.drift.contest import Fight
 from nodemanager.agent.drift.drift import DriftWatch, declarations
 from nodemanager.agent.drift.repair import HostWatch, RepairLoop
@@ -125,19 +125,21 @@ class Kept:
             self._watch.close()
         self.host.tree.close()
 
-    def wish(self, *sets: ConfigSet) -> Wish:
+    def desired_state(self, *sets: ConfigSet) -> DesiredState:
         """Return what these sets want."""
         kinds = self.host.kinds
         desired = merge.merge(sets, kinds)
         contents = literal_contents(desired)
-        return Wish(desired, contents, declarations(desired, contents, kinds), kinds)
+        return DesiredState(desired, contents, declarations(desired, contents, kinds), kinds)
 
     async def converge(self, *sets: ConfigSet) -> list[Result]:
         """Do a pass, as the agent does."""
-        wish = self.wish(*sets)
+        desired_state = self.desired_state(*sets)
         async with self.host.converger.turn:
-            alone = self.standing.begin(wish)
-        results = self.standing.passed(await self.host.converger.run(wish.desired, wish.contents, alone))
+            alone = self.standing.begin(desired_state)
+        results = self.standing.passed(
+            await self.host.converger.run(desired_state.desired, desired_state.contents, alone)
+        )
         await self.loop.follow()
         return results
 

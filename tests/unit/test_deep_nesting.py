@@ -155,7 +155,7 @@ def test_what_a_host_remembers(tmp_path: Path, text: str) -> None:
     vault.close()
     plain, secret = Vault("/", str(tmp_path)), Vault("/", str(tmp_path))
     known = memory.Memory(plain, secret, ObjectKey("ns", "web1"))
-    assert (known.world().config_sets, known.node, dict(known.owed)) == ((), None, {})
+    assert (known.inputs().config_sets, known.node, dict(known.owed)) == ((), None, {})
     known.close()
     here = contact.Contact(Vault("/", str(tmp_path)), contact.SecretLimits())
     assert here.withheld() == ""

@@ -15,10 +15,10 @@ from nodemanager.agent.assembly import Body, BodyOptions, assemble
 from nodemanager.agent.declared.changes import DeclaredChanges
 from nodemanager.agent.declared.contents import Contenter
 from nodemanager.agent.declared.declarations import Declarations
+from nodemanager.agent.declared.desired_state import DesiredStateCache
 from nodemanager.agent.declared.memory import Memory
 from nodemanager.agent.declared.references import ReferenceWatch
-from nodemanager.agent.declared.sources import Patient, Sources
-from nodemanager.agent.declared.wishes import Wishes
+from nodemanager.agent.declared.sources import OptionalCache, Sources
 from nodemanager.agent.drift.delivery import Delivery
 from nodemanager.agent.drift.drift import DriftWatch
 from nodemanager.agent.drift.drift_log import DriftLog
@@ -212,10 +212,10 @@ def _declarations(base: _Base) -> Declarations:
     memory = Memory(plain, _secret_vault(base.options), link.key)
     sources = Sources(link.config_sets, link.nodes, references, memory, link.contact)
     renderer = Renderer(companion, answered=lambda _answer: body.progress.tick())
-    base.manager.add_cache(Patient(link.config_sets, sources), Patient(link.nodes, sources))
+    base.manager.add_cache(OptionalCache(link.config_sets, sources), OptionalCache(link.nodes, sources))
     base.manager.add(references, renderer)
     node = NodeObject(link.client, link.nodes, link.key.namespace, body.identity)
-    return Declarations(node, body.identity, sources, Wishes(Contenter(renderer)))
+    return Declarations(node, body.identity, sources, DesiredStateCache(Contenter(renderer)))
 
 
 def _contributions(base: _Base, declared: Declarations, own: OwnToken | None) -> list[Contribution]:
@@ -228,7 +228,7 @@ def _contributions(base: _Base, declared: Declarations, own: OwnToken | None) ->
     found = [contributions.of_servers(servers), _token_contribution(base, own)]
     if body.tree.running:  # an image is not upgraded, and cannot be rebooted
         told = UpgradeVoice(link.key.name, base.registry, link.events)
-        part = upgrades(body, link, requests, lambda: declared.wishes.pins, told, options.upgrades)
+        part = upgrades(body, link, requests, lambda: declared.desired_states.pins, told, options.upgrades)
         base.manager.add(part)
         found.append(contributions.of_upgrades(part))
     return found
@@ -274,7 +274,7 @@ def _add_loop(base: _Base, host_pass: HostPass) -> LastPass:
     """Add what answers requests: one worker for passes, and one for the status, which waits for none."""
     writer, requests = host_pass.reports.writer, base.requests
     last_pass = LastPass(
-        base.link.key, base.board.changed, writer.local, lambda: host_pass.declared.wishes.desired
+        base.link.key, base.board.changed, writer.local, lambda: host_pass.declared.desired_states.desired
     )
 
     async def answer(key: ObjectKey) -> controller.Result | None:

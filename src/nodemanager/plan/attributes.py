@@ -37,7 +37,7 @@ class Attributes:
     gid: int | None = None
 
 
-def wish(declaration: File, facts: Facts) -> Attributes:
+def declared(declaration: File, facts: Facts) -> Attributes:
     """Return what a declaration asks for; a file belongs to root unless it says otherwise."""
     uid = _number("owner", "user", declaration.owner, facts.users)
     gid = _number("group", "group", declaration.group, facts.groups)
@@ -86,7 +86,7 @@ def _may_inherit(wanted: Attributes, before: FileFact) -> bool:
 
 
 def hardened(wanted: Attributes, before: FileFact, *, secret: bool) -> Attributes:
-    """Return a wish that leaves an undeclared mode no more than it may have.
+    """Return attributes that leave an undeclared mode no more than it may have.
 
     A secret is nobody else's business; where others can write, nothing of root's is theirs to change.
     """
@@ -132,7 +132,7 @@ def may_be_purged(before: FileFact) -> bool:
 
 
 def lacking(wanted: Attributes, before: FileFact) -> list[str]:
-    """Return, in words, how the attributes of what is there differ from the wish."""
+    """Return, in words, how the attributes of what is there differ from those that shall hold."""
     said = []
     if wanted.mode is not None and wanted.mode != before.mode:
         said.append(f"mode is {before.mode:04o}, not {wanted.mode:04o}")

@@ -18,8 +18,8 @@ import pytest
 from nodemanager.agent import service
 from nodemanager.agent.assembly import BodyOptions
 from nodemanager.agent.declared.contents import Contenter
-from nodemanager.agent.declared.wishes import Wishes
-from nodemanager.agent.declared.world import World
+from nodemanager.agent.declared.declared_inputs import DeclaredInputs
+from nodemanager.agent.declared.desired_state import DesiredStateCache
 from nodemanager.agent.report import status
 from nodemanager.agent.report.node_object import NodeObject
 from nodemanager.api import manifest_checks
@@ -343,11 +343,11 @@ async def test_bug_23_creates_on_any_error(code: int) -> None:
 async def test_bug_24_a_process_for_each_template(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     renderer = Inline()
-    wishes = Wishes(Contenter(renderer))
+    desired_states = DesiredStateCache(Contenter(renderer))
     node = ManagedNode(metadata=ObjectMeta(name="web1"))
     for _ in range(3):  # declarations as they come from the API: new objects, equal content
         sets = [config_set("a", files=[{"path": "/x", "template": "{{ .Node.Name }}"}])]
-        wish = await wishes.make(sets, World(tuple(sets), (node,)), node)
-    found = wish.contents["/x"]
+        desired_state = await desired_states.make(sets, DeclaredInputs(tuple(sets), (node,)), node)
+    found = desired_state.contents["/x"]
     assert isinstance(found, Content)
     assert (found.data, renderer.asked) == (b"web1", [["{{ .Node.Name }}"]])

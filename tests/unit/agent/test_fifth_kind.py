@@ -69,7 +69,7 @@ async def test_it_converges_in_its_place_among_the_others(kept: Kept, folder: Pa
     )
     async with kept:
         desired = merge.merge([all_kinds], kept.host.kinds)
-        steps = await kept.host.converger.preview(desired, kept.wish(all_kinds).contents)
+        steps = await kept.host.converger.preview(desired, kept.desired_state(all_kinds).contents)
         assert [one.id.kind for one in steps] == [PACKAGE, FILE, NOTE, SERVICE, EXEC]
         results = {one.id: one for one in await kept.converge(all_kinds)}
         assert results[GREETING].outcome is Outcome.CHANGED
@@ -161,7 +161,7 @@ async def test_it_is_counted_reported_and_told_of(
     reporter = Reporter("web1", registry, cast("EventRecorder", events), lambda: 1.0, table.kinds)
     async with kept:
         results = await kept.converge(greeting())
-        reporter.passed(ManagedNode(), [greeting()], kept.wish(greeting()).desired, results)
+        reporter.passed(ManagedNode(), [greeting()], kept.desired_state(greeting()).desired, results)
         assert events.said == [("Changed", "note:greeting noted (is not there)")]
         success = 'nodemanager_note_operations_total{node="web1",operation="note",result="success"} 1'
         assert success in registry.render()
@@ -172,7 +172,7 @@ async def test_it_is_counted_reported_and_told_of(
         assert 'nodemanager_drift_repaired_total{node="web1"} 1' in registry.render()
         await in_thread(lambda: folder.rename(folder.with_name("elsewhere")))
         failed = await kept.converge(greeting())
-        reporter.passed(ManagedNode(), [greeting()], kept.wish(greeting()).desired, failed)
+        reporter.passed(ManagedNode(), [greeting()], kept.desired_state(greeting()).desired, failed)
         assert events.said[-1][0] == "Failed"
         done = status.Pass([greeting()], {}, failed, None)
         ready = status.of_pass(ManagedNodeStatus(), done, NOW, 1).conditions
@@ -183,7 +183,7 @@ async def test_it_is_counted_reported_and_told_of(
 
 async def test_it_is_shown_on_the_host_in_plans_and_in_descriptions(kept: Kept, table: NoteTable) -> None:
     async with kept:
-        desired = kept.wish(greeting()).desired
+        desired = kept.desired_state(greeting()).desired
         last = LastPass(ObjectKey("n", "web1"), lambda: None, ManagedNodeStatus, lambda: desired)
         snapshot = last.fill(Snapshot())
         assert snapshot.managed == {NOTE: 1}

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from nodemanager.agent.declared.wishes import Wish
+from nodemanager.agent.declared.desired_state import DesiredState
 from nodemanager.agent.passes.converge import Converger
 from nodemanager.agent.passes.standing import Standing
 from nodemanager.agent.report.node_object import NodeObject
@@ -41,9 +41,9 @@ async def test_what_is_wanted_changes_between_repairs_and_not_under_their_hands(
     turns: dict[str, bool] = {}
     begin, collect = Standing.begin, Bucket.collect
 
-    def begun(standing: Standing, wish: Wish) -> frozenset[ResourceId]:
+    def begun(standing: Standing, desired_state: DesiredState) -> frozenset[ResourceId]:
         turns["begin"] = agent.body.converger.turn.locked()
-        return begin(standing, wish)
+        return begin(standing, desired_state)
 
     def collected(bucket: Bucket) -> int:
         turns["collect"] = agent.body.converger.turn.locked()

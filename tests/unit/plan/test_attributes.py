@@ -38,7 +38,7 @@ def file(
 )
 def test_what_a_declaration_asks_for(declared: dict[str, str], expected: Attributes) -> None:
     declaration = msgspec.convert({"path": "/x", **declared}, File)
-    assert attributes.wish(declaration, FACTS) == expected
+    assert attributes.declared(declaration, FACTS) == expected
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_what_a_declaration_asks_for(declared: dict[str, str], expected: Attribu
 )
 def test_who_is_not_there_is_told(declared: dict[str, str], said: str) -> None:
     with pytest.raises(UnknownOwner, match=said):
-        attributes.wish(msgspec.convert({"path": "/x", **declared}, File), FACTS)
+        attributes.declared(msgspec.convert({"path": "/x", **declared}, File), FACTS)
 
 
 @pytest.mark.parametrize("secret", [False, True])

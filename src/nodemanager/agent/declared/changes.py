@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from nodemanager.agent.declared.declarations import Declarations
-from nodemanager.agent.declared.wishes import visible
+from nodemanager.agent.declared.desired_state import visible
 from nodemanager.agent.requests import Requests
 from nodemanager.api.common import matching
 from nodemanager.api.common.configset import ConfigSet
@@ -46,19 +46,19 @@ class DeclaredChanges:
             self.requests.pass_soon()
 
     def _on_node(self, change: Change[ManagedNode]) -> None:
-        old, new, wishes = change.old, change.new, self.declared.wishes
+        old, new, desired_states = change.old, change.new, self.declared.desired_states
         own = change.key == self.requests.key
         if old is None or new is None:
-            concerned = own or wishes.reads_peers
+            concerned = own or desired_states.reads_peers
         elif own:
             concerned = (
                 old.spec != new.spec
                 or old.metadata.labels != new.metadata.labels
                 or old.metadata.annotations != new.metadata.annotations
             )
-            if not concerned and wishes.templated and visible(old) != visible(new):
+            if not concerned and desired_states.templated and visible(old) != visible(new):
                 self.requests.pass_soon(TWIN_SECONDS if self.duplicated() else OWN_STATUS_SECONDS)
         else:
-            concerned = wishes.reads_peers and visible(old) != visible(new)
+            concerned = desired_states.reads_peers and visible(old) != visible(new)
         if concerned:
             self.requests.pass_soon()

@@ -1,4 +1,4 @@
-"""Where wishes come from: the API, and as long as it has not answered, what the host remembers of it."""
+"""Where declarations come from: the API, or, until it has answered, what the host remembers of it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import contextlib
 from dataclasses import dataclass, replace
 from typing import Any
 
+from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.agent.declared.memory import Memory
 from nodemanager.agent.declared.references import FIRST_READ, ReferenceWatch
-from nodemanager.agent.declared.world import World
 from nodemanager.agent.link.contact import Contact
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import ManagedNode
@@ -35,18 +35,18 @@ class Sources:
         """Whether the API has told everything once; from then on, what it told last is what counts."""
         return self.config_sets.has_synced and self.nodes.has_synced
 
-    def world(self) -> World:
+    def inputs(self) -> DeclaredInputs:
         """Return what is wanted as of now."""
-        world = known = self.memory.world()
+        inputs = known = self.memory.inputs()
         if self.live:
-            world = World(
+            inputs = DeclaredInputs(
                 tuple(self.config_sets.values()),
                 tuple(self.nodes.values()),
                 self.references.secrets(known.secrets),
                 self.references.config_maps(known.config_maps),
             )
         withheld = self.contact.withheld()
-        return replace(world, secrets={}, withheld=withheld) if withheld else world
+        return replace(inputs, secrets={}, withheld=withheld) if withheld else inputs
 
     async def follow(self, needed: References) -> None:
         """Watch what templates read; what the API cannot be asked for now is not waited for.
@@ -59,7 +59,7 @@ class Sources:
 
 
 @dataclass(frozen=True, slots=True)
-class Patient:
+class OptionalCache:
     """A cache as a part that a host which remembers enough does not wait for."""
 
     cache: Cache[Any]

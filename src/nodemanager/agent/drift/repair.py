@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
-from nodemanager.agent.declared.wishes import Wish
+from nodemanager.agent.declared.desired_state import DesiredState
 from nodemanager.agent.drift.contest import Fight
 from nodemanager.agent.passes.converge import Converger
 from nodemanager.agent.passes.standing import Standing
@@ -138,11 +138,11 @@ class RepairLoop:
 
     async def follow(self) -> bool:
         """Watch what the last pass was about, and say what cannot be; tell if no other try is worth it."""
-        wish = self._standing.wish
-        if wish is None:
+        desired_state = self._standing.desired_state
+        if desired_state is None:
             return True
         try:
-            await self._watch.follow(wish.desired)
+            await self._watch.follow(desired_state.desired)
             found, done = self._watch.shortfalls, not self._watch.lacking
         except OSError as error:
             found, done = (f"cannot watch this host: {error}; it is looked at every period",), False
@@ -176,9 +176,9 @@ class RepairLoop:
             self._arm()
             return
         self._everything_at = self._clock() + EVERYTHING_SECONDS
-        wish = self._standing.wish
-        if wish is not None:
-            self._take(wish.declared, since)
+        desired_state = self._standing.desired_state
+        if desired_state is not None:
+            self._take(desired_state.declared, since)
 
     async def _work(self) -> None:
         while True:
@@ -207,34 +207,36 @@ class RepairLoop:
             await self._converger.refresh()
 
     async def _repair(self, touched: Mapping[ResourceId, float]) -> None:
-        standing, wish = self._standing, self._standing.wish
-        if wish is None:
+        standing, desired_state = self._standing, self._standing.desired_state
+        if desired_state is None:
             return  # the first pass has yet to begin, and looks at everything
         now = self._clock()
         waiting = standing.contest.waiting(now)
         if waiting:  # also what hangs on the touched, and would have been looked at with it
-            put_off = wish.lens.narrow(touched).ids & waiting
+            put_off = desired_state.lens.narrow(touched).ids & waiting
             self._later.update({one: touched.get(one, now) for one in put_off})
-        focus = wish.lens.narrow((one for one in touched if one not in waiting), waiting)
+        focus = desired_state.lens.narrow((one for one in touched if one not in waiting), waiting)
         if not focus.ids:
             return
-        results = await self._try(focus, wish)
+        results = await self._try(focus, desired_state)
         before = standing.changes
         told = standing.repaired(results, touched)
         for one in results:
             if one.bad:
-                resource = standing.watch.keeper(one.id, wish.declared)
+                resource = standing.watch.keeper(one.id, desired_state.declared)
                 self._later[resource] = touched.get(resource, now)
         if told:
             self._voice.repaired(told, self._clock() - min(touched.values()))
         if standing.changes != before:
             self._voice.report()
 
-    async def _try(self, focus: Focus, wish: Wish) -> list[Result]:
+    async def _try(self, focus: Focus, desired_state: DesiredState) -> list[Result]:
         """Repair, and return what became of it; whatever goes wrong is tried again, and stops nobody else."""
-        alone = self._standing.watch.alone(wish.declared, wish.observed)  # all: subscribers are in it, too
+        alone = self._standing.watch.alone(
+            desired_state.declared, desired_state.observed
+        )  # all: subscribers are in it, too
         try:
-            return await self._converger.repair(focus, wish.contents, alone)
+            return await self._converger.repair(focus, desired_state.contents, alone)
         except Exception as error:
             expected = isinstance(error, OSError)
             said = str(error) if expected else f"{type(error).__name__}: {error}"

@@ -38,7 +38,7 @@ class PassReports:
         self, node: ManagedNode, declared: Declared, results: Sequence[Result], collection: Collection | None
     ) -> None:
         """Tell of a pass; while the API is away, only whoever is on this host."""
-        sets, desired = declared.sets, declared.wish.desired
+        sets, desired = declared.sets, declared.desired_state.desired
         self.reporter.passed(node, sets, desired, results)
         about = Pass(sets, desired.conflicts, (), None, collection=collection)
         self.writer.host.passed(about, node.metadata.generation)
@@ -86,12 +86,12 @@ class HostPass:
     async def _converge(self, node: ManagedNode) -> None:
         waiting = self.requests.waiting()
         declared = await self.declared.current(node)
-        wish = declared.wish
+        desired_state = declared.desired_state
         async with self.converger.turn:  # what a repair under way finds is about what was wanted before
             collection = await self.schedule.housekeeper.collect_if_due()
-            observe_only = self.standing.begin(wish)
-        done = await self.converger.run(wish.desired, wish.contents, observe_only)
-        results = self.standing.passed(done + _held(wish.desired))
+            observe_only = self.standing.begin(desired_state)
+        done = await self.converger.run(desired_state.desired, desired_state.contents, observe_only)
+        results = self.standing.passed(done + _held(desired_state.desired))
         await in_thread(self.standing.watch.save)
         failed = any(one.bad for one in results)
         self.schedule.passed(failed=failed)

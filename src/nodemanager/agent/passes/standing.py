@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
 
-from nodemanager.agent.declared.wishes import Wish
+from nodemanager.agent.declared.desired_state import DesiredState
 from nodemanager.agent.drift import drift
 from nodemanager.agent.drift.contest import Contest
 from nodemanager.agent.drift.drift import DriftWatch
@@ -46,7 +46,7 @@ class Standing:
     contest: Contest = field(default_factory=Contest)
     who: Callable[[ResourceId], str] = nobody
     """Tells who changed something last."""
-    wish: Wish | None = None
+    desired_state: DesiredState | None = None
     """What is wanted; None before the first pass."""
     results: dict[ResourceId, Result] = field(default_factory=dict)
     """What became of everything, except for what needed nothing."""
@@ -59,21 +59,23 @@ class Standing:
     _repaired: dict[ResourceId, Result] = field(default_factory=dict)
     """Results of repairs since a pass began: they are newer than what it saw."""
 
-    def begin(self, wish: Wish) -> frozenset[ResourceId]:
+    def begin(self, desired_state: DesiredState) -> frozenset[ResourceId]:
         """Take note of what is wanted from now on; return what a pass leaves alone."""
-        if self.wish is not wish:
-            self.wish = wish
-            self.contest.keep_only(wish.declared)
+        if self.desired_state is not desired_state:
+            self.desired_state = desired_state
+            self.contest.keep_only(desired_state.declared)
         self._repaired = {}
         self.watch.begin()
-        return self.watch.alone(wish.declared, wish.observed)
+        return self.watch.alone(desired_state.declared, desired_state.observed)
 
     def passed(self, results: Sequence[Result]) -> list[Result]:
         """Take the results of a pass; return those worth telling, with drifts marked."""
         judged = self._judge(results, None)
         told = [one for one in judged if one.outcome is not Outcome.UNCHANGED]
         self.results = {one.id: one for one in told}
-        self._strays = {one for one in self.results if not self.wish or one not in self.wish.declared}
+        self._strays = {
+            one for one in self.results if not self.desired_state or one not in self.desired_state.declared
+        }
         self._replace(self._repaired.values())
         return told
 
@@ -96,7 +98,7 @@ class Standing:
     def _replace(self, results: Iterable[Result]) -> None:
         """Put newer results in the place of older ones."""
         new = {one.id: one for one in results}
-        declared = self.wish.declared if self.wish else {}
+        declared = self.desired_state.declared if self.desired_state else {}
         for one in self._strays - new.keys():
             if self.watch.keeper(one, declared) in new:
                 self._drop(one)  # the directory was looked at, and the entry is gone
@@ -120,7 +122,7 @@ class Standing:
             self.changes += 1
 
     def _judge(self, results: Sequence[Result], since: Mapping[ResourceId, float] | None) -> list[Result]:
-        declared = self.wish.declared if self.wish else {}
+        declared = self.desired_state.declared if self.desired_state else {}
         judged = self._with_names(self.watch.judge(declared, results, whole=since is None))
         stamp, clock = times.rfc3339(self.now()), self.clock()
         first = min((since or {}).values(), default=clock)
@@ -137,7 +139,7 @@ class Standing:
 
     def _contest(self, judged: Sequence[Result], clock: float, *, trying: bool) -> None:
         """Take note of who fights over what: once for a directory, however much was purged in it."""
-        declared = self.wish.declared if self.wish else {}
+        declared = self.desired_state.declared if self.desired_state else {}
         put_back = {
             self.watch.keeper(one.id, declared): one
             for one in judged

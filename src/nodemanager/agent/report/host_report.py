@@ -137,7 +137,7 @@ class HostReport:
     @property
     def _paths(self) -> frozenset[str]:
         """The files that are declared."""
-        return self.standing.wish.paths if self.standing.wish else frozenset()
+        return self.standing.desired_state.paths if self.standing.desired_state else frozenset()
 
     def _say_crowded(self, untold: int) -> None:
         """Say, once, that a status has no room for so many backups."""

@@ -13,7 +13,7 @@ import click
 
 from nodemanager.agent.assembly import Body, BodyOptions, NoLocks, assemble
 from nodemanager.agent.declared import contents
-from nodemanager.agent.declared.world import World
+from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.cli import manifest_folder
 from nodemanager.cli.settings import host_options
 from nodemanager.cli.views import forms, output, waiting
@@ -45,10 +45,10 @@ def command(paths: tuple[Path, ...], form: str, root: str, hostname: str) -> Non
 
     Exit code 0: everything is as declared now. 1: something could not be brought about.
     """
-    world = manifest_folder.load(paths)
+    inputs = manifest_folder.load(paths)
     body = assemble(BodyOptions(root=root, hostname=hostname), NoLocks(NO_API))
     try:
-        results = asyncio.run(_apply(world, body))
+        results = asyncio.run(_apply(inputs, body))
     finally:
         body.close()
     if form == "text":
@@ -60,9 +60,9 @@ def command(paths: tuple[Path, ...], form: str, root: str, hostname: str) -> Non
         raise click.exceptions.Exit(1)
 
 
-async def _apply(world: World, body: Body) -> list[Result]:
+async def _apply(inputs: DeclaredInputs, body: Body) -> list[Result]:
     async with Renderer(runner.companion) as renderer:
-        desired, made = await wanted(world, body, renderer)
+        desired, made = await wanted(inputs, body, renderer)
     for name, said in desired.conflicts.items():
         for conflict in said:
             click.echo(output.one_line(f"conflict in ConfigSet {name}: {conflict}"), err=True)
@@ -72,17 +72,17 @@ async def _apply(world: World, body: Body) -> list[Result]:
     return results + held
 
 
-async def wanted(world: World, body: Body, renderer: Rendering) -> tuple[Desired, Contents]:
+async def wanted(inputs: DeclaredInputs, body: Body, renderer: Rendering) -> tuple[Desired, Contents]:
     """Return what this host shall be, templates rendered."""
-    node = world.node(body.identity)
-    matching = world.matching(node)
-    if not world.config_sets:
+    node = inputs.node(body.identity)
+    matching = inputs.matching(node)
+    if not inputs.config_sets:
         click.echo("there is no ConfigSet at all", err=True)
     elif not matching:
         labels = ", ".join(f"{key}={value}" for key, value in sorted(node.metadata.labels.items()))
         click.echo(output.one_line(f"no ConfigSet matches this host, whose labels are {labels}"), err=True)
     desired = merge.merge(matching)
-    return desired, await contents.Contenter(renderer).make(desired, world, node)
+    return desired, await contents.Contenter(renderer).make(desired, inputs, node)
 
 
 def _plain(one: Result) -> dict[str, Any]:

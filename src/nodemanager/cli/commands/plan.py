@@ -11,7 +11,7 @@ import click
 
 from nodemanager.agent.assembly import Body, BodyOptions, NoLocks, assemble
 from nodemanager.agent.declared import fetching
-from nodemanager.agent.declared.world import World
+from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.cli import kinds, manifest_folder
 from nodemanager.cli.commands import apply
@@ -67,13 +67,13 @@ def command(
 
 async def _plan(settings: connect.Settings, paths: tuple[Path, ...], body: Body) -> list[Step]:
     async with Renderer(runner.companion) as renderer:
-        world = manifest_folder.load(paths) if paths else await _fetch(settings, body, renderer)
-        desired, made = await apply.wanted(world, body, renderer)
+        inputs = manifest_folder.load(paths) if paths else await _fetch(settings, body, renderer)
+        desired, made = await apply.wanted(inputs, body, renderer)
     held = [Blocked(id=one, sources=(), reason=why) for one, why in desired.held.items()]
     return [*await body.converger.preview(desired, made), *held]
 
 
-async def _fetch(settings: connect.Settings, body: Body, renderer: Renderer) -> World:
+async def _fetch(settings: connect.Settings, body: Body, renderer: Renderer) -> DeclaredInputs:
     async with connect.connect(settings) as client:
         with kinds.installed(CONFIG_SETS):
             return await fetching.fetch(client, settings.namespace, body.identity, renderer)
