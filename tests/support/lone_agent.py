@@ -27,6 +27,6 @@ async def lone_agent(root: Path, metrics: str = ":8080", probes: str = ":8081") 
         agent = service.build(client, options, Registry())
         own = ManagedNode(metadata=ObjectMeta(name="web1", namespace="nodemanager"))
         agent.sources.memory.keep([config_set("s")], DeclaredInputs(), own, peers=False)
-        agent.contact.failed("nobody is there")
+        agent.reachability.failed("nobody is there")
         yield agent
         agent.close()

@@ -69,15 +69,15 @@ class ServiceVoice:
         return line
 
 
-def look_after(agent: Agent, notifications: Notifications, *, alone: bool) -> ServiceVoice:
-    """Add the parts of self-care to an agent; `alone`: nobody else's program runs in this process.
+def look_after(agent: Agent, notifications: Notifications, *, owns_process: bool) -> ServiceVoice:
+    """Add the parts of self-care to an agent; `owns_process`: nobody else's program runs in this process.
 
     Only such a process may be ended for the agent's sake.
     """
     manager = agent.manager
     voice = ServiceVoice(notifications, agent.board, lambda: agent.last_pass.over)
     manager.add_server(voice, StatusSocket(agent.board, agent.body.tree.root))
-    if alone:
+    if owns_process:
         stuck = agent.body.progress.stuck
         watching = watchdog.of_service_manager(notifications, stuck)
         if watching is None and not _in_terminal():

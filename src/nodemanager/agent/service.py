@@ -22,26 +22,26 @@ from nodemanager.agent.declared.sources import OptionalCache, Sources
 from nodemanager.agent.drift.delivery import Delivery
 from nodemanager.agent.drift.drift import DriftWatch
 from nodemanager.agent.drift.drift_log import DriftLog
-from nodemanager.agent.drift.following import Following
 from nodemanager.agent.drift.repair import RepairLoop
+from nodemanager.agent.drift.watch_retry import WatchRetry
 from nodemanager.agent.link import api_link
 from nodemanager.agent.link.api_link import ApiLink
-from nodemanager.agent.link.contact import Contact, SecretLimits
+from nodemanager.agent.link.api_reachability import ApiReachability, SecretLimits
 from nodemanager.agent.link.token_renewal import TokenRenewal, TokenVoice
 from nodemanager.agent.passes.host_pass import HostPass, PassReports
+from nodemanager.agent.passes.host_state import HostState, nobody
 from nodemanager.agent.passes.housekeeping import Housekeeper
 from nodemanager.agent.passes.notifies import Notifier
 from nodemanager.agent.passes.pass_schedule import PassSchedule
-from nodemanager.agent.passes.standing import Standing, nobody
 from nodemanager.agent.report import contributions, status_sources
 from nodemanager.agent.report.contributions import DuplicateHost
 from nodemanager.agent.report.heartbeat import Heartbeat
+from nodemanager.agent.report.host_inspector import HostInspector
 from nodemanager.agent.report.host_report import HostReport
 from nodemanager.agent.report.local_status import Board
 from nodemanager.agent.report.node_object import NodeObject
 from nodemanager.agent.report.repair_reports import RepairReports
 from nodemanager.agent.report.reporting import Reporter
-from nodemanager.agent.report.sight import Eyes
 from nodemanager.agent.report.status_sources import LastPass
 from nodemanager.agent.report.status_writer import Contribution, StatusWriter
 from nodemanager.agent.requests import Requests
@@ -131,13 +131,13 @@ class Agent:
         return self.host_pass.declared.sources
 
     @property
-    def contact(self) -> Contact:
+    def reachability(self) -> ApiReachability:
         """How the agent stands with the API."""
-        return self.sources.contact
+        return self.sources.reachability
 
     def close(self) -> None:
         """Give back what is held open."""
-        for one in (self.drifts, self.sources.memory, self.contact, self.writer.inspector, self.body):
+        for one in (self.drifts, self.sources.memory, self.reachability, self.writer.inspector, self.body):
             one.close()
 
 
@@ -171,15 +171,17 @@ def build(
     drifts = DriftLog(options.body.root, options.body.state)
     declared = _declarations(base)
     memory = declared.sources.memory
-    standing = Standing(drifts, _now, time.monotonic, DriftWatch(memory), who=watch.who if watch else nobody)
+    host_state = HostState(
+        drifts, _now, time.monotonic, DriftWatch(memory), who=watch.who if watch else nobody
+    )
     duplicate = DuplicateHost(base.requests, base.link.warn)
     others = [duplicate.contribute, *_contributions(base, declared, own_token)]
-    host = HostReport(standing, drifts, base.body.converger, memory)
+    host = HostReport(host_state, drifts, base.body.converger, memory)
     writer = _status_writer(base, declared, host, others)
     host_pass = _host_pass(base, declared, writer, watch)
     last_pass = _add_loop(base, host_pass)
     _add_link(base, declared, drifts, duplicate, writer)
-    _show(base, standing, drifts, last_pass)
+    _show(base, host_state, drifts, last_pass)
     DeclaredChanges(declared, base.requests, lambda: duplicate.duplicated).start()
     base.requests.pass_now()
     return Agent(base.manager, base.body, base.board, last_pass, host_pass, drifts)
@@ -189,8 +191,10 @@ def _base(client: Client, options: AgentOptions, registry: Registry, on_stop: Ca
     hostname = options.body.hostname or os.uname().nodename
     key = ObjectKey(options.namespace, hostname)
     board = Board()
-    contact = Contact(Vault(options.body.root, options.body.state), options.secrets, changed=board.changed)
-    link = api_link.link(client, contact, key)
+    reachability = ApiReachability(
+        Vault(options.body.root, options.body.state), options.secrets, changed=board.changed
+    )
+    link = api_link.link(client, reachability, key)
     body = assemble(replace(options.body, hostname=hostname), link.locks, link.locks.at_once())
     served.tell_build(registry, body.identity)
     return _Base(
@@ -210,7 +214,7 @@ def _declarations(base: _Base) -> Declarations:
     references = ReferenceWatch(link.client, link.key.namespace, base.requests.pass_soon)
     plain = Vault(base.options.body.root, base.options.body.state)
     memory = Memory(plain, _secret_vault(base.options), link.key)
-    sources = Sources(link.config_sets, link.nodes, references, memory, link.contact)
+    sources = Sources(link.config_sets, link.nodes, references, memory, link.reachability)
     renderer = Renderer(companion, answered=lambda _answer: body.progress.tick())
     base.manager.add_cache(OptionalCache(link.config_sets, sources), OptionalCache(link.nodes, sources))
     base.manager.add(references, renderer)
@@ -221,7 +225,7 @@ def _declarations(base: _Base) -> Declarations:
 def _contributions(base: _Base, declared: Declarations, own: OwnToken | None) -> list[Contribution]:
     """Return what servers, the host's own token and upgrades have to say in the status."""
     options, link, body, requests = base.options, base.link, base.body, base.requests
-    checked = served.routes(base.manager, body.progress, link.contact)
+    checked = served.routes(base.manager, body.progress, link.reachability)
     addresses = options.metrics_address, options.probe_address
     servers = served.servers(*addresses, base.registry, checked, requests.status_soon)
     base.manager.add_server(*servers)
@@ -250,24 +254,24 @@ def _status_writer(
     base: _Base, declared: Declarations, host: HostReport, others: Sequence[Contribution]
 ) -> StatusWriter:
     body, link = base.body, base.link
-    inspector = Eyes(Tree(body.tree.root), body.identity, body.converger.observer.run, link.client)
-    return StatusWriter(declared.node, link.contact, base.requests, host, inspector, others, _now)
+    inspector = HostInspector(Tree(body.tree.root), body.identity, body.converger.observer.run, link.client)
+    return StatusWriter(declared.node, link.reachability, base.requests, host, inspector, others, _now)
 
 
 def _host_pass(
     base: _Base, declared: Declarations, writer: StatusWriter, watch: HostWatch | None
 ) -> HostPass:
-    converger, standing = base.body.converger, writer.host.standing
+    converger, host_state = base.body.converger, writer.host.host_state
     reporter = Reporter(base.link.key.name, base.registry, base.link.events, time.time)
     follow = _watch_nothing
     if watch is not None:
-        repairs = RepairLoop(watch, converger, standing, RepairReports(reporter, writer))
-        following = Following(repairs.follow, standing, writer.request)
-        base.manager.add(watch, repairs, following)
-        follow = following.follow
+        repairs = RepairLoop(watch, converger, host_state, RepairReports(reporter, writer))
+        watch_retry = WatchRetry(repairs.follow, host_state, writer.request)
+        base.manager.add(watch, repairs, watch_retry)
+        follow = watch_retry.follow
     schedule = PassSchedule(Housekeeper(base.body.bucket, time.monotonic), base.options.period)
     reports = PassReports(writer, reporter, Notifier(base.link.client))
-    return HostPass(declared, converger, standing, schedule, base.requests, reports, follow)
+    return HostPass(declared, converger, host_state, schedule, base.requests, reports, follow)
 
 
 def _add_loop(base: _Base, host_pass: HostPass) -> LastPass:
@@ -297,14 +301,14 @@ def _add_link(
     """Add what tells the API that we live and what drifted, and what notices when it is back."""
     link = base.link
     beat = Heartbeat(
-        link.client, link.key, _now, unanswered=link.contact.failed, duplicated=duplicate.noticed
+        link.client, link.key, _now, unanswered=link.reachability.failed, duplicated=duplicate.noticed
     )
-    delivery = Delivery(link.client, drifts, declared.node, link.contact, writer.request)
-    base.manager.add(link.events, beat, link.contact, drifts, delivery)
+    delivery = Delivery(link.client, drifts, declared.node, link.reachability, writer.request)
+    base.manager.add(link.events, beat, link.reachability, drifts, delivery)
     link.hurry_when_back(declared.sources.references.hurry)
 
 
-def _show(base: _Base, standing: Standing, drifts: DriftLog, last_pass: LastPass) -> None:
+def _show(base: _Base, host_state: HostState, drifts: DriftLog, last_pass: LastPass) -> None:
     """Have the board show all that is known of the host."""
     name, root = base.link.key.name, base.body.tree.root
     for source in (
@@ -312,7 +316,7 @@ def _show(base: _Base, standing: Standing, drifts: DriftLog, last_pass: LastPass
         last_pass.fill,
         status_sources.of_journal(base.body.journal),
         status_sources.of_drifts(drifts),
-        status_sources.of_watch(standing),
+        status_sources.of_watch(host_state),
     ):
         base.board.plug(source)
 

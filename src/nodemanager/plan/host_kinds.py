@@ -72,7 +72,7 @@ class Drift(Generic[D]):
 
     content: Callable[[D, Contents], str] = lambda _declaration, _contents: ""
     """Returns the digest of what belongs to the declaration and is not written in it."""
-    keeper: Callable[[ResourceId], ResourceId] = lambda resource: resource
+    owning_resource: Callable[[ResourceId], ResourceId] = lambda resource: resource
     """Returns whose drift it is when a resource that nobody declares has to go."""
 
 

@@ -83,12 +83,12 @@ class HostKinds:
             raise ValueError(f"cannot read resource {text[:80]!r}: there is no kind {found.kind[:20]!r}")
         return found
 
-    def keeper(self, one: ResourceId, declared: Mapping[ResourceId, object]) -> ResourceId:
+    def owning_resource(self, one: ResourceId, declared: Mapping[ResourceId, object]) -> ResourceId:
         """Return the declared resource that a result is about: of an entry that was purged, the directory."""
         if one in declared:
             return one
         drift = self[one.kind].drift
-        return drift.keeper(one) if drift else one
+        return drift.owning_resource(one) if drift else one
 
 
 def _is_owed(kind: AnyKind) -> bool:

@@ -50,7 +50,7 @@ class Renderer:
         self.answered = answered
         """Told of every answer as it comes."""
         self._child: RenderProcess | None = None
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._timer: asyncio.TimerHandle | None = None
         self._closing: set[asyncio.Task[object]] = set()
         self._aside: OrderedDict[bytes, tuple[float, str]] = OrderedDict()
@@ -71,7 +71,7 @@ class Renderer:
             else:
                 work.append(place)
         if work:
-            async with self._turn:
+            async with self._lock:
                 self._rest(False)
                 try:
                     await _Round(self, todo, work, made).run()

@@ -114,8 +114,8 @@ async def test_a_fight_over_it_is_noticed(kept: Kept, folder: Path) -> None:
         for number in range(1, 6):
             (folder / "greeting").write_text("bye")
             await kept.until(functools.partial(is_repaired, kept, number))
-        await kept.until(lambda: kept.fights)
-        assert kept.fights == ["note:greeting"]
+        await kept.until(lambda: kept.told_contested)
+        assert kept.told_contested == ["note:greeting"]
 
 
 async def test_it_waits_when_the_validation_of_a_file_aborts_its_set(kept: Kept, folder: Path) -> None:

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from nodemanager.agent.drift.drift_log import MAX_RECENT, DriftLog
-from nodemanager.agent.link.contact import Contact, SecretLimits, UnixClocks
+from nodemanager.agent.link.api_reachability import ApiReachability, SecretLimits, UnixClocks
 from nodemanager.agent.report.local_status import Board
 from nodemanager.agent.report.status import Pass, of_pass
-from nodemanager.agent.report.status_sources import LastPass, of_contact, of_drifts, of_process, stamp
+from nodemanager.agent.report.status_sources import LastPass, of_drifts, of_process, of_reachability, stamp
 from nodemanager.agent.self_care import ServiceVoice
 from nodemanager.api.common.managednode import Drift, DriftRecord, ManagedNodeStatus
 from nodemanager.host.results import Outcome, Result
@@ -182,13 +182,13 @@ async def test_a_pass_that_fails_is_told_with_its_reason_and_when_it_is_tried_ag
 def test_how_we_stand_with_the_api_is_told_with_every_change(tmp_path: Path) -> None:
     now = [1.7e9]
     board, clocks = Board(), UnixClocks(lambda: now[0], lambda: now[0])
-    contact = Contact(Vault(str(tmp_path)), SecretLimits(), clocks, board.changed)
-    board.plug(of_contact(contact, "https://api"))
+    reachability = ApiReachability(Vault(str(tmp_path)), SecretLimits(), clocks, board.changed)
+    board.plug(of_reachability(reachability, "https://api"))
     seen = []
     acts: list[Callable[[], None]] = [
-        lambda: None, contact.reached, contact.reached, lambda: contact.failed("no route"),
-        lambda: contact.failed("no route"), contact.reached, lambda: contact.was_refused("401"),
-        lambda: contact.was_refused("401"),
+        lambda: None, reachability.reached, reachability.reached, lambda: reachability.failed("no route"),
+        lambda: reachability.failed("no route"), reachability.reached,
+        lambda: reachability.was_refused("401"), lambda: reachability.was_refused("401"),
     ]  # fmt: skip
     for act in acts:
         act()
@@ -203,7 +203,7 @@ def test_how_we_stand_with_the_api_is_told_with_every_change(tmp_path: Path) -> 
     assert api.since is not None
     assert api.last_contact is not None
     assert api.since > api.last_contact
-    contact.close()
+    reachability.close()
 
 
 def test_drifts_that_nobody_has_heard_of_are_told_too(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ from nodemanager.agent.declared.desired_state import DesiredState, DesiredStateC
 from nodemanager.agent.declared.memory import Memory
 from nodemanager.agent.declared.references import ReferenceWatch
 from nodemanager.agent.declared.sources import Sources
-from nodemanager.agent.link import contact
-from nodemanager.agent.link.contact import Contact, SecretLimits, UnixClocks
+from nodemanager.agent.link import api_reachability
+from nodemanager.agent.link.api_reachability import ApiReachability, SecretLimits, UnixClocks
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
 from nodemanager.client.auth.config import ClientConfig
@@ -107,7 +107,7 @@ async def _host(tmp_path: Path) -> AsyncIterator[Host]:
     ):
         time = [1.8e9]
         clocks = UnixClocks(lambda: time[0], lambda: time[0])
-        here = Contact(Vault("/", str(tmp_path)), SecretLimits(grace=GRACE), clocks)
+        here = ApiReachability(Vault("/", str(tmp_path)), SecretLimits(grace=GRACE), clocks)
         stack.callback(here.close)
         memory = Memory(Vault("/", str(tmp_path)), Vault("/", str(tmp_path)), ObjectKey("default", "web1"))
         stack.callback(memory.close)
@@ -125,9 +125,9 @@ async def test_a_host_that_was_let_go_forgets_secrets_also_in_memory(host: Host)
     assert isinstance(desired_state.contents["/x"], Content)
     del desired_state
     assert known() >= 3  # as the API told it, what was made of it, what is remembered
-    here = host.sources.contact
+    here = host.sources.reachability
     here.was_refused("401")
-    host.time[0] += contact.SURE_SECONDS
+    host.time[0] += api_reachability.SURE_SECONDS
     here.was_refused("401")
     assert isinstance((await host.passes()).contents["/x"], Content)  # for a while
     host.time[0] += GRACE

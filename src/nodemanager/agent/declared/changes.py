@@ -35,7 +35,7 @@ class DeclaredChanges:
         sources = self.declared.sources
         sources.config_sets.subscribe(self._on_config_set)
         sources.nodes.subscribe(self._on_node)
-        sources.contact.subscribe(self.requests.pass_soon)
+        sources.reachability.subscribe(self.requests.pass_soon)
 
     def _on_config_set(self, change: Change[ConfigSet]) -> None:
         old, new = change.old, change.new

@@ -41,7 +41,7 @@ class Declarations:
     @property
     def offline(self) -> bool:
         """Whether the API is not to be asked for anything now."""
-        return self.sources.contact.alone
+        return self.sources.reachability.offline
 
     async def own_node(self) -> ManagedNode:
         """Return our ManagedNode; without the API as it was, with the labels that we give it anyway."""
@@ -50,7 +50,7 @@ class Declarations:
             try:
                 return await self.node.ensure()
             except errors.KubeError:
-                # Whatever became of our request, it told the contact.
+                # Whatever became of our request, `offline` follows from it.
                 if known is None or not self.offline:
                     raise
         return DeclaredInputs(nodes=(known,)).node(self.identity)

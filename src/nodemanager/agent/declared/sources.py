@@ -10,7 +10,7 @@ from typing import Any
 from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.agent.declared.memory import Memory
 from nodemanager.agent.declared.references import FIRST_READ, ReferenceWatch
-from nodemanager.agent.link.contact import Contact
+from nodemanager.agent.link.api_reachability import ApiReachability
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.plan.templates import References
@@ -28,7 +28,7 @@ class Sources:
     nodes: Cache[ManagedNode]
     references: ReferenceWatch
     memory: Memory
-    contact: Contact
+    reachability: ApiReachability
 
     @property
     def live(self) -> bool:
@@ -45,7 +45,7 @@ class Sources:
                 self.references.secrets(known.secrets),
                 self.references.config_maps(known.config_maps),
             )
-        withheld = self.contact.withheld()
+        withheld = self.reachability.withheld()
         return replace(inputs, secrets={}, withheld=withheld) if withheld else inputs
 
     async def follow(self, needed: References) -> None:
@@ -53,14 +53,16 @@ class Sources:
 
         Secrets that are not to be used any more are not watched either, so what the API told is forgotten.
         """
-        if self.contact.withheld():
+        if self.reachability.withheld():
             needed = replace(needed, secrets=())
-        await self.references.follow(needed, FIRST_READ if self.live and not self.contact.alone else 0.0)
+        await self.references.follow(
+            needed, FIRST_READ if self.live and not self.reachability.offline else 0.0
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class OptionalCache:
-    """A cache as a part that a host which remembers enough does not wait for."""
+    """A cache as a part of the agent: a host that remembers enough does not wait for it."""
 
     cache: Cache[Any]
     sources: Sources
@@ -79,7 +81,7 @@ class OptionalCache:
         if self.sources.memory.node is None:
             await self.cache.synced()
             return
-        await self.sources.contact.first_answer()
+        await self.sources.reachability.first_answer()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(0 if self.sources.contact.alone else LIST_SECONDS):
+            async with asyncio.timeout(0 if self.sources.reachability.offline else LIST_SECONDS):
                 await self.cache.synced()

@@ -1,6 +1,6 @@
 """Puts back what somebody else changed, as soon as the host tells: without looking at the rest of it.
 
-    Touched --(not contested, not failing)--> a repair of these resources --> Standing --> status, in a moment
+    Touched --(not contested, not failing)--> a repair of these resources --> HostState --> status, soon
 
 It needs no API: what is wanted is what the last pass wanted. Status and Events are sent by others, later.
 """
@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 from nodemanager.agent.declared.desired_state import DesiredState
-from nodemanager.agent.drift.contest import Fight
+from nodemanager.agent.drift.repair_backoff import ContestedResource
 from nodemanager.agent.passes.converge import Converger
-from nodemanager.agent.passes.standing import Standing
+from nodemanager.agent.passes.host_state import HostState
 from nodemanager.host.results import Outcome, Result
 from nodemanager.plan.desired import Desired
 from nodemanager.plan.focus import Focus
@@ -45,7 +45,7 @@ class Touched(Protocol):
         ...
 
     @property
-    def sight(self) -> bool:
+    def inventory(self) -> bool:
         """Something was that only the status tells of, such as an address."""
         ...
 
@@ -84,12 +84,12 @@ class Voice(Protocol):
         """Count and log what was put back so many seconds after it was touched, or could not be."""
         ...
 
-    def contested(self, fight: Fight) -> None:
+    def contested(self, one: ContestedResource) -> None:
         """Warn, once, that somebody else keeps changing something."""
         ...
 
-    def report(self, *, sight: bool = False) -> None:
-        """Have the status written in a moment; after another look at the host, if its `sight` changed."""
+    def report(self, *, inventory: bool = False) -> None:
+        """Have the status written in a moment; after another look at the host, if its `inventory` changed."""
         ...
 
 
@@ -102,13 +102,13 @@ class RepairLoop:
         self,
         watch: HostWatch,
         converger: Converger,
-        standing: Standing,
+        host_state: HostState,
         voice: Voice,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._watch = watch
         self._converger = converger
-        self._standing = standing
+        self._host_state = host_state
         self._voice = voice
         self._clock = clock
         self._touched: dict[ResourceId, float] = {}
@@ -116,7 +116,7 @@ class RepairLoop:
         self._later: dict[ResourceId, float] = {}
         """The same, of what has to wait for its turn."""
         self._everything_at = 0.0
-        self._fights: frozenset[ResourceId] = frozenset()
+        self._contested: frozenset[ResourceId] = frozenset()
         """What was contested when somebody was told last."""
         self._wake = asyncio.Event()
         self._enabled = asyncio.Event()
@@ -138,7 +138,7 @@ class RepairLoop:
 
     async def follow(self) -> bool:
         """Watch what the last pass was about, and say what cannot be; tell if no other try is worth it."""
-        desired_state = self._standing.desired_state
+        desired_state = self._host_state.desired_state
         if desired_state is None:
             return True
         try:
@@ -147,17 +147,17 @@ class RepairLoop:
         except OSError as error:
             found, done = (f"cannot watch this host: {error}; it is looked at every period",), False
         for text in found:
-            if text not in (self._standing.shortfalls or ()):
+            if text not in (self._host_state.shortfalls or ()):
                 log.warning("%s", text)
-        self._standing.shortfalls = found
+        self._host_state.shortfalls = found
         self._arm()
         return done
 
     async def _listen(self) -> None:
         while True:
             touched = await self._watch.touched()
-            if touched.sight:
-                self._voice.report(sight=True)
+            if touched.inventory:
+                self._voice.report(inventory=True)
             if touched.everything:
                 self._look_at_everything(touched.since)
             if touched.resources:
@@ -176,7 +176,7 @@ class RepairLoop:
             self._arm()
             return
         self._everything_at = self._clock() + EVERYTHING_SECONDS
-        desired_state = self._standing.desired_state
+        desired_state = self._host_state.desired_state
         if desired_state is not None:
             self._take(desired_state.declared, since)
 
@@ -185,7 +185,7 @@ class RepairLoop:
             await self._wake.wait()
             self._wake.clear()
             # What is wanted may be news by the time that it is our turn.
-            async with self._converger.upgrading, self._converger.turn:
+            async with self._converger.upgrading, self._converger.host_lock:
                 touched, self._touched = self._touched, {}
                 await self._repair(touched)
             if self._converger.unread:
@@ -207,11 +207,11 @@ class RepairLoop:
             await self._converger.refresh()
 
     async def _repair(self, touched: Mapping[ResourceId, float]) -> None:
-        standing, desired_state = self._standing, self._standing.desired_state
+        host_state, desired_state = self._host_state, self._host_state.desired_state
         if desired_state is None:
             return  # the first pass has yet to begin, and looks at everything
         now = self._clock()
-        waiting = standing.contest.waiting(now)
+        waiting = host_state.backoff.waiting(now)
         if waiting:  # also what hangs on the touched, and would have been looked at with it
             put_off = desired_state.lens.narrow(touched).ids & waiting
             self._later.update({one: touched.get(one, now) for one in put_off})
@@ -219,24 +219,24 @@ class RepairLoop:
         if not focus.ids:
             return
         results = await self._try(focus, desired_state)
-        before = standing.changes
-        told = standing.repaired(results, touched)
+        before = host_state.changes
+        told = host_state.repaired(results, touched)
         for one in results:
             if one.bad:
-                resource = standing.watch.keeper(one.id, desired_state.declared)
+                resource = host_state.watch.owning_resource(one.id, desired_state.declared)
                 self._later[resource] = touched.get(resource, now)
         if told:
             self._voice.repaired(told, self._clock() - min(touched.values()))
-        if standing.changes != before:
+        if host_state.changes != before:
             self._voice.report()
 
     async def _try(self, focus: Focus, desired_state: DesiredState) -> list[Result]:
         """Repair, and return what became of it; whatever goes wrong is tried again, and stops nobody else."""
-        alone = self._standing.watch.alone(
+        observe_only = self._host_state.watch.observe_only(
             desired_state.declared, desired_state.observed
         )  # all: subscribers are in it, too
         try:
-            return await self._converger.repair(focus, desired_state.contents, alone)
+            return await self._converger.repair(focus, desired_state.contents, observe_only)
         except Exception as error:
             expected = isinstance(error, OSError)
             said = str(error) if expected else f"{type(error).__name__}: {error}"
@@ -246,13 +246,13 @@ class RepairLoop:
         ]
 
     def _arm(self) -> None:
-        """Set the one timer: for what has to wait, and for fights that are over."""
+        """Set the one timer: for what has to wait, and for what is not contested any more."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        now, contest = self._clock(), self._standing.contest
+        now, backoff = self._clock(), self._host_state.backoff
         calm = self._settle(now)
-        due = [now + contest.wait(one, now) for one in self._later if one != _EVERYTHING]
+        due = [now + backoff.wait(one, now) for one in self._later if one != _EVERYTHING]
         if _EVERYTHING in self._later:
             due.append(self._everything_at)
         if calm is not None:
@@ -262,22 +262,22 @@ class RepairLoop:
             self._timer = asyncio.get_running_loop().call_later(delay, self._ring)
 
     def _settle(self, now: float) -> float | None:
-        """Tell of fights that began or are over; return when to look for that again, None = never."""
-        contest = self._standing.contest
-        calm = contest.settle(now)
-        fights = {one.resource: one for one in contest.fights()}
-        for resource in fights.keys() - self._fights:
-            self._voice.contested(fights[resource])
-        if fights.keys() != self._fights:
-            self._fights = frozenset(fights)
+        """Tell when resources become contested, or calm; return when to look again, None = never."""
+        backoff = self._host_state.backoff
+        calm = backoff.settle(now)
+        contested = {one.resource: one for one in backoff.contested()}
+        for resource in contested.keys() - self._contested:
+            self._voice.contested(contested[resource])
+        if contested.keys() != self._contested:
+            self._contested = frozenset(contested)
             self._voice.report()
-        return calm if fights else None
+        return calm if contested else None
 
     def _ring(self) -> None:
         """Look again at what has waited long enough."""
         self._timer = None
-        now, contest = self._clock(), self._standing.contest
-        due = [one for one in self._later if one != _EVERYTHING and not contest.wait(one, now)]
+        now, backoff = self._clock(), self._host_state.backoff
+        due = [one for one in self._later if one != _EVERYTHING and not backoff.wait(one, now)]
         for one in due:
             self._take([one], self._later.pop(one))
         if _EVERYTHING in self._later and self._everything_at <= now:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from nodemanager.agent.declared.declarations import Declarations, Declared
 from nodemanager.agent.passes.converge import Converger
+from nodemanager.agent.passes.host_state import HostState
 from nodemanager.agent.passes.notifies import Notifier
 from nodemanager.agent.passes.pass_schedule import PassSchedule
-from nodemanager.agent.passes.standing import Standing
 from nodemanager.agent.report.reporting import Reporter
 from nodemanager.agent.report.status import Collection, Pass
 from nodemanager.agent.report.status_writer import StatusWriter
@@ -62,7 +62,7 @@ class HostPass:
 
     declared: Declarations
     converger: Converger
-    standing: Standing
+    host_state: HostState
     schedule: PassSchedule
     requests: Requests
     reports: PassReports
@@ -87,12 +87,12 @@ class HostPass:
         waiting = self.requests.waiting()
         declared = await self.declared.current(node)
         desired_state = declared.desired_state
-        async with self.converger.turn:  # what a repair under way finds is about what was wanted before
+        async with self.converger.host_lock:  # what a repair under way finds is about what was wanted before
             collection = await self.schedule.housekeeper.collect_if_due()
-            observe_only = self.standing.begin(desired_state)
+            observe_only = self.host_state.begin(desired_state)
         done = await self.converger.run(desired_state.desired, desired_state.contents, observe_only)
-        results = self.standing.passed(done + _held(desired_state.desired))
-        await in_thread(self.standing.watch.save)
+        results = self.host_state.passed(done + _held(desired_state.desired))
+        await in_thread(self.host_state.watch.save)
         failed = any(one.bad for one in results)
         self.schedule.passed(failed=failed)
         for event in waiting if not failed else ():

@@ -16,7 +16,7 @@ import click
 from nodemanager import __version__
 from nodemanager.agent import self_care, service
 from nodemanager.agent.assembly import BodyOptions
-from nodemanager.agent.link.contact import SecretLimits
+from nodemanager.agent.link.api_reachability import SecretLimits
 from nodemanager.agent.link.token_renewal import publish_expiry
 from nodemanager.agent.report import status_sources
 from nodemanager.agent.upgrades.upgrade import UpgradeSettings
@@ -152,8 +152,8 @@ async def run(settings: connect.Settings, options: service.AgentOptions, *, sign
     notifications = sd_notify.of_process()
     agent = service.build(client, options, registry, own_token, notifications.stopping)
     hostname = agent.body.identity.hostname
-    agent.board.plug(status_sources.of_contact(agent.contact, config.server))
-    service_manager = self_care.look_after(agent, notifications, alone=signals)
+    agent.board.plug(status_sources.of_reachability(agent.reachability, config.server))
+    service_manager = self_care.look_after(agent, notifications, owns_process=signals)
     log.info(
         "nodemanager %s agent of %s, namespace %s, %s",
         __version__, hostname, options.namespace, config.source,

@@ -193,7 +193,7 @@ async def _drift(stage: Stage) -> None:
     (stage.root / "etc/app/leftover.conf").write_text("debug=1\n")
     stage.show("cat /etc/motd; ls /etc/app", _read(stage, "motd") + _names(stage))
     began = time.monotonic()
-    if stage.agent.host_pass.standing.shortfalls != ():  # nobody tells the agent here: as `kill -HUP` does
+    if stage.agent.host_pass.host_state.shortfalls != ():  # nobody tells the agent here: as `kill -HUP` does
         stage.agent.requests.pass_now()
     async with patient("the repair of the file"):
         while "quick fix" in _read(stage, "motd") or _names(stage):  # noqa: ASYNC110 - somebody else's files

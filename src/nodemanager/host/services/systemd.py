@@ -77,8 +77,8 @@ class Systemd:
         self._tree = tree
         self._run = run
         self._start_delay = start_delay or 0.0
-        self._swift = start_delay is None
-        self._patience = 0.0 if self._swift else SETTLE_SECONDS
+        self._no_wait = start_delay is None
+        self._patience = 0.0 if self._no_wait else SETTLE_SECONDS
         self._unread: dict[_Place, frozenset[str]] = {}
         """Files that systemd had not read when we looked at a unit last; and links, as sentences."""
         self._ignored: dict[_Place, frozenset[str]] = {}
@@ -139,7 +139,7 @@ class Systemd:
         folders = systemd_files.USER if user else systemd_files.SYSTEM
         unread = {name: systemd_files.unread(self._tree, status, folders) for name, status in found.items()}
         self._tree.forget()
-        if not self._swift:
+        if not self._no_wait:
             for name, state in misremembered.items():
                 unread[name] |= {f"{name} is {state}"}
         for name, files in unread.items():

@@ -49,4 +49,4 @@ class LinkWatch:
                 break
             except OSError:  # messages were lost, which is a message, too
                 continue
-        self._inbox.add(Concern(sight=True), SETTLE)
+        self._inbox.add(Concern(inventory=True), SETTLE)

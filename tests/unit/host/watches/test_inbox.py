@@ -35,19 +35,19 @@ def test_whatever_is_added_comes_out(added: list[tuple[Concern, Settle, bool]]) 
         inbox = Inbox()
         wanted: set[ResourceId] = set()
         found: set[ResourceId] = set()
-        sight = seen = False
+        inventory = seen = False
         async with asyncio.timeout(SECONDS):
             for one, settle, turn in added:
                 inbox.add(one, settle)
                 wanted.update(one.resources)
-                sight |= one.sight
+                inventory |= one.inventory
                 if turn:
                     await asyncio.sleep(0)
-            while found != wanted or seen != sight:
+            while found != wanted or seen != inventory:
                 touched = await inbox.take()
-                assert touched.resources or touched.sight
+                assert touched.resources or touched.inventory
                 found |= touched.resources
-                seen |= touched.sight
+                seen |= touched.inventory
         inbox.close()
 
     asyncio.run(check())

@@ -1,4 +1,4 @@
-"""How the host stands: what is wanted, what became of it, and what was changed behind our back.
+"""The state of the host: what is wanted, what became of it, and what was changed behind our back.
 
 Passes over the whole host and repairs of a few resources both end here. So the status can be written
 at any time from what is known, and nobody has to look at a whole host to report on one file.
@@ -13,8 +13,8 @@ from typing import Protocol
 
 from nodemanager.agent.declared.desired_state import DesiredState
 from nodemanager.agent.drift import drift
-from nodemanager.agent.drift.contest import Contest
 from nodemanager.agent.drift.drift import DriftWatch
+from nodemanager.agent.drift.repair_backoff import RepairBackoff
 from nodemanager.api.common.managednode import DriftRecord
 from nodemanager.host.results import Outcome, Result
 from nodemanager.kube import times
@@ -35,7 +35,7 @@ def nobody(_: ResourceId) -> str:
 
 
 @dataclass(slots=True)
-class Standing:
+class HostState:
     """What is known of the host."""
 
     drifts: Drifts
@@ -43,7 +43,7 @@ class Standing:
     clock: Callable[[], float]
     """Seconds; the same clock that `since` of what is touched is taken from."""
     watch: DriftWatch = field(default_factory=DriftWatch)
-    contest: Contest = field(default_factory=Contest)
+    backoff: RepairBackoff = field(default_factory=RepairBackoff)
     who: Callable[[ResourceId], str] = nobody
     """Tells who changed something last."""
     desired_state: DesiredState | None = None
@@ -60,13 +60,13 @@ class Standing:
     """Results of repairs since a pass began: they are newer than what it saw."""
 
     def begin(self, desired_state: DesiredState) -> frozenset[ResourceId]:
-        """Take note of what is wanted from now on; return what a pass leaves alone."""
+        """Take note of what is wanted from now on; return what a pass only observes."""
         if self.desired_state is not desired_state:
             self.desired_state = desired_state
-            self.contest.keep_only(desired_state.declared)
+            self.backoff.keep_only(desired_state.declared)
         self._repaired = {}
         self.watch.begin()
-        return self.watch.alone(desired_state.declared, desired_state.observed)
+        return self.watch.observe_only(desired_state.declared, desired_state.observed)
 
     def passed(self, results: Sequence[Result]) -> list[Result]:
         """Take the results of a pass; return those worth telling, with drifts marked."""
@@ -100,7 +100,7 @@ class Standing:
         new = {one.id: one for one in results}
         declared = self.desired_state.declared if self.desired_state else {}
         for one in self._strays - new.keys():
-            if self.watch.keeper(one, declared) in new:
+            if self.watch.owning_resource(one, declared) in new:
                 self._drop(one)  # the directory was looked at, and the entry is gone
         for one, result in new.items():
             if result.outcome is Outcome.UNCHANGED:
@@ -127,29 +127,29 @@ class Standing:
         stamp, clock = times.rfc3339(self.now()), self.clock()
         first = min((since or {}).values(), default=clock)
         for one in self.watch.fresh(judged):
-            began = (since or {}).get(self.watch.keeper(one.id, declared), first)
+            began = (since or {}).get(self.watch.owning_resource(one.id, declared), first)
             took = one.seconds if since is None else clock - began
             self.drifts.add(drift.record(one, stamp, took))
-        self._contest(judged, clock, trying=since is not None)
+        self._note_repairs(judged, clock, trying=since is not None)
         return judged
 
     def _with_names(self, results: Iterable[Result]) -> list[Result]:
         """Say of all that somebody changed who it was."""
         return [replace(one, by=self.who(one.id)) if one.drifted else one for one in results]
 
-    def _contest(self, judged: Sequence[Result], clock: float, *, trying: bool) -> None:
-        """Take note of who fights over what: once for a directory, however much was purged in it."""
+    def _note_repairs(self, judged: Sequence[Result], clock: float, *, trying: bool) -> None:
+        """Take note of what was put back or failed: once for a directory, however much was purged in it."""
         declared = self.desired_state.declared if self.desired_state else {}
         put_back = {
-            self.watch.keeper(one.id, declared): one
+            self.watch.owning_resource(one.id, declared): one
             for one in judged
             if one.drifted and one.outcome is Outcome.CHANGED
         }
         for resource, one in put_back.items():
-            self.contest.repaired(resource, clock, one.found, one.wanted, by=one.by)
+            self.backoff.repaired(resource, clock, one.found, one.wanted, by=one.by)
         for one in judged:
-            resource = self.watch.keeper(one.id, declared)
+            resource = self.watch.owning_resource(one.id, declared)
             if one.bad and trying:
-                self.contest.failed(resource, clock)
+                self.backoff.failed(resource, clock)
             elif one.outcome is Outcome.UNCHANGED and resource not in put_back:
-                self.contest.holds(resource)
+                self.backoff.holds(resource)
