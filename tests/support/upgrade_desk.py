@@ -10,7 +10,7 @@ from typing import Any
 
 from nodemanager.agent.upgrades.drain import KubernetesNode
 from nodemanager.agent.upgrades.locks import SharedLocks
-from nodemanager.agent.upgrades.upgrade import Means, Order, Upgrader, UpgradeSettings
+from nodemanager.agent.upgrades.upgrade import Order, UpgradeDependencies, Upgrader, UpgradeSettings
 from nodemanager.agent.upgrades.upgrade_record import Phase, Record, RecordError
 from nodemanager.client.http.transport import Request
 from nodemanager.client.verbs import Client
@@ -64,8 +64,10 @@ class Desk:
         clocks = Clocks(steady=now, wall=self.wall)
         self.locks = SharedLocks(client, "test", "h0", clocks=clocks)
         node = KubernetesNode(client, "h0", "test/h0")
-        means = Means(host=self, locks=self.locks, node=node, records=self, prove=self._prove, clocks=clocks)
-        self.upgrader = Upgrader(means, self.settings, self._changed)
+        dependencies = UpgradeDependencies(
+            host=self, locks=self.locks, node=node, records=self, prove=self._prove, clocks=clocks
+        )
+        self.upgrader = Upgrader(dependencies, self.settings, self._changed)
 
     @staticmethod
     def wall() -> datetime:

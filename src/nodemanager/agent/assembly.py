@@ -1,4 +1,4 @@
-"""Puts the hands and eyes of the agent together for one root."""
+"""Puts what observes and changes one host together, for one root."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class NoLocks:
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class ManagedHost:
     """A host, ready to be looked at and changed."""
 
     tree: Tree
@@ -52,7 +52,7 @@ class Body:
 
 
 @dataclass(frozen=True, slots=True)
-class BodyOptions:
+class HostSetup:
     """How to set up a host."""
 
     root: str = "/"
@@ -66,7 +66,7 @@ class BodyOptions:
     """Seconds after which a service that was started is looked at again."""
 
 
-def assemble(options: BodyOptions, locks: Locks, no_wait_locks: Locks | None = None) -> Body:
+def assemble(options: HostSetup, locks: Locks, no_wait_locks: Locks | None = None) -> ManagedHost:
     """Return the host below a root, with the tools that it has; `no_wait_locks` are not waited for."""
     tree = Tree(options.root)
     who = identity.identify(tree, options.hostname)
@@ -82,4 +82,4 @@ def assemble(options: BodyOptions, locks: Locks, no_wait_locks: Locks | None = N
     tools = Tools(packages, services, runs, journal, locks, progress.tick)
     observer = Observer(tree, packages, services, run)
     converger = Converger(observer, tools, bucket, lock, no_wait_services, no_wait_locks, progress)
-    return Body(tree, who, converger, journal, bucket, options.state, lock, progress)
+    return ManagedHost(tree, who, converger, journal, bucket, options.state, lock, progress)

@@ -18,7 +18,7 @@ HEALTHY_AFTER: Final = 5.0
 """A watch that lived this long was a good one: what comes next is not a failure in a row."""
 
 
-class Follower:
+class WatchPrinter:
     """Shows every change after a listing, including those that happened while nobody could watch."""
 
     def __init__(

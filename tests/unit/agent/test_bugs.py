@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from nodemanager.agent import service
-from nodemanager.agent.assembly import BodyOptions
+from nodemanager.agent.assembly import HostSetup
 from nodemanager.agent.declared.contents import Contenter
 from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.agent.declared.desired_state import DesiredStateCache
@@ -97,7 +97,7 @@ async def test_bug_07_hangup_does_not_reach_configsets(host: Host, tmp_path: Pat
     await host.converge(wanted)  # a pass, whatever asked for it, looks at the files
     assert (host.folder / "f").read_text() == "x"
     async with connected(ClientConfig("http://127.0.0.1:1")) as client:
-        options = service.AgentOptions(body=BodyOptions(str(tmp_path), "web1"))
+        options = service.AgentOptions(host=HostSetup(str(tmp_path), "web1"))
         agent = service.build(client, options, Registry())
         queue = agent.requests.queue
         queue.done(await queue.get())  # the first pass of all
@@ -286,9 +286,7 @@ async def test_bug_16_conflicts_block_everything(host: Host) -> None:
 @needs_root
 async def test_bug_18_pass_timeout_and_random_order(host: Host, tmp_path: Path) -> None:
     async with connected(ClientConfig("http://127.0.0.1:1")) as client:
-        agent = service.build(
-            client, service.AgentOptions(body=BodyOptions(str(tmp_path), "web1")), Registry()
-        )
+        agent = service.build(client, service.AgentOptions(host=HostSetup(str(tmp_path), "web1")), Registry())
         (loop,) = [part for part in agent.manager._others if part.name == "host"]
         assert loop.timeout is None  # type: ignore[attr-defined]
         agent.close()

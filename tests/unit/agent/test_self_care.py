@@ -15,7 +15,7 @@ from nodemanager.agent.link.api_reachability import ApiReachability, SecretLimit
 from nodemanager.agent.report.local_status import Board
 from nodemanager.agent.report.status import Pass, of_pass
 from nodemanager.agent.report.status_sources import LastPass, of_drifts, of_process, of_reachability, stamp
-from nodemanager.agent.self_care import ServiceVoice
+from nodemanager.agent.self_care import ServiceReporter
 from nodemanager.api.common.managednode import Drift, DriftRecord, ManagedNodeStatus
 from nodemanager.host.results import Outcome, Result
 from nodemanager.host.state.vault import Vault
@@ -79,8 +79,8 @@ def made() -> tuple[Board, LastPass, Standing]:
 
 async def test_ready_comes_with_the_end_of_the_first_pass(inbox: Inbox) -> None:
     board, last, standing = made()
-    voice = ServiceVoice(Notifications(str(inbox.path)), board, lambda: last.over, patience=60, pause=0)
-    running = asyncio.create_task(voice.run())
+    reporter = ServiceReporter(Notifications(str(inbox.path)), board, lambda: last.over, patience=60, pause=0)
+    running = asyncio.create_task(reporter.run())
     assert (await inbox.next()).startswith("STATUS=")
 
     async def reconcile(_: ObjectKey) -> None:
@@ -124,12 +124,12 @@ async def test_a_clock_that_is_set_moves_no_pass(jump: int) -> None:
 
 async def test_an_api_that_is_gone_holds_nobody_back(inbox: Inbox) -> None:
     board, last, _ = made()
-    voice = ServiceVoice(Notifications(str(inbox.path)), board, lambda: last.over, patience=0.05)
-    running = asyncio.create_task(voice.run())
-    voice.reload()  # before that, it would be taken for READY
+    reporter = ServiceReporter(Notifications(str(inbox.path)), board, lambda: last.over, patience=0.05)
+    running = asyncio.create_task(reporter.run())
+    reporter.reload()  # before that, it would be taken for READY
     assert [one.partition("=")[0] for one in await inbox.until("READY=1")] == ["STATUS", "READY"]
     await inbox.next()
-    voice.reload()
+    reporter.reload()
     assert (await inbox.next()).startswith("RELOADING=1\nMONOTONIC_USEC=")
     assert await inbox.next() == "READY=1"
     await end([running])

@@ -42,28 +42,28 @@ async def test_what_is_wanted_changes_between_repairs_and_not_under_their_hands(
     begin, collect = HostState.begin, Bucket.collect
 
     def begun(host_state: HostState, desired_state: DesiredState) -> frozenset[ResourceId]:
-        turns["begin"] = agent.body.converger.host_lock.locked()
+        turns["begin"] = agent.managed_host.converger.host_lock.locked()
         return begin(host_state, desired_state)
 
     def collected(bucket: Bucket) -> int:
-        turns["collect"] = agent.body.converger.host_lock.locked()
+        turns["collect"] = agent.managed_host.converger.host_lock.locked()
         return collect(bucket)
 
     monkeypatch.setattr(HostState, "begin", begun)
     monkeypatch.setattr(Bucket, "collect", collected)
     await agent.host_pass.run()
     assert turns == {"begin": True, "collect": True}
-    assert not agent.body.converger.host_lock.locked()
+    assert not agent.managed_host.converger.host_lock.locked()
 
 
 async def test_looking_at_the_host_closes_no_directory_that_a_repair_works_in(agent: Agent) -> None:
-    working = agent.body.tree.folder("/")
+    working = agent.managed_host.tree.folder("/")
     inspector = agent.writer.inspector
     assert isinstance(inspector, HostInspector)
     inspector.tree.forget()
-    assert agent.body.tree.folder("/") == working
+    assert agent.managed_host.tree.folder("/") == working
     await inspector.look(agent.sources.memory.node or ManagedNode())
-    assert agent.body.tree._open
+    assert agent.managed_host.tree._open
 
 
 async def test_a_status_that_could_not_be_written_is_written_after_another_look(agent: Agent) -> None:

@@ -77,7 +77,7 @@ class HostWatch(Protocol):
         ...
 
 
-class Voice(Protocol):
+class RepairListener(Protocol):
     """Who is told of repairs; nothing here waits."""
 
     def repaired(self, results: Sequence[Result], seconds: float) -> None:
@@ -103,13 +103,13 @@ class RepairLoop:
         watch: HostWatch,
         converger: Converger,
         host_state: HostState,
-        voice: Voice,
+        listener: RepairListener,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._watch = watch
         self._converger = converger
         self._host_state = host_state
-        self._voice = voice
+        self._listener = listener
         self._clock = clock
         self._touched: dict[ResourceId, float] = {}
         """What is to be looked at, and since when; only what is declared, so it does not grow."""
@@ -157,7 +157,7 @@ class RepairLoop:
         while True:
             touched = await self._watch.touched()
             if touched.inventory:
-                self._voice.report(inventory=True)
+                self._listener.report(inventory=True)
             if touched.everything:
                 self._look_at_everything(touched.since)
             if touched.resources:
@@ -226,9 +226,9 @@ class RepairLoop:
                 resource = host_state.watch.owning_resource(one.id, desired_state.declared)
                 self._later[resource] = touched.get(resource, now)
         if told:
-            self._voice.repaired(told, self._clock() - min(touched.values()))
+            self._listener.repaired(told, self._clock() - min(touched.values()))
         if host_state.changes != before:
-            self._voice.report()
+            self._listener.report()
 
     async def _try(self, focus: Focus, desired_state: DesiredState) -> list[Result]:
         """Repair, and return what became of it; whatever goes wrong is tried again, and stops nobody else."""
@@ -267,10 +267,10 @@ class RepairLoop:
         calm = backoff.settle(now)
         contested = {one.resource: one for one in backoff.contested()}
         for resource in contested.keys() - self._contested:
-            self._voice.contested(contested[resource])
+            self._listener.contested(contested[resource])
         if contested.keys() != self._contested:
             self._contested = frozenset(contested)
-            self._voice.report()
+            self._listener.report()
         return calm if contested else None
 
     def _ring(self) -> None:

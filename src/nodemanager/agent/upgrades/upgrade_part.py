@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
 from nodemanager.agent.upgrades.schedule import History, Rule, parse
-from nodemanager.agent.upgrades.upgrade import Means, Order, Outcome, Upgrader, UpgradeSettings
+from nodemanager.agent.upgrades.upgrade import Order, Outcome, UpgradeDependencies, Upgrader, UpgradeSettings
 from nodemanager.agent.upgrades.upgrade_record import Phase, Record, Result
 from nodemanager.api.common.managednode import (
     ANNOTATION_HOLD,
@@ -49,7 +49,7 @@ class UpgradeStatus:
     """Why the last upgrade failed, or why the schedule cannot be followed; empty = all is well."""
 
 
-class UpgradeVoice:
+class UpgradeReporter:
     """Says what became of upgrades: events, metrics, log."""
 
     def __init__(self, node: str, registry: Registry, events: EventRecorder | None) -> None:
@@ -101,23 +101,23 @@ class UpgradePart:
 
     def __init__(
         self,
-        means: Means,
+        dependencies: UpgradeDependencies,
         node: Callable[[], ManagedNode | None],
-        voice: UpgradeVoice,
+        reporter: UpgradeReporter,
         *,
         settings: UpgradeSettings | None = None,
         zone: Callable[[], tzinfo] = local_zone,
         report: Callable[[UpgradeStatus], None] = lambda _: None,
     ) -> None:
-        self._means = means
+        self._dependencies = dependencies
         self._node = node
-        self._voice = voice
+        self._reporter = reporter
         self._settings = settings or UpgradeSettings()
         self._zone = zone
         self._report = report
         self._wake = asyncio.Event()
         self._complaint = ""
-        self._upgrader = Upgrader(means, self._settings, self._on_record)
+        self._upgrader = Upgrader(dependencies, self._settings, self._on_record)
 
     @property
     def status(self) -> UpgradeStatus:
@@ -140,15 +140,15 @@ class UpgradePart:
                 self._ended(outcome)
             while True:
                 self._wake.clear()
-                self._voice.upgraded_at(self._last_upgrade())
+                self._reporter.upgraded_at(self._last_upgrade())
                 order, wake = self._next()
                 if order is not None:
-                    self._voice.tell(self._node(), "UpgradeStarted", f"upgrading in the slot {order.slot}")
+                    self._reporter.tell(self._node(), "UpgradeStarted", f"upgrading in the slot {order.slot}")
                     self._ended(await self._upgrader.run(order))
                 else:
                     await self._nap(wake)
         finally:
-            await self._means.locks.close()
+            await self._dependencies.locks.close()
 
     def _next(self) -> tuple[Order | None, datetime | None]:
         """Return what is to be done now, or when to look again."""
@@ -164,7 +164,7 @@ class UpgradePart:
             self._complain(str(error))
             return None, None
         self._complain("")
-        decision = rule.decide(self._history(), self._means.clocks.wall(), self._zone())
+        decision = rule.decide(self._history(), self._dependencies.clocks.wall(), self._zone())
         if decision.slot is None:
             return None, decision.wake
         always = node.metadata.annotations.get(ANNOTATION_REBOOT) == REBOOT_ALWAYS
@@ -186,7 +186,7 @@ class UpgradePart:
 
     async def _nap(self, wake: datetime | None) -> None:
         """Sleep until a moment; wake up before if the ManagedNode changes, or if the clock is set."""
-        clocks = self._means.clocks
+        clocks = self._dependencies.clocks
         lag = clocks.wall().timestamp() - clocks.steady()
         longest = min(MAX_NAP, self._settings.forgiveness.total_seconds() / 2)
         while not self._wake.is_set():
@@ -201,14 +201,14 @@ class UpgradePart:
                     await self._wake.wait()
 
     def _ended(self, outcome: Outcome) -> None:
-        self._voice.ended(self._node(), outcome)
+        self._reporter.ended(self._node(), outcome)
         self._report(self.status)
 
     def _complain(self, text: str) -> None:
         if text != self._complaint:
             self._complaint = text
             if text:
-                self._voice.tell(self._node(), "BadUpgradeSchedule", text, bad=True)
+                self._reporter.tell(self._node(), "BadUpgradeSchedule", text, bad=True)
             self._report(self.status)
 
     def _on_record(self, _: Record) -> None:

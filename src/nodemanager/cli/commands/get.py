@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import click
 
 from nodemanager.cli import completing, kinds, sources
-from nodemanager.cli.following import Follower
 from nodemanager.cli.settings import connect
 from nodemanager.cli.views import forms, output, printers, tables
+from nodemanager.cli.watch_printer import WatchPrinter
 from nodemanager.client.calls import Selection
 from nodemanager.client.verbs import Client
 from nodemanager.kube import errors, selectors
@@ -161,7 +161,7 @@ async def _watch(client: Client, query: Query) -> None:
             printer.show(listing.items)
         else:
             _say_empty(query)
-        await Follower(source, selection, show=printer.show, warn=_warn).run(listing)
+        await WatchPrinter(source, selection, show=printer.show, warn=_warn).run(listing)
 
 
 def _source(client: Client, query: Query, target: kinds.Target) -> sources.Source:

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from nodemanager.agent import service
-from nodemanager.agent.assembly import BodyOptions
+from nodemanager.agent.assembly import HostSetup
 from nodemanager.cli import embedded_api
 from nodemanager.cli.commands import agent as cmd_agent
 from nodemanager.cli.commands import operator as cmd_operator
@@ -63,7 +63,7 @@ def command(
     """
     logs.configure(log_level.upper(), "text")
     # No fixed ports of their own: who wants metrics and probes runs `nodemanager operator` and `agent`.
-    agent = service.AgentOptions(settings.namespace, BodyOptions(root, hostname), "0", "0")
+    agent = service.AgentOptions(settings.namespace, HostSetup(root, hostname), "0", "0")
     asyncio.run(_run(settings, agent, data_dir or default_data_dir(), bind_address))
 
 

@@ -114,7 +114,7 @@ def client_config(
         proxy=proxy or proxy_env.from_environment(server, environ),
         credentials=kubeconfig_user.credentials_of(
             user,
-            kubeconfig_user.Surroundings(
+            kubeconfig_user.UserEntryContext(
                 user_origin.file.parent,
                 f"user {user_origin.name!r} of {user_origin.file}",
                 environ,

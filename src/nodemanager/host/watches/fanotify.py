@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from nodemanager.host.base import NotSupported
-from nodemanager.host.watches import pump
+from nodemanager.host.watches import event_reader
 
 ATTRIB: Final = 0x4
 CLOSE_WRITE: Final = 0x8
@@ -87,7 +87,7 @@ class Fanotify:
 
     def read(self) -> Iterator[Event]:
         """Return what has happened since the last time; raises OSError."""
-        for data in pump.chunks(self.descriptor):
+        for data in event_reader.chunks(self.descriptor):
             yield from parse(data)
 
     def _change(self, flags: int, folder: int) -> None:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from nodemanager.host.base import HostError, NotSupported
-from nodemanager.host.watches import pump
+from nodemanager.host.watches import event_reader
 
 MODIFY: Final = 0x2
 ATTRIB: Final = 0x4
@@ -74,7 +74,7 @@ class Inotify:
 
     def read(self) -> Iterator[Event]:
         """Yield what has happened, and do not wait for more."""
-        for data in pump.chunks(self.descriptor):
+        for data in event_reader.chunks(self.descriptor):
             yield from parse(data)
 
     def close(self) -> None:

@@ -58,7 +58,7 @@ _PROPERTIES: Final = "interface='org.freedesktop.DBus.Properties',member='Proper
 _CHANGED: Final = f"sender='{_SYSTEMD}',{_PROPERTIES},arg0='{_UNIT}'"
 
 
-class Ears(NamedTuple):
+class UnitCallbacks(NamedTuple):
     """Whom to tell what is no event."""
 
     files_found: Callable[[list[Interest]], Awaitable[None]]
@@ -70,11 +70,11 @@ class Ears(NamedTuple):
 class UnitWatch:
     """The units of one manager: that of the host, or of a user."""
 
-    def __init__(self, tree: Tree, user: str, inbox: Inbox, ears: Ears) -> None:
+    def __init__(self, tree: Tree, user: str, inbox: Inbox, callbacks: UnitCallbacks) -> None:
         self._tree = tree
         self._user = user
         self._inbox = inbox
-        self._ears = ears
+        self._callbacks = callbacks
         self._wanted: Units = {}
         self._statuses: dict[str, Status | str] = {}
         self._names: dict[str, list[str]] = {}
@@ -94,7 +94,7 @@ class UnitWatch:
         self.close()
         if wanted:
             self.task = asyncio.create_task(self._run(), name=f"units of {self._user or 'the host'}")
-            self.task.add_done_callback(self._ears.ended)
+            self.task.add_done_callback(self._callbacks.ended)
 
     def close(self) -> None:
         """Hang up."""
@@ -127,7 +127,7 @@ class UnitWatch:
         wake, concern = asyncio.Event(), _concern(self._wanted.values())
         if seconds > FIRST_RETRY:
             paths = systemd_bus.whereabouts(self._tree, self._user)
-            await self._ears.files_found([Interest(path, concern, wake=wake) for path in paths])
+            await self._callbacks.files_found([Interest(path, concern, wake=wake) for path in paths])
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await wake.wait()
@@ -177,7 +177,7 @@ class UnitWatch:
                 self._names.setdefault(status.path, []).append(name)
         before, self._statuses = self._statuses, found
         self._touch({name for name in self._wanted if not before or before.get(name) != found.get(name)})
-        await self._ears.files_found(list(self._files(found)))
+        await self._callbacks.files_found(list(self._files(found)))
 
     async def _ask(self, manager: Visit) -> dict[str, Status | str]:
         """Return the state of each unit by its declared name; of a template, that of its file."""

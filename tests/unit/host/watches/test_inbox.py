@@ -9,8 +9,8 @@ import time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nodemanager.host.watches.event_reader import EventReader
 from nodemanager.host.watches.inbox import NOW, Concern, Inbox, Settle
-from nodemanager.host.watches.pump import Pump
 from nodemanager.plan.resources import ResourceId
 
 SECONDS = 50.0
@@ -104,13 +104,13 @@ async def test_a_stream_of_events_is_read_in_gulps() -> None:
         if sum(gulps) >= 5000:
             heard.set()
 
-    pump = Pump(mouth, drain)
+    reader = EventReader(mouth, drain)
     for _ in range(5000):
         os.write(ear, b"x")
         await asyncio.sleep(0)
     async with asyncio.timeout(SECONDS):
         await heard.wait()
-    pump.close()
+    reader.close()
     os.close(mouth)
     os.close(ear)
     assert sum(gulps) == 5000
