@@ -35,7 +35,7 @@ from nodemanager.agent.passes.notifies import Notifier
 from nodemanager.agent.passes.pass_schedule import PassSchedule
 from nodemanager.agent.report import contributions, status_sources
 from nodemanager.agent.report.contributions import DuplicateHost
-from nodemanager.agent.report.heartbeat import Heartbeat
+from nodemanager.agent.report.heartbeat import HeartbeatSender
 from nodemanager.agent.report.host_inspector import HostInspector
 from nodemanager.agent.report.host_report import HostReport
 from nodemanager.agent.report.local_status import Board
@@ -310,7 +310,7 @@ def _add_link(
 ) -> None:
     """Add what tells the API that we live and what drifted, and what notices when it is back."""
     link = base.link
-    beat = Heartbeat(
+    beat = HeartbeatSender(
         link.client, link.key, _now, unanswered=link.reachability.failed, duplicated=duplicate.noticed
     )
     delivery = Delivery(link.client, drifts, declared.node, link.reachability, writer.request)

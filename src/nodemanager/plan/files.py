@@ -14,10 +14,10 @@ import msgspec
 
 from nodemanager.api.common.declarations import File
 from nodemanager.plan import attributes, resources
-from nodemanager.plan.attributes import Attributes, UnknownOwner
+from nodemanager.plan.attributes import FileAttributes, UnknownOwner
 from nodemanager.plan.desired import Content, Contents, Desired, Failure, Item
 from nodemanager.plan.facts import NOBODY, Facts, FileFact, Kind
-from nodemanager.plan.host_kinds import Declaring, Drift, HostKind, Metric, PlanInput
+from nodemanager.plan.host_kinds import Declaring, DriftRule, HostKind, Metric, PlanInput
 from nodemanager.plan.layout import Layout, layout
 from nodemanager.plan.needs import FileNeeds, file_needs
 from nodemanager.plan.resources import ResourceId
@@ -95,7 +95,7 @@ def _plan(item: Item[File], scene: _Scene) -> Step:
     return _file(item, before, declared, scene)
 
 
-def _file(item: Item[File], before: FileFact, declared: Attributes, scene: _Scene) -> Step:
+def _file(item: Item[File], before: FileFact, declared: FileAttributes, scene: _Scene) -> Step:
     path = item.declaration.path
     content = scene.contents.get(path, Failure("its content was not made"))
     if isinstance(content, Failure):
@@ -120,7 +120,7 @@ def _file(item: Item[File], before: FileFact, declared: Attributes, scene: _Scen
     )  # fmt: skip
 
 
-def _directory(item: Item[File], before: FileFact, declared: Attributes, scene: _Scene) -> Step:
+def _directory(item: Item[File], before: FileFact, declared: FileAttributes, scene: _Scene) -> Step:
     path, reason = item.declaration.path, "does not exist"
     if before.kind is Kind.DIRECTORY:
         lacking = attributes.lacking(declared, before)
@@ -145,7 +145,7 @@ def _is_strange(item: Item[File], before: FileFact) -> bool:
     return item.declaration.purge and not attributes.may_be_purged(before)
 
 
-def _link(item: Item[File], before: FileFact, declared: Attributes, scene: _Scene) -> Step:
+def _link(item: Item[File], before: FileFact, declared: FileAttributes, scene: _Scene) -> Step:
     path, target = item.declaration.path, item.declaration.target
     if before.kind in (Kind.DIRECTORY, Kind.OTHER):
         what = "a directory" if before.kind is Kind.DIRECTORY else "a device, socket or pipe"
@@ -153,7 +153,7 @@ def _link(item: Item[File], before: FileFact, declared: Attributes, scene: _Scen
     reasons = {Kind.ABSENT: "does not exist", Kind.FILE: "is a file"}
     reason = reasons.get(before.kind, f"points to {resources.shown(before.target)}")
     if before.kind is Kind.SYMLINK and before.target == target:
-        declared = Attributes(None, declared.uid, declared.gid)
+        declared = FileAttributes(None, declared.uid, declared.gid)
         lacking = attributes.lacking(declared, before)
         if not lacking or before.writer == NOBODY:
             return _attributes(item, before, declared, lacking, scene)
@@ -208,7 +208,7 @@ def _removal(
 
 
 def _attributes(
-    item: Item[File], before: FileFact, declared: Attributes, lacking: list[str], scene: _Scene
+    item: Item[File], before: FileFact, declared: FileAttributes, lacking: list[str], scene: _Scene
 ) -> Step:
     """Return what it takes to give an existing path its owner and mode."""
     if not lacking:
@@ -285,6 +285,6 @@ KIND: Final[HostKind[File, FileNeeds, Facts]] = HostKind(
     needs=lambda given: file_needs(given.desired, given.contents),
     plan=_plan_input,
     count=Metric("nodemanager_file_changes_total", "Files changed.", by="configset"),
-    drift=Drift(_content, _folder),
+    drift=DriftRule(_content, _folder),
     again=_moves_links,
 )

@@ -25,7 +25,7 @@ from nodemanager.kube import conditions
 from nodemanager.kube.objects import ObjectKey
 from nodemanager.plan import merge
 from nodemanager.plan.resources import EXEC, FILE, PACKAGE, SERVICE, ResourceId
-from nodemanager.plan.stages import KINDS, HostKinds, IncompleteKind
+from nodemanager.plan.stages import KINDS, HostKinds, IncompleteHostKind
 from nodemanager.plan.steps import Step
 from nodemanager.runtime.events import EventRecorder
 from nodemanager.runtime.metrics import Registry
@@ -199,24 +199,24 @@ async def test_it_is_shown_on_the_host_in_plans_and_in_descriptions(kept: Kept, 
 @pytest.mark.parametrize("part", ["parts", "watches", "columns"])
 def test_a_part_that_was_forgotten_is_named(table: NoteTable, part: str) -> None:
     parts = {name: one for name, one in getattr(table, part).items() if name != NOTE}
-    with pytest.raises(IncompleteKind, match=f"kind note has no {part}"):
+    with pytest.raises(IncompleteHostKind, match=f"kind note has no {part}"):
         table.kinds.each(part, parts)
-    with pytest.raises(IncompleteKind, match="note, which is no kind of this table"):
+    with pytest.raises(IncompleteHostKind, match="note, which is no kind of this table"):
         KINDS.each(part, getattr(table, part))
 
 
 def test_a_pass_without_all_parts_cannot_be_made(kept: Kept, table: NoteTable) -> None:
     converger = kept.host.converger
-    with pytest.raises(IncompleteKind, match="kind note has no host part"):
+    with pytest.raises(IncompleteHostKind, match="kind note has no host part"):
         Converger(converger.observer, converger.tools, None, kinds=table.kinds)
 
 
 def test_a_kind_and_its_field_in_the_spec_need_each_other() -> None:
-    with pytest.raises(IncompleteKind, match="ConfigSetSpec differ in notes"):
+    with pytest.raises(IncompleteHostKind, match="ConfigSetSpec differ in notes"):
         HostKinds(*KINDS, NOTES)
-    with pytest.raises(IncompleteKind, match="NotedSpec differ in notes"):
+    with pytest.raises(IncompleteHostKind, match="NotedSpec differ in notes"):
         HostKinds(*KINDS, spec=NotedSpec)
-    with pytest.raises(IncompleteKind, match="two of them have the same name"):
+    with pytest.raises(IncompleteHostKind, match="two of them have the same name"):
         HostKinds(*KINDS, *KINDS)
 
 

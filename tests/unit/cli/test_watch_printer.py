@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from nodemanager.api.common.managednode import MANAGED_NODES
-from nodemanager.cli.sources import Item, Listing, ObjectSource, Source, TableSource
+from nodemanager.cli.sources import ListedObject, Listing, ObjectSource, Source, TableSource
 from nodemanager.cli.views.tables import TableTransport
 from nodemanager.cli.watch_printer import WatchPrinter
 from nodemanager.client.auth.config import ClientConfig
@@ -36,7 +36,7 @@ class Watched:
         )
         self._source = source
 
-    def _show(self, items: list[Item]) -> None:
+    def _show(self, items: list[ListedObject]) -> None:
         self.shown += [f"{item.key.name}@{item.version}{'-' if item.deleted else ''}" for item in items]
 
     async def run(self) -> None:

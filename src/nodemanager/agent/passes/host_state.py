@@ -21,7 +21,7 @@ from nodemanager.kube import times
 from nodemanager.plan.resources import ResourceId
 
 
-class Drifts(Protocol):
+class DriftRecorder(Protocol):
     """Takes every drift and reports it, sooner or later, once."""
 
     def add(self, record: DriftRecord) -> DriftRecord:
@@ -38,7 +38,7 @@ def nobody(_: ResourceId) -> str:
 class HostState:
     """What is known of the host."""
 
-    drifts: Drifts
+    drifts: DriftRecorder
     now: Callable[[], datetime]
     clock: Callable[[], float]
     """Seconds; the same clock that `since` of what is touched is taken from."""

@@ -116,7 +116,7 @@ async def _print_each(client: Client, query: Query) -> int:
 
 async def _print_whole(client: Client, query: Query) -> int:
     """Print one object as it is, several as a List."""
-    everything: list[sources.Item] = []
+    everything: list[sources.ListedObject] = []
     code = 0
     for target in query.targets:
         items, failed = await _read(_source(client, query, target), query, target)
@@ -129,12 +129,14 @@ async def _print_whole(client: Client, query: Query) -> int:
     return code
 
 
-async def _read(source: sources.Source, query: Query, target: kinds.Target) -> tuple[list[sources.Item], int]:
+async def _read(
+    source: sources.Source, query: Query, target: kinds.Target
+) -> tuple[list[sources.ListedObject], int]:
     """Return the objects of a target, and exit code 1 if some that were named do not exist."""
     with kinds.installed(source.resource):
         if not target.names:
             return (await source.fetch(query.selection(target))).items, 0
-        found: list[sources.Item] = []
+        found: list[sources.ListedObject] = []
         code = 0
         for name in target.names:
             try:

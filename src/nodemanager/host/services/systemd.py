@@ -13,7 +13,7 @@ from nodemanager.host.files.tree import Tree
 from nodemanager.host.inventory import users
 from nodemanager.host.process import runner
 from nodemanager.host.services import systemd_bus, systemd_files, systemd_units
-from nodemanager.host.services.dbus import BusError, Refused, Unreachable
+from nodemanager.host.services.dbus import BusError, BusUnreachable, Refused
 from nodemanager.host.services.systemd_bus import Visit
 from nodemanager.host.services.systemd_units import Status
 from nodemanager.plan.facts import ServiceFact
@@ -63,8 +63,8 @@ def _naming(deed: _Deed) -> Iterator[None]:
         yield
     except Refused as error:
         raise ToolFailed(f"{deed.failed}: {error}; {deed.advice}") from error
-    except Unreachable as error:
-        raise Unreachable(f"{deed.failed}: {error}") from error
+    except BusUnreachable as error:
+        raise BusUnreachable(f"{deed.failed}: {error}") from error
 
 
 class Systemd:
@@ -240,7 +240,7 @@ class Systemd:
                     await _forget_failure(manager, deed.unit)
                 job = await manager.submit(method, deed.unit)
                 result = await manager.outcome(job, JOB_SECONDS)
-        except Unreachable:
+        except BusUnreachable:
             if not job:
                 raise
             if await systemd_bus.wait_idle(self._tree, deed.key.user, deed.unit, job, JOB_SECONDS):

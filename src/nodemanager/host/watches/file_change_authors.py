@@ -21,7 +21,7 @@ from nodemanager.host.base import NotSupported
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.watches import fanotify
 from nodemanager.host.watches.event_reader import EventReader
-from nodemanager.host.watches.fanotify import Event, Fanotify
+from nodemanager.host.watches.fanotify import Fanotify, FanotifyEvent
 
 log = logging.getLogger(__name__)
 MAX_KNOWN: Final = 4096
@@ -116,7 +116,7 @@ class FileChangeAuthors:
                 for path in self._paths(event):
                     self._note(path, event.pid)
 
-    def _paths(self, event: Event) -> Iterator[str]:
+    def _paths(self, event: FanotifyEvent) -> Iterator[str]:
         """Return the declared paths that an event is about."""
         name = os.fsdecode(event.name)
         for folder, names in self._names.get(event.folder, ()):
