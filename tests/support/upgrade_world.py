@@ -20,7 +20,7 @@ from nodemanager.agent.upgrades.drain import ANNOTATION_CORDONED, KubernetesNode
 from nodemanager.agent.upgrades.locks import SharedLocks
 from nodemanager.agent.upgrades.upgrade import UpgradeDependencies, UpgradeSettings
 from nodemanager.agent.upgrades.upgrade_part import UpgradePart, UpgradeReporter, UpgradeStatus
-from nodemanager.agent.upgrades.upgrade_record import Phase, Record
+from nodemanager.agent.upgrades.upgrade_record import Phase, UpgradeRecord
 from nodemanager.api.common.managednode import ManagedNode, ManagedNodeSpec, Upgrade
 from nodemanager.client.http.transport import Request
 from nodemanager.client.verbs import Client
@@ -177,7 +177,7 @@ class Machine:
     shutdown_takes: float = SHUTDOWN_SECONDS
     upgrade_fails: bool = False
     proof_takes: float = 20.0
-    disk: Record = field(default_factory=Record)
+    disk: UpgradeRecord = field(default_factory=UpgradeRecord)
     boot: int = 1
     killed: int = 0
     killed_in: list[Phase] = field(default_factory=list)
@@ -299,10 +299,10 @@ class Process:
 
     # The disk
 
-    def load(self) -> Record:
+    def load(self) -> UpgradeRecord:
         return self._machine.disk
 
-    def save(self, record: Record) -> None:
+    def save(self, record: UpgradeRecord) -> None:
         self._life.before()
         self._machine.disk = record
         self._life.after()

@@ -169,7 +169,7 @@ def test_records_of_a_host(tmp_path: Path, text: str) -> None:
     for name in (upgrade_record.NAME, journal.NAME):
         (state / name).write_text(text)
     tree = Tree(str(tmp_path))
-    assert upgrade_record.RecordFile(tree, "/state").load().result == upgrade_record.Result.ERROR
+    assert upgrade_record.RecordFile(tree, "/state").load().result == upgrade_record.UpgradeResult.ERROR
     with pytest.raises(journal.JournalError):
         journal.Journal(tree, "/state")
     tree.close()

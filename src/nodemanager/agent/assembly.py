@@ -9,7 +9,7 @@ from nodemanager.agent.passes.converge import Converger
 from nodemanager.agent.passes.progress import Progress
 from nodemanager.host.apply import Locks, Tools
 from nodemanager.host.base import Busy
-from nodemanager.host.files.bucket import Bucket, Limits
+from nodemanager.host.files.bucket import Bucket, BucketLimits
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.inventory import detect, identity
 from nodemanager.host.inventory.identity import Identity
@@ -61,7 +61,7 @@ class HostSetup:
     """Folder, below the root, for what must survive us."""
     bucket: str = ""
     """Folder, below the root, for backups of files; empty = in that of the state."""
-    backups: Limits = field(default_factory=Limits)
+    backups: BucketLimits = field(default_factory=BucketLimits)
     start_delay: float = 3.0
     """Seconds after which a service that was started is looked at again."""
 

@@ -291,7 +291,7 @@ def _add_loop(base: _Base, host_pass: HostPass) -> LastPass:
         base.link.key, base.board.changed, writer.local, lambda: host_pass.declared.desired_states.desired
     )
 
-    async def answer(key: ObjectKey) -> controller.Result | None:
+    async def answer(key: ObjectKey) -> controller.ReconcileResult | None:
         if key != requests.status_key:
             return await host_pass.run()
         await writer.answer()

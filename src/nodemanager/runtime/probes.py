@@ -121,7 +121,7 @@ class ProbeServer:
     name: str
     address: ListenAddress
     routes: Routes
-    limits: tiny_http.Limits = field(default_factory=tiny_http.Limits)
+    limits: tiny_http.HttpLimits = field(default_factory=tiny_http.HttpLimits)
     retry: Backoff = RETRY
     on_change: Callable[[], None] = lambda: None
     """Told that `fault` is another one."""

@@ -107,11 +107,11 @@ async def test_a_clock_that_is_set_moves_no_pass(jump: int) -> None:
     board.plug(of_process("web1", "n", "/", clocks))
     board.plug(last.fill)
 
-    async def reconcile(_: ObjectKey) -> controller.Result:
+    async def reconcile(_: ObjectKey) -> controller.ReconcileResult:
         steady[0] += 5
         wall[0] += 5 + jump  # in the middle of a pass
         assert board.snapshot().passes.running_since == stamp(wall[0] - 5)
-        return controller.Result(600.0)
+        return controller.ReconcileResult(600.0)
 
     await last.timed(reconcile)(KEY)
     steady[0] += 1
@@ -157,9 +157,9 @@ async def test_a_pass_that_fails_is_told_with_its_reason_and_when_it_is_tried_ag
     async def fails(_: ObjectKey) -> None:
         raise OSError("the disk is full")
 
-    async def works(_: ObjectKey) -> controller.Result:
+    async def works(_: ObjectKey) -> controller.ReconcileResult:
         assert board.snapshot().passes.running_since
-        return controller.Result(600.0)
+        return controller.ReconcileResult(600.0)
 
     async def waits(_: ObjectKey) -> None:
         raise controller.Retry(1.0, "somebody was faster")

@@ -69,7 +69,7 @@ class HostPass:
     follow: Callable[[], Awaitable[None]]
     """Has what the pass was about watched on the host."""
 
-    async def run(self) -> controller.Result:
+    async def run(self) -> controller.ReconcileResult:
         """Do one pass, and return when the next one is due."""
         node = await self.declared.own_node()
         if not self.declared.offline:
@@ -81,7 +81,7 @@ class HostPass:
         except Exception as error:
             await self.reports.broke_off(node, error)
             raise
-        return controller.Result(self.schedule.next(node))
+        return controller.ReconcileResult(self.schedule.next(node))
 
     async def _converge(self, node: ManagedNode) -> None:
         waiting = self.requests.waiting()

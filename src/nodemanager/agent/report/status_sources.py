@@ -137,12 +137,14 @@ class LastPass:
     def timed(self, reconcile: controller.Reconcile) -> controller.Reconcile:
         """Return the loop's own function, watched from outside."""
 
-        async def run(key: ObjectKey) -> controller.Result | None:
+        async def run(key: ObjectKey) -> controller.ReconcileResult | None:
             return await (self._time(reconcile(key)) if key == self.key else reconcile(key))
 
         return run
 
-    async def _time(self, work: Awaitable[controller.Result | None]) -> controller.Result | None:
+    async def _time(
+        self, work: Awaitable[controller.ReconcileResult | None]
+    ) -> controller.ReconcileResult | None:
         began = self._began = self.clocks.steady()
         delay: float | None = None
         try:

@@ -26,7 +26,13 @@ from nodemanager.agent.upgrades.drain import DRAIN_SECONDS, KubernetesNode
 from nodemanager.agent.upgrades.locks import LockLost, SharedLocks
 from nodemanager.agent.upgrades.schedule import FORGIVENESS
 from nodemanager.agent.upgrades.upgrade_host import UpgradeHost
-from nodemanager.agent.upgrades.upgrade_record import Phase, Record, RecordError, Records, Result
+from nodemanager.agent.upgrades.upgrade_record import (
+    Phase,
+    RecordError,
+    Records,
+    UpgradeRecord,
+    UpgradeResult,
+)
 from nodemanager.host.base import HostError, NotSupported
 from nodemanager.host.process.runner import CommandNotFound, RunError
 from nodemanager.kube import errors
@@ -71,10 +77,10 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class UpgradeOutcome:
     """What became of an upgrade."""
 
-    result: Result
+    result: UpgradeResult
     message: str
     seconds: float
 
@@ -103,7 +109,10 @@ class Upgrader:
     """Carries out upgrades, one at a time."""
 
     def __init__(
-        self, dependencies: UpgradeDependencies, settings: UpgradeSettings, changed: Callable[[Record], None]
+        self,
+        dependencies: UpgradeDependencies,
+        settings: UpgradeSettings,
+        changed: Callable[[UpgradeRecord], None],
     ) -> None:
         self.record = dependencies.records.load()
         self._dependencies = dependencies
@@ -119,10 +128,10 @@ class Upgrader:
             Phase.PROVING: self._prove,
         }
 
-    async def run(self, order: Order) -> Outcome:
+    async def run(self, order: Order) -> UpgradeOutcome:
         """Do one upgrade, to whatever end."""
         kept = self.record
-        record = Record(
+        record = UpgradeRecord(
             phase=Phase.LOCKING,
             slot=order.slot,
             began=self._dependencies.clocks.wall(),
@@ -135,24 +144,28 @@ class Upgrader:
             self._save(msgspec.structs.replace(record, boot_id=await self._dependencies.host.boot_id()))
         except OSError as error:  # nothing was done yet, and nothing is done without a record
             self.record = msgspec.structs.replace(
-                record, phase=Phase.IDLE, result=Result.ERROR, message=str(error)
+                record, phase=Phase.IDLE, result=UpgradeResult.ERROR, message=str(error)
             )
-            return Outcome(Result.ERROR, str(error), 0.0)
+            return UpgradeOutcome(UpgradeResult.ERROR, str(error), 0.0)
         return await self._advance()
 
-    async def resume(self) -> Outcome | None:
+    async def resume(self) -> UpgradeOutcome | None:
         """Finish or undo what an earlier process began; None if there is nothing."""
         phase = self.record.phase
         if phase is Phase.IDLE:
             return None
         log.info("an upgrade was interrupted in phase %s", phase)
         if phase is Phase.UPGRADING:
-            self._end(Result.ERROR, "the agent or the host went down during the upgrade of its packages")
+            self._end(
+                UpgradeResult.ERROR, "the agent or the host went down during the upgrade of its packages"
+            )
         elif phase is not Phase.RETURNING:
             if not await self._reclaim() and phase in (Phase.CORDONING, Phase.DRAINING, Phase.UPGRADED):
-                self._end(Result.ERROR, f"it was interrupted in phase {phase}, and its lock is lost")
+                self._end(UpgradeResult.ERROR, f"it was interrupted in phase {phase}, and its lock is lost")
             elif phase in (Phase.LOCKING, Phase.CORDONING, Phase.DRAINING) and await self._is_too_late():
-                self._end(Result.ERROR, f"it was interrupted in phase {phase} for too long, or by a reboot")
+                self._end(
+                    UpgradeResult.ERROR, f"it was interrupted in phase {phase} for too long, or by a reboot"
+                )
         return await self._advance()
 
     async def _is_too_late(self) -> bool:
@@ -172,18 +185,18 @@ class Upgrader:
                 await asyncio.sleep(RETRY.delay(failures))
         return False
 
-    async def _advance(self) -> Outcome:
+    async def _advance(self) -> UpgradeOutcome:
         while self.record.phase is not Phase.RETURNING:
             phase = self.record.phase
             try:
                 await self._steps[phase]()
             except _Skipped as why:
-                self._end(Result.SKIPPED, str(why))
+                self._end(UpgradeResult.SKIPPED, str(why))
             except (UpgradeFailed, errors.KubeError, OSError) as error:
-                self._end(Result.ERROR, f"{phase}: {error}")
+                self._end(UpgradeResult.ERROR, f"{phase}: {error}")
             except Exception as error:
                 log.exception("the upgrade failed in a way that nobody foresaw")
-                self._end(Result.ERROR, f"{phase}: {error!r}")
+                self._end(UpgradeResult.ERROR, f"{phase}: {error!r}")
         return await self._return()
 
     # What is done, phase by phase
@@ -277,7 +290,7 @@ class Upgrader:
                 await self._await_node()
         except TimeoutError:
             raise UpgradeFailed(f"the host was not ready within {self._settings.prove:g} s") from None
-        self._end(Result.SUCCESS, f"upgraded; {self.record.reboot or 'no reboot was needed'}")
+        self._end(UpgradeResult.SUCCESS, f"upgraded; {self.record.reboot or 'no reboot was needed'}")
 
     async def _await_node(self) -> None:
         """Wait until the Node is ready; what its kubelet said in the boot before does not count."""
@@ -290,9 +303,9 @@ class Upgrader:
                 log.debug("cannot look at the Node: %s", error)
             await asyncio.sleep(self._settings.poll)
 
-    async def _return(self) -> Outcome:
+    async def _return(self) -> UpgradeOutcome:
         """Undo what is not to stay, however long it takes, and remember how it went."""
-        todo = [self._uncordon] if self.record.result is not Result.SKIPPED else []
+        todo = [self._uncordon] if self.record.result is not UpgradeResult.SKIPPED else []
         todo += [self._release] if self.record.group else []
         failures = 0
         while todo:
@@ -304,7 +317,7 @@ class Upgrader:
         seconds = max(0.0, (now - record.began).total_seconds()) if record.began else 0.0
         ended = msgspec.structs.replace(record, phase=Phase.IDLE, cordoned=None)
         self._save_if_possible(ended)
-        return Outcome(record.result or Result.ERROR, record.message, seconds)
+        return UpgradeOutcome(record.result or UpgradeResult.ERROR, record.message, seconds)
 
     async def _uncordon(self) -> None:
         await self._dependencies.node.uncordon()
@@ -335,20 +348,20 @@ class Upgrader:
     def _go(self, phase: Phase, **changes: Any) -> None:
         self._save(msgspec.structs.replace(self.record, phase=phase, **changes))
 
-    def _end(self, result: Result, message: str) -> None:
+    def _end(self, result: UpgradeResult, message: str) -> None:
         """Turn to the end; a success is remembered from here on."""
         changes: dict[str, Any] = {"phase": Phase.RETURNING, "result": result}
         changes["message"] = message[:MAX_MESSAGE]
-        if result is Result.SUCCESS:
+        if result is UpgradeResult.SUCCESS:
             changes |= {"last_started": self.record.began, "last_done": self._dependencies.clocks.wall()}
         self._save_if_possible(msgspec.structs.replace(self.record, **changes))
 
-    def _save(self, record: Record) -> None:
+    def _save(self, record: UpgradeRecord) -> None:
         self._dependencies.records.save(record)
         self.record = record
         self._changed(record)
 
-    def _save_if_possible(self, record: Record) -> None:
+    def _save_if_possible(self, record: UpgradeRecord) -> None:
         """Go on without a record where going on means to clean up."""
         self.record = record
         try:

@@ -14,9 +14,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
-from nodemanager.agent.upgrades.schedule import History, Rule, parse
-from nodemanager.agent.upgrades.upgrade import Order, Outcome, UpgradeDependencies, Upgrader, UpgradeSettings
-from nodemanager.agent.upgrades.upgrade_record import Phase, Record, Result
+from nodemanager.agent.upgrades.schedule import History, UpgradeRule, parse
+from nodemanager.agent.upgrades.upgrade import (
+    Order,
+    UpgradeDependencies,
+    UpgradeOutcome,
+    Upgrader,
+    UpgradeSettings,
+)
+from nodemanager.agent.upgrades.upgrade_record import Phase, UpgradeRecord, UpgradeResult
 from nodemanager.api.common.managednode import (
     ANNOTATION_HOLD,
     ANNOTATION_REBOOT,
@@ -65,13 +71,13 @@ class UpgradeReporter:
             "nodemanager_last_upgrade_timestamp_seconds", "When the last upgrade was done.", ("node",)
         )
 
-    def ended(self, node: ManagedNode | None, outcome: Outcome) -> None:
+    def ended(self, node: ManagedNode | None, outcome: UpgradeOutcome) -> None:
         """Tell of an upgrade that has ended."""
         self._total.labels(self._node, outcome.result).inc()
-        if outcome.result is Result.SUCCESS:
+        if outcome.result is UpgradeResult.SUCCESS:
             self._seconds.labels(self._node).observe(outcome.seconds)
             self.tell(node, "Upgraded", f"{outcome.message} ({outcome.seconds:.0f} s)")
-        elif outcome.result is Result.SKIPPED:
+        elif outcome.result is UpgradeResult.SKIPPED:
             self.tell(node, "UpgradeSkipped", f"not upgraded in this slot: {outcome.message}")
         else:
             said = f"the upgrade failed and was undone, the next slot tries again: {outcome.message}"
@@ -123,7 +129,7 @@ class UpgradePart:
     def status(self) -> UpgradeStatus:
         """What is to be written into the ManagedNode."""
         record = self._upgrader.record
-        failed = record.message if record.result is Result.ERROR else ""
+        failed = record.message if record.result is UpgradeResult.ERROR else ""
         return UpgradeStatus(
             _text(self._last_upgrade()), _text(record.cordoned), record.phase, self._complaint or failed
         )
@@ -159,7 +165,7 @@ class UpgradePart:
             return None, None
         try:
             delay = timedelta(seconds=durations.parse(spec.delay) if spec.delay else 0.0)
-            rule = Rule(parse(spec.schedule), delay, self._settings.forgiveness)
+            rule = UpgradeRule(parse(spec.schedule), delay, self._settings.forgiveness)
         except (ValueError, OverflowError) as error:
             self._complain(str(error))
             return None, None
@@ -200,7 +206,7 @@ class UpgradePart:
                 async with asyncio.timeout(seconds):
                     await self._wake.wait()
 
-    def _ended(self, outcome: Outcome) -> None:
+    def _ended(self, outcome: UpgradeOutcome) -> None:
         self._reporter.ended(self._node(), outcome)
         self._report(self.status)
 
@@ -211,7 +217,7 @@ class UpgradePart:
                 self._reporter.tell(self._node(), "BadUpgradeSchedule", text, bad=True)
             self._report(self.status)
 
-    def _on_record(self, _: Record) -> None:
+    def _on_record(self, _: UpgradeRecord) -> None:
         self._report(self.status)
 
 

@@ -29,7 +29,7 @@ from nodemanager.client.auth.exchanged_token import ExchangedToken
 from nodemanager.client.auth.renewed_token import RenewedToken
 from nodemanager.client.http.transport import HttpTransport
 from nodemanager.client.verbs import Client
-from nodemanager.host.files.bucket import MAX_AGE, MAX_SIZE, MAX_TOTAL, MAX_USER, Limits
+from nodemanager.host.files.bucket import MAX_AGE, MAX_SIZE, MAX_TOTAL, MAX_USER, BucketLimits
 from nodemanager.host.files.bucket_room import Caps
 from nodemanager.host.process import allocator, priority
 from nodemanager.runtime import metrics, probes, process_metrics, sd_notify
@@ -118,7 +118,7 @@ def command(settings: connect.Settings, root: str, hostname: str, **flags: Any) 
     logs.configure(flags["log_level"], flags["log_format"])
     priority.step_back(flags["nice"])
     allocator.keep_little()
-    limits = Limits(flags["max_size"], flags["max_age"], Caps(flags["max_total"], flags["max_user"]))
+    limits = BucketLimits(flags["max_size"], flags["max_age"], Caps(flags["max_total"], flags["max_user"]))
     host = HostSetup(root, hostname, bucket=flags["bucket"], backups=limits, start_delay=flags["start_delay"])
     options = service.AgentOptions(
         settings.namespace,

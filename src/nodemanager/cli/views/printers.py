@@ -48,19 +48,19 @@ class TablePrinter:
         self._options: dict[str, Any] = {"wide": wide, "namespaces": namespaces, "prefix": prefix}
         self._style = style
         self._clock = clock
-        self._layout: tables.Layout | None = None
+        self._layout: tables.TableLayout | None = None
         self._writer: output.TableWriter | None = None
 
     def show(self, items: Sequence[ListedObject]) -> None:
         """Print a row for each object; one that was deleted says so behind its last column."""
         if self._layout is None or self._layout.columns != self._source.columns:
             # The first rows, or the CRD was changed while somebody watches.
-            self._layout = tables.Layout(self._source.columns, **self._options)
+            self._layout = tables.TableLayout(self._source.columns, **self._options)
             self._writer = output.TableWriter(self._layout.headers(), self._style)
         if self._writer is not None:
             self._writer.write([self._cells(self._layout, item) for item in items])
 
-    def _cells(self, layout: tables.Layout, item: ListedObject) -> list[str]:
+    def _cells(self, layout: tables.TableLayout, item: ListedObject) -> list[str]:
         cells = layout.cells(item.payload, self._clock())
         if item.deleted and cells:
             cells[-1] += DELETED

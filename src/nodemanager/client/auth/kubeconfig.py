@@ -37,7 +37,7 @@ class Kubeconfig:
 
     files: list[Path] = field(default_factory=list)
     clusters: dict[str, tuple[Origin, types.Cluster]] = field(default_factory=dict)
-    users: dict[str, tuple[Origin, types.User]] = field(default_factory=dict)
+    users: dict[str, tuple[Origin, types.KubeconfigUser]] = field(default_factory=dict)
     contexts: dict[str, tuple[Origin, types.Context]] = field(default_factory=dict)
     current_context: str = ""
     warnings: list[str] = field(default_factory=list)
@@ -103,7 +103,7 @@ def client_config(
     server = _server(cluster.server, where)
     ca = _authority(cluster, origin, where)
     proxy = proxy_env.check_url(cluster.proxy_url, f"proxy-url of {where}") if cluster.proxy_url else ""
-    user_origin, user = config.users.get(chosen.user, (origin, types.User()))
+    user_origin, user = config.users.get(chosen.user, (origin, types.KubeconfigUser()))
     told = _told(cluster, server, ca)
     return ClientConfig(
         server=server,

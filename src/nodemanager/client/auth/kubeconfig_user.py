@@ -33,7 +33,7 @@ class UserEntryContext:
         return f"UserEntryContext({self.name})"  # an environment often has secrets in it
 
 
-def credentials_of(user: types.User, context: UserEntryContext, *, secure: bool) -> Credentials:
+def credentials_of(user: types.KubeconfigUser, context: UserEntryContext, *, secure: bool) -> Credentials:
     """Return the credentials of a user; files are read once now, so that mistakes show at the start.
 
     Over plain HTTP nothing secret is sent, as in kubectl: only who to impersonate remains.
@@ -53,7 +53,7 @@ def credentials_of(user: types.User, context: UserEntryContext, *, secure: bool)
     return credentials.combine(parts)
 
 
-def _check(user: types.User, name: str) -> None:
+def _check(user: types.KubeconfigUser, name: str) -> None:
     """Refuse what contradicts itself."""
     if user.auth_provider is not None:
         raise ConfigError(
@@ -74,7 +74,7 @@ def _check(user: types.User, name: str) -> None:
         raise ConfigError(f"cannot use {name}: {absent} is missing; set {absent} or {absent}-data")
 
 
-def _authorization(user: types.User, context: UserEntryContext) -> Credentials | None:
+def _authorization(user: types.KubeconfigUser, context: UserEntryContext) -> Credentials | None:
     if user.token_file:
         token_file = credential_files.TokenFile(context.folder / user.token_file, initial=user.token)
         token_file.prime()
@@ -86,7 +86,7 @@ def _authorization(user: types.User, context: UserEntryContext) -> Credentials |
     return None
 
 
-def _certificate(user: types.User, context: UserEntryContext) -> Credentials | None:
+def _certificate(user: types.KubeconfigUser, context: UserEntryContext) -> Credentials | None:
     if not (user.client_certificate or user.client_certificate_data):
         return None
     pair = credential_files.ClientCertificate(

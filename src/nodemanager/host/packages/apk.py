@@ -68,7 +68,7 @@ class Apk:
         self._context = context
         self._apk = ("apk", "--no-progress", "--wait", str(int(context.lock_seconds)))
         self._tool = Tool(context, _LOCKED, "see who it is with `pgrep -a apk`")
-        self._installed: database.Kept[Mapping[str, str]] = database.Kept()
+        self._installed: database.CachedValue[Mapping[str, str]] = database.CachedValue()
         self._indexes = Indexes(context.clock, self._refresh)
 
     async def installed(self) -> Mapping[str, str]:

@@ -131,7 +131,7 @@ class Apt:
         self._context = context
         remedy = "see who holds it with `fuser -v /var/lib/dpkg/lock-frontend`"
         self._tool = Tool(context, _LOCKED, remedy, ENV)
-        self._installed: database.Kept[Mapping[str, str]] = database.Kept()
+        self._installed: database.CachedValue[Mapping[str, str]] = database.CachedValue()
         self._indexes = Indexes(
             context.clock, self._refresh, lambda: database.age(context.tree, f"{LISTS}/partial")
         )  # fmt: skip

@@ -81,7 +81,7 @@ class Pacman:
             " and upgrade the host"
         )
         self._tool = Tool(context, _LOCKED, remedy)
-        self._installed: database.Kept[Mapping[str, str]] = database.Kept()
+        self._installed: database.CachedValue[Mapping[str, str]] = database.CachedValue()
         self._ahead = False
         """An upgrade of ours refreshed the database and then failed: it is ahead of what is installed."""
 

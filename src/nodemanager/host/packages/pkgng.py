@@ -74,7 +74,7 @@ class Pkgng:
     def __init__(self, context: PackageContext) -> None:
         self._context = context
         self._tool = Tool(context, _LOCKED, "see who it is with `pgrep -lf pkg`", ENV)
-        self._installed: database.Kept[Mapping[str, str]] = database.Kept()
+        self._installed: database.CachedValue[Mapping[str, str]] = database.CachedValue()
         self._indexes = Indexes(context.clock, self._refresh)
 
     async def installed(self) -> Mapping[str, str]:

@@ -6,8 +6,8 @@ for whoever waits for them. There is no task in the background and nothing to re
 to a local socket takes less than a millisecond, so every visit opens a connection of its own.
 
     BusError (a HostError)
-    +-- Unreachable    nobody listens, somebody else listens, or the conversation broke
-    +-- Refused        the peer answered with an error; `code` is its name
+    +-- BusUnreachable   nobody listens, somebody else listens, or the conversation broke
+    +-- Refused          the peer answered with an error; `code` is its name
 """
 
 from __future__ import annotations

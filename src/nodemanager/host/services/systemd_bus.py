@@ -13,7 +13,7 @@ from nodemanager.host.base import HostError
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.inventory import users
 from nodemanager.host.services.dbus import BusConnection, BusError, BusUnreachable, Refused
-from nodemanager.host.services.systemd_units import Status
+from nodemanager.host.services.systemd_units import UnitStatus
 
 if TYPE_CHECKING:
     from nodemanager.host.services.dbus_messages import BusCall, Signal
@@ -58,13 +58,13 @@ class Visit:
         call = _call(_DESTINATION, _PATH, _MANAGER, name, signature, *arguments)
         return await self.connection.call(call, seconds)
 
-    async def statuses(self, names: Sequence[str]) -> dict[str, Status]:
+    async def statuses(self, names: Sequence[str]) -> dict[str, UnitStatus]:
         """Return the state of units by the name they were asked for, in two round trips for all of them."""
         rows = await self.method("ListUnitsByNames", "as", list(names))
         if len(rows) != len(names):  # they answer in the order of the names, or leave one out that is none
             rows = [row for name in names for row in rows if row[0] == name]
             names = [row[0] for row in rows]
-        found = [Status(row[0], row[2], row[3], row[4], row[6], row[7]) for row in rows]
+        found = [UnitStatus(row[0], row[2], row[3], row[4], row[6], row[7]) for row in rows]
         asked = [_get(one.path, _UNIT, name) for one in found for name in _OF_FILES]
         answers = [_value(one) for one in await self.connection.ask(asked, CALL_SECONDS)]
         of_each = (answers[at : at + len(_OF_FILES)] for at in range(0, len(answers), len(_OF_FILES)))
@@ -75,7 +75,7 @@ class Visit:
             for name, status, (file, stale, path, more) in zip(names, found, of_each, strict=True)
         }
 
-    async def status(self, name: str) -> Status:
+    async def status(self, name: str) -> UnitStatus:
         """Return the state of one unit."""
         found = await self.statuses([name])
         if name not in found:
