@@ -73,7 +73,7 @@ class DriftRule(Generic[D]):
     content: Callable[[D, Contents], str] = lambda _declaration, _contents: ""
     """Returns the digest of what belongs to the declaration and is not written in it."""
     owning_resource: Callable[[ResourceId], ResourceId] = lambda resource: resource
-    """Returns whose drift it is when a resource that nobody declares has to go."""
+    """Returns the declared resource that an undeclared one belongs to: of a purged entry, its directory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from nodemanager.plan.steps import Observed, Step
 
 
 def leave_alone(steps: Iterable[Step], observe_only: AbstractSet[ResourceId]) -> list[Step]:
-    """Return the steps with those turned into observations that would put back one of `observe_only`."""
+    """Return the steps; those that would put back a resource of `observe_only` become observations."""
     if not observe_only:
         return list(steps)
     return [

@@ -3,13 +3,13 @@
 A request is a name, never an event: reconcile looks at what is, not at what happened. It says
 how it ended by returning or raising, and one place (`Controller._settle`) decides what follows:
 
-| reconcile                       | then                                      | counted as    |
-|---------------------------------|-------------------------------------------|---------------|
+| reconcile                                | then                                      | counted as    |
+|------------------------------------------|-------------------------------------------|---------------|
 | returns None or `ReconcileResult()`      | failures forgotten                        | success       |
 | returns `ReconcileResult(requeue_after)` | failures forgotten, again after that time | requeue_after |
-| raises `Retry(delay)`           | again after that time, failures kept      | requeue       |
-| raises `Terminal`               | failures forgotten, not again by itself   | error         |
-| raises anything else, times out | again after the backoff of its key        | error         |
+| raises `Retry(delay)`                    | again after that time, failures kept      | requeue       |
+| raises `Terminal`                        | failures forgotten, not again by itself   | error         |
+| raises anything else, times out          | again after the backoff of its key        | error         |
 
 `Retry` is for "not now" (a lock is held, a window is closed): it is no failure, so it does not
 add to the backoff, and it proves nothing, so it does not reset the backoff either.

@@ -1,4 +1,4 @@
-"""Asks for a pass when something changes that this host is declared by."""
+"""Asks for a pass when something changes that is declared for this host, or that its templates read."""
 
 from __future__ import annotations
 

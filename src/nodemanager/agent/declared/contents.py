@@ -113,7 +113,7 @@ def _lacking(file: File, needed: templates.References, inputs: DeclaredInputs) -
 
 
 class _Plain:
-    """What templates see: the other nodes once for all, and all of it once where no reference adds to it."""
+    """What templates see; made once for all files that refer to no Secret or ConfigMap."""
 
     def __init__(self, inputs: DeclaredInputs, node: ManagedNode) -> None:
         self._inputs = inputs

@@ -1,4 +1,4 @@
-"""What is declared for this host: which ConfigSets match, what they refer to, and what that makes of it."""
+"""What is declared for this host: which ConfigSets match, what they refer to, what the host shall be then."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from nodemanager.rendering import referring
 
 @dataclass(frozen=True)
 class DesiredState:
-    """Everything that one pass wants to know about what is wanted."""
+    """What one pass shall bring about, and how each part of it is declared."""
 
     desired: Desired
     contents: Contents
@@ -146,7 +146,7 @@ class DesiredStateCache:
 
 
 def visible(node: ManagedNode) -> tuple[object, ...]:
-    """Return what a change of is a reason to render again: what a host is, not the log of its last pass.
+    """Return the part of a node whose change has templates rendered again: what it is, not what it last did.
 
     Templates see the whole status. If a time stamp or a version in it were a reason, two hosts that
     write each other's into a file would never come to rest.

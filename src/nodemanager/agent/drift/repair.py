@@ -27,8 +27,8 @@ EVERYTHING_SECONDS: Final = 5.0
 """Where nobody can tell what changed, everything is looked at; not more often than this."""
 REFRESH_QUIET: Final = 1.0
 REFRESH_LIMIT: Final = 30.0
-"""Service managers notice what was enabled once nothing was for a second, and after so many in any case:
-while systemd reads all units again, it answers nobody, also not the next repair."""
+"""Service managers read their units again once nothing was enabled for a second, and after so many seconds
+in any case: while systemd reads them, it answers nobody, so the next repair would have to wait."""
 
 
 class Touched(Protocol):
@@ -41,17 +41,17 @@ class Touched(Protocol):
 
     @property
     def everything(self) -> bool:
-        """Something was, and nobody can tell what."""
+        """Something was touched, and nobody can tell what."""
         ...
 
     @property
     def inventory(self) -> bool:
-        """Something was that only the status tells of, such as an address."""
+        """Something was touched that only the status tells of, such as an address."""
         ...
 
     @property
     def since(self) -> float:
-        """When the first of it was, by time.monotonic()."""
+        """When the first of it was touched, by time.monotonic()."""
         ...
 
 
@@ -137,7 +137,7 @@ class RepairLoop:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def follow(self) -> bool:
-        """Watch what the last pass was about, and say what cannot be; tell if no other try is worth it."""
+        """Watch what the last pass was about, and log what cannot be watched; False = try again later."""
         desired_state = self._host_state.desired_state
         if desired_state is None:
             return True
@@ -184,7 +184,8 @@ class RepairLoop:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            # What is wanted may be news by the time that it is our turn.
+            # `upgrading` first: who waits for an upgrade must not hold `host_lock`, which passes need. What
+            # was touched is taken only then, as what is wanted may have changed while we waited.
             async with self._converger.upgrading, self._converger.host_lock:
                 touched, self._touched = self._touched, {}
                 await self._repair(touched)
@@ -212,7 +213,7 @@ class RepairLoop:
             return  # the first pass has yet to begin, and looks at everything
         now = self._clock()
         waiting = host_state.backoff.waiting(now)
-        if waiting:  # also what hangs on the touched, and would have been looked at with it
+        if waiting:  # also what depends on the touched resources: it would be looked at with them
             put_off = desired_state.lens.narrow(touched).ids & waiting
             self._later.update({one: touched.get(one, now) for one in put_off})
         focus = desired_state.lens.narrow((one for one in touched if one not in waiting), waiting)

@@ -22,7 +22,7 @@ class WatchRetry:
     """A part of the agent."""
 
     attempt: Callable[[], Awaitable[bool]]
-    """Watches what is wanted; tells whether there is nothing left that may be watched later."""
+    """Watches what is wanted; False = something could not be watched, and it is worth another try."""
     host_state: HostState
     changed: Callable[[], None]
     """Told that other things are watched than before, though no pass has ended."""

@@ -46,7 +46,8 @@ class ApiLink:
 
 def link(client: Client, reachability: ApiReachability, key: ObjectKey) -> ApiLink:
     """Return the API as a host of this name uses it."""
-    own = (  # not what it writes of itself: a policy may refuse that, and keep the host
+    # Not the writes to its ManagedNode: an admission policy may forbid one of them to a host that may stay.
+    own = (
         ("GET", MANAGED_NODES.path(key.namespace, key.name)),
         ("PATCH", LEASES.path(key.namespace, heartbeat.lease_name(key.name))),
     )

@@ -34,7 +34,7 @@ PATIENCE: Final = 0.5
 RECORD_SECONDS: Final = 600.0
 """How often the time spent is recorded."""
 SURE_SECONDS: Final = 5.0
-"""A refusal that lasts so long is one: a token that ran out is often renewed with the next request."""
+"""Seconds after which refusals are believed: a token that ran out is often renewed with the next request."""
 SANE: Final = 1_704_067_200.0
 """The beginning of 2024: a clock that is behind this was never set."""
 
@@ -80,7 +80,7 @@ class UnixClocks:
 
 
 class ApiReachability:
-    """How we stand with the API; a part of the agent that looks when Secrets are not to be used any more."""
+    """Whether the API answers and accepts us; a part that says when Secrets must not be used any more."""
 
     name = "contact with the API"
 
@@ -97,7 +97,7 @@ class ApiReachability:
         self._own: Collection[tuple[str, str]] = ()
         self._listeners: list[Callable[[], None]] = []
         self._on_change = changed
-        """Called when we stand otherwise with the API than before."""
+        """Called when the API begins or ceases to answer, or to accept us."""
         self._heard: float | None = None
         """When the API last answered and knew us, by the steady clock; None = not since we were started."""
         self._changed = asyncio.Event()

@@ -30,7 +30,7 @@ class HostReport:
     _last: Pass | None = None
     """What the last pass was about; None = no pass is over yet."""
     _generation: int = 0
-    """That of the ManagedNode that the last pass began with: a newer one is the next pass's to report."""
+    """The generation of the ManagedNode when the last pass began; the next pass reports a newer one."""
     _broken: str = ""
     """Why the last pass was broken off; empty = it was not."""
     _crowded: bool = False

@@ -59,7 +59,7 @@ class StatusWriter:
     _look: bool = False
     """The host itself may look different from what the status says."""
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held by whoever writes: a pass that ends, or who was asked to in between."""
+    """Held while the status is written: at the end of a pass, or on request in between."""
 
     def request(self, *, look: bool = False) -> None:
         """Ask for the status to be written in a moment; after another `look` at the host, if that changed."""
@@ -130,7 +130,7 @@ class StatusWriter:
         if inventory is not None:
             found = status.of_host(found, inventory, heartbeat.lease_name(self.node.key.name), generation)
         found = self.host.contribute(found, done, now)
-        if self.host.over:  # before, half of a status would be taken for the whole
+        if self.host.over:  # before the first pass is over, half of a status would be taken for the whole
             for contribute in self.others:
                 found = contribute(found, now, generation)
         return found

@@ -83,7 +83,7 @@ class BucketLimits:
 
 
 def _refused(error: OSError) -> None:
-    """Tell who may not look from there being nothing: what was never made is no reason to fail."""
+    """Raise if the bucket may not be read; one that does not exist yet is empty, and no reason to fail."""
     if isinstance(error, PermissionError):
         raise BucketError("cannot read the backups of this host: only root may; run it with sudo") from error
 

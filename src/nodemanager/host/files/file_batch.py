@@ -94,7 +94,7 @@ class FileBatch:
     _unsynced: Unsynced = field(default_factory=Unsynced)
     _areas: staging.Areas = field(default_factory=staging.Areas)
     _needed: set[ResourceId] = field(default_factory=set)
-    """What other steps of the batch are below of."""
+    """Directories and links that other steps of the batch have to go through."""
 
     async def apply(self, steps: Sequence[Step]) -> list[Result]:
         """Carry out the steps and return what became of each."""
@@ -135,7 +135,7 @@ class FileBatch:
             self._jobs.append(job)
 
     async def _observe(self, step: Observed) -> None:
-        """Say how it differs; what would be below of a directory that stays missing waits for it."""
+        """Say how it differs; steps below a directory that stays missing wait for it."""
         would = step.would
         if isinstance(would, MakeDirectory | MakeLink):
             self._left.add(step.id)
@@ -171,7 +171,7 @@ class FileBatch:
             commits.make_directory(tree, step)
         elif isinstance(step, MakeLink):
             job.staged = staging.stage_link(tree, step, self._areas)
-            if step.id in self._needed:  # what is below of it would be made elsewhere, or be in its way
+            if step.id in self._needed:  # first: what belongs below it would be made elsewhere
                 self._commit_early(job, job.staged)
         elif isinstance(step, WriteFile):
             job.staged = staging.stage_file(tree, step, self._areas)

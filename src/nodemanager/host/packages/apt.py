@@ -201,8 +201,8 @@ class Apt:
     async def _offers(self, names: Sequence[str]) -> Mapping[str, Offer]:
         answer = common.check("look for packages", await self._tool.ask("apt-cache", "policy", *names))
         offers = parse_policy(answer.stdout.decode("utf-8", "replace"))
-        # The host's own architecture is not repeated in the answer. What is none is: but nothing is ever
-        # installed as name:any, so that it would be missing for ever.
+        # The answer leaves out the host's own architecture, hence the name without it. `name:any` and the
+        # like are offered, too, but nothing is ever installed under them: they would be missing for ever.
         known = [name for name in names if name.partition(":")[2] not in _NO_ARCHITECTURE]
         plain = {name: offers.get(name, offers.get(name.partition(":")[0])) for name in known}
         return {name: offer for name, offer in plain.items() if offer is not None}

@@ -130,7 +130,7 @@ def check_names(names: Iterable[str]) -> None:
 async def removable(names: Sequence[str], installed: Callable[[], Awaitable[Mapping[str, str]]]) -> list[str]:
     """Return those that are installed under exactly this name.
 
-    What is not is absent already; asked for it all the same, package managers remove something else:
+    The others are absent already. Asked to remove one all the same, package managers remove something else:
     all of a group, the newest of `name-version`; and apt would install what `name+` names.
     """
     check_names(names)

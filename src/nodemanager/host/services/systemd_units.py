@@ -88,7 +88,7 @@ def unit_name(name: str) -> str:
 
 
 def is_unit_name(name: str) -> bool:
-    """Return whether systemd would take a full name for one of a unit."""
+    """Return whether systemd accepts this as the full name of a unit."""
     prefix, _, _ = name.rpartition(".")
     return bool(_NAME.fullmatch(name)) and bool(prefix) and not prefix.startswith("@")
 

@@ -59,7 +59,7 @@ _CHANGED: Final = f"sender='{_SYSTEMD}',{_PROPERTIES},arg0='{_UNIT}'"
 
 
 class UnitCallbacks(NamedTuple):
-    """Whom to tell what is no event."""
+    """What a watch of units calls besides adding to the inbox."""
 
     files_found: Callable[[list[Interest]], Awaitable[None]]
     """Of the files that units are made of."""
@@ -167,7 +167,7 @@ class UnitWatch:
                 return
 
     async def _look_up(self, manager: Visit) -> None:
-        """Ask for all units, tell of those that are not what they were, and listen for where they are now."""
+        """Ask for all units, tell of those that changed, and watch the files that they are made of now."""
         found = await self._ask(manager)
         if await self._listen_to(manager, found):
             found = await self._ask(manager)  # what happened before we listened was not heard
@@ -193,7 +193,7 @@ class UnitWatch:
         return found
 
     async def _listen_to(self, manager: Visit, found: Mapping[str, UnitStatus | str]) -> bool:
-        """Have the signals of these units sent to us; return whether they were not before."""
+        """Have the signals of these units sent to us; return whether some of them were not before."""
         rules = {f"{_CHANGED},path='{one.path}'" for one in found.values() if isinstance(one, UnitStatus)}
         if len(rules | self._rules) > MAX_RULES:
             rules = {f"{_CHANGED},path_namespace='{_OBJECT}/unit'"}
