@@ -58,8 +58,8 @@ def inbox(short_path: Path) -> Iterator[Inbox]:
     made.socket.close()
 
 
-class Standing:
-    """How a host stands, as a test says."""
+class StatusGiven:
+    """The status of a host, as a test says."""
 
     def __init__(self, *results: Result) -> None:
         self.sets = [config_set("a")]
@@ -70,15 +70,15 @@ class Standing:
         return of_pass(ManagedNodeStatus(), done, datetime.now(UTC), 1)
 
 
-def made() -> tuple[Board, LastPass, Standing]:
-    board, standing = Board(), Standing()
-    last = LastPass(KEY, board.changed, standing, Desired)
+def made() -> tuple[Board, LastPass, StatusGiven]:
+    board, given = Board(), StatusGiven()
+    last = LastPass(KEY, board.changed, given, Desired)
     board.plug(last.fill)
-    return board, last, standing
+    return board, last, given
 
 
 async def test_ready_comes_with_the_end_of_the_first_pass(inbox: Inbox) -> None:
-    board, last, standing = made()
+    board, last, given = made()
     reporter = ServiceReporter(Notifications(str(inbox.path)), board, lambda: last.over, patience=60, pause=0)
     running = asyncio.create_task(reporter.run())
     assert (await inbox.next()).startswith("STATUS=")
@@ -92,7 +92,7 @@ async def test_ready_comes_with_the_end_of_the_first_pass(inbox: Inbox) -> None:
     assert await inbox.until("READY=1") == ["READY=1"]
     assert await inbox.next() == "STATUS=1 ConfigSet, 0 resources: all as declared; API unknown"
     await last.timed(reconcile)(KEY)  # nothing new: nothing is said
-    standing.results = (Result(parse_id("file:/x"), ("a",), Outcome.FAILED, "no space"),)
+    given.results = (Result(parse_id("file:/x"), ("a",), Outcome.FAILED, "no space"),)
     board.changed()
     said = "STATUS=1 ConfigSet, 0 resources: does not hold: Ready: file:/x: no space; API unknown"
     assert await inbox.next() == said
@@ -103,7 +103,7 @@ async def test_ready_comes_with_the_end_of_the_first_pass(inbox: Inbox) -> None:
 async def test_a_clock_that_is_set_moves_no_pass(jump: int) -> None:
     board, wall, steady = Board(), [1_800_000_000.0], [1000.0]
     clocks = UnixClocks(lambda: wall[0], lambda: steady[0])
-    last = LastPass(KEY, board.changed, Standing(), Desired, clocks)
+    last = LastPass(KEY, board.changed, StatusGiven(), Desired, clocks)
     board.plug(of_process("web1", "n", "/", clocks))
     board.plug(last.fill)
 
