@@ -424,7 +424,7 @@ async def test_told_to_stop_the_failure_of_packages_is_not_taken_for_an_end() ->
         await asyncio.sleep(10)
         raise OSError("disk full")
 
-    desk.upgrader._dependencies.host.upgrade = failing  # type: ignore[method-assign]
+    desk.upgrader._deps.host.upgrade = failing  # type: ignore[method-assign]
     running = asyncio.create_task(desk.upgrader.run(desk.order()))
     await asyncio.sleep(5)
     running.cancel()

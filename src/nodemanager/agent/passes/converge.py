@@ -31,7 +31,7 @@ from nodemanager.host.results import Outcome, Result
 from nodemanager.host.stages import PARTS
 from nodemanager.host.state.state_lock import StateLock
 from nodemanager.kube.go import durations
-from nodemanager.plan import policies, subscribers
+from nodemanager.plan import drift_policies, subscribers
 from nodemanager.plan.desired import Contents, Desired
 from nodemanager.plan.focus import Focus
 from nodemanager.plan.host_kinds import AnyKind, PlanInput
@@ -187,7 +187,7 @@ class Converger:
         """Observe, plan, apply; once more, if what was done changed what was observed."""
         kind, results = stage.kind, list[Result]()
         for _ in range(2):
-            steps = policies.leave_alone(
+            steps = drift_policies.leave_alone(
                 kind.plan(work.given, await self._look(kind, work)), stage.observe_only
             )
             if kind.name in self.kinds.after_files:

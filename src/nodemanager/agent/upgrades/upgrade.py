@@ -115,7 +115,7 @@ class Upgrader:
         changed: Callable[[UpgradeRecord], None],
     ) -> None:
         self.record = dependencies.records.load()
-        self._dependencies = dependencies
+        self._deps = dependencies
         self._settings = settings
         self._changed = changed
         self._steps: dict[Phase, Callable[[], Awaitable[None]]] = {
@@ -134,14 +134,14 @@ class Upgrader:
         record = UpgradeRecord(
             phase=Phase.LOCKING,
             slot=order.slot,
-            began=self._dependencies.clocks.wall(),
+            began=self._deps.clocks.wall(),
             group=order.group,
             reboot=order.reboot,
             last_started=kept.last_started,
             last_done=kept.last_done,
         )
         try:
-            self._save(msgspec.structs.replace(record, boot_id=await self._dependencies.host.boot_id()))
+            self._save(msgspec.structs.replace(record, boot_id=await self._deps.host.boot_id()))
         except OSError as error:  # nothing was done yet, and nothing is done without a record
             self.record = msgspec.structs.replace(
                 record, phase=Phase.IDLE, result=UpgradeResult.ERROR, message=str(error)
@@ -169,8 +169,8 @@ class Upgrader:
         return await self._advance()
 
     async def _is_too_late(self) -> bool:
-        began, now = self.record.began, self._dependencies.clocks.wall()
-        same_boot = await self._dependencies.host.boot_id() == self.record.boot_id
+        began, now = self.record.began, self._deps.clocks.wall()
+        same_boot = await self._deps.host.boot_id() == self.record.boot_id
         return not same_boot or began is None or not began <= now <= began + self._settings.resume
 
     async def _reclaim(self) -> bool:
@@ -179,7 +179,7 @@ class Upgrader:
             return True
         for failures in range(1, 1_000_000):
             try:
-                return await self._dependencies.locks.claim(self.record.group, self._settings.lease)
+                return await self._deps.locks.claim(self.record.group, self._settings.lease)
             except errors.KubeError as error:
                 log.warning("cannot ask for lock %s: %s", self.record.group, error)
                 await asyncio.sleep(RETRY.delay(failures))
@@ -202,7 +202,7 @@ class Upgrader:
     # What is done, phase by phase
 
     async def _lock(self) -> None:
-        record, clocks = self.record, self._dependencies.clocks
+        record, clocks = self.record, self._deps.clocks
         end = (record.slot or clocks.wall()) + self._settings.forgiveness
         if clocks.wall() > end:
             raise _Skipped("it was interrupted before it began, and its window is over")
@@ -217,16 +217,16 @@ class Upgrader:
         """Return why the lock is not ours, if it is not."""
         group = self.record.group
         try:
-            if await self._dependencies.locks.claim(group, self._settings.lease):
+            if await self._deps.locks.claim(group, self._settings.lease):
                 return ""
         except errors.KubeError as error:
             return str(error)
-        return f"it is the turn of {self._dependencies.locks.holder(group)}"
+        return f"it is the turn of {self._deps.locks.holder(group)}"
 
     async def _cordon(self) -> None:
         self._check_lock()
-        ours = await self._patiently(self._dependencies.node.cordon)
-        cordoned = self.record.cordoned or self._dependencies.clocks.wall()
+        ours = await self._patiently(self._deps.node.cordon)
+        cordoned = self.record.cordoned or self._deps.clocks.wall()
         self._go(Phase.DRAINING, cordoned=cordoned if ours else None)
 
     async def _patiently(self, work: Callable[[], Awaitable[bool]]) -> bool:
@@ -241,12 +241,12 @@ class Upgrader:
 
     async def _drain(self) -> None:
         self._check_lock()
-        await self._dependencies.node.drain(self._settings.drain)
+        await self._deps.node.drain(self._settings.drain)
         self._go(Phase.UPGRADING)
 
     async def _upgrade(self) -> None:
         self._check_lock()
-        task = asyncio.create_task(self._dependencies.host.upgrade(), name="upgrade of packages")
+        task = asyncio.create_task(self._deps.host.upgrade(), name="upgrade of packages")
         cancelled = await _finish(task)
         if cancelled is not None and (task.cancelled() or task.exception() is not None):
             raise cancelled
@@ -256,7 +256,7 @@ class Upgrader:
             raise cancelled
 
     async def _decide_reboot(self) -> None:
-        host = self._dependencies.host
+        host = self._deps.host
         reason = self.record.reboot or await host.reboot_needed()
         if not reason:
             self._go(Phase.PROVING)
@@ -264,7 +264,7 @@ class Upgrader:
         await self._prolong_lock()
         log.info("rebooting: %s", reason)
         boot_id = await host.boot_id()
-        self._go(Phase.REBOOTING, boot_id=boot_id, asked=self._dependencies.clocks.steady(), reboot=reason)
+        self._go(Phase.REBOOTING, boot_id=boot_id, asked=self._deps.clocks.steady(), reboot=reason)
         try:
             await host.reboot()
         except (NotSupported, CommandNotFound):
@@ -275,10 +275,10 @@ class Upgrader:
 
     async def _await_reboot(self) -> None:
         """Do nothing at all until the host is down."""
-        if await self._dependencies.host.boot_id() != self.record.boot_id:
+        if await self._deps.host.boot_id() != self.record.boot_id:
             self._go(Phase.PROVING)
             return
-        left = self.record.asked + self._settings.reboot - self._dependencies.clocks.steady()
+        left = self.record.asked + self._settings.reboot - self._deps.clocks.steady()
         if left <= 0:
             raise UpgradeFailed(f"the host did not go down within {self._settings.reboot:g} s")
         await asyncio.sleep(min(left, self._settings.poll))
@@ -286,7 +286,7 @@ class Upgrader:
     async def _prove(self) -> None:
         try:
             async with asyncio.timeout(self._settings.prove):
-                await self._dependencies.prove()
+                await self._deps.prove()
                 await self._await_node()
         except TimeoutError:
             raise UpgradeFailed(f"the host was not ready within {self._settings.prove:g} s") from None
@@ -297,7 +297,7 @@ class Upgrader:
         before = self.record.boot_id if self.record.asked else ""
         while True:
             try:
-                if await self._dependencies.node.ready(before):
+                if await self._deps.node.ready(before):
                     return
             except errors.KubeError as error:
                 log.debug("cannot look at the Node: %s", error)
@@ -313,30 +313,30 @@ class Upgrader:
             if todo:
                 failures += 1
                 await asyncio.sleep(RETRY.delay(failures))
-        record, now = self.record, self._dependencies.clocks.wall()
+        record, now = self.record, self._deps.clocks.wall()
         seconds = max(0.0, (now - record.began).total_seconds()) if record.began else 0.0
         ended = msgspec.structs.replace(record, phase=Phase.IDLE, cordoned=None)
         self._save_if_possible(ended)
         return UpgradeOutcome(record.result or UpgradeResult.ERROR, record.message, seconds)
 
     async def _uncordon(self) -> None:
-        await self._dependencies.node.uncordon()
+        await self._deps.node.uncordon()
         self.record = msgspec.structs.replace(self.record, cordoned=None)
 
     async def _release(self) -> None:
-        await self._dependencies.locks.release(self.record.group)
+        await self._deps.locks.release(self.record.group)
 
     # What is remembered
 
     def _check_lock(self) -> None:
         if self.record.group:
-            self._dependencies.locks.check(self.record.group)
+            self._deps.locks.check(self.record.group)
 
     async def _prolong_lock(self) -> None:
         """Make sure that the lock outlives a reboot; try as long as it is ours."""
         while self.record.group:
             try:
-                await self._dependencies.locks.prolong(self.record.group)
+                await self._deps.locks.prolong(self.record.group)
             except LockLost:
                 raise
             except errors.KubeError as error:
@@ -353,11 +353,11 @@ class Upgrader:
         changes: dict[str, Any] = {"phase": Phase.RETURNING, "result": result}
         changes["message"] = message[:MAX_MESSAGE]
         if result is UpgradeResult.SUCCESS:
-            changes |= {"last_started": self.record.began, "last_done": self._dependencies.clocks.wall()}
+            changes |= {"last_started": self.record.began, "last_done": self._deps.clocks.wall()}
         self._save_if_possible(msgspec.structs.replace(self.record, **changes))
 
     def _save(self, record: UpgradeRecord) -> None:
-        self._dependencies.records.save(record)
+        self._deps.records.save(record)
         self.record = record
         self._changed(record)
 
@@ -365,7 +365,7 @@ class Upgrader:
         """Go on without a record where going on means to clean up."""
         self.record = record
         try:
-            self._dependencies.records.save(record)
+            self._deps.records.save(record)
         except RecordError as error:
             log.warning("%s", error)
         self._changed(record)

@@ -115,7 +115,7 @@ class UpgradePart:
         zone: Callable[[], tzinfo] = local_zone,
         report: Callable[[UpgradeStatus], None] = lambda _: None,
     ) -> None:
-        self._dependencies = dependencies
+        self._deps = dependencies
         self._node = node
         self._reporter = reporter
         self._settings = settings or UpgradeSettings()
@@ -154,7 +154,7 @@ class UpgradePart:
                 else:
                     await self._nap(wake)
         finally:
-            await self._dependencies.locks.close()
+            await self._deps.locks.close()
 
     def _next(self) -> tuple[Order | None, datetime | None]:
         """Return what is to be done now, or when to look again."""
@@ -170,7 +170,7 @@ class UpgradePart:
             self._complain(str(error))
             return None, None
         self._complain("")
-        decision = rule.decide(self._history(), self._dependencies.clocks.wall(), self._zone())
+        decision = rule.decide(self._history(), self._deps.clocks.wall(), self._zone())
         if decision.slot is None:
             return None, decision.wake
         always = node.metadata.annotations.get(ANNOTATION_REBOOT) == REBOOT_ALWAYS
@@ -192,7 +192,7 @@ class UpgradePart:
 
     async def _nap(self, wake: datetime | None) -> None:
         """Sleep until a moment; wake up before if the ManagedNode changes, or if the clock is set."""
-        clocks = self._dependencies.clocks
+        clocks = self._deps.clocks
         lag = clocks.wall().timestamp() - clocks.steady()
         longest = min(MAX_NAP, self._settings.forgiveness.total_seconds() / 2)
         while not self._wake.is_set():
