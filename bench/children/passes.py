@@ -16,7 +16,7 @@ import sys
 import time
 
 from nodemanager.agent import service
-from nodemanager.agent.assembly import BodyOptions
+from nodemanager.agent.assembly import HostSetup
 from nodemanager.cli.settings import connect
 from nodemanager.client.http.transport import HttpTransport
 from nodemanager.client.verbs import Client
@@ -28,7 +28,7 @@ async def main(kubeconfig: str, root: str, hostname: str) -> None:
     """Obey until stdin ends."""
     logging.disable(logging.INFO)  # a thousand lines about a thousand files are not the work
     client = Client(HttpTransport(connect.client_config(connect.Settings(kubeconfig=kubeconfig))))
-    agent = service.build(client, service.AgentOptions(body=BodyOptions(root, hostname)), metrics.Registry())
+    agent = service.build(client, service.AgentOptions(host=HostSetup(root, hostname)), metrics.Registry())
     sources = agent.sources
     following = [asyncio.create_task(cache.run()) for cache in (sources.config_sets, sources.nodes)]
     await asyncio.gather(sources.config_sets.synced(), sources.nodes.synced())
@@ -36,7 +36,7 @@ async def main(kubeconfig: str, root: str, hostname: str) -> None:
     try:
         while line := await asyncio.to_thread(sys.stdin.readline):
             if line.strip() == "forgetful":
-                agent.body.converger.observer.digests = Digests()
+                agent.managed_host.converger.observer.digests = Digests()
             print(json.dumps(await _pass(agent)), flush=True)
     finally:
         for task in following:

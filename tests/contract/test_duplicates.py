@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.agent.report.heartbeat import Heartbeat
+from nodemanager.agent.report.heartbeat import HeartbeatSender
 from nodemanager.client.patches import MergePatch
 from nodemanager.client.verbs import Client
 from nodemanager.kube.core import LEASES
@@ -31,7 +31,7 @@ class Machine:
     def __init__(self, client: Client, place: Place) -> None:
         self.noticed: list[bool] = []
         key = ObjectKey(place.namespace, "web1")
-        self._heart = Heartbeat(client, key, lambda: datetime.now(UTC), duplicated=self.noticed.append)
+        self._heart = HeartbeatSender(client, key, lambda: datetime.now(UTC), duplicated=self.noticed.append)
 
     async def beats(self) -> None:
         await self._heart.beat()

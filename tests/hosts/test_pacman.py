@@ -96,7 +96,7 @@ async def test_an_upgrade_that_never_began_is_no_reason_to_refuse(host: PacmanRo
 async def test_a_lock_is_waited_for(host: PacmanRoot) -> None:
     """The clock stands still, so it is the end of the lock that ends the wait."""
     host.lock()
-    manager = Pacman(replace(host.around, lock_seconds=60))
+    manager = Pacman(replace(host.context, lock_seconds=60))
     task = asyncio.create_task(manager.install([Wanted("nm-lib")]))
     async with asyncio.timeout(60):
         while len([line for line in host.commands() if " -S " in line]) < 2:  # noqa: ASYNC110 - no event

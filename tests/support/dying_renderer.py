@@ -15,7 +15,7 @@ from pathlib import Path
 from nodemanager.host.process import runner
 from nodemanager.plan.templates import jobs
 from nodemanager.rendering import child
-from nodemanager.rendering.process import Process
+from nodemanager.rendering.process import ChildProcess
 
 
 def _spin() -> None:
@@ -64,7 +64,7 @@ def main() -> None:
     child.main()
 
 
-def start(argv: Sequence[str], channel: int) -> Process:
+def start(argv: Sequence[str], channel: int) -> ChildProcess:
     """Start it in place of the real one."""
     tests = str(Path(__file__).parents[1])
     return runner.companion([sys.executable, "-ISc", BOOT, *argv[3:], tests], channel)

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from nodemanager.agent import service
-from nodemanager.agent.assembly import BodyOptions
-from nodemanager.agent.declared.world import World
+from nodemanager.agent.assembly import HostSetup
+from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.agent.service import Agent
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.client.auth.config import ClientConfig
@@ -22,11 +22,11 @@ from support.root_tree import config_set
 async def lone_agent(root: Path, metrics: str = ":8080", probes: str = ":8081") -> AsyncIterator[Agent]:
     """Build an agent of a folder, which would serve at these addresses; nothing of it runs."""
     async with connected(ClientConfig("http://127.0.0.1:1")) as client:
-        body = BodyOptions(str(root), "web1")
-        options = service.AgentOptions("nodemanager", body, metrics, probes, realtime=False)
+        host = HostSetup(str(root), "web1")
+        options = service.AgentOptions("nodemanager", host, metrics, probes, realtime=False)
         agent = service.build(client, options, Registry())
         own = ManagedNode(metadata=ObjectMeta(name="web1", namespace="nodemanager"))
-        agent.sources.memory.keep([config_set("s")], World(), own, peers=False)
-        agent.contact.failed("nobody is there")
+        agent.sources.memory.keep([config_set("s")], DeclaredInputs(), own, peers=False)
+        agent.reachability.failed("nobody is there")
         yield agent
         agent.close()

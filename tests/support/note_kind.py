@@ -26,7 +26,7 @@ from nodemanager.host.watches.kind_watch import Hearing, KindWatch, Watches
 from nodemanager.host.watches.paths import Interest
 from nodemanager.kube.objects import ObjectMeta, Struct
 from nodemanager.plan.desired import Desired
-from nodemanager.plan.host_kinds import Declaring, Drift, HostKind, Metric, PlanInput
+from nodemanager.plan.host_kinds import Declaring, DriftRule, HostKind, Metric, PlanInput
 from nodemanager.plan.resources import FILE, ResourceId
 from nodemanager.plan.stages import KINDS, HostKinds
 from nodemanager.plan.steps import Noop, Step, Words
@@ -88,7 +88,7 @@ NOTES: HostKind[Note, list[str], Texts] = HostKind(
     needs=lambda given: [item.declaration.name for item in given.desired.items[NOTE]],
     plan=_plan,
     count=Metric("nodemanager_note_operations_total", "Notes written.", by="operation"),
-    drift=Drift(),
+    drift=DriftRule(),
 )
 
 # The half in host and cli

@@ -17,7 +17,7 @@ from typing import IO, Final
 from nodemanager.host.base import PackageManager
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.packages.apt import Apt
-from nodemanager.host.packages.common import Surroundings
+from nodemanager.host.packages.common import PackageContext
 from nodemanager.host.packages.dnf import Dnf
 from nodemanager.host.packages.pacman import Pacman
 from nodemanager.host.process import runner
@@ -56,7 +56,7 @@ class PackageRoot:
         self.ran: list[list[str]] = []
         self.now = 0.0
         self.prepare()
-        self.around = Surroundings(
+        self.context = PackageContext(
             Tree(str(self.root)), self.run, clock=lambda: self.now, lock_seconds=lock_seconds
         )
 
@@ -91,7 +91,7 @@ class PackageRoot:
 
     def close(self) -> None:
         """Give back what is open."""
-        self.around.tree.close()
+        self.context.tree.close()
 
     def content(self, path: str) -> str:
         """Return the content of a file of the root; an empty string if it is not there."""
@@ -165,7 +165,7 @@ class AptRoot(PackageRoot):
         return list(argv)
 
     def manager(self) -> PackageManager:
-        return Apt(self.around)
+        return Apt(self.context)
 
     def publish(
         self,
@@ -249,7 +249,7 @@ class PacmanRoot(PackageRoot):
         return ["pacman", *where, *rest]
 
     def manager(self) -> PackageManager:
-        return Pacman(self.around)
+        return Pacman(self.context)
 
     def publish(
         self, name: str, version: str, *, needs: str = "", files: Mapping[str, str] | None = None
@@ -322,7 +322,7 @@ class RpmRoot(PackageRoot):
         return ["dnf", *where, *argv[1:]]
 
     def manager(self) -> PackageManager:
-        return Dnf(self.around)
+        return Dnf(self.context)
 
     def publish(
         self, name: str, version: str, *, needs: str = "", files: Mapping[str, str] | None = None

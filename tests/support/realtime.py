@@ -12,11 +12,11 @@ from typing import Self
 
 import msgspec
 
-from nodemanager.agent.declared.wishes import Wish
-from nodemanager.agent.drift.contest import Fight
+from nodemanager.agent.declared.desired_state import DesiredState
 from nodemanager.agent.drift.drift import DriftWatch, declarations
 from nodemanager.agent.drift.repair import HostWatch, RepairLoop
-from nodemanager.agent.passes.standing import Standing, nobody
+from nodemanager.agent.drift.repair_backoff import ContestedResource
+from nodemanager.agent.passes.host_state import HostState, nobody
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import DriftRecord
 from nodemanager.host.files.bucket import Bucket
@@ -90,14 +90,14 @@ class Kept:
         self.drifts = Drifts()
         self.told: list[Result] = []
         self.reports: list[bool] = []
-        self.fights: list[str] = []
+        self.told_contested: list[str] = []
         self._watch = None if hints else host_watch.HostWatch(self.host.tree, WatchedTools(), watches)
         self._seen: HostWatch = hints or self._watch  # type: ignore[assignment]
         who = nobody if self._watch is None else self._watch.who
-        self.standing = Standing(
+        self.host_state = HostState(
             self.drifts, lambda: datetime.now(UTC), clock, DriftWatch(kinds=kinds), who=who
         )
-        self.loop = RepairLoop(self._seen, self.host.converger, self.standing, self, clock)
+        self.loop = RepairLoop(self._seen, self.host.converger, self.host_state, self, clock)
         self._news = asyncio.Event()
 
     def repaired(self, results: Sequence[Result], seconds: float) -> None:
@@ -105,11 +105,11 @@ class Kept:
         self.told += results
         self._news.set()
 
-    def contested(self, fight: Fight) -> None:
-        self.fights.append(str(fight.resource))
+    def contested(self, one: ContestedResource) -> None:
+        self.told_contested.append(str(one.resource))
 
-    def report(self, *, sight: bool = False) -> None:
-        self.reports.append(sight)
+    def report(self, *, inventory: bool = False) -> None:
+        self.reports.append(inventory)
         self._news.set()
 
     async def __aenter__(self) -> Self:
@@ -125,19 +125,21 @@ class Kept:
             self._watch.close()
         self.host.tree.close()
 
-    def wish(self, *sets: ConfigSet) -> Wish:
+    def desired_state(self, *sets: ConfigSet) -> DesiredState:
         """Return what these sets want."""
         kinds = self.host.kinds
         desired = merge.merge(sets, kinds)
         contents = literal_contents(desired)
-        return Wish(desired, contents, declarations(desired, contents, kinds), kinds)
+        return DesiredState(desired, contents, declarations(desired, contents, kinds), kinds)
 
     async def converge(self, *sets: ConfigSet) -> list[Result]:
         """Do a pass, as the agent does."""
-        wish = self.wish(*sets)
-        async with self.host.converger.turn:
-            alone = self.standing.begin(wish)
-        results = self.standing.passed(await self.host.converger.run(wish.desired, wish.contents, alone))
+        desired_state = self.desired_state(*sets)
+        async with self.host.converger.host_lock:
+            observe_only = self.host_state.begin(desired_state)
+        results = self.host_state.passed(
+            await self.host.converger.run(desired_state.desired, desired_state.contents, observe_only)
+        )
         await self.loop.follow()
         return results
 

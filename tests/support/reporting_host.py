@@ -12,11 +12,11 @@ from nodemanager.agent.declared.memory import Memory
 from nodemanager.agent.drift.delivery import Delivery
 from nodemanager.agent.drift.drift import DriftWatch
 from nodemanager.agent.drift.drift_log import DriftLog
-from nodemanager.agent.link.contact import Contact, SecretLimits, UnixClocks
-from nodemanager.agent.passes.standing import Standing
+from nodemanager.agent.link.api_reachability import ApiReachability, SecretLimits, UnixClocks
+from nodemanager.agent.passes.host_state import HostState
 from nodemanager.agent.report.host_report import HostReport
 from nodemanager.agent.report.node_object import NodeObject
-from nodemanager.agent.report.status import Pass, Sight
+from nodemanager.agent.report.status import HostInventory, Pass
 from nodemanager.agent.report.status_writer import Contribution, StatusWriter
 from nodemanager.agent.requests import Requests
 from nodemanager.api.common.managednode import MANAGED_NODES, DriftRecord, Interface, ManagedNode
@@ -45,9 +45,9 @@ class Inspector:
         self.address = address
         self.looks = 0
 
-    async def look(self, _: ManagedNode) -> Sight:
+    async def look(self, _: ManagedNode) -> HostInventory:
         self.looks += 1
-        return Sight(interfaces={"eth0": Interface(ipv4=[self.address])} if self.address else {})
+        return HostInventory(interfaces={"eth0": Interface(ipv4=[self.address])} if self.address else {})
 
     def close(self) -> None:
         """Hold nothing open."""
@@ -58,24 +58,24 @@ class ReportingHost:
 
     def __init__(self, folder: Path, transport: Transport, others: Sequence[Contribution] = ()) -> None:
         loop = asyncio.get_running_loop()
-        self.contact = Contact(
+        self.reachability = ApiReachability(
             Vault("/", str(folder)), SecretLimits(), UnixClocks(lambda: 1.8e9 + loop.time(), loop.time)
         )
-        self.client = Client(self.contact.watching(transport, ()))
+        self.client = Client(self.reachability.watching(transport, ()))
         self.log = DriftLog("/", str(folder))
         self.cache = Cache(self.client, MANAGED_NODES)
         self.node = NodeObject(self.client, self.cache, "n", WHO)
         self.memory = Memory(Vault("/", str(folder)), None, KEY)
-        self.standing = Standing(self.log, self._now, loop.time, DriftWatch(self.memory))
+        self.host_state = HostState(self.log, self._now, loop.time, DriftWatch(self.memory))
         self.machine = Host(folder)
         self.requests = Requests(WorkQueue("host", metrics=Registry()), KEY)
-        self.report = HostReport(self.standing, self.log, self.machine.converger, self.memory)
+        self.report = HostReport(self.host_state, self.log, self.machine.converger, self.memory)
         self.inspector = Inspector()
         self.writer = StatusWriter(
-            self.node, self.contact, self.requests, self.report, self.inspector, others, self._now
+            self.node, self.reachability, self.requests, self.report, self.inspector, others, self._now
         )
-        self.delivery = Delivery(self.client, self.log, self.node, self.contact, self.writer.request)
-        self.contact.subscribe(self.requests.pass_soon)
+        self.delivery = Delivery(self.client, self.log, self.node, self.reachability, self.writer.request)
+        self.reachability.subscribe(self.requests.pass_soon)
 
     @staticmethod
     def _now() -> datetime:
@@ -83,7 +83,7 @@ class ReportingHost:
 
     async def host_pass(self) -> None:
         """Do what is left of a pass where there is no host."""
-        if not self.contact.alone:
+        if not self.reachability.offline:
             self.report.adopt((await self.node.ensure()).status.drift)
         self.report.passed(Pass([config_set("a")], {}, (), None), 1)
         await self.writer.write(look=True)
@@ -108,6 +108,6 @@ class ReportingHost:
         """End as a process that is killed does: nothing more is written."""
         self.log._tree.close()
         self.memory.close()
-        self.contact.close()
+        self.reachability.close()
         self.machine.tree.close()
         await self.client.close()

@@ -14,7 +14,7 @@ import pytest
 from nodemanager.api.common.configset import ConfigSet, ConfigSetSpec
 from nodemanager.host.files import file_facts
 from nodemanager.host.files.bucket import Bucket
-from nodemanager.host.files.file_batch import FileBatch, Hands
+from nodemanager.host.files.file_batch import FileBatch, FileTools
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.inventory import users
 from nodemanager.host.process import runner
@@ -77,7 +77,7 @@ class RootTree:
 
     async def apply(self, steps: Sequence[Step]) -> list[Result]:
         """Carry out steps."""
-        return await FileBatch(Hands(self.tree, self.bucket, self.journal, runner.run)).apply(steps)
+        return await FileBatch(FileTools(self.tree, self.bucket, self.journal, runner.run)).apply(steps)
 
     def leftovers(self) -> list[Path]:
         """Return temporary files that should not be there any more."""

@@ -10,8 +10,8 @@ from typing import Any
 
 from nodemanager.agent.upgrades.drain import KubernetesNode
 from nodemanager.agent.upgrades.locks import SharedLocks
-from nodemanager.agent.upgrades.upgrade import Means, Order, Upgrader, UpgradeSettings
-from nodemanager.agent.upgrades.upgrade_record import Phase, Record, RecordError
+from nodemanager.agent.upgrades.upgrade import Order, UpgradeDependencies, Upgrader, UpgradeSettings
+from nodemanager.agent.upgrades.upgrade_record import Phase, RecordError, UpgradeRecord
 from nodemanager.client.http.transport import Request
 from nodemanager.client.verbs import Client
 from nodemanager.runtime.lease import Clocks
@@ -43,10 +43,10 @@ class Moody(Cluster):
 class Desk:
     """Everything that an upgrade works with, and what it did."""
 
-    record: Record = field(default_factory=Record)
+    record: UpgradeRecord = field(default_factory=UpgradeRecord)
     settings: UpgradeSettings = field(default_factory=UpgradeSettings)
     cluster: Moody = field(default_factory=Moody)
-    saved: list[Record] = field(default_factory=list)
+    saved: list[UpgradeRecord] = field(default_factory=list)
     told: list[Phase] = field(default_factory=list)
     deeds: list[tuple[str, float]] = field(default_factory=list)
     boot: str = "first"
@@ -64,8 +64,10 @@ class Desk:
         clocks = Clocks(steady=now, wall=self.wall)
         self.locks = SharedLocks(client, "test", "h0", clocks=clocks)
         node = KubernetesNode(client, "h0", "test/h0")
-        means = Means(host=self, locks=self.locks, node=node, records=self, prove=self._prove, clocks=clocks)
-        self.upgrader = Upgrader(means, self.settings, self._changed)
+        dependencies = UpgradeDependencies(
+            host=self, locks=self.locks, node=node, records=self, prove=self._prove, clocks=clocks
+        )
+        self.upgrader = Upgrader(dependencies, self.settings, self._changed)
 
     @staticmethod
     def wall() -> datetime:
@@ -102,7 +104,7 @@ class Desk:
         self.cluster.put(path, pod)
         return path
 
-    def _changed(self, record: Record) -> None:
+    def _changed(self, record: UpgradeRecord) -> None:
         self.told.append(record.phase)
         self.on(record.phase)
 
@@ -139,10 +141,10 @@ class Desk:
 
     # The disk
 
-    def load(self) -> Record:
+    def load(self) -> UpgradeRecord:
         return self.record
 
-    def save(self, record: Record) -> None:
+    def save(self, record: UpgradeRecord) -> None:
         if "save" in self.fails:
             raise RecordError(str(self.fails["save"]))
         self.saved.append(record)

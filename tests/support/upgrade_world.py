@@ -18,9 +18,9 @@ from urllib.parse import urlsplit
 
 from nodemanager.agent.upgrades.drain import ANNOTATION_CORDONED, KubernetesNode
 from nodemanager.agent.upgrades.locks import SharedLocks
-from nodemanager.agent.upgrades.upgrade import Means, UpgradeSettings
-from nodemanager.agent.upgrades.upgrade_part import UpgradePart, UpgradeStatus, UpgradeVoice
-from nodemanager.agent.upgrades.upgrade_record import Phase, Record
+from nodemanager.agent.upgrades.upgrade import UpgradeDependencies, UpgradeSettings
+from nodemanager.agent.upgrades.upgrade_part import UpgradePart, UpgradeReporter, UpgradeStatus
+from nodemanager.agent.upgrades.upgrade_record import Phase, UpgradeRecord
 from nodemanager.api.common.managednode import ManagedNode, ManagedNodeSpec, Upgrade
 from nodemanager.client.http.transport import Request
 from nodemanager.client.verbs import Client
@@ -177,7 +177,7 @@ class Machine:
     shutdown_takes: float = SHUTDOWN_SECONDS
     upgrade_fails: bool = False
     proof_takes: float = 20.0
-    disk: Record = field(default_factory=Record)
+    disk: UpgradeRecord = field(default_factory=UpgradeRecord)
     boot: int = 1
     killed: int = 0
     killed_in: list[Phase] = field(default_factory=list)
@@ -230,7 +230,7 @@ class Process:
         world = machine.world
         client = Client(Link(world.cluster, life))
         clocks = Clocks(steady=lambda: asyncio.get_running_loop().time(), wall=world.now)
-        means = Means(
+        means = UpgradeDependencies(
             host=self,
             locks=SharedLocks(client, "test", machine.name, clocks=clocks),
             node=KubernetesNode(client, machine.name, f"test/{machine.name}"),
@@ -238,9 +238,14 @@ class Process:
             prove=self._prove,
             clocks=clocks,
         )
-        voice = UpgradeVoice(machine.name, machine.registry, None)
+        reporter = UpgradeReporter(machine.name, machine.registry, None)
         self.part = machine.part = UpgradePart(
-            means, machine.managed_node, voice, settings=world.settings, zone=lambda: UTC, report=self._report
+            means,
+            machine.managed_node,
+            reporter,
+            settings=world.settings,
+            zone=lambda: UTC,
+            report=self._report,
         )
 
     async def run(self) -> bool:
@@ -294,10 +299,10 @@ class Process:
 
     # The disk
 
-    def load(self) -> Record:
+    def load(self) -> UpgradeRecord:
         return self._machine.disk
 
-    def save(self, record: Record) -> None:
+    def save(self, record: UpgradeRecord) -> None:
         self._life.before()
         self._machine.disk = record
         self._life.after()

@@ -1,6 +1,6 @@
 """Runs in a test machine: watches what it is told to, and says in lines of JSON what was touched.
 
-{"touched": ["service:x"], "everything": false, "sight": false, "shortfalls": [], "at": 1700000000.0}
+{"touched": ["service:x"], "everything": false, "inventory": false, "shortfalls": [], "at": 1700000000.0}
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ async def main(services: str, spec: str) -> None:
             line = {
                 "touched": sorted(map(str, touched.resources)),
                 "everything": touched.everything,
-                "sight": touched.sight,
+                "inventory": touched.inventory,
                 "shortfalls": watch.shortfalls,
                 "at": time.time(),
             }

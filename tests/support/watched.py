@@ -49,14 +49,14 @@ class Watched:
         """Return all that was touched until now: events come in order, so those of the sentinel are last."""
         os.pwrite(self._pen, b"x", 0)
         found: set[ResourceId] = set()
-        everything = sight = False
+        everything = inventory = False
         async with asyncio.timeout(SECONDS):
             while file_id(SENTINEL) not in found:
                 touched = await self.watch.touched()
                 found |= touched.resources
                 everything |= touched.everything
-                sight |= touched.sight
-        return Touched(frozenset(found) - {file_id(SENTINEL)}, everything, sight)
+                inventory |= touched.inventory
+        return Touched(frozenset(found) - {file_id(SENTINEL)}, everything, inventory)
 
     async def paths(self) -> set[str]:
         """Return the paths that were touched until now."""

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from nodemanager.agent.declared import memory
-from nodemanager.agent.link import contact
+from nodemanager.agent.link import api_reachability
 from nodemanager.agent.passes.notifies import Notifier
 from nodemanager.agent.upgrades import upgrade_record
 from nodemanager.api.common.configset import CONFIG_SETS
@@ -150,14 +150,14 @@ def test_keys_of_managed_fields(kind: str, depth: int) -> None:
 @JSON
 def test_what_a_host_remembers(tmp_path: Path, text: str) -> None:
     vault = Vault("/", str(tmp_path))
-    for name in (memory.DESIRED, memory.SECRETS, memory.OWED, memory.HELD, contact.NAME):
+    for name in (memory.DESIRED, memory.SECRETS, memory.OWED, memory.HELD, api_reachability.NAME):
         vault.save(name, text.encode())
     vault.close()
     plain, secret = Vault("/", str(tmp_path)), Vault("/", str(tmp_path))
     known = memory.Memory(plain, secret, ObjectKey("ns", "web1"))
-    assert (known.world().config_sets, known.node, dict(known.owed)) == ((), None, {})
+    assert (known.inputs().config_sets, known.node, dict(known.owed)) == ((), None, {})
     known.close()
-    here = contact.Contact(Vault("/", str(tmp_path)), contact.SecretLimits())
+    here = api_reachability.ApiReachability(Vault("/", str(tmp_path)), api_reachability.SecretLimits())
     assert here.withheld() == ""
     here.close()
 
@@ -169,7 +169,7 @@ def test_records_of_a_host(tmp_path: Path, text: str) -> None:
     for name in (upgrade_record.NAME, journal.NAME):
         (state / name).write_text(text)
     tree = Tree(str(tmp_path))
-    assert upgrade_record.RecordFile(tree, "/state").load().result == upgrade_record.Result.ERROR
+    assert upgrade_record.RecordFile(tree, "/state").load().result == upgrade_record.UpgradeResult.ERROR
     with pytest.raises(journal.JournalError):
         journal.Journal(tree, "/state")
     tree.close()

@@ -1,4 +1,4 @@
-"""Puts the hands and eyes of the agent together for one root."""
+"""Puts what observes and changes one host together, for one root."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nodemanager.agent.passes.converge import Converger
 from nodemanager.agent.passes.progress import Progress
 from nodemanager.host.apply import Locks, Tools
 from nodemanager.host.base import Busy
-from nodemanager.host.files.bucket import Bucket, Limits
+from nodemanager.host.files.bucket import Bucket, BucketLimits
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.inventory import detect, identity
 from nodemanager.host.inventory.identity import Identity
@@ -32,7 +32,7 @@ class NoLocks:
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class ManagedHost:
     """A host, ready to be looked at and changed."""
 
     tree: Tree
@@ -52,7 +52,7 @@ class Body:
 
 
 @dataclass(frozen=True, slots=True)
-class BodyOptions:
+class HostSetup:
     """How to set up a host."""
 
     root: str = "/"
@@ -61,12 +61,12 @@ class BodyOptions:
     """Folder, below the root, for what must survive us."""
     bucket: str = ""
     """Folder, below the root, for backups of files; empty = in that of the state."""
-    backups: Limits = field(default_factory=Limits)
+    backups: BucketLimits = field(default_factory=BucketLimits)
     start_delay: float = 3.0
     """Seconds after which a service that was started is looked at again."""
 
 
-def assemble(options: BodyOptions, locks: Locks, no_wait_locks: Locks | None = None) -> Body:
+def assemble(options: HostSetup, locks: Locks, no_wait_locks: Locks | None = None) -> ManagedHost:
     """Return the host below a root, with the tools that it has; `no_wait_locks` are not waited for."""
     tree = Tree(options.root)
     who = identity.identify(tree, options.hostname)
@@ -74,12 +74,12 @@ def assemble(options: BodyOptions, locks: Locks, no_wait_locks: Locks | None = N
     run = progress.timed(environment.host_runner(tree.root))
     packages = detect.package_manager(tree, who, run)
     services = detect.service_manager(tree, who, run, options.start_delay)
-    swift = detect.service_manager(tree, who, run, None)
+    no_wait_services = detect.service_manager(tree, who, run, None)
     lock = StateLock(tree, options.state)
     journal = Journal(tree, options.state)
     bucket = Bucket(tree, options.bucket or f"{options.state}/filebucket", options.backups)
     runs = Runs(tree, journal, run, f"{options.state}/runs")
     tools = Tools(packages, services, runs, journal, locks, progress.tick)
     observer = Observer(tree, packages, services, run)
-    converger = Converger(observer, tools, bucket, lock, swift, no_wait_locks, progress)
-    return Body(tree, who, converger, journal, bucket, options.state, lock, progress)
+    converger = Converger(observer, tools, bucket, lock, no_wait_services, no_wait_locks, progress)
+    return ManagedHost(tree, who, converger, journal, bucket, options.state, lock, progress)

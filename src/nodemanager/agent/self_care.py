@@ -24,7 +24,7 @@ PAUSE: Final = 1.0
 
 
 @dataclass(eq=False)
-class ServiceVoice:
+class ServiceReporter:
     """A part that tells the service manager that we are up, and in one line how it goes."""
 
     notifications: Notifications
@@ -69,23 +69,23 @@ class ServiceVoice:
         return line
 
 
-def look_after(agent: Agent, notifications: Notifications, *, alone: bool) -> ServiceVoice:
-    """Add the parts of self-care to an agent; `alone`: nobody else's program runs in this process.
+def look_after(agent: Agent, notifications: Notifications, *, owns_process: bool) -> ServiceReporter:
+    """Add the parts of self-care to an agent; `owns_process`: nobody else's program runs in this process.
 
     Only such a process may be ended for the agent's sake.
     """
     manager = agent.manager
-    voice = ServiceVoice(notifications, agent.board, lambda: agent.last_pass.over)
-    manager.add_server(voice, StatusSocket(agent.board, agent.body.tree.root))
-    if alone:
-        stuck = agent.body.progress.stuck
+    reporter = ServiceReporter(notifications, agent.board, lambda: agent.last_pass.over)
+    manager.add_server(reporter, StatusSocket(agent.board, agent.managed_host.tree.root))
+    if owns_process:
+        stuck = agent.managed_host.progress.stuck
         watching = watchdog.of_service_manager(notifications, stuck)
         if watching is None and not _in_terminal():
             watching = watchdog.of_interpreter(stuck)
         if watching is not None:
             watchdog.dump_stacks_when_aborted()
             manager.add_server(watching)
-    return voice
+    return reporter
 
 
 def _in_terminal() -> bool:

@@ -11,42 +11,42 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from nodemanager.agent import served
-from nodemanager.agent.assembly import Body, BodyOptions, assemble
+from nodemanager.agent.assembly import HostSetup, ManagedHost, assemble
 from nodemanager.agent.declared.changes import DeclaredChanges
 from nodemanager.agent.declared.contents import Contenter
 from nodemanager.agent.declared.declarations import Declarations
+from nodemanager.agent.declared.desired_state import DesiredStateCache
 from nodemanager.agent.declared.memory import Memory
 from nodemanager.agent.declared.references import ReferenceWatch
-from nodemanager.agent.declared.sources import Patient, Sources
-from nodemanager.agent.declared.wishes import Wishes
+from nodemanager.agent.declared.sources import OptionalCache, Sources
 from nodemanager.agent.drift.delivery import Delivery
 from nodemanager.agent.drift.drift import DriftWatch
 from nodemanager.agent.drift.drift_log import DriftLog
-from nodemanager.agent.drift.following import Following
 from nodemanager.agent.drift.repair import RepairLoop
+from nodemanager.agent.drift.watch_retry import WatchRetry
 from nodemanager.agent.link import api_link
 from nodemanager.agent.link.api_link import ApiLink
-from nodemanager.agent.link.contact import Contact, SecretLimits
-from nodemanager.agent.link.token_renewal import TokenRenewal, TokenVoice
+from nodemanager.agent.link.api_reachability import ApiReachability, SecretLimits
+from nodemanager.agent.link.token_renewal import TokenRenewal, TokenReporter
 from nodemanager.agent.passes.host_pass import HostPass, PassReports
+from nodemanager.agent.passes.host_state import HostState, nobody
 from nodemanager.agent.passes.housekeeping import Housekeeper
 from nodemanager.agent.passes.notifies import Notifier
 from nodemanager.agent.passes.pass_schedule import PassSchedule
-from nodemanager.agent.passes.standing import Standing, nobody
 from nodemanager.agent.report import contributions, status_sources
 from nodemanager.agent.report.contributions import DuplicateHost
-from nodemanager.agent.report.heartbeat import Heartbeat
+from nodemanager.agent.report.heartbeat import HeartbeatSender
+from nodemanager.agent.report.host_inspector import HostInspector
 from nodemanager.agent.report.host_report import HostReport
 from nodemanager.agent.report.local_status import Board
 from nodemanager.agent.report.node_object import NodeObject
 from nodemanager.agent.report.repair_reports import RepairReports
 from nodemanager.agent.report.reporting import Reporter
-from nodemanager.agent.report.sight import Eyes
 from nodemanager.agent.report.status_sources import LastPass
 from nodemanager.agent.report.status_writer import Contribution, StatusWriter
 from nodemanager.agent.requests import Requests
 from nodemanager.agent.upgrades.upgrade import UpgradeSettings
-from nodemanager.agent.upgrades.upgrade_part import UpgradeVoice
+from nodemanager.agent.upgrades.upgrade_part import UpgradeReporter
 from nodemanager.agent.upgrades.upgrading import upgrades
 from nodemanager.client.auth.config import ClientConfig
 from nodemanager.client.auth.renewed_token import RenewedToken
@@ -77,7 +77,7 @@ class AgentOptions:
     """How the agent runs."""
 
     namespace: str = "nodemanager"
-    body: BodyOptions = field(default_factory=BodyOptions)
+    host: HostSetup = field(default_factory=HostSetup)
     metrics_address: str = ":8080"
     probe_address: str = ":8081"
     period: float = PERIOD
@@ -108,7 +108,7 @@ class Agent:
     """All parts of one agent."""
 
     manager: Manager
-    body: Body
+    managed_host: ManagedHost
     board: Board
     """What is known of this host, for `nodemanager status`."""
     last_pass: LastPass
@@ -131,13 +131,19 @@ class Agent:
         return self.host_pass.declared.sources
 
     @property
-    def contact(self) -> Contact:
+    def reachability(self) -> ApiReachability:
         """How the agent stands with the API."""
-        return self.sources.contact
+        return self.sources.reachability
 
     def close(self) -> None:
         """Give back what is held open."""
-        for one in (self.drifts, self.sources.memory, self.contact, self.writer.inspector, self.body):
+        for one in (
+            self.drifts,
+            self.sources.memory,
+            self.reachability,
+            self.writer.inspector,
+            self.managed_host,
+        ):
             one.close()
 
 
@@ -151,7 +157,7 @@ class _Base:
     manager: Manager
     requests: Requests
     link: ApiLink
-    body: Body
+    managed_host: ManagedHost
 
 
 def build(
@@ -168,31 +174,35 @@ def build(
     """
     base = _base(client, options, registry, on_stop)
     watch = _watch(base)
-    drifts = DriftLog(options.body.root, options.body.state)
+    drifts = DriftLog(options.host.root, options.host.state)
     declared = _declarations(base)
     memory = declared.sources.memory
-    standing = Standing(drifts, _now, time.monotonic, DriftWatch(memory), who=watch.who if watch else nobody)
+    host_state = HostState(
+        drifts, _now, time.monotonic, DriftWatch(memory), who=watch.who if watch else nobody
+    )
     duplicate = DuplicateHost(base.requests, base.link.warn)
     others = [duplicate.contribute, *_contributions(base, declared, own_token)]
-    host = HostReport(standing, drifts, base.body.converger, memory)
+    host = HostReport(host_state, drifts, base.managed_host.converger, memory)
     writer = _status_writer(base, declared, host, others)
     host_pass = _host_pass(base, declared, writer, watch)
     last_pass = _add_loop(base, host_pass)
     _add_link(base, declared, drifts, duplicate, writer)
-    _show(base, standing, drifts, last_pass)
+    _show(base, host_state, drifts, last_pass)
     DeclaredChanges(declared, base.requests, lambda: duplicate.duplicated).start()
     base.requests.pass_now()
-    return Agent(base.manager, base.body, base.board, last_pass, host_pass, drifts)
+    return Agent(base.manager, base.managed_host, base.board, last_pass, host_pass, drifts)
 
 
 def _base(client: Client, options: AgentOptions, registry: Registry, on_stop: Callable[[], None]) -> _Base:
-    hostname = options.body.hostname or os.uname().nodename
+    hostname = options.host.hostname or os.uname().nodename
     key = ObjectKey(options.namespace, hostname)
     board = Board()
-    contact = Contact(Vault(options.body.root, options.body.state), options.secrets, changed=board.changed)
-    link = api_link.link(client, contact, key)
-    body = assemble(replace(options.body, hostname=hostname), link.locks, link.locks.at_once())
-    served.tell_build(registry, body.identity)
+    reachability = ApiReachability(
+        Vault(options.host.root, options.host.state), options.secrets, changed=board.changed
+    )
+    link = api_link.link(client, reachability, key)
+    managed_host = assemble(replace(options.host, hostname=hostname), link.locks, link.locks.at_once())
+    served.tell_build(registry, managed_host.identity)
     return _Base(
         options,
         registry,
@@ -200,35 +210,37 @@ def _base(client: Client, options: AgentOptions, registry: Registry, on_stop: Ca
         Manager(log=log, start_timeout=None, on_stop=on_stop),
         Requests(WorkQueue("host", metrics=registry), key, board.changed),
         link,
-        body,
+        managed_host,
     )
 
 
 def _declarations(base: _Base) -> Declarations:
     """Return what is declared for the host, with what follows it."""
-    link, body = base.link, base.body
+    link, managed_host = base.link, base.managed_host
     references = ReferenceWatch(link.client, link.key.namespace, base.requests.pass_soon)
-    plain = Vault(base.options.body.root, base.options.body.state)
+    plain = Vault(base.options.host.root, base.options.host.state)
     memory = Memory(plain, _secret_vault(base.options), link.key)
-    sources = Sources(link.config_sets, link.nodes, references, memory, link.contact)
-    renderer = Renderer(companion, answered=lambda _answer: body.progress.tick())
-    base.manager.add_cache(Patient(link.config_sets, sources), Patient(link.nodes, sources))
+    sources = Sources(link.config_sets, link.nodes, references, memory, link.reachability)
+    renderer = Renderer(companion, answered=lambda _answer: managed_host.progress.tick())
+    base.manager.add_cache(OptionalCache(link.config_sets, sources), OptionalCache(link.nodes, sources))
     base.manager.add(references, renderer)
-    node = NodeObject(link.client, link.nodes, link.key.namespace, body.identity)
-    return Declarations(node, body.identity, sources, Wishes(Contenter(renderer)))
+    node = NodeObject(link.client, link.nodes, link.key.namespace, managed_host.identity)
+    return Declarations(node, managed_host.identity, sources, DesiredStateCache(Contenter(renderer)))
 
 
 def _contributions(base: _Base, declared: Declarations, own: OwnToken | None) -> list[Contribution]:
     """Return what servers, the host's own token and upgrades have to say in the status."""
-    options, link, body, requests = base.options, base.link, base.body, base.requests
-    checked = served.routes(base.manager, body.progress, link.contact)
+    options, link, managed_host, requests = base.options, base.link, base.managed_host, base.requests
+    checked = served.routes(base.manager, managed_host.progress, link.reachability)
     addresses = options.metrics_address, options.probe_address
     servers = served.servers(*addresses, base.registry, checked, requests.status_soon)
     base.manager.add_server(*servers)
     found = [contributions.of_servers(servers), _token_contribution(base, own)]
-    if body.tree.running:  # an image is not upgraded, and cannot be rebooted
-        told = UpgradeVoice(link.key.name, base.registry, link.events)
-        part = upgrades(body, link, requests, lambda: declared.wishes.pins, told, options.upgrades)
+    if managed_host.tree.running:  # an image is not upgraded, and cannot be rebooted
+        told = UpgradeReporter(link.key.name, base.registry, link.events)
+        part = upgrades(
+            managed_host, link, requests, lambda: declared.desired_states.pins, told, options.upgrades
+        )
         base.manager.add(part)
         found.append(contributions.of_upgrades(part))
     return found
@@ -239,8 +251,8 @@ def _token_contribution(base: _Base, own: OwnToken | None) -> Contribution:
     if own is None:
         return contributions.of_token(None)
     namespace, hostname = base.link.key
-    voice = TokenVoice(base.registry, base.link.warn, base.requests.pass_soon)
-    renewal = TokenRenewal(own.client, own.config, own.token, own.path, hostname, namespace, voice)
+    reporter = TokenReporter(base.registry, base.link.warn, base.requests.pass_soon)
+    renewal = TokenRenewal(own.client, own.config, own.token, own.path, hostname, namespace, reporter)
     base.manager.add_server(renewal)  # first: it must not wait for caches, which need more than a token
     base.board.plug(status_sources.of_token(own.token))
     return contributions.of_token(renewal.condition)
@@ -249,35 +261,37 @@ def _token_contribution(base: _Base, own: OwnToken | None) -> Contribution:
 def _status_writer(
     base: _Base, declared: Declarations, host: HostReport, others: Sequence[Contribution]
 ) -> StatusWriter:
-    body, link = base.body, base.link
-    inspector = Eyes(Tree(body.tree.root), body.identity, body.converger.observer.run, link.client)
-    return StatusWriter(declared.node, link.contact, base.requests, host, inspector, others, _now)
+    managed_host, link = base.managed_host, base.link
+    inspector = HostInspector(
+        Tree(managed_host.tree.root), managed_host.identity, managed_host.converger.observer.run, link.client
+    )
+    return StatusWriter(declared.node, link.reachability, base.requests, host, inspector, others, _now)
 
 
 def _host_pass(
     base: _Base, declared: Declarations, writer: StatusWriter, watch: HostWatch | None
 ) -> HostPass:
-    converger, standing = base.body.converger, writer.host.standing
+    converger, host_state = base.managed_host.converger, writer.host.host_state
     reporter = Reporter(base.link.key.name, base.registry, base.link.events, time.time)
     follow = _watch_nothing
     if watch is not None:
-        repairs = RepairLoop(watch, converger, standing, RepairReports(reporter, writer))
-        following = Following(repairs.follow, standing, writer.request)
-        base.manager.add(watch, repairs, following)
-        follow = following.follow
-    schedule = PassSchedule(Housekeeper(base.body.bucket, time.monotonic), base.options.period)
+        repairs = RepairLoop(watch, converger, host_state, RepairReports(reporter, writer))
+        watch_retry = WatchRetry(repairs.follow, host_state, writer.request)
+        base.manager.add(watch, repairs, watch_retry)
+        follow = watch_retry.follow
+    schedule = PassSchedule(Housekeeper(base.managed_host.bucket, time.monotonic), base.options.period)
     reports = PassReports(writer, reporter, Notifier(base.link.client))
-    return HostPass(declared, converger, standing, schedule, base.requests, reports, follow)
+    return HostPass(declared, converger, host_state, schedule, base.requests, reports, follow)
 
 
 def _add_loop(base: _Base, host_pass: HostPass) -> LastPass:
     """Add what answers requests: one worker for passes, and one for the status, which waits for none."""
     writer, requests = host_pass.reports.writer, base.requests
     last_pass = LastPass(
-        base.link.key, base.board.changed, writer.local, lambda: host_pass.declared.wishes.desired
+        base.link.key, base.board.changed, writer.local, lambda: host_pass.declared.desired_states.desired
     )
 
-    async def answer(key: ObjectKey) -> controller.Result | None:
+    async def answer(key: ObjectKey) -> controller.ReconcileResult | None:
         if key != requests.status_key:
             return await host_pass.run()
         await writer.answer()
@@ -296,23 +310,23 @@ def _add_link(
 ) -> None:
     """Add what tells the API that we live and what drifted, and what notices when it is back."""
     link = base.link
-    beat = Heartbeat(
-        link.client, link.key, _now, unanswered=link.contact.failed, duplicated=duplicate.noticed
+    beat = HeartbeatSender(
+        link.client, link.key, _now, unanswered=link.reachability.failed, duplicated=duplicate.noticed
     )
-    delivery = Delivery(link.client, drifts, declared.node, link.contact, writer.request)
-    base.manager.add(link.events, beat, link.contact, drifts, delivery)
+    delivery = Delivery(link.client, drifts, declared.node, link.reachability, writer.request)
+    base.manager.add(link.events, beat, link.reachability, drifts, delivery)
     link.hurry_when_back(declared.sources.references.hurry)
 
 
-def _show(base: _Base, standing: Standing, drifts: DriftLog, last_pass: LastPass) -> None:
+def _show(base: _Base, host_state: HostState, drifts: DriftLog, last_pass: LastPass) -> None:
     """Have the board show all that is known of the host."""
-    name, root = base.link.key.name, base.body.tree.root
+    name, root = base.link.key.name, base.managed_host.tree.root
     for source in (
         status_sources.of_process(name, base.options.namespace, root),
         last_pass.fill,
-        status_sources.of_journal(base.body.journal),
+        status_sources.of_journal(base.managed_host.journal),
         status_sources.of_drifts(drifts),
-        status_sources.of_watch(standing),
+        status_sources.of_watch(host_state),
     ):
         base.board.plug(source)
 
@@ -321,8 +335,8 @@ def _watch(base: _Base) -> HostWatch | None:
     """Return what hears of changes on the host; None = nobody shall."""
     if not base.options.realtime:
         return None
-    tools = base.body.converger.tools
-    return host_watch.watch(base.body.tree, tools.packages, tools.services)
+    tools = base.managed_host.converger.tools
+    return host_watch.watch(base.managed_host.tree, tools.packages, tools.services)
 
 
 async def _watch_nothing() -> None:
@@ -337,7 +351,7 @@ def _secret_vault(options: AgentOptions) -> Vault | None:
     except KeyRefused as error:
         log.warning("%s; Secrets are not kept, so a start without the API would lack them", error)
         return None
-    return Vault(options.body.root, options.body.state, cipher)
+    return Vault(options.host.root, options.host.state, cipher)
 
 
 def _now() -> datetime:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nodemanager.api import kinds
-from nodemanager.api.kind_parts import CATEGORY, Column, KindEntry
+from nodemanager.api.kind_parts import CATEGORY, KindColumn, KindEntry
 from nodemanager.kube.objects import Resource
 from nodemanager.kube.schemas import derivation
 
@@ -38,7 +38,7 @@ def of_kind(kind: KindEntry) -> dict[str, Any]:
     }
 
 
-def _version(resource: Resource[Any], columns: tuple[Column, ...]) -> dict[str, Any]:
+def _version(resource: Resource[Any], columns: tuple[KindColumn, ...]) -> dict[str, Any]:
     schema = derivation.of_kind(resource.type)
     return {
         "name": resource.version,
@@ -50,7 +50,7 @@ def _version(resource: Resource[Any], columns: tuple[Column, ...]) -> dict[str, 
     }
 
 
-def _column(column: Column) -> dict[str, Any]:
+def _column(column: KindColumn) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "name": column.name,
         "type": column.type,

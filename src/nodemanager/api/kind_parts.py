@@ -18,7 +18,7 @@ class IncompleteKind(Exception):
     """A part of a kind was forgotten; the message names the kind, the part and the file to edit."""
 
 
-class Column(NamedTuple):
+class KindColumn(NamedTuple):
     """A column of `kubectl get`; priority 1 shows only with `-o wide`."""
 
     name: str
@@ -28,7 +28,7 @@ class Column(NamedTuple):
     priority: int = 0
 
 
-AGE: Final = Column("Age", ".metadata.creationTimestamp", "Time since it was created.", "date")
+AGE: Final = KindColumn("Age", ".metadata.creationTimestamp", "Time since it was created.", "date")
 
 
 def condition(kind: str, field: str = "status") -> str:
@@ -52,7 +52,7 @@ class KindEntry:
 
     resource: Resource[Any]
     short_names: tuple[str, ...] = _FORGOTTEN
-    columns: tuple[Column, ...] = _FORGOTTEN
+    columns: tuple[KindColumn, ...] = _FORGOTTEN
     page: str = _FORGOTTEN
     """Where its reference is written to, below docs/."""
     hosts: tuple[KindRight, ...] = _FORGOTTEN

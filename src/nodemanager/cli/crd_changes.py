@@ -28,7 +28,7 @@ Progress = Callable[[str], None]
 """Told, in words for people, what is being waited for."""
 
 
-class Outcome(NamedTuple):
+class CrdOutcome(NamedTuple):
     """What became of one object."""
 
     name: str
@@ -49,7 +49,7 @@ class Changes:
         self._timeout = timeout
         self._progress = progress
 
-    async def install(self) -> AsyncIterator[Outcome]:
+    async def install(self) -> AsyncIterator[CrdOutcome]:
         """Apply every CRD, and yield each once the server serves it; then what keeps hosts in their place."""
         for crd in crds.all_crds():
             name: str = crd["metadata"]["name"]
@@ -61,7 +61,7 @@ class Changes:
             after = await self._apply(core.CRDS, crd)
             if not self._dry_run:
                 await self._wait(name, "it is not served yet", _is_established)
-            yield Outcome(name, _difference(before, after))
+            yield CrdOutcome(name, _difference(before, after))
         for resource, wanted in _policies():
             before = await self._read(resource, wanted["metadata"]["name"])
             try:
@@ -72,16 +72,16 @@ class Changes:
                     " credential can write what belongs to other hosts"
                 )
                 break
-            yield Outcome(_policy_name(resource, wanted), _difference(before, after))
+            yield CrdOutcome(_policy_name(resource, wanted), _difference(before, after))
         async for outcome in self._renamed():
             yield outcome
 
-    async def _renamed(self) -> AsyncIterator[Outcome]:
+    async def _renamed(self) -> AsyncIterator[CrdOutcome]:
         """Tell hosts of one name in two namespaces apart, which older versions did not."""
         bindings = core.CLUSTER_ROLE_BINDINGS
         try:
             async for name in binding_names.Renaming(self._client, dry_run=self._dry_run).run():
-                yield Outcome(f"{name}.{bindings.plural}.{bindings.group}", "renamed")
+                yield CrdOutcome(f"{name}.{bindings.plural}.{bindings.group}", "renamed")
         except errors.Forbidden as error:
             self._progress(
                 f"warning: cannot rename ClusterRoleBindings of hosts that older versions named: {error}; use"
@@ -93,18 +93,18 @@ class Changes:
                 " one meanwhile: run it again"
             )
 
-    async def uninstall(self) -> AsyncIterator[Outcome]:
+    async def uninstall(self) -> AsyncIterator[CrdOutcome]:
         """Delete every CRD that is there, and yield each once it is gone with all its objects."""
         for crd in reversed(crds.all_crds()):
             name: str = crd["metadata"]["name"]
             try:
                 await self._client.delete(core.CRDS, name, options=DeleteOptions(dry_run=self._dry_run))
             except errors.NotFound:
-                yield Outcome(name, "not found")
+                yield CrdOutcome(name, "not found")
                 continue
             if not self._dry_run:
                 await self._wait(name, "its objects are being deleted", lambda found: found is None)
-            yield Outcome(name, "deleted")
+            yield CrdOutcome(name, "deleted")
         for resource, policy in reversed(_policies()):  # last: no host may use the time in between
             result = "deleted"
             try:
@@ -113,7 +113,7 @@ class Changes:
                 )
             except errors.NotFound:
                 result = "not found"
-            yield Outcome(_policy_name(resource, policy), result)
+            yield CrdOutcome(_policy_name(resource, policy), result)
 
     async def _apply(self, resource: Resource[Untyped], obj: Untyped) -> Untyped:
         options = WriteOptions(dry_run=self._dry_run, field_manager=FIELD_MANAGER)

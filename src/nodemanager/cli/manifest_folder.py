@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from nodemanager.agent.declared.world import World
+from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.api import kinds, manifest_checks
 from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
@@ -19,7 +19,7 @@ from nodemanager.kube.objects import Untyped
 SUFFIXES = (".yaml", ".yml", ".json")
 
 
-def load(paths: Iterable[Path]) -> World:
+def load(paths: Iterable[Path]) -> DeclaredInputs:
     """Return what manifests declare: ConfigSets, ManagedNodes, and Secrets and ConfigMaps for templates."""
     sets: dict[str, ConfigSet] = {}
     nodes: dict[str, ManagedNode] = {}
@@ -42,7 +42,7 @@ def load(paths: Iterable[Path]) -> World:
                 manifest_checks.typed(obj, other.resource, str(path))  # not for hosts, but it may lie here
             else:
                 _refuse_ours(obj, path)
-    return World(tuple(sets.values()), tuple(nodes.values()), secrets, config_maps)
+    return DeclaredInputs(tuple(sets.values()), tuple(nodes.values()), secrets, config_maps)
 
 
 def _files(paths: Iterable[Path]) -> list[Path]:

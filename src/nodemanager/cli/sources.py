@@ -10,7 +10,7 @@ from nodemanager.client.verbs import Client
 from nodemanager.kube.objects import ObjectKey, Resource, Untyped
 
 
-class Item(NamedTuple):
+class ListedObject(NamedTuple):
     """One object in one version; the payload is what its source makes of it."""
 
     key: ObjectKey
@@ -22,7 +22,7 @@ class Item(NamedTuple):
 class Listing(NamedTuple):
     """The objects of a list, and the version from which a watch goes on."""
 
-    items: list[Item]
+    items: list[ListedObject]
     version: str
 
 
@@ -43,11 +43,11 @@ class Source(Protocol):
         """Return all objects of a selection."""
         ...
 
-    async def get(self, name: str, namespace: str) -> list[Item]:
+    async def get(self, name: str, namespace: str) -> list[ListedObject]:
         """Return one object."""
         ...
 
-    def items(self, decoded: Any) -> list[Item]:
+    def items(self, decoded: Any) -> list[ListedObject]:
         """Return what is in an answer or a watch event."""
         ...
 
@@ -65,14 +65,16 @@ class TableSource:
         table = await tables.fetch(self.client, self.resource, selection)
         return Listing(self.items(table), table.metadata.resource_version)
 
-    async def get(self, name: str, namespace: str) -> list[Item]:
+    async def get(self, name: str, namespace: str) -> list[ListedObject]:
         """Return the row of one object."""
         return self.items(tables.check(await self.client.get(self.resource, name, namespace), self.resource))
 
-    def items(self, decoded: tables.Table) -> list[Item]:
+    def items(self, decoded: tables.Table) -> list[ListedObject]:
         """Return the rows of a table, and learn its columns."""
         self.columns = decoded.column_definitions or self.columns
-        return [Item(row.key, row.object.metadata.resource_version, row) for row in decoded.rows or []]
+        return [
+            ListedObject(row.key, row.object.metadata.resource_version, row) for row in decoded.rows or []
+        ]
 
 
 class ObjectSource:
@@ -87,13 +89,13 @@ class ObjectSource:
         page = await self.client.list(self.resource, selection)
         return Listing([item for obj in page.items for item in self.items(obj)], page.resource_version)
 
-    async def get(self, name: str, namespace: str) -> list[Item]:
+    async def get(self, name: str, namespace: str) -> list[ListedObject]:
         """Return one object."""
         return self.items(await self.client.get(self.resource, name, namespace))
 
-    def items(self, decoded: Untyped) -> list[Item]:
+    def items(self, decoded: Untyped) -> list[ListedObject]:
         """Return an object with its kind put in, as lists may leave it out."""
         meta = {name: value for name, value in decoded.get("metadata", {}).items() if name != "managedFields"}
         head = {"apiVersion": self.resource.api_version, "kind": self.resource.kind}
         key = ObjectKey(meta.get("namespace", ""), meta.get("name", ""))
-        return [Item(key, meta.get("resourceVersion", ""), {**head, **decoded, "metadata": meta})]
+        return [ListedObject(key, meta.get("resourceVersion", ""), {**head, **decoded, "metadata": meta})]

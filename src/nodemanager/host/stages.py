@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from nodemanager.host import apply
-from nodemanager.host.files.file_batch import FileBatch, Hands
+from nodemanager.host.files.file_batch import FileBatch, FileTools
 from nodemanager.host.kind_parts import HostPart, HostParts, Work
 from nodemanager.host.results import Result
 from nodemanager.plan.facts import Facts
@@ -21,8 +21,8 @@ from nodemanager.plan.steps import Step
 
 
 async def _apply_files(steps: Sequence[Step], work: Work) -> list[Result]:
-    hands = Hands(work.observer.tree, work.bucket, work.tools.journal, work.observer.run)
-    batch = FileBatch(hands, aborted=set(work.broken_off))
+    tools = FileTools(work.observer.tree, work.bucket, work.tools.journal, work.observer.run)
+    batch = FileBatch(tools, aborted=set(work.broken_off))
     results = await batch.apply(steps)
     work.aborted.update(batch.aborted)
     for path, digest in batch.kept.items():

@@ -29,7 +29,7 @@ class UnknownOwner(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Attributes:
+class FileAttributes:
     """What shall hold; None = as it is."""
 
     mode: int | None = None
@@ -37,13 +37,13 @@ class Attributes:
     gid: int | None = None
 
 
-def wish(declaration: File, facts: Facts) -> Attributes:
+def declared(declaration: File, facts: Facts) -> FileAttributes:
     """Return what a declaration asks for; a file belongs to root unless it says otherwise."""
     uid = _number("owner", "user", declaration.owner, facts.users)
     gid = _number("group", "group", declaration.group, facts.groups)
     if declaration.ensure == "file":
         uid, gid = uid or 0, gid or 0
-    return Attributes(_mode(declaration.mode) if declaration.mode else None, uid, gid)
+    return FileAttributes(_mode(declaration.mode) if declaration.mode else None, uid, gid)
 
 
 @lru_cache(maxsize=64)
@@ -64,7 +64,7 @@ def _number(field: str, what: str, name: str, known: Mapping[str, int]) -> int |
     return number
 
 
-def of_new_file(wanted: Attributes, before: FileFact, *, secret: bool) -> tuple[int, int, int]:
+def of_new_file(wanted: FileAttributes, before: FileFact, *, secret: bool) -> tuple[int, int, int]:
     """Return uid, gid and mode of a file that replaces what is there, if anything."""
     mode = wanted.mode
     if mode is None and _may_inherit(wanted, before):
@@ -76,7 +76,7 @@ def of_new_file(wanted: Attributes, before: FileFact, *, secret: bool) -> tuple[
     return wanted.uid or 0, wanted.gid or 0, mode
 
 
-def _may_inherit(wanted: Attributes, before: FileFact) -> bool:
+def _may_inherit(wanted: FileAttributes, before: FileFact) -> bool:
     """Tell whether nobody but root and the declared owner can have chosen the mode of a file.
 
     A file of root's that somebody else may have moved there is no reason to open what was closed.
@@ -85,8 +85,8 @@ def _may_inherit(wanted: Attributes, before: FileFact) -> bool:
     return before.kind is Kind.FILE and theirs
 
 
-def hardened(wanted: Attributes, before: FileFact, *, secret: bool) -> Attributes:
-    """Return a wish that leaves an undeclared mode no more than it may have.
+def hardened(wanted: FileAttributes, before: FileFact, *, secret: bool) -> FileAttributes:
+    """Return attributes that leave an undeclared mode no more than it may have.
 
     A secret is nobody else's business; where others can write, nothing of root's is theirs to change.
     """
@@ -95,10 +95,10 @@ def hardened(wanted: Attributes, before: FileFact, *, secret: bool) -> Attribute
     mode = before.mode & ~0o007 if secret else before.mode
     if before.writer not in (NOBODY, wanted.uid):
         mode &= ~(POWERS | OTHERS_WRITE)
-    return wanted if mode == before.mode else Attributes(mode, wanted.uid, wanted.gid)
+    return wanted if mode == before.mode else FileAttributes(mode, wanted.uid, wanted.gid)
 
 
-def file_may_stay(wanted: Attributes, before: FileFact) -> bool:
+def file_may_stay(wanted: FileAttributes, before: FileFact) -> bool:
     """Tell whether a file with the declared content may get its attributes, or has to be made anew.
 
     Who could write to it before may have it open still: from those it cannot be taken away any more.
@@ -109,7 +109,7 @@ def file_may_stay(wanted: Attributes, before: FileFact) -> bool:
     return before.writer == NOBODY and before.uid in (0, wanted.uid) and not lost and not regrouped
 
 
-def directory_may_stay(wanted: Attributes, before: FileFact) -> bool:
+def directory_may_stay(wanted: FileAttributes, before: FileFact) -> bool:
     """Tell whether a directory may get its attributes.
 
     Where others can write, they can move a directory of root's to the path: it is neither given away nor
@@ -131,8 +131,8 @@ def may_be_purged(before: FileFact) -> bool:
     return before.writer in (NOBODY, before.uid) or before.marked
 
 
-def lacking(wanted: Attributes, before: FileFact) -> list[str]:
-    """Return, in words, how the attributes of what is there differ from the wish."""
+def lacking(wanted: FileAttributes, before: FileFact) -> list[str]:
+    """Return, in words, how the attributes of what is there differ from those that shall hold."""
     said = []
     if wanted.mode is not None and wanted.mode != before.mode:
         said.append(f"mode is {before.mode:04o}, not {wanted.mode:04o}")

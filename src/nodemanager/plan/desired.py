@@ -60,7 +60,7 @@ class Failure:
 
     message: str
     passing: bool = False
-    """With the same inputs it may be otherwise the next time."""
+    """The next try may succeed with the same inputs."""
 
 
 Contents = Mapping[str, Content | Failure]

@@ -1,4 +1,4 @@
-"""What was observed on a host: the only thing, besides the wishes, that a plan is made of."""
+"""What was observed on a host: the only thing, besides what is declared, that a plan is made of."""
 
 from __future__ import annotations
 

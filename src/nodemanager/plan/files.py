@@ -14,10 +14,10 @@ import msgspec
 
 from nodemanager.api.common.declarations import File
 from nodemanager.plan import attributes, resources
-from nodemanager.plan.attributes import Attributes, UnknownOwner
+from nodemanager.plan.attributes import FileAttributes, UnknownOwner
 from nodemanager.plan.desired import Content, Contents, Desired, Failure, Item
 from nodemanager.plan.facts import NOBODY, Facts, FileFact, Kind
-from nodemanager.plan.host_kinds import Declaring, Drift, HostKind, Metric, PlanInput
+from nodemanager.plan.host_kinds import Declaring, DriftRule, HostKind, Metric, PlanInput
 from nodemanager.plan.layout import Layout, layout
 from nodemanager.plan.needs import FileNeeds, file_needs
 from nodemanager.plan.resources import ResourceId
@@ -85,17 +85,17 @@ def _plan(item: Item[File], scene: _Scene) -> Step:
     if wanted.create_only and before.kind is not Kind.ABSENT:
         return _noop(item, "exists, and is created only")
     try:
-        wish = attributes.wish(wanted, scene.facts)
+        declared = attributes.declared(wanted, scene.facts)
     except UnknownOwner as error:
         return _blocked(item, str(error))
     if wanted.ensure == "directory":
-        return _directory(item, before, wish, scene)
+        return _directory(item, before, declared, scene)
     if wanted.ensure == "symlink":
-        return _link(item, before, wish, scene)
-    return _file(item, before, wish, scene)
+        return _link(item, before, declared, scene)
+    return _file(item, before, declared, scene)
 
 
-def _file(item: Item[File], before: FileFact, wish: Attributes, scene: _Scene) -> Step:
+def _file(item: Item[File], before: FileFact, declared: FileAttributes, scene: _Scene) -> Step:
     path = item.declaration.path
     content = scene.contents.get(path, Failure("its content was not made"))
     if isinstance(content, Failure):
@@ -105,14 +105,14 @@ def _file(item: Item[File], before: FileFact, wish: Attributes, scene: _Scene) -
     reasons = {Kind.ABSENT: "does not exist", Kind.SYMLINK: f"is a link to {resources.shown(before.target)}"}
     reason = reasons.get(before.kind, "content differs")
     if before.kind is Kind.FILE and before.digest == content.digest:
-        hardened = attributes.hardened(wish, before, secret=content.secret)
+        hardened = attributes.hardened(declared, before, secret=content.secret)
         lacking = attributes.lacking(hardened, before)
         if not lacking or attributes.file_may_stay(hardened, before):
             return _attributes(item, before, hardened, lacking, scene)
         reason = "; ".join(lacking)
     if before.kind is Kind.FILE and before.links > 1:
         reason += f"; it has {before.links} names, and the others keep the old content"
-    uid, gid, mode = attributes.of_new_file(wish, before, secret=content.secret)
+    uid, gid, mode = attributes.of_new_file(declared, before, secret=content.secret)
     return WriteFile(
         id=item.id, sources=item.sources, reason=reason, path=path, before=before,
         notifies=scene.notified.get(path, ()), needs=_needs(path, scene.declared),
@@ -120,13 +120,13 @@ def _file(item: Item[File], before: FileFact, wish: Attributes, scene: _Scene) -
     )  # fmt: skip
 
 
-def _directory(item: Item[File], before: FileFact, wish: Attributes, scene: _Scene) -> Step:
+def _directory(item: Item[File], before: FileFact, declared: FileAttributes, scene: _Scene) -> Step:
     path, reason = item.declaration.path, "does not exist"
     if before.kind is Kind.DIRECTORY:
-        lacking = attributes.lacking(wish, before)
+        lacking = attributes.lacking(declared, before)
         renewed = _is_strange(item, before) and not scene.facts.listings.get(path)
-        if not renewed and (not lacking or attributes.directory_may_stay(wish, before)):
-            return _attributes(item, before, wish, lacking, scene)
+        if not renewed and (not lacking or attributes.directory_may_stay(declared, before)):
+            return _attributes(item, before, declared, lacking, scene)
         reason = "; ".join(lacking) or "others than root can have moved it there, and it is to be purged"
     elif before.kind is not Kind.ABSENT:
         is_link = before.kind is Kind.SYMLINK
@@ -135,8 +135,8 @@ def _directory(item: Item[File], before: FileFact, wish: Attributes, scene: _Sce
     return MakeDirectory(
         id=item.id, sources=item.sources, reason=reason, path=path, before=before,
         notifies=scene.notified.get(path, ()), needs=_needs(path, scene.declared),
-        mode=attributes.NEW_DIRECTORY if wish.mode is None else wish.mode,
-        uid=wish.uid or 0, gid=wish.gid or 0,
+        mode=attributes.NEW_DIRECTORY if declared.mode is None else declared.mode,
+        uid=declared.uid or 0, gid=declared.gid or 0,
     )  # fmt: skip
 
 
@@ -145,7 +145,7 @@ def _is_strange(item: Item[File], before: FileFact) -> bool:
     return item.declaration.purge and not attributes.may_be_purged(before)
 
 
-def _link(item: Item[File], before: FileFact, wish: Attributes, scene: _Scene) -> Step:
+def _link(item: Item[File], before: FileFact, declared: FileAttributes, scene: _Scene) -> Step:
     path, target = item.declaration.path, item.declaration.target
     if before.kind in (Kind.DIRECTORY, Kind.OTHER):
         what = "a directory" if before.kind is Kind.DIRECTORY else "a device, socket or pipe"
@@ -153,15 +153,15 @@ def _link(item: Item[File], before: FileFact, wish: Attributes, scene: _Scene) -
     reasons = {Kind.ABSENT: "does not exist", Kind.FILE: "is a file"}
     reason = reasons.get(before.kind, f"points to {resources.shown(before.target)}")
     if before.kind is Kind.SYMLINK and before.target == target:
-        wish = Attributes(None, wish.uid, wish.gid)
-        lacking = attributes.lacking(wish, before)
+        declared = FileAttributes(None, declared.uid, declared.gid)
+        lacking = attributes.lacking(declared, before)
         if not lacking or before.writer == NOBODY:
-            return _attributes(item, before, wish, lacking, scene)
+            return _attributes(item, before, declared, lacking, scene)
         reason = "; ".join(lacking)
     return MakeLink(
         id=item.id, sources=item.sources, path=path, before=before, target=target, reason=reason,
         notifies=scene.notified.get(path, ()), needs=_needs(path, scene.declared),
-        uid=wish.uid or 0, gid=wish.gid or 0,
+        uid=declared.uid or 0, gid=declared.gid or 0,
     )  # fmt: skip
 
 
@@ -208,7 +208,7 @@ def _removal(
 
 
 def _attributes(
-    item: Item[File], before: FileFact, wish: Attributes, lacking: list[str], scene: _Scene
+    item: Item[File], before: FileFact, declared: FileAttributes, lacking: list[str], scene: _Scene
 ) -> Step:
     """Return what it takes to give an existing path its owner and mode."""
     if not lacking:
@@ -217,7 +217,7 @@ def _attributes(
     return SetAttributes(
         id=item.id, sources=item.sources, reason="; ".join(lacking), path=path, before=before,
         notifies=scene.notified.get(path, ()), needs=_needs(path, scene.declared),
-        mode=wish.mode, uid=wish.uid, gid=wish.gid,
+        mode=declared.mode, uid=declared.uid, gid=declared.gid,
     )  # fmt: skip
 
 
@@ -285,6 +285,6 @@ KIND: Final[HostKind[File, FileNeeds, Facts]] = HostKind(
     needs=lambda given: file_needs(given.desired, given.contents),
     plan=_plan_input,
     count=Metric("nodemanager_file_changes_total", "Files changed.", by="configset"),
-    drift=Drift(_content, _folder),
+    drift=DriftRule(_content, _folder),
     again=_moves_links,
 )

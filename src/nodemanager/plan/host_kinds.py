@@ -67,13 +67,13 @@ class Declaring(Generic[D]):
 
 
 @dataclass(frozen=True, slots=True)
-class Drift(Generic[D]):
+class DriftRule(Generic[D]):
     """How a change by somebody else is told from a new declaration; declarations have a field `drift`."""
 
     content: Callable[[D, Contents], str] = lambda _declaration, _contents: ""
     """Returns the digest of what belongs to the declaration and is not written in it."""
-    keeper: Callable[[ResourceId], ResourceId] = lambda resource: resource
-    """Returns whose drift it is when a resource that nobody declares has to go."""
+    owning_resource: Callable[[ResourceId], ResourceId] = lambda resource: resource
+    """Returns the declared resource that an undeclared one belongs to: of a purged entry, its directory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ class HostKind(Generic[D, N, F]):
     plan: Callable[[PlanInput, F], list[Step]]
     """Decides from what was observed what has to be done, in order."""
     count: Metric
-    drift: Drift[D] | None
+    drift: DriftRule[D] | None
     """None = it has no lasting state: it never drifts, and has no drift policy."""
     again: Callable[[Sequence[Step], PlanInput], bool] = lambda _steps, _input: False
     """Tells whether some of these steps changed what was observed for others: then it is done once more."""

@@ -9,7 +9,7 @@ from nodemanager.api.common.declarations import Package
 from nodemanager.plan import resources
 from nodemanager.plan.desired import Desired, Item
 from nodemanager.plan.facts import Facts, PackageFacts
-from nodemanager.plan.host_kinds import Declaring, Drift, HostKind, Metric
+from nodemanager.plan.host_kinds import Declaring, DriftRule, HostKind, Metric
 from nodemanager.plan.needs import PackageNeeds, package_needs
 from nodemanager.plan.steps import Blocked, InstallPackage, Noop, RemovePackage, Step
 
@@ -61,6 +61,6 @@ KIND: Final[HostKind[Package, PackageNeeds, Facts]] = HostKind(
     needs=lambda given: package_needs(given.desired),
     plan=lambda given, facts: list(plan_packages(given.desired, facts)),
     count=Metric("nodemanager_package_operations_total", "Packages changed.", by="operation"),
-    drift=Drift(),
+    drift=DriftRule(),
     slow=True,
 )

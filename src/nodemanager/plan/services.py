@@ -11,7 +11,7 @@ from nodemanager.api.common.declarations import Service
 from nodemanager.plan import resources
 from nodemanager.plan.desired import Desired, Item
 from nodemanager.plan.facts import Facts, ServiceFact
-from nodemanager.plan.host_kinds import Declaring, Drift, HostKind, Metric, PlanInput
+from nodemanager.plan.host_kinds import Declaring, DriftRule, HostKind, Metric, PlanInput
 from nodemanager.plan.needs import ServiceNeeds, service_needs
 from nodemanager.plan.resources import ResourceId
 from nodemanager.plan.steps import Blocked, ChangeService, Noop, RestartService, Step
@@ -139,5 +139,5 @@ KIND: Final[HostKind[Service, ServiceNeeds, Facts]] = HostKind(
     needs=lambda given: service_needs(given.desired),
     plan=_plan_input,
     count=Metric("nodemanager_service_operations_total", "Services changed.", by="operation"),
-    drift=Drift(),
+    drift=DriftRule(),
 )

@@ -21,7 +21,7 @@ T = TypeVar("T")
 _NAME: Final = re.compile("[a-z]+")
 
 
-class IncompleteKind(ValueError):
+class IncompleteHostKind(ValueError):
     """A kind lacks one of its parts, or a part belongs to no kind."""
 
 
@@ -31,14 +31,14 @@ class HostKinds:
     def __init__(self, *kinds: AnyKind, spec: type[ConfigSetSpec] = ConfigSetSpec) -> None:
         self._kinds = {kind.name: kind for kind in kinds}
         if len(self._kinds) < len(kinds):
-            raise IncompleteKind("cannot make a table of kinds: two of them have the same name")
+            raise IncompleteHostKind("cannot make a table of kinds: two of them have the same name")
         for name in self._kinds:
             if not _NAME.fullmatch(name):
-                raise IncompleteKind(f"cannot name a kind {name!r}: a name is made of small letters")
+                raise IncompleteHostKind(f"cannot name a kind {name!r}: a name is made of small letters")
         fields = {kind.declaring.field for kind in kinds}
         declared = set(spec.__struct_fields__) - SETTINGS
         if fields != declared:
-            raise IncompleteKind(
+            raise IncompleteHostKind(
                 f"kinds and fields of {spec.__name__} differ in {', '.join(sorted(fields ^ declared))}: each"
                 " list of resources in the spec needs a kind, and each kind its list"
             )
@@ -63,10 +63,10 @@ class HostKinds:
         """Return one `part` for every kind, in the order of the table; a missing one is an error."""
         missing = [name for name in self._kinds if name not in parts]
         if missing:
-            raise IncompleteKind(f"kind {missing[0]} has no {part}: register one under its name")
+            raise IncompleteHostKind(f"kind {missing[0]} has no {part}: register one under its name")
         strange = [name for name in parts if name not in self._kinds]
         if strange:
-            raise IncompleteKind(f"there is a {part} for {strange[0]}, which is no kind of this table")
+            raise IncompleteHostKind(f"there is a {part} for {strange[0]}, which is no kind of this table")
         return {name: parts[name] for name in self._kinds}
 
     def plus(self, kind: AnyKind, *, after: str, spec: type[ConfigSetSpec]) -> HostKinds:
@@ -83,12 +83,12 @@ class HostKinds:
             raise ValueError(f"cannot read resource {text[:80]!r}: there is no kind {found.kind[:20]!r}")
         return found
 
-    def keeper(self, one: ResourceId, declared: Mapping[ResourceId, object]) -> ResourceId:
+    def owning_resource(self, one: ResourceId, declared: Mapping[ResourceId, object]) -> ResourceId:
         """Return the declared resource that a result is about: of an entry that was purged, the directory."""
         if one in declared:
             return one
         drift = self[one.kind].drift
-        return drift.keeper(one) if drift else one
+        return drift.owning_resource(one) if drift else one
 
 
 def _is_owed(kind: AnyKind) -> bool:

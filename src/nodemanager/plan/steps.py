@@ -57,7 +57,7 @@ class Step:
             raise TypeError(f"step {cls.__name__} says too little of itself: give it WORDS and REPAIRS")
 
     @property
-    def keeper(self) -> ResourceId:
+    def owning_resource(self) -> ResourceId:
         """The declared resource whose drift policy it follows."""
         return self.id
 
@@ -234,7 +234,7 @@ class RemovePath(FileStep):
     """Nobody declares the path: it goes because the directory that it is in is purged."""
 
     @property
-    def keeper(self) -> ResourceId:
+    def owning_resource(self) -> ResourceId:
         """The path itself; of what is purged, the directory that it is in."""
         return resources.file_id(self.path.rpartition("/")[0] or "/") if self.purged else self.id
 

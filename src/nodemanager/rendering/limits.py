@@ -9,7 +9,7 @@ MIB: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RenderLimits:
     """Bounds of one process that renders; those of templates themselves are in `plan.templates.budget`."""
 
     cpu: int = 5
@@ -28,8 +28,8 @@ class Limits:
     """Seconds for which a template that met a limit is not tried again, with whatever data."""
 
 
-FILES: Final = Limits()
+FILES: Final = RenderLimits()
 """For the contents of files."""
-NAMES: Final = Limits(cpu=1, wall=10.0, owner=10.0, memory=64 * MIB)
+NAMES: Final = RenderLimits(cpu=1, wall=10.0, owner=10.0, memory=64 * MIB)
 """For names, such as those of Secrets: they are short, many hosts wait for one operator, and its container
 has no more than 256 MiB."""

@@ -16,7 +16,7 @@ import msgspec
 import nodemanager
 from nodemanager.plan.templates import jobs
 from nodemanager.rendering import frames
-from nodemanager.rendering.limits import MIB, Limits
+from nodemanager.rendering.limits import MIB, RenderLimits
 
 _BOOT: Final = "import sys; sys.path[:] = sys.argv[4:]; from nodemanager.rendering.child import main; main()"
 _CHUNK: Final = 256 * 1024
@@ -25,7 +25,7 @@ _REAP: Final = (0.0, 0.001, 0.004, 0.016, 0.064, 0.25, 1.0, 4.0)
 """Seconds between two looks whether a killed process is gone; it usually is at the second."""
 
 
-class Process(Protocol):
+class ChildProcess(Protocol):
     """A program that was started."""
 
     def kill(self) -> None:
@@ -40,7 +40,7 @@ class Process(Protocol):
 class Start(Protocol):
     """Starts a program with one descriptor as its stdin and nothing else (`host.runner.companion` is one)."""
 
-    def __call__(self, argv: Sequence[str], channel: int) -> Process:
+    def __call__(self, argv: Sequence[str], channel: int) -> ChildProcess:
         """Start it, or raise OSError."""
         ...
 
@@ -49,7 +49,7 @@ class Ended(Exception):
     """The process is no more, or is not to be listened to any more; says why, as part of a sentence."""
 
 
-def command(limits: Limits) -> list[str]:
+def command(limits: RenderLimits) -> list[str]:
     """Return how to start another one of us: same interpreter, same modules, nothing of the environment."""
     paths = [str(Path(nodemanager.__file__).parents[1]), *(path for path in sys.path if path.startswith("/"))]
     numbers = (os.getpid(), limits.cpu, limits.memory)
@@ -59,13 +59,13 @@ def command(limits: Limits) -> list[str]:
 class RenderProcess:
     """A process and the stream to it."""
 
-    def __init__(self, process: Process, channel: socket.socket, limits: Limits) -> None:
+    def __init__(self, process: ChildProcess, channel: socket.socket, limits: RenderLimits) -> None:
         self._process = process
         self._channel = channel
         self._limits = limits
 
     @classmethod
-    async def start(cls, start: Start, limits: Limits) -> tuple[RenderProcess, list[str]]:
+    async def start(cls, start: Start, limits: RenderLimits) -> tuple[RenderProcess, list[str]]:
         """Start one; return it and what it could not give up. Raise OSError or Ended."""
         ours, theirs = socket.socketpair()
         try:
@@ -145,7 +145,7 @@ class RenderProcess:
         return ending(await self.end(), self._limits)
 
 
-def ending(status: int | None, limits: Limits) -> str:
+def ending(status: int | None, limits: RenderLimits) -> str:
     """Return what an exit status says about the template that was being rendered."""
     if status == -signal.SIGXCPU:
         return f"it needs more than {limits.cpu} s of processor time"

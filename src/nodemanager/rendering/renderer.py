@@ -19,7 +19,7 @@ from typing import Final, Protocol, Self
 from nodemanager.plan import templates
 from nodemanager.plan.templates import Job, NotRendered, Rendered, jobs
 from nodemanager.plan.templates.jobs import Answer
-from nodemanager.rendering.limits import FILES, Limits
+from nodemanager.rendering.limits import FILES, RenderLimits
 from nodemanager.rendering.process import Ended, RenderProcess, Start
 
 log = logging.getLogger(__name__)
@@ -43,14 +43,17 @@ class Renderer:
     name = "renderer"
 
     def __init__(
-        self, start: Start, limits: Limits = FILES, answered: Callable[[Answer], object] = lambda _: None
+        self,
+        start: Start,
+        limits: RenderLimits = FILES,
+        answered: Callable[[Answer], object] = lambda _: None,
     ) -> None:
         self._start = start
         self._limits = limits
         self.answered = answered
         """Told of every answer as it comes."""
         self._child: RenderProcess | None = None
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._timer: asyncio.TimerHandle | None = None
         self._closing: set[asyncio.Task[object]] = set()
         self._aside: OrderedDict[bytes, tuple[float, str]] = OrderedDict()
@@ -71,7 +74,7 @@ class Renderer:
             else:
                 work.append(place)
         if work:
-            async with self._turn:
+            async with self._lock:
                 self._rest(False)
                 try:
                     await _Round(self, todo, work, made).run()
@@ -139,7 +142,7 @@ class Renderer:
         return f"{why}; {_ADVICE}, it is tried again in about {minutes} minutes"
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> RenderLimits:
         """What rendering may cost."""
         return self._limits
 

@@ -3,13 +3,13 @@
 A request is a name, never an event: reconcile looks at what is, not at what happened. It says
 how it ended by returning or raising, and one place (`Controller._settle`) decides what follows:
 
-| reconcile                       | then                                      | counted as    |
-|---------------------------------|-------------------------------------------|---------------|
-| returns None or `Result()`      | failures forgotten                        | success       |
-| returns `Result(requeue_after)` | failures forgotten, again after that time | requeue_after |
-| raises `Retry(delay)`           | again after that time, failures kept      | requeue       |
-| raises `Terminal`               | failures forgotten, not again by itself   | error         |
-| raises anything else, times out | again after the backoff of its key        | error         |
+| reconcile                                | then                                      | counted as    |
+|------------------------------------------|-------------------------------------------|---------------|
+| returns None or `ReconcileResult()`      | failures forgotten                        | success       |
+| returns `ReconcileResult(requeue_after)` | failures forgotten, again after that time | requeue_after |
+| raises `Retry(delay)`                    | again after that time, failures kept      | requeue       |
+| raises `Terminal`                        | failures forgotten, not again by itself   | error         |
+| raises anything else, times out          | again after the backoff of its key        | error         |
 
 `Retry` is for "not now" (a lock is held, a window is closed): it is no failure, so it does not
 add to the backoff, and it proves nothing, so it does not reset the backoff either.
@@ -55,7 +55,7 @@ class ReconcileTimeout(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class ReconcileResult:
     """How a reconcile went well."""
 
     requeue_after: float | None = None
@@ -66,7 +66,7 @@ class Result:
             _checked(self.requeue_after)
 
 
-Reconcile = Callable[[Request], Awaitable[Result | None]]
+Reconcile = Callable[[Request], Awaitable[ReconcileResult | None]]
 
 
 @dataclass(eq=False)
@@ -153,13 +153,13 @@ class Controller:
             self._counts.time.observe(loop.time() - started)
         self._settle(key, outcome)
 
-    async def _attempt(self, key: Request) -> Result | Exception:
+    async def _attempt(self, key: Request) -> ReconcileResult | Exception:
         """Call reconcile and return how it ended; only our own cancellation goes through."""
         task = asyncio.current_task()
         scope = asyncio.timeout(self.timeout)
         try:
             async with scope:
-                return await self.reconcile(key) or Result()
+                return await self.reconcile(key) or ReconcileResult()
         except asyncio.CancelledError:
             if task is not None and task.cancelling():
                 raise
@@ -174,13 +174,13 @@ class Controller:
         except Exception as exc:  # noqa: BLE001  # whatever it is, it is settled and logged below
             return exc
 
-    def _settle(self, key: Request, outcome: Result | Exception) -> None:
+    def _settle(self, key: Request, outcome: ReconcileResult | Exception) -> None:
         """Decide what follows; the one place that does."""
         match outcome:
-            case Result(requeue_after=None):
+            case ReconcileResult(requeue_after=None):
                 self.queue.forget(key)
                 self._counts.success.inc()
-            case Result(requeue_after=float() | int() as delay):
+            case ReconcileResult(requeue_after=float() | int() as delay):
                 self.queue.forget(key)
                 self.queue.add_after(key, delay)
                 self._counts.requeue_after.inc()

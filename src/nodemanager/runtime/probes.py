@@ -33,7 +33,7 @@ Check = Callable[[], str | None]
 Checks = Mapping[str, Check]
 
 
-class Address(NamedTuple):
+class ListenAddress(NamedTuple):
     """Where to listen; an empty host means every interface."""
 
     host: str
@@ -43,7 +43,7 @@ class Address(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def parse_address(text: str, *, default_host: str = LOOPBACK) -> Address | None:
+def parse_address(text: str, *, default_host: str = LOOPBACK) -> ListenAddress | None:
     """Read `:8080`, `10.0.0.1:8080`, `[::1]:8080` or `localhost:0`; `0` means not at all, hence None.
 
     Without a host it is `default_host`, which is loopback: who wants more must write it.
@@ -59,7 +59,7 @@ def parse_address(text: str, *, default_host: str = LOOPBACK) -> Address | None:
         host = host[1:-1]
     elif ":" in host or "[" in host or "]" in host:
         raise errors.ConfigError(f"cannot listen on {text!r}: write an IPv6 address as '[::1]:8080'")
-    return Address(host or default_host, int(port))
+    return ListenAddress(host or default_host, int(port))
 
 
 @dataclass(frozen=True)
@@ -119,13 +119,13 @@ class ProbeServer:
     """
 
     name: str
-    address: Address
+    address: ListenAddress
     routes: Routes
-    limits: tiny_http.Limits = field(default_factory=tiny_http.Limits)
+    limits: tiny_http.HttpLimits = field(default_factory=tiny_http.HttpLimits)
     retry: Backoff = RETRY
     on_change: Callable[[], None] = lambda: None
     """Told that `fault` is another one."""
-    bound: list[Address] = field(default_factory=list, init=False)
+    bound: list[ListenAddress] = field(default_factory=list, init=False)
     """Where it really listens, once it does: port 0 has become a number."""
     fault: str = field(default="", init=False)
     """Why it does not listen; empty when it does, and before it tried."""
@@ -140,7 +140,7 @@ class ProbeServer:
         connections = tiny_http.Connections(self.routes, self.limits)
         server = await self._listening(connections)
         try:
-            self.bound = [Address(*socket.getsockname()[:2]) for socket in server.sockets]
+            self.bound = [ListenAddress(*socket.getsockname()[:2]) for socket in server.sockets]
             self._tried.set()
             await asyncio.get_running_loop().create_future()
         finally:

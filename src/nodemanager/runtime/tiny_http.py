@@ -37,7 +37,7 @@ Handler = Callable[[str, str], Reply]
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class HttpLimits:
     """What a client may take."""
 
     connections: int = 32
@@ -52,7 +52,7 @@ class Limits:
 class Connections:
     """All open connections of one listening socket."""
 
-    def __init__(self, handler: Handler, limits: Limits) -> None:
+    def __init__(self, handler: Handler, limits: HttpLimits) -> None:
         self._handler = handler
         self._limits = limits
         self._open: set[asyncio.Task[None]] = set()

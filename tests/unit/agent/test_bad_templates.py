@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from nodemanager.agent.declared.contents import Contenter
-from nodemanager.agent.declared.world import World
+from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.host.files import file_facts
 from nodemanager.kube.objects import ObjectMeta
@@ -31,7 +31,7 @@ async def test_a_broken_template_and_a_missing_secret_hide_nothing(tmp_path: Pat
     )
     desired = merge.merge([declared])
     node = ManagedNode(metadata=ObjectMeta(name="web1"))
-    made = await Contenter(Inline()).make(desired, World(nodes=(node,)), node)
+    made = await Contenter(Inline()).make(desired, DeclaredInputs(nodes=(node,)), node)
     needed = needs.file_needs(desired, made)
     seen, listings = file_facts.observe_all(host.tree, needed.sizes, needed.purged, host.digests)
     results = await host.apply(files.plan_files(desired, made, Facts(files=seen, listings=listings)))

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from nodemanager.agent import service
-from nodemanager.agent.assembly import BodyOptions
+from nodemanager.agent.assembly import HostSetup
 from nodemanager.agent.declared.contents import Contenter
-from nodemanager.agent.declared.wishes import Wishes
-from nodemanager.agent.declared.world import World
+from nodemanager.agent.declared.declared_inputs import DeclaredInputs
+from nodemanager.agent.declared.desired_state import DesiredStateCache
 from nodemanager.agent.report import status
 from nodemanager.agent.report.node_object import NodeObject
 from nodemanager.api import manifest_checks
@@ -97,7 +97,7 @@ async def test_bug_07_hangup_does_not_reach_configsets(host: Host, tmp_path: Pat
     await host.converge(wanted)  # a pass, whatever asked for it, looks at the files
     assert (host.folder / "f").read_text() == "x"
     async with connected(ClientConfig("http://127.0.0.1:1")) as client:
-        options = service.AgentOptions(body=BodyOptions(str(tmp_path), "web1"))
+        options = service.AgentOptions(host=HostSetup(str(tmp_path), "web1"))
         agent = service.build(client, options, Registry())
         queue = agent.requests.queue
         queue.done(await queue.get())  # the first pass of all
@@ -286,9 +286,7 @@ async def test_bug_16_conflicts_block_everything(host: Host) -> None:
 @needs_root
 async def test_bug_18_pass_timeout_and_random_order(host: Host, tmp_path: Path) -> None:
     async with connected(ClientConfig("http://127.0.0.1:1")) as client:
-        agent = service.build(
-            client, service.AgentOptions(body=BodyOptions(str(tmp_path), "web1")), Registry()
-        )
+        agent = service.build(client, service.AgentOptions(host=HostSetup(str(tmp_path), "web1")), Registry())
         (loop,) = [part for part in agent.manager._others if part.name == "host"]
         assert loop.timeout is None  # type: ignore[attr-defined]
         agent.close()
@@ -343,11 +341,11 @@ async def test_bug_23_creates_on_any_error(code: int) -> None:
 async def test_bug_24_a_process_for_each_template(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     renderer = Inline()
-    wishes = Wishes(Contenter(renderer))
+    desired_states = DesiredStateCache(Contenter(renderer))
     node = ManagedNode(metadata=ObjectMeta(name="web1"))
     for _ in range(3):  # declarations as they come from the API: new objects, equal content
         sets = [config_set("a", files=[{"path": "/x", "template": "{{ .Node.Name }}"}])]
-        wish = await wishes.make(sets, World(tuple(sets), (node,)), node)
-    found = wish.contents["/x"]
+        desired_state = await desired_states.make(sets, DeclaredInputs(tuple(sets), (node,)), node)
+    found = desired_state.contents["/x"]
     assert isinstance(found, Content)
     assert (found.data, renderer.asked) == (b"web1", [["{{ .Node.Name }}"]])

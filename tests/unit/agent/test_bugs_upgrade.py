@@ -11,7 +11,7 @@ import pytest
 
 from nodemanager.agent.upgrades.schedule import FORGIVENESS
 from nodemanager.agent.upgrades.upgrade import UpgradeSettings
-from nodemanager.agent.upgrades.upgrade_record import Phase, Result
+from nodemanager.agent.upgrades.upgrade_record import Phase, UpgradeResult
 from support import virtual_time
 from support.upgrade_world import Kill, World
 
@@ -58,7 +58,7 @@ async def test_bug_01_an_agent_that_was_killed_before_it_had_the_lock_does_not_s
     world.assert_nothing_is_stranded()
     assert host.killed == 1
     assert host.deeds == []
-    assert host.disk.result is Result.SKIPPED
+    assert host.disk.result is UpgradeResult.SKIPPED
 
 
 @pytest.mark.parametrize("kills", [[], [Kill(at=30, away=20)]], ids=["alive", "agent restarts meanwhile"])
@@ -78,7 +78,7 @@ async def test_bug_02_nothing_is_given_back_before_the_host_is_down(kills: list[
         assert host.disk.phase is Phase.REBOOTING
     await living
     world.assert_nothing_is_stranded()
-    assert host.disk.result is Result.SUCCESS
+    assert host.disk.result is UpgradeResult.SUCCESS
     assert [what for what, _ in host.deeds] == ["upgrade", "reboot"]
     assert host.killed == len(kills)
 
@@ -135,7 +135,7 @@ async def test_bug_04_evictions_are_tried_again_and_terminating_pods_count() -> 
         await asyncio.sleep(1)
     await living
     world.assert_nothing_is_stranded()
-    assert host.disk.result is Result.SUCCESS
+    assert host.disk.result is UpgradeResult.SUCCESS
     assert sum(path.endswith("/eviction") for _, path in world.cluster.asked) > 10
 
 
@@ -148,7 +148,7 @@ async def test_bug_04_a_host_that_may_not_look_at_nodes_upgrades_all_the_same(
     with caplog.at_level(logging.WARNING):
         await world.run(HOUR)
     [host] = world.machines
-    assert host.disk.result is Result.SUCCESS
+    assert host.disk.result is UpgradeResult.SUCCESS
     assert [what for what, _ in host.deeds] == ["upgrade", "reboot"]
     told = [one.message for one in caplog.records if "no Kubernetes Node" in one.message]
     assert len(told) == 2  # one per process: before the reboot, and after it

@@ -84,7 +84,7 @@ class World:
 
     def boot(self) -> DriftLog:
         self.host = ReportingHost(self.folder, HttpTransport(ClientConfig(server=self.url)))
-        self.contact, self.log, self.delivery = self.host.contact, self.host.log, self.host.delivery
+        self.reachability, self.log, self.delivery = self.host.reachability, self.host.log, self.host.delivery
         self._booted = True
         return self.log
 
@@ -195,9 +195,9 @@ async def test_the_part_waits_for_the_api_and_goes_on_by_itself(world: World) ->
     parts = world.parts()
     log.adopt(None)
     log.add(DriftRecord(time="2026-01-01T00:00:00Z", resource="file:/1", outcome="repaired"))
-    await scripted_server.until(lambda: world.contact.alone)
+    await scripted_server.until(lambda: world.reachability.offline)
     world.api.trouble = lambda _exchange: None
-    world.contact.reached()  # some other request did
+    world.reachability.reached()  # some other request did
     await scripted_server.until(lambda: world.api.drift.sequence == 1)
     assert world.reported == ["/1"]
     await tasks.end(parts)

@@ -25,7 +25,7 @@ from nodemanager.kube import conditions
 from nodemanager.kube.objects import ObjectKey
 from nodemanager.plan import merge
 from nodemanager.plan.resources import EXEC, FILE, PACKAGE, SERVICE, ResourceId
-from nodemanager.plan.stages import KINDS, HostKinds, IncompleteKind
+from nodemanager.plan.stages import KINDS, HostKinds, IncompleteHostKind
 from nodemanager.plan.steps import Step
 from nodemanager.runtime.events import EventRecorder
 from nodemanager.runtime.metrics import Registry
@@ -69,7 +69,7 @@ async def test_it_converges_in_its_place_among_the_others(kept: Kept, folder: Pa
     )
     async with kept:
         desired = merge.merge([all_kinds], kept.host.kinds)
-        steps = await kept.host.converger.preview(desired, kept.wish(all_kinds).contents)
+        steps = await kept.host.converger.preview(desired, kept.desired_state(all_kinds).contents)
         assert [one.id.kind for one in steps] == [PACKAGE, FILE, NOTE, SERVICE, EXEC]
         results = {one.id: one for one in await kept.converge(all_kinds)}
         assert results[GREETING].outcome is Outcome.CHANGED
@@ -114,8 +114,8 @@ async def test_a_fight_over_it_is_noticed(kept: Kept, folder: Path) -> None:
         for number in range(1, 6):
             (folder / "greeting").write_text("bye")
             await kept.until(functools.partial(is_repaired, kept, number))
-        await kept.until(lambda: kept.fights)
-        assert kept.fights == ["note:greeting"]
+        await kept.until(lambda: kept.told_contested)
+        assert kept.told_contested == ["note:greeting"]
 
 
 async def test_it_waits_when_the_validation_of_a_file_aborts_its_set(kept: Kept, folder: Path) -> None:
@@ -161,7 +161,7 @@ async def test_it_is_counted_reported_and_told_of(
     reporter = Reporter("web1", registry, cast("EventRecorder", events), lambda: 1.0, table.kinds)
     async with kept:
         results = await kept.converge(greeting())
-        reporter.passed(ManagedNode(), [greeting()], kept.wish(greeting()).desired, results)
+        reporter.passed(ManagedNode(), [greeting()], kept.desired_state(greeting()).desired, results)
         assert events.said == [("Changed", "note:greeting noted (is not there)")]
         success = 'nodemanager_note_operations_total{node="web1",operation="note",result="success"} 1'
         assert success in registry.render()
@@ -172,7 +172,7 @@ async def test_it_is_counted_reported_and_told_of(
         assert 'nodemanager_drift_repaired_total{node="web1"} 1' in registry.render()
         await in_thread(lambda: folder.rename(folder.with_name("elsewhere")))
         failed = await kept.converge(greeting())
-        reporter.passed(ManagedNode(), [greeting()], kept.wish(greeting()).desired, failed)
+        reporter.passed(ManagedNode(), [greeting()], kept.desired_state(greeting()).desired, failed)
         assert events.said[-1][0] == "Failed"
         done = status.Pass([greeting()], {}, failed, None)
         ready = status.of_pass(ManagedNodeStatus(), done, NOW, 1).conditions
@@ -183,7 +183,7 @@ async def test_it_is_counted_reported_and_told_of(
 
 async def test_it_is_shown_on_the_host_in_plans_and_in_descriptions(kept: Kept, table: NoteTable) -> None:
     async with kept:
-        desired = kept.wish(greeting()).desired
+        desired = kept.desired_state(greeting()).desired
         last = LastPass(ObjectKey("n", "web1"), lambda: None, ManagedNodeStatus, lambda: desired)
         snapshot = last.fill(Snapshot())
         assert snapshot.managed == {NOTE: 1}
@@ -199,24 +199,24 @@ async def test_it_is_shown_on_the_host_in_plans_and_in_descriptions(kept: Kept, 
 @pytest.mark.parametrize("part", ["parts", "watches", "columns"])
 def test_a_part_that_was_forgotten_is_named(table: NoteTable, part: str) -> None:
     parts = {name: one for name, one in getattr(table, part).items() if name != NOTE}
-    with pytest.raises(IncompleteKind, match=f"kind note has no {part}"):
+    with pytest.raises(IncompleteHostKind, match=f"kind note has no {part}"):
         table.kinds.each(part, parts)
-    with pytest.raises(IncompleteKind, match="note, which is no kind of this table"):
+    with pytest.raises(IncompleteHostKind, match="note, which is no kind of this table"):
         KINDS.each(part, getattr(table, part))
 
 
 def test_a_pass_without_all_parts_cannot_be_made(kept: Kept, table: NoteTable) -> None:
     converger = kept.host.converger
-    with pytest.raises(IncompleteKind, match="kind note has no host part"):
+    with pytest.raises(IncompleteHostKind, match="kind note has no host part"):
         Converger(converger.observer, converger.tools, None, kinds=table.kinds)
 
 
 def test_a_kind_and_its_field_in_the_spec_need_each_other() -> None:
-    with pytest.raises(IncompleteKind, match="ConfigSetSpec differ in notes"):
+    with pytest.raises(IncompleteHostKind, match="ConfigSetSpec differ in notes"):
         HostKinds(*KINDS, NOTES)
-    with pytest.raises(IncompleteKind, match="NotedSpec differ in notes"):
+    with pytest.raises(IncompleteHostKind, match="NotedSpec differ in notes"):
         HostKinds(*KINDS, spec=NotedSpec)
-    with pytest.raises(IncompleteKind, match="two of them have the same name"):
+    with pytest.raises(IncompleteHostKind, match="two of them have the same name"):
         HostKinds(*KINDS, *KINDS)
 
 

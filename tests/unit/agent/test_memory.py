@@ -1,4 +1,4 @@
-"""What a host remembers: the same world again, nothing written for nothing, Secrets behind a key."""
+"""What a host remembers: the same inputs again, nothing written for nothing, Secrets behind a key."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from nodemanager.agent.declared.contents import Contenter
+from nodemanager.agent.declared.declared_inputs import DeclaredInputs
+from nodemanager.agent.declared.desired_state import DesiredStateCache
 from nodemanager.agent.declared.memory import Memory
-from nodemanager.agent.declared.wishes import Wishes
-from nodemanager.agent.declared.world import World
 from nodemanager.agent.report.backup_records import MAX_BYTES
 from nodemanager.api.common.configset import ConfigSet, ConfigSetStatus
 from nodemanager.api.common.managednode import ManagedNode, ManagedNodeStatus
@@ -42,8 +42,8 @@ def sets(content: str = "hello") -> list[ConfigSet]:
     return [config_set("base", files=files)]
 
 
-def world(content: str = "hello") -> World:
-    return World(
+def inputs(content: str = "hello") -> DeclaredInputs:
+    return DeclaredInputs(
         tuple(sets(content)),
         (node(), node("db1")),
         {"db": {"password": b"\xff geheim"}},
@@ -63,28 +63,28 @@ def stamps(folder: Path) -> dict[str, tuple[int, int]]:
 
 
 async def test_the_same_wish_is_made_from_memory(tmp_path: Path) -> None:
-    live, there = Wishes(Contenter(Inline())), world()
-    wish = await live.make(sets(), there, node())
-    assert isinstance(wish.contents["/etc/x"], Content)
+    live, there = DesiredStateCache(Contenter(Inline())), inputs()
+    desired_state = await live.make(sets(), there, node())
+    assert isinstance(desired_state.contents["/etc/x"], Content)
     kept, own = live.basis(there, node())
     opened(tmp_path).keep(sets(), kept, own, peers=live.reads_peers)
     memory = opened(tmp_path)
     assert memory.node == own
-    again = memory.world()
-    assert await Wishes(Contenter(Inline())).make(again.config_sets, again, own) == wish
+    again = memory.inputs()
+    assert await DesiredStateCache(Contenter(Inline())).make(again.config_sets, again, own) == desired_state
     assert [one.metadata.name for one in again.nodes] == ["web1"]  # no template reads others
     assert opened(tmp_path / "nowhere").node is None
 
 
 def test_nothing_is_written_unless_something_is_new(tmp_path: Path) -> None:
     memory = opened(tmp_path)
-    memory.keep(sets(), world(), node(), peers=True)
+    memory.keep(sets(), inputs(), node(), peers=True)
     before = stamps(tmp_path)
     counted = msgspec.structs.replace(sets()[0], status=ConfigSetStatus(observed_generation=7))
-    memory.keep([counted], world(), node(version="2"), peers=True)
-    opened(tmp_path).keep(sets(), world(), node(version="3"), peers=True)
+    memory.keep([counted], inputs(), node(version="2"), peers=True)
+    opened(tmp_path).keep(sets(), inputs(), node(version="3"), peers=True)
     assert stamps(tmp_path) == before
-    memory.keep(sets("new"), world("new"), node(), peers=True)
+    memory.keep(sets("new"), inputs("new"), node(), peers=True)
     after = stamps(tmp_path)
     assert after["desired"] != before["desired"]
     assert after["secrets"] == before["secrets"]
@@ -92,11 +92,11 @@ def test_nothing_is_written_unless_something_is_new(tmp_path: Path) -> None:
 
 def test_a_host_for_which_nothing_is_declared_writes_nothing(tmp_path: Path) -> None:
     memory = opened(tmp_path)
-    memory.keep([], World(), node(), peers=False)
+    memory.keep([], DeclaredInputs(), node(), peers=False)
     assert list(tmp_path.iterdir()) == []
-    memory.keep(sets(), world(), node(), peers=False)
-    memory.keep([], World(), node(), peers=False)
-    assert opened(tmp_path).world().config_sets == ()
+    memory.keep(sets(), inputs(), node(), peers=False)
+    memory.keep([], DeclaredInputs(), node(), peers=False)
+    assert opened(tmp_path).inputs().config_sets == ()
     assert not (tmp_path / "secrets").exists()
 
 
@@ -109,32 +109,32 @@ def test_secrets_are_encrypted_and_the_rest_needs_no_key(
     for path in (key, other):
         path.chmod(0o400)
     state = tmp_path / "state"
-    opened(state, key).keep(sets(), world(), node(), peers=False)
+    opened(state, key).keep(sets(), inputs(), node(), peers=False)
     assert all(b"geheim" not in path.read_bytes() for path in state.iterdir())
-    assert opened(state, key).world().secrets == {"db": {"password": b"\xff geheim"}}
+    assert opened(state, key).inputs().secrets == {"db": {"password": b"\xff geheim"}}
     assert caplog.records == []
     for wrong in (other, None):
         found = opened(state, wrong)
-        assert (found.world().secrets, len(found.world().config_sets)) == ({}, 1)
+        assert (found.inputs().secrets, len(found.inputs().config_sets)) == ({}, 1)
     assert "does not open it" in caplog.text
     assert "there is no key" in caplog.text
-    assert opened(state, key).world().secrets  # the right key came back
+    assert opened(state, key).inputs().secrets  # the right key came back
 
 
 def test_without_a_usable_key_no_secret_is_kept(tmp_path: Path) -> None:
     memory = Memory(Vault("/", str(tmp_path)), None, KEY)
-    memory.keep(sets(), world(), node(), peers=False)
+    memory.keep(sets(), inputs(), node(), peers=False)
     assert "secrets" not in stamps(tmp_path)
 
 
 def test_secrets_are_forgotten_for_good(tmp_path: Path) -> None:
     memory = opened(tmp_path)
-    memory.keep(sets(), world(), node(), peers=False)
+    memory.keep(sets(), inputs(), node(), peers=False)
     assert memory.forget_secrets()
     assert not memory.forget_secrets()
-    assert memory.world().secrets == opened(tmp_path).world().secrets == {}
-    memory.keep(sets(), world(), node(), peers=False)  # the API is there again
-    assert opened(tmp_path).world().secrets
+    assert memory.inputs().secrets == opened(tmp_path).inputs().secrets == {}
+    memory.keep(sets(), inputs(), node(), peers=False)  # the API is there again
+    assert opened(tmp_path).inputs().secrets
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"\x00" * 100])
@@ -142,25 +142,25 @@ def test_a_damaged_memory_is_set_aside_and_said_once(
     tmp_path: Path, damage: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "nodemanager")
-    opened(tmp_path).keep(sets(), world(), node(), peers=False)
+    opened(tmp_path).keep(sets(), inputs(), node(), peers=False)
     for name in ("desired", "held", "owed"):
         (tmp_path / name).write_bytes(damage)
     memory = opened(tmp_path)
-    assert (memory.node, memory.world().config_sets, memory.owed) == (None, (), {})
+    assert (memory.node, memory.inputs().config_sets, memory.owed) == (None, (), {})
     assert memory.load_held() == {}
     said = len(caplog.records)
     assert said == 3
     assert opened(tmp_path).load_held() == {}
     assert len(caplog.records) == said
-    memory.keep(sets(), world(), node(), peers=False)
+    memory.keep(sets(), inputs(), node(), peers=False)
     assert opened(tmp_path).node == node()
 
 
 def test_a_memory_of_another_host_is_not_used(tmp_path: Path) -> None:
-    opened(tmp_path).keep(sets(), world(), node(), peers=False)
+    opened(tmp_path).keep(sets(), inputs(), node(), peers=False)
     vault = Vault("/", str(tmp_path))
     other = Memory(vault, vault, ObjectKey("n", "web2"))
-    assert (other.node, other.world().secrets) == (None, {})
+    assert (other.node, other.inputs().secrets) == (None, {})
 
 
 def test_the_first_backup_of_a_file_is_owed(tmp_path: Path) -> None:

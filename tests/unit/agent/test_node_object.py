@@ -14,7 +14,7 @@ from nodemanager.agent.passes.housekeeping import INTERVAL, Housekeeper
 from nodemanager.agent.report.node_object import NodeObject
 from nodemanager.api.common.managednode import MANAGED_NODES, Interface, ManagedNode, ManagedNodeStatus
 from nodemanager.client.auth.config import ClientConfig
-from nodemanager.host.files.bucket import Bucket, Limits
+from nodemanager.host.files.bucket import Bucket, BucketLimits
 from nodemanager.host.files.durable import Unsynced
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.inventory.identity import Identity
@@ -116,7 +116,7 @@ async def test_a_conflict_is_over_although_the_watch_is_not_back_yet(
 async def test_old_backups_go_at_the_start_and_every_hour(tmp_path: Path) -> None:
     wall, ticks = [1_000_000.0], [0.0]
     tree = Tree(str(tmp_path))
-    bucket = Bucket(tree, limits=Limits(age=100.0), clock=lambda: wall[0])
+    bucket = Bucket(tree, limits=BucketLimits(age=100.0), clock=lambda: wall[0])
     keeper = Housekeeper(bucket, lambda: ticks[0])
 
     def keep(name: str) -> str:
@@ -163,7 +163,7 @@ async def test_a_damaged_bucket_costs_nothing_but_a_warning(
 
 def test_backups_that_are_kept_for_ever_need_no_housekeeping(tmp_path: Path) -> None:
     tree = Tree(str(tmp_path))
-    assert Housekeeper(Bucket(tree, limits=Limits(age=0.0)), lambda: 0.0).due_in() is None
+    assert Housekeeper(Bucket(tree, limits=BucketLimits(age=0.0)), lambda: 0.0).due_in() is None
     tree.close()
 
 

@@ -195,13 +195,13 @@ async def test_a_repair_waits_for_the_stage_of_a_pass_and_not_for_the_pass(tmp_p
     async with Kept(tmp_path) as kept:
         declared = tree(tmp_path, services=[{"name": "app", "ensure": "running"}])
         await kept.converge(declared)
-        turn, found = kept.host.converger.turn, []
+        host_lock, found = kept.host.converger.host_lock, []
         start = kept.host.services.start
 
         async def stop_the_world(key: ServiceKey) -> None:
             """Change a file while a service is being started, and see that nobody touches it meanwhile."""
             (tmp_path / "motd").write_text("bye\n")
-            assert turn.locked()
+            assert host_lock.locked()
             await start(key)
             found.append((tmp_path / "motd").read_text())
 
@@ -219,7 +219,7 @@ async def test_a_directory_that_became_a_link_is_said_and_left_to_people(tmp_pat
         shutil.rmtree(tmp_path / "conf.d")
         (tmp_path / "conf.d").symlink_to("/etc")
         await kept.until(lambda: ("/conf.d", "failed") in kept.outcomes())
-        assert kept.standing.contest.wait(file_id(f"{tmp_path}/conf.d"), 0) > 0
+        assert kept.host_state.backoff.wait(file_id(f"{tmp_path}/conf.d"), 0) > 0
         (tmp_path / "conf.d").unlink()
         await kept.converge(tree(tmp_path))
         assert is_whole(tmp_path)

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from nodemanager.agent.drift.contest import LIMIT
 from nodemanager.agent.drift.drift import DriftWatch
+from nodemanager.agent.drift.repair_backoff import LIMIT
 from nodemanager.agent.passes.converge import Converger
 from nodemanager.agent.report import status
 from nodemanager.agent.report.status import Pass
@@ -46,10 +46,10 @@ def held(hints: Hints, folder: Path) -> Kept:
 def conditions(kept: Kept) -> dict[str, tuple[str, str, str]]:
     """Return what the status says now, as (status, reason, message) by type."""
     done = Pass(
-        [], {}, list(kept.standing.results.values()), None, fights=kept.standing.contest.fights(),
-        shortfalls=kept.standing.shortfalls,
+        [], {}, list(kept.host_state.results.values()), None, contested=kept.host_state.backoff.contested(),
+        shortfalls=kept.host_state.shortfalls,
     )  # fmt: skip
-    found = status.of_pass(ManagedNodeStatus(), done, kept.standing.now(), 1).conditions
+    found = status.of_pass(ManagedNodeStatus(), done, kept.host_state.now(), 1).conditions
     return {one.type: (one.status, one.reason, one.message) for one in found}
 
 
@@ -79,10 +79,10 @@ async def test_a_fight_slows_down_and_the_rest_does_not(tmp_path: Path) -> None:
         await kept.until(lambda: other.read_text() == "o")
         assert clock() - before < 0.5
         reports = len(kept.reports)
-        await kept.until(lambda: len(kept.reports) > reports and not kept.standing.contest.fights())
+        await kept.until(lambda: len(kept.reports) > reports and not kept.host_state.backoff.contested())
         assert conditions(kept)["Contested"][:2] == ("False", "NotContested")
         assert len(kept.outcomes()) == LIMIT + 5
-        assert kept.fights == [f"file:{tmp_path}/motd"]  # warned of once
+        assert kept.told_contested == [f"file:{tmp_path}/motd"]  # warned of once
 
 
 @virtual_time.test
@@ -149,8 +149,8 @@ async def test_a_repair_that_breaks_is_tried_again_and_the_loop_goes_on(
 
 @virtual_time.test
 async def test_a_repair_does_not_wait_for_a_lock_that_another_host_holds(tmp_path: Path) -> None:
-    hints, quick = Hints(), MemoryLocks()
-    quick.busy = {"web"}
+    hints, no_wait = Hints(), MemoryLocks()
+    no_wait.busy = {"web"}
     unit = {
         "name": "nginx",
         "ensure": "running",
@@ -159,15 +159,15 @@ async def test_a_repair_does_not_wait_for_a_lock_that_another_host_holds(tmp_pat
     }
     async with held(hints, tmp_path) as kept:
         await kept.converge(motd(tmp_path), config_set("s", services=[unit]))
-        kept.host.converger.swift_locks = quick
+        kept.host.converger.no_wait_locks = no_wait
         kept.host.locks.held.clear()
         (tmp_path / "motd").write_text("bye\n")
         hints.tell(file_id(f"{tmp_path}/motd"))
         await kept.until(lambda: "service:nginx" in {str(one.id) for one in kept.told})
         assert kept.host.locks.held == []  # those are for passes, which wait
         assert list(kept.host.journal.pending()) == [ResourceId("service", "nginx")]  # owed still
-        quick.busy = set()
-        await kept.until(lambda: quick.held == ["web"])
+        no_wait.busy = set()
+        await kept.until(lambda: no_wait.held == ["web"])
         assert not kept.host.journal.pending()
 
 
@@ -211,7 +211,7 @@ async def test_a_new_address_is_reported_and_repairs_nothing(tmp_path: Path) -> 
     async with held(hints, tmp_path) as kept:
         await kept.converge(motd(tmp_path))
         (tmp_path / "motd").write_text("bye\n")
-        hints.tell(sight=True)
+        hints.tell(inventory=True)
         await kept.until(lambda: kept.reports == [True])
         assert (kept.told, (tmp_path / "motd").read_text()) == ([], "bye\n")
 
@@ -331,20 +331,20 @@ class Shelf:
 async def test_observed_drift_stays_alone_and_is_not_told_again_after_a_restart(tmp_path: Path) -> None:
     shelf = Shelf()
     async with Kept(tmp_path) as kept:
-        kept.standing.watch = DriftWatch(shelf)
+        kept.host_state.watch = DriftWatch(shelf)
         await kept.converge(motd(tmp_path, drift="observe"))
         (tmp_path / "motd").write_text("bye\n")
         await kept.until(lambda: kept.drifts.records)
-        kept.standing.watch.save()
+        kept.host_state.watch.save()
     async with Kept(tmp_path) as kept:
-        kept.standing.watch = DriftWatch(shelf)
+        kept.host_state.watch = DriftWatch(shelf)
         await kept.converge(motd(tmp_path, drift="observe"))
         assert kept.drifts.records == []
         assert (tmp_path / "motd").read_text() == "bye\n"
         assert conditions(kept)["Drifted"][:2] == ("True", "Observed")
     (tmp_path / "motd").write_text("farewell\n")
     async with Kept(tmp_path) as kept:
-        kept.standing.watch = DriftWatch(shelf)
+        kept.host_state.watch = DriftWatch(shelf)
         await kept.converge(motd(tmp_path, drift="observe"))
         assert [one for _, one in kept.outcomes()] == ["observed"]
 

@@ -9,7 +9,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from nodemanager.agent.upgrades.schedule import History, Rule, ScheduleError, parse
+from nodemanager.agent.upgrades.schedule import History, ScheduleError, UpgradeRule, parse
 
 BERLIN = ZoneInfo("Europe/Berlin")
 MINUTE = timedelta(minutes=1)
@@ -93,14 +93,14 @@ def test_a_slot_in_an_hour_that_comes_twice_is_there_once() -> None:
 
 
 def test_the_end_of_the_window_belongs_to_it_also_when_the_slot_was_moved() -> None:
-    rule, moved = Rule(parse("30 2 * * *")), local("2026-03-29 03:00")
+    rule, moved = UpgradeRule(parse("30 2 * * *")), local("2026-03-29 03:00")
     assert rule.decide(History(), moved + MINUTE, BERLIN).slot == moved
     assert rule.decide(History(), moved + MINUTE * 1.01, BERLIN).slot is None
 
 
 def test_daily_with_a_delay_of_a_day_is_every_day() -> None:
     """The delay counts from start to start: an upgrade that takes ten minutes does not cost the next one."""
-    rule = Rule(parse("0 3 * * *"), timedelta(hours=24))
+    rule = UpgradeRule(parse("0 3 * * *"), timedelta(hours=24))
     started = local("2026-06-01 03:00") + timedelta(seconds=0.2)
     history = History(local("2026-06-01 03:00"), started)
     decision = rule.decide(history, local("2026-06-02 02:59:59"), BERLIN)
@@ -109,7 +109,7 @@ def test_daily_with_a_delay_of_a_day_is_every_day() -> None:
 
 
 def test_a_time_far_ahead_was_a_wrong_clock() -> None:
-    rule, slot = Rule(parse("0 3 * * *"), timedelta(hours=23)), local("2026-06-01 03:00")
+    rule, slot = UpgradeRule(parse("0 3 * * *"), timedelta(hours=23)), local("2026-06-01 03:00")
     ahead = History(local("2036-01-01 03:00"), local("2036-01-01 03:00"))
     assert rule.decide(ahead, slot, BERLIN).slot == slot
     a_little = History(slot + timedelta(hours=2), slot + timedelta(hours=2))
@@ -137,7 +137,7 @@ ZONES = st.sampled_from([BERLIN, ZoneInfo("UTC"), ZoneInfo("Australia/Lord_Howe"
 def test_whatever_the_clock_does(text: str, start: datetime, zone: tzinfo, data: st.DataObject) -> None:
     """A host that lives by the decisions: naps, sleeps through slots, and has its clock set."""
     delay = timedelta(minutes=data.draw(st.sampled_from([0, 7, 60, 60 * 23, 60 * 24])))
-    rule = Rule(parse(text), delay, timedelta(seconds=data.draw(st.sampled_from([1, 60, 600]))))
+    rule = UpgradeRule(parse(text), delay, timedelta(seconds=data.draw(st.sampled_from([1, 60, 600]))))
     now, history = start, History()
     used: list[tuple[datetime, datetime]] = []
     for _ in range(data.draw(st.integers(1, 12))):

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from nodemanager.agent.drift.drift_log import MAX_RECENT, DriftLog
-from nodemanager.agent.link.contact import Contact, SecretLimits, UnixClocks
+from nodemanager.agent.link.api_reachability import ApiReachability, SecretLimits, UnixClocks
 from nodemanager.agent.report.local_status import Board
 from nodemanager.agent.report.status import Pass, of_pass
-from nodemanager.agent.report.status_sources import LastPass, of_contact, of_drifts, of_process, stamp
-from nodemanager.agent.self_care import ServiceVoice
+from nodemanager.agent.report.status_sources import LastPass, of_drifts, of_process, of_reachability, stamp
+from nodemanager.agent.self_care import ServiceReporter
 from nodemanager.api.common.managednode import Drift, DriftRecord, ManagedNodeStatus
 from nodemanager.host.results import Outcome, Result
 from nodemanager.host.state.vault import Vault
@@ -58,8 +58,8 @@ def inbox(short_path: Path) -> Iterator[Inbox]:
     made.socket.close()
 
 
-class Standing:
-    """How a host stands, as a test says."""
+class StatusGiven:
+    """The status of a host, as a test says."""
 
     def __init__(self, *results: Result) -> None:
         self.sets = [config_set("a")]
@@ -70,17 +70,17 @@ class Standing:
         return of_pass(ManagedNodeStatus(), done, datetime.now(UTC), 1)
 
 
-def made() -> tuple[Board, LastPass, Standing]:
-    board, standing = Board(), Standing()
-    last = LastPass(KEY, board.changed, standing, Desired)
+def made() -> tuple[Board, LastPass, StatusGiven]:
+    board, given = Board(), StatusGiven()
+    last = LastPass(KEY, board.changed, given, Desired)
     board.plug(last.fill)
-    return board, last, standing
+    return board, last, given
 
 
 async def test_ready_comes_with_the_end_of_the_first_pass(inbox: Inbox) -> None:
-    board, last, standing = made()
-    voice = ServiceVoice(Notifications(str(inbox.path)), board, lambda: last.over, patience=60, pause=0)
-    running = asyncio.create_task(voice.run())
+    board, last, given = made()
+    reporter = ServiceReporter(Notifications(str(inbox.path)), board, lambda: last.over, patience=60, pause=0)
+    running = asyncio.create_task(reporter.run())
     assert (await inbox.next()).startswith("STATUS=")
 
     async def reconcile(_: ObjectKey) -> None:
@@ -92,7 +92,7 @@ async def test_ready_comes_with_the_end_of_the_first_pass(inbox: Inbox) -> None:
     assert await inbox.until("READY=1") == ["READY=1"]
     assert await inbox.next() == "STATUS=1 ConfigSet, 0 resources: all as declared; API unknown"
     await last.timed(reconcile)(KEY)  # nothing new: nothing is said
-    standing.results = (Result(parse_id("file:/x"), ("a",), Outcome.FAILED, "no space"),)
+    given.results = (Result(parse_id("file:/x"), ("a",), Outcome.FAILED, "no space"),)
     board.changed()
     said = "STATUS=1 ConfigSet, 0 resources: does not hold: Ready: file:/x: no space; API unknown"
     assert await inbox.next() == said
@@ -103,15 +103,15 @@ async def test_ready_comes_with_the_end_of_the_first_pass(inbox: Inbox) -> None:
 async def test_a_clock_that_is_set_moves_no_pass(jump: int) -> None:
     board, wall, steady = Board(), [1_800_000_000.0], [1000.0]
     clocks = UnixClocks(lambda: wall[0], lambda: steady[0])
-    last = LastPass(KEY, board.changed, Standing(), Desired, clocks)
+    last = LastPass(KEY, board.changed, StatusGiven(), Desired, clocks)
     board.plug(of_process("web1", "n", "/", clocks))
     board.plug(last.fill)
 
-    async def reconcile(_: ObjectKey) -> controller.Result:
+    async def reconcile(_: ObjectKey) -> controller.ReconcileResult:
         steady[0] += 5
         wall[0] += 5 + jump  # in the middle of a pass
         assert board.snapshot().passes.running_since == stamp(wall[0] - 5)
-        return controller.Result(600.0)
+        return controller.ReconcileResult(600.0)
 
     await last.timed(reconcile)(KEY)
     steady[0] += 1
@@ -124,12 +124,12 @@ async def test_a_clock_that_is_set_moves_no_pass(jump: int) -> None:
 
 async def test_an_api_that_is_gone_holds_nobody_back(inbox: Inbox) -> None:
     board, last, _ = made()
-    voice = ServiceVoice(Notifications(str(inbox.path)), board, lambda: last.over, patience=0.05)
-    running = asyncio.create_task(voice.run())
-    voice.reload()  # before that, it would be taken for READY
+    reporter = ServiceReporter(Notifications(str(inbox.path)), board, lambda: last.over, patience=0.05)
+    running = asyncio.create_task(reporter.run())
+    reporter.reload()  # before that, it would be taken for READY
     assert [one.partition("=")[0] for one in await inbox.until("READY=1")] == ["STATUS", "READY"]
     await inbox.next()
-    voice.reload()
+    reporter.reload()
     assert (await inbox.next()).startswith("RELOADING=1\nMONOTONIC_USEC=")
     assert await inbox.next() == "READY=1"
     await end([running])
@@ -157,9 +157,9 @@ async def test_a_pass_that_fails_is_told_with_its_reason_and_when_it_is_tried_ag
     async def fails(_: ObjectKey) -> None:
         raise OSError("the disk is full")
 
-    async def works(_: ObjectKey) -> controller.Result:
+    async def works(_: ObjectKey) -> controller.ReconcileResult:
         assert board.snapshot().passes.running_since
-        return controller.Result(600.0)
+        return controller.ReconcileResult(600.0)
 
     async def waits(_: ObjectKey) -> None:
         raise controller.Retry(1.0, "somebody was faster")
@@ -182,13 +182,13 @@ async def test_a_pass_that_fails_is_told_with_its_reason_and_when_it_is_tried_ag
 def test_how_we_stand_with_the_api_is_told_with_every_change(tmp_path: Path) -> None:
     now = [1.7e9]
     board, clocks = Board(), UnixClocks(lambda: now[0], lambda: now[0])
-    contact = Contact(Vault(str(tmp_path)), SecretLimits(), clocks, board.changed)
-    board.plug(of_contact(contact, "https://api"))
+    reachability = ApiReachability(Vault(str(tmp_path)), SecretLimits(), clocks, board.changed)
+    board.plug(of_reachability(reachability, "https://api"))
     seen = []
     acts: list[Callable[[], None]] = [
-        lambda: None, contact.reached, contact.reached, lambda: contact.failed("no route"),
-        lambda: contact.failed("no route"), contact.reached, lambda: contact.was_refused("401"),
-        lambda: contact.was_refused("401"),
+        lambda: None, reachability.reached, reachability.reached, lambda: reachability.failed("no route"),
+        lambda: reachability.failed("no route"), reachability.reached,
+        lambda: reachability.was_refused("401"), lambda: reachability.was_refused("401"),
     ]  # fmt: skip
     for act in acts:
         act()
@@ -203,7 +203,7 @@ def test_how_we_stand_with_the_api_is_told_with_every_change(tmp_path: Path) -> 
     assert api.since is not None
     assert api.last_contact is not None
     assert api.since > api.last_contact
-    contact.close()
+    reachability.close()
 
 
 def test_drifts_that_nobody_has_heard_of_are_told_too(tmp_path: Path) -> None:

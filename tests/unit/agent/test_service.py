@@ -32,7 +32,7 @@ async def test_health_is_what_the_watchdog_judges_by(agent: Agent) -> None:
     (server,) = [
         part for part in agent.manager._servers if isinstance(part, ProbeServer) and part.routes.health
     ]
-    progress, now = agent.body.progress, [1000.0]
+    progress, now = agent.managed_host.progress, [1000.0]
     progress.clock = lambda: now[0]
 
     def health() -> tuple[int, str]:

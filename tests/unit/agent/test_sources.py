@@ -1,4 +1,4 @@
-"""Where wishes come from, and that a host which was let go forgets the Secrets among it."""
+"""Where declarations come from, and that a host which was let go forgets their Secrets."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from nodemanager.agent.declared.contents import Contenter
+from nodemanager.agent.declared.desired_state import DesiredState, DesiredStateCache
 from nodemanager.agent.declared.memory import Memory
 from nodemanager.agent.declared.references import ReferenceWatch
 from nodemanager.agent.declared.sources import Sources
-from nodemanager.agent.declared.wishes import Wish, Wishes
-from nodemanager.agent.link import contact
-from nodemanager.agent.link.contact import Contact, SecretLimits, UnixClocks
+from nodemanager.agent.link import api_reachability
+from nodemanager.agent.link.api_reachability import ApiReachability, SecretLimits, UnixClocks
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
 from nodemanager.client.auth.config import ClientConfig
@@ -84,18 +84,18 @@ class Host:
 
     def __init__(self, sources: Sources, time: list[float]) -> None:
         self.sources, self.time = sources, time
-        self.wishes = Wishes(Contenter(Inline()))
+        self.desired_states = DesiredStateCache(Contenter(Inline()))
 
-    async def passes(self) -> Wish:
+    async def passes(self) -> DesiredState:
         """Do as a pass does."""
-        await self.sources.follow(await self.wishes.references(SETS, NODE))
-        world = self.sources.world()
-        wish = await self.wishes.make(SETS, world, NODE)
-        kept, own = self.wishes.basis(world, NODE)
+        await self.sources.follow(await self.desired_states.references(SETS, NODE))
+        inputs = self.sources.inputs()
+        desired_state = await self.desired_states.make(SETS, inputs, NODE)
+        kept, own = self.desired_states.basis(inputs, NODE)
         self.sources.memory.keep(SETS, kept, own, peers=False)
-        if world.withheld:
+        if inputs.withheld:
             self.sources.memory.forget_secrets()
-        return wish
+        return desired_state
 
 
 @pytest.fixture(name="host")
@@ -107,7 +107,7 @@ async def _host(tmp_path: Path) -> AsyncIterator[Host]:
     ):
         time = [1.8e9]
         clocks = UnixClocks(lambda: time[0], lambda: time[0])
-        here = Contact(Vault("/", str(tmp_path)), SecretLimits(grace=GRACE), clocks)
+        here = ApiReachability(Vault("/", str(tmp_path)), SecretLimits(grace=GRACE), clocks)
         stack.callback(here.close)
         memory = Memory(Vault("/", str(tmp_path)), Vault("/", str(tmp_path)), ObjectKey("default", "web1"))
         stack.callback(memory.close)
@@ -121,20 +121,20 @@ async def _host(tmp_path: Path) -> AsyncIterator[Host]:
 
 
 async def test_a_host_that_was_let_go_forgets_secrets_also_in_memory(host: Host) -> None:
-    wish = await host.passes()
-    assert isinstance(wish.contents["/x"], Content)
-    del wish
+    desired_state = await host.passes()
+    assert isinstance(desired_state.contents["/x"], Content)
+    del desired_state
     assert known() >= 3  # as the API told it, what was made of it, what is remembered
-    here = host.sources.contact
+    here = host.sources.reachability
     here.was_refused("401")
-    host.time[0] += contact.SURE_SECONDS
+    host.time[0] += api_reachability.SURE_SECONDS
     here.was_refused("401")
     assert isinstance((await host.passes()).contents["/x"], Content)  # for a while
     host.time[0] += GRACE
-    wish = await host.passes()
-    assert isinstance(wish.contents["/x"], Failure)
-    assert "is not used: the API has refused this host" in wish.contents["/x"].message
-    assert isinstance(wish.contents["/y"], Content)
+    desired_state = await host.passes()
+    assert isinstance(desired_state.contents["/x"], Failure)
+    assert "is not used: the API has refused this host" in desired_state.contents["/x"].message
+    assert isinstance(desired_state.contents["/y"], Content)
     await asyncio.sleep(0)  # what was watched ends
     assert known() == 0
     here.reached()

@@ -164,7 +164,7 @@ class World:
         self.host.drift()
         self.host.log.flush()  # what is not on disk may be lost in a crash, and nobody has heard of it
         one = Result(file_id(f"/{self.drifts}"), ("a",), Outcome.CHANGED, "put back", drifted=True)
-        self.host.standing.results[one.id] = one
+        self.host.host_state.results[one.id] = one
         self.host.writer.request()
 
     def on_backup(self) -> None:
@@ -185,7 +185,7 @@ class World:
         self.host.requests.pass_soon()
 
     def on_shortfall(self) -> None:
-        self.host.standing.shortfalls = (f"cannot watch {self.asked}",)
+        self.host.host_state.shortfalls = (f"cannot watch {self.asked}",)
         self.host.writer.request()
 
     def on_pass(self) -> None:
@@ -249,8 +249,8 @@ async def scenario(folder: Path, steps: list[tuple[str, float]]) -> None:
     assert api.said("Duplicated").startswith("True") is world.twin
     assert api.said(conditions.READY).startswith("True")
     assert api.said("Strange") == (f"True {api.strangers}" if api.strangers else "")
-    assert all(text in api.said("Watching") for text in host.standing.shortfalls or ())
-    assert not [one for one in host.standing.results.values() if one.outcome is Outcome.CHANGED]
+    assert all(text in api.said("Watching") for text in host.host_state.shortfalls or ())
+    assert not [one for one in host.host_state.results.values() if one.outcome is Outcome.CHANGED]
     assert not host.memory.owed
     assert not host.machine.converger.replaced
     # A drift is told twice: when it is repaired, and when its Event is there.
@@ -310,10 +310,10 @@ async def test_what_happens_while_a_status_is_written_is_told_by_the_next(world:
     world.on_backup()
     await writing
     assert list(world.api.status.file_backups) == ["/backup1"]
-    assert [str(one) for one in world.host.standing.results] == ["file:/2"]
+    assert [str(one) for one in world.host.host_state.results] == ["file:/2"]
     await world.host.writer.answer()
     assert sorted(world.api.status.file_backups) == ["/backup1", "/backup2"]
-    assert not world.host.standing.results
+    assert not world.host.host_state.results
 
 
 async def test_a_pass_that_ends_waits_for_a_status_that_is_being_written(world: World) -> None:
@@ -344,7 +344,7 @@ async def test_that_backups_were_removed_is_said_although_the_first_write_fails(
     world.api.away = True
     assert not await world.host.writer.write()
     world.api.away = False
-    world.host.contact.reached()
+    world.host.reachability.reached()
     world.host.report.passed(Pass([config_set("a")], {}, (), None), 1)  # a pass that removes none
     assert await world.host.writer.write()
     assert world.api.status.file_backups == {}

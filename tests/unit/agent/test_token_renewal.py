@@ -18,7 +18,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.agent.link.token_renewal import TokenRenewal, TokenVoice
+from nodemanager.agent.link.token_renewal import TokenRenewal, TokenReporter
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.cli.commands import agent as cmd_agent
 from nodemanager.client.auth import host_kubeconfig
@@ -109,7 +109,7 @@ class Host:
     @contextlib.asynccontextmanager
     async def running(self, token: str) -> AsyncIterator[RenewedToken]:
         """Run until the end of the block, as one process does."""
-        voice = TokenVoice(
+        reporter = TokenReporter(
             self.registry,
             lambda reason, message: self.warnings.append(f"{reason}: {message}"),
             lambda: self.told.append(renewal.condition()),
@@ -118,7 +118,7 @@ class Host:
         config = ClientConfig(self.config.server, ca=self.config.ca, credentials=renewed)
         client = Client(HttpTransport(config))
         renewal = TokenRenewal(
-            client, config, renewed, self.path, "web1", "ns", voice, self.api.host_clock,
+            client, config, renewed, self.path, "web1", "ns", reporter, self.api.host_clock,
         )  # fmt: skip
         tasks = [asyncio.create_task(renewal.run()), asyncio.create_task(self._work(client))]
         try:

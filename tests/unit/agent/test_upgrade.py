@@ -9,7 +9,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from nodemanager.agent.upgrades.upgrade_record import Phase, Result
+from nodemanager.agent.upgrades.upgrade_record import Phase, UpgradeResult
 from support import virtual_time
 from support.upgrade_world import GROUP, LEASE, Kill, World
 
@@ -24,7 +24,7 @@ async def test_an_upgrade_drains_upgrades_reboots_and_gives_back() -> None:
     [host] = world.machines
     assert [what for what, _ in host.deeds] == ["upgrade", "reboot"]
     assert host.boot == 2
-    assert host.disk.result is Result.SUCCESS
+    assert host.disk.result is UpgradeResult.SUCCESS
     assert "/api/v1/namespaces/prod/pods/web-h0" not in world.cluster.objects
     assert host.status is not None
     assert host.status.last_upgrade is not None
@@ -67,7 +67,7 @@ async def test_a_budget_that_never_lets_go_fails_the_upgrade_and_uncordons() -> 
     world.assert_nothing_is_stranded()
     [host] = world.machines
     assert host.deeds == []
-    assert host.disk.result is Result.ERROR
+    assert host.disk.result is UpgradeResult.ERROR
     assert "cannot drain Node h0 within 300 s: prod/web-h0" in host.disk.message
 
 
@@ -87,7 +87,7 @@ async def test_a_foreign_cordon_stays() -> None:
     world.cluster.put("/api/v1/nodes/h0", {**node, "spec": {"unschedulable": True}})
     await world.run(HOUR)
     [host] = world.machines
-    assert host.disk.result is Result.SUCCESS
+    assert host.disk.result is UpgradeResult.SUCCESS
     assert world.cluster.cordoned("h0")
 
 
@@ -110,7 +110,7 @@ async def test_a_group_that_is_busy_during_the_whole_window_costs_the_slot_and_n
     await world.run(HOUR)
     [host] = world.machines
     assert host.deeds == []
-    assert (host.disk.phase, host.disk.result) == (Phase.IDLE, Result.SKIPPED)
+    assert (host.disk.phase, host.disk.result) == (Phase.IDLE, UpgradeResult.SKIPPED)
     assert host.disk.message == "group web: it is the turn of other"
     assert world.cluster.holder() == "other"
     assert 'nodemanager_upgrade_total{node="h0",result="skipped"} 1' in host.registry.render()
@@ -122,7 +122,7 @@ async def test_the_lock_is_renewed_while_a_host_is_proven_however_long_that_take
     world.settings = dataclasses.replace(world.settings, lease=240.0)
     await world.run(3 * HOUR)
     world.assert_nothing_is_stranded()
-    assert [one.disk.result for one in world.machines] == [Result.SUCCESS] * 2
+    assert [one.disk.result for one in world.machines] == [UpgradeResult.SUCCESS] * 2
 
 
 @pytest.mark.parametrize("power", [False, True], ids=["killed", "power"])
@@ -139,11 +139,11 @@ def test_killed_at_every_effect(*, power: bool, needs_reboot: bool, after: bool)
         await world.run(HOUR)
         world.assert_nothing_is_stranded()
         if not power and not {Phase.UPGRADING, Phase.REBOOTING}.intersection(host.killed_in):
-            assert host.disk.result is Result.SUCCESS, "the slot was lost without need"
+            assert host.disk.result is UpgradeResult.SUCCESS, "the slot was lost without need"
         world.tomorrow()
         await world.run(HOUR)  # a day later all is as if nothing had been
         world.assert_nothing_is_stranded()
-        assert host.disk.result is Result.SUCCESS
+        assert host.disk.result is UpgradeResult.SUCCESS
         return host.killed > 0
 
     for at in range(1, 200):

@@ -11,7 +11,13 @@ import msgspec
 import pytest
 
 from nodemanager.agent.upgrades.upgrade_host import ToolsHost
-from nodemanager.agent.upgrades.upgrade_record import Phase, Record, RecordError, RecordFile, Result
+from nodemanager.agent.upgrades.upgrade_record import (
+    Phase,
+    RecordError,
+    RecordFile,
+    UpgradeRecord,
+    UpgradeResult,
+)
 from nodemanager.api.common.managednode import (
     ANNOTATION_HOLD,
     ANNOTATION_REBOOT,
@@ -99,7 +105,7 @@ async def test_a_schedule_that_cannot_be_read_is_told_and_can_be_mended() -> Non
     host.part.changed()
     await living
     assert host.status.problem == ""
-    assert host.disk.result is Result.SUCCESS
+    assert host.disk.result is UpgradeResult.SUCCESS
 
 
 @virtual_time.test
@@ -130,15 +136,17 @@ async def test_a_clock_that_is_set_past_the_slot_is_noticed() -> None:
 def test_a_record_survives(tmp_path: Path) -> None:
     tree = Tree(str(tmp_path))
     (tmp_path / "var/lib").mkdir(parents=True)
-    assert RecordFile(tree).load() == Record()
-    record = Record(phase=Phase.REBOOTING, slot=datetime(2026, 6, 1, 3, tzinfo=UTC), group="web", asked=12.5)
+    assert RecordFile(tree).load() == UpgradeRecord()
+    record = UpgradeRecord(
+        phase=Phase.REBOOTING, slot=datetime(2026, 6, 1, 3, tzinfo=UTC), group="web", asked=12.5
+    )
     RecordFile(tree).save(record)
     assert RecordFile(tree).load() == record
     file = tmp_path / "var/lib/nodemanager/upgrade.json"
     assert file.stat().st_mode & 0o777 == 0o600
     file.write_bytes(b"{torn")
     torn = RecordFile(tree).load()
-    assert (torn.phase, torn.result) == (Phase.RETURNING, Result.ERROR)
+    assert (torn.phase, torn.result) == (Phase.RETURNING, UpgradeResult.ERROR)
     tree.close()
 
 
@@ -146,7 +154,7 @@ def test_a_record_that_cannot_be_written_says_what_that_means(tmp_path: Path) ->
     tree = Tree(str(tmp_path))
     (tmp_path / "var").write_text("in the way")
     with pytest.raises(RecordError, match="no upgrade is done until this is possible"):
-        RecordFile(tree).save(Record())
+        RecordFile(tree).save(UpgradeRecord())
     tree.close()
 
 

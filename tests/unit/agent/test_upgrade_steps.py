@@ -10,7 +10,7 @@ import pytest
 
 from nodemanager.agent.upgrades import upgrade
 from nodemanager.agent.upgrades.upgrade import UpgradeSettings
-from nodemanager.agent.upgrades.upgrade_record import Phase, Record, Result
+from nodemanager.agent.upgrades.upgrade_record import Phase, UpgradeRecord, UpgradeResult
 from nodemanager.host.base import HostError, NotSupported
 from nodemanager.host.process.runner import CommandNotFound
 from nodemanager.kube import errors
@@ -31,18 +31,18 @@ def sleep_through(seconds: float) -> None:
 
 @virtual_time.test
 async def test_the_whole_way_without_a_reboot() -> None:
-    kept = Record(last_started=SLOT - timedelta(days=2), last_done=SLOT - timedelta(days=1))
+    kept = UpgradeRecord(last_started=SLOT - timedelta(days=2), last_done=SLOT - timedelta(days=1))
     desk = Desk(kept)
     await asyncio.sleep(7)
     outcome = await desk.upgrader.run(desk.order())
     assert desk.phases == [*WAY, Phase.PROVING, Phase.RETURNING, Phase.IDLE] == desk.told
     assert desk.did() == ["upgrade", "upgraded", "prove"]
-    assert (outcome.result, outcome.message) == (Result.SUCCESS, "upgraded; no reboot was needed")
+    assert (outcome.result, outcome.message) == (UpgradeResult.SUCCESS, "upgraded; no reboot was needed")
     assert outcome.seconds == pytest.approx(10, abs=1)
     first, last = desk.saved[0], desk.saved[-1]
     assert (first.slot, first.group, first.boot_id) == (SLOT, GROUP, "first")
     assert (first.last_started, first.last_done) == (kept.last_started, kept.last_done)
-    assert (last.slot, last.began, last.result) == (SLOT, SLOT + timedelta(seconds=7), Result.SUCCESS)
+    assert (last.slot, last.began, last.result) == (SLOT, SLOT + timedelta(seconds=7), UpgradeResult.SUCCESS)
     assert last.last_started == last.began
     assert last.last_done is not None
     assert last.last_done - SLOT == pytest.approx(timedelta(seconds=17), abs=timedelta(seconds=1))
@@ -60,7 +60,7 @@ async def test_a_cordon_is_dated_from_when_it_was_made() -> None:
     [moment] = {one.cordoned for one in desk.saved if one.cordoned}
     assert moment - SLOT < timedelta(seconds=1)
     began = SLOT - timedelta(minutes=5)
-    desk = Desk(Record(phase=Phase.CORDONING, began=began, boot_id="first", cordoned=began))
+    desk = Desk(UpgradeRecord(phase=Phase.CORDONING, began=began, boot_id="first", cordoned=began))
     await desk.upgrader.resume()
     assert {one.cordoned for one in desk.saved if one.cordoned} == {began}
 
@@ -70,7 +70,7 @@ async def test_a_host_without_a_group_asks_nobody() -> None:
     desk = Desk(needs_reboot="a new kernel")
     desk.on = lambda phase: setattr(desk, "boot", "second") if phase is Phase.REBOOTING else None
     outcome = await desk.upgrader.run(desk.order(group=""))
-    assert outcome.result is Result.SUCCESS
+    assert outcome.result is UpgradeResult.SUCCESS
     assert not [path for _, path in desk.cluster.asked if "leases" in path]
 
 
@@ -99,7 +99,7 @@ async def test_nothing_more_is_done_once_the_lock_is_lost(phase: Phase) -> None:
 
     desk.on = lose
     outcome = await desk.upgrader.run(desk.order())
-    assert outcome.result is Result.ERROR
+    assert outcome.result is UpgradeResult.ERROR
     assert outcome.message.startswith(f"{phase}: lock web was lost")
     assert desk.deeds == []
     asked = [one for one in desk.cluster.asked if one[0] != "GET"]
@@ -130,7 +130,7 @@ async def test_the_lock_is_fresh_when_the_host_goes_down() -> None:
             desk.boot = "second"
 
     desk.on = rebooting
-    assert (await desk.upgrader.run(desk.order())).result is Result.SUCCESS
+    assert (await desk.upgrader.run(desk.order())).result is UpgradeResult.SUCCESS
     assert len(refused) == 3
     assert refused[1] - refused[0] == pytest.approx(5, abs=0.1)
     [(_, rebooted)] = [one for one in desk.deeds if one[0] == "reboot"]
@@ -166,7 +166,7 @@ async def test_a_node_that_is_not_ready_in_time_is_a_failure() -> None:
     desk = Desk()
     desk.node_says({"conditions": [{"type": "Ready", "status": "False"}]})
     outcome = await desk.upgrader.run(desk.order())
-    assert outcome.result is Result.ERROR
+    assert outcome.result is UpgradeResult.ERROR
     assert outcome.message == "Proving: the host was not ready within 900 s"
     assert outcome.seconds == pytest.approx(910, abs=2)
     assert (desk.saved[-1].last_started, desk.saved[-1].last_done) == (None, None)
@@ -176,7 +176,7 @@ async def test_a_node_that_is_not_ready_in_time_is_a_failure() -> None:
 async def test_without_a_reboot_the_node_speaks_of_this_boot() -> None:
     desk = Desk()
     desk.node_says({"conditions": [{"type": "Ready", "status": "True"}], "nodeInfo": {"bootID": "first"}})
-    assert (await desk.upgrader.run(desk.order())).result is Result.SUCCESS
+    assert (await desk.upgrader.run(desk.order())).result is UpgradeResult.SUCCESS
     assert now() < 20
 
 
@@ -191,7 +191,7 @@ async def test_a_reboot_is_waited_for_and_nothing_else_is_done_meanwhile() -> No
     assert desk.did() == ["upgrade", "upgraded", "reboot"]
     assert desk.cluster.cordoned("h0")
     desk.boot = "second"
-    assert (await running).result is Result.SUCCESS
+    assert (await running).result is UpgradeResult.SUCCESS
     assert now() < 506
 
 
@@ -233,7 +233,7 @@ async def test_whoever_asks_for_a_reboot_may_be_killed_by_it(error: BaseExceptio
     desk = Desk(needs_reboot="a new kernel", fails={"reboot": error})
     asyncio.get_running_loop().call_later(100, setattr, desk, "boot", "second")
     outcome = await desk.upgrader.run(desk.order())
-    assert outcome.result is (Result.SUCCESS if waits else Result.ERROR)
+    assert outcome.result is (UpgradeResult.SUCCESS if waits else UpgradeResult.ERROR)
     assert now() == pytest.approx(100 if waits else 10, abs=6)
 
 
@@ -242,7 +242,7 @@ async def test_a_group_that_is_busy_is_asked_until_the_window_is_over() -> None:
     desk = Desk(settings=UpgradeSettings(forgiveness=timedelta(seconds=62)))
     desk.steal()
     outcome = await desk.upgrader.run(desk.order())
-    assert (outcome.result, outcome.message) == (Result.SKIPPED, "group web: it is the turn of other")
+    assert (outcome.result, outcome.message) == (UpgradeResult.SKIPPED, "group web: it is the turn of other")
     assert 57 <= now() <= 62
     assert desk.deeds == []
     assert not [one for one in desk.cluster.asked if one[1] == NODE]  # nothing of it to undo
@@ -255,7 +255,7 @@ async def test_the_turn_that_comes_within_the_window_is_taken() -> None:
     desk = Desk()
     desk.steal()
     asyncio.get_running_loop().call_later(30, desk.steal, None, 1)
-    assert (await desk.upgrader.run(desk.order())).result is Result.SUCCESS
+    assert (await desk.upgrader.run(desk.order())).result is UpgradeResult.SUCCESS
     assert now() == pytest.approx(45, abs=6)
 
 
@@ -264,7 +264,7 @@ async def test_an_api_that_cannot_be_asked_is_told_when_the_window_is_over() -> 
     desk = Desk(settings=UpgradeSettings(forgiveness=timedelta(seconds=60)))
     desk.cluster.refuses = lambda request: "leases" in request.target and desk.phases[-1] is Phase.LOCKING
     outcome = await desk.upgrader.run(desk.order())
-    assert outcome.result is Result.SKIPPED
+    assert outcome.result is UpgradeResult.SKIPPED
     assert "group web: cannot get leases" in outcome.message
 
 
@@ -272,14 +272,14 @@ async def test_an_api_that_cannot_be_asked_is_told_when_the_window_is_over() -> 
 async def test_the_last_moment_of_a_window_belongs_to_it() -> None:
     desk = Desk(settings=UpgradeSettings(forgiveness=timedelta(seconds=60)))
     await asyncio.sleep(60)
-    assert (await desk.upgrader.run(desk.order())).result is Result.SUCCESS
+    assert (await desk.upgrader.run(desk.order())).result is UpgradeResult.SUCCESS
 
 
 @virtual_time.test
 async def test_what_was_interrupted_before_it_had_its_lock_waits_no_longer_than_its_window() -> None:
     desk = Desk(interrupted(Phase.LOCKING), UpgradeSettings(forgiveness=timedelta(seconds=60)))
     desk.cluster.refuses = lambda request: desk.upgrader.record.phase is Phase.LOCKING
-    assert (await resumed(desk))[0] is Result.SKIPPED
+    assert (await resumed(desk))[0] is UpgradeResult.SKIPPED
     assert now() < 61
 
 
@@ -288,7 +288,7 @@ async def test_an_order_that_is_found_after_its_window_is_not_carried_out() -> N
     desk = Desk(settings=UpgradeSettings(forgiveness=timedelta(seconds=60)))
     await asyncio.sleep(61)
     outcome = await desk.upgrader.run(desk.order())
-    assert outcome.result is Result.SKIPPED
+    assert outcome.result is UpgradeResult.SKIPPED
     assert "its window is over" in outcome.message
     assert desk.deeds == []
 
@@ -322,7 +322,7 @@ async def test_a_server_in_trouble_is_asked_five_times_to_cordon(
 
     desk.cluster.refuses = refuses
     outcome = await desk.upgrader.run(desk.order())
-    assert outcome.result is Result.ERROR
+    assert outcome.result is UpgradeResult.ERROR
     assert outcome.message.startswith("Cordoning: ")
     assert tries == pytest.approx([0, 2, 6, 14, 30], abs=0.5)
     assert desk.deeds == []
@@ -332,7 +332,7 @@ async def test_a_server_in_trouble_is_asked_five_times_to_cordon(
 async def test_a_server_that_recovers_is_enough() -> None:
     desk = Desk()
     desk.cluster.refuses = lambda request: request.method == "PATCH" and NODE in request.target and now() < 5
-    assert (await desk.upgrader.run(desk.order())).result is Result.SUCCESS
+    assert (await desk.upgrader.run(desk.order())).result is UpgradeResult.SUCCESS
 
 
 @pytest.mark.parametrize("stuck", ["nodes", "leases"])
@@ -349,7 +349,7 @@ async def test_cleaning_up_is_tried_until_it_is_done_and_each_part_once(no_chanc
 
     desk.cluster.refuses = refuses
     outcome = await desk.upgrader.run(desk.order())
-    assert outcome.result is Result.SUCCESS
+    assert outcome.result is UpgradeResult.SUCCESS
     assert outcome.seconds > 200
     assert len(returning) == 10  # after 2, 4, 8, 16, 32 and then every 60 seconds; the other part once
     assert desk.cluster.holder() is None
@@ -360,8 +360,8 @@ async def test_cleaning_up_is_tried_until_it_is_done_and_each_part_once(no_chanc
 async def test_nothing_is_done_without_a_record() -> None:
     desk = Desk(fails={"save": OSError("disk full")})
     outcome = await desk.upgrader.run(desk.order())
-    assert (outcome.result, outcome.message, outcome.seconds) == (Result.ERROR, "disk full", 0.0)
-    assert (desk.upgrader.record.phase, desk.upgrader.record.result) == (Phase.IDLE, Result.ERROR)
+    assert (outcome.result, outcome.message, outcome.seconds) == (UpgradeResult.ERROR, "disk full", 0.0)
+    assert (desk.upgrader.record.phase, desk.upgrader.record.result) == (Phase.IDLE, UpgradeResult.ERROR)
     assert desk.deeds == []
     assert desk.cluster.asked == []
 
@@ -371,7 +371,7 @@ async def test_cleaning_up_needs_no_record() -> None:
     desk = Desk(fails={"upgrade": OSError("no space left")})
     desk.on = lambda phase: desk.fails.update(save=OSError("full")) if phase is Phase.UPGRADING else None
     outcome = await desk.upgrader.run(desk.order())
-    assert (outcome.result, outcome.message) == (Result.ERROR, "Upgrading: no space left")
+    assert (outcome.result, outcome.message) == (UpgradeResult.ERROR, "Upgrading: no space left")
     assert desk.told[-2:] == [Phase.RETURNING, Phase.IDLE]
     assert desk.cluster.holder() is None
     assert not desk.cluster.cordoned("h0")
@@ -381,7 +381,7 @@ async def test_cleaning_up_needs_no_record() -> None:
 async def test_a_failure_that_nobody_foresaw_is_cleaned_up_after_and_told_in_short() -> None:
     desk = Desk(fails={"upgrade": KeyError("x" * 2000)})
     outcome = await desk.upgrader.run(desk.order())
-    assert outcome.result is Result.ERROR
+    assert outcome.result is UpgradeResult.ERROR
     assert outcome.message.startswith("Upgrading: KeyError('xxx")
     assert len(outcome.message) == 1024
     assert not desk.cluster.cordoned("h0")
@@ -424,7 +424,7 @@ async def test_told_to_stop_the_failure_of_packages_is_not_taken_for_an_end() ->
         await asyncio.sleep(10)
         raise OSError("disk full")
 
-    desk.upgrader._means.host.upgrade = failing  # type: ignore[method-assign]
+    desk.upgrader._deps.host.upgrade = failing  # type: ignore[method-assign]
     running = asyncio.create_task(desk.upgrader.run(desk.order()))
     await asyncio.sleep(5)
     running.cancel()
@@ -437,18 +437,20 @@ async def test_told_to_stop_the_failure_of_packages_is_not_taken_for_an_end() ->
 # Found after a crash
 
 
-def interrupted(phase: Phase, **fields: Any) -> Record:
+def interrupted(phase: Phase, **fields: Any) -> UpgradeRecord:
     """Return the record of an upgrade that began ten minutes ago."""
-    found = Record(phase=phase, slot=SLOT, began=SLOT - timedelta(minutes=10), group=GROUP, boot_id="first")
+    found = UpgradeRecord(
+        phase=phase, slot=SLOT, began=SLOT - timedelta(minutes=10), group=GROUP, boot_id="first"
+    )
     return replace_record(found, **fields)
 
 
-def replace_record(record: Record, **fields: Any) -> Record:
+def replace_record(record: UpgradeRecord, **fields: Any) -> UpgradeRecord:
     values = {name: getattr(record, name) for name in record.__struct_fields__}
-    return Record(**(values | fields))
+    return UpgradeRecord(**(values | fields))
 
 
-async def resumed(desk: Desk) -> tuple[Result, str]:
+async def resumed(desk: Desk) -> tuple[UpgradeResult, str]:
     outcome = await desk.upgrader.resume()
     assert outcome is not None
     assert desk.upgrader.record.phase is Phase.IDLE
@@ -466,16 +468,16 @@ async def test_nothing_is_found_where_nothing_was_begun() -> None:
 async def test_an_interrupted_upgrade_of_packages_is_a_failure() -> None:
     desk = Desk(interrupted(Phase.UPGRADING))
     result, message = await resumed(desk)
-    assert result is Result.ERROR
+    assert result is UpgradeResult.ERROR
     assert "went down during the upgrade of its packages" in message
     assert desk.deeds == []
 
 
 @virtual_time.test
 async def test_cleaning_up_that_was_interrupted_goes_on() -> None:
-    desk = Desk(interrupted(Phase.RETURNING, result=Result.SUCCESS, message="upgraded"))
+    desk = Desk(interrupted(Phase.RETURNING, result=UpgradeResult.SUCCESS, message="upgraded"))
     desk.steal("h0")
-    assert await resumed(desk) == (Result.SUCCESS, "upgraded")
+    assert await resumed(desk) == (UpgradeResult.SUCCESS, "upgraded")
     assert desk.deeds == []
     assert desk.cluster.holder() is None
 
@@ -485,7 +487,7 @@ async def test_cleaning_up_that_was_interrupted_goes_on() -> None:
 async def test_what_has_done_nothing_yet_is_done_again(phase: Phase) -> None:
     desk = Desk(interrupted(phase))
     desk.steal("h0")
-    assert (await resumed(desk))[0] is Result.SUCCESS
+    assert (await resumed(desk))[0] is UpgradeResult.SUCCESS
     assert desk.did() == ["upgrade", "upgraded", "prove"]
 
 
@@ -504,7 +506,7 @@ async def test_what_was_interrupted_for_too_long_is_given_up(phase: Phase, field
     desk = Desk(interrupted(phase, **fields))
     desk.steal("h0")
     result, message = await resumed(desk)
-    assert result is Result.ERROR
+    assert result is UpgradeResult.ERROR
     assert message == f"it was interrupted in phase {phase} for too long, or by a reboot"
     assert desk.deeds == []
     assert desk.cluster.holder() is None
@@ -513,14 +515,14 @@ async def test_what_was_interrupted_for_too_long_is_given_up(phase: Phase, field
 @virtual_time.test
 async def test_what_was_interrupted_this_very_moment_is_done_again() -> None:
     desk = Desk(interrupted(Phase.LOCKING, began=SLOT))
-    assert (await resumed(desk))[0] is Result.SUCCESS
+    assert (await resumed(desk))[0] is UpgradeResult.SUCCESS
 
 
 @virtual_time.test
 async def test_an_hour_is_not_too_long() -> None:
     desk = Desk(interrupted(Phase.DRAINING, began=SLOT - timedelta(minutes=59, seconds=50)))
     desk.steal("h0")
-    assert (await resumed(desk))[0] is Result.SUCCESS
+    assert (await resumed(desk))[0] is UpgradeResult.SUCCESS
 
 
 @pytest.mark.parametrize("phase", [Phase.CORDONING, Phase.DRAINING, Phase.UPGRADED])
@@ -529,7 +531,10 @@ async def test_what_was_interrupted_does_not_go_on_without_its_lock(phase: Phase
     desk = Desk(interrupted(phase), needs_reboot="a new kernel")
     desk.steal()
     result, message = await resumed(desk)
-    assert (result, message) == (Result.ERROR, f"it was interrupted in phase {phase}, and its lock is lost")
+    assert (result, message) == (
+        UpgradeResult.ERROR,
+        f"it was interrupted in phase {phase}, and its lock is lost",
+    )
     assert desk.deeds == []
     assert desk.cluster.holder() == "other"
 
@@ -539,7 +544,7 @@ async def test_what_was_interrupted_does_not_go_on_without_its_lock(phase: Phase
 async def test_what_is_done_is_proven_also_without_the_lock(phase: Phase) -> None:
     desk = Desk(interrupted(phase, reboot="a new kernel"), boot="second")
     desk.steal()
-    assert await resumed(desk) == (Result.SUCCESS, "upgraded; a new kernel")
+    assert await resumed(desk) == (UpgradeResult.SUCCESS, "upgraded; a new kernel")
     assert desk.did() == ["prove"]
 
 
@@ -548,7 +553,7 @@ async def test_whose_lock_it_is_is_asked_until_somebody_answers() -> None:
     desk = Desk(interrupted(Phase.UPGRADED))
     desk.steal("h0")
     desk.cluster.refuses = lambda request: "leases" in request.target and now() < 300
-    assert (await resumed(desk))[0] is Result.SUCCESS
+    assert (await resumed(desk))[0] is UpgradeResult.SUCCESS
     assert 5 < desk.cluster.asked.count(("refused", "GET")) < 20
     assert desk.cluster.holder() is None
 
@@ -556,17 +561,17 @@ async def test_whose_lock_it_is_is_asked_until_somebody_answers() -> None:
 @virtual_time.test
 async def test_a_host_without_a_group_needs_no_lock_to_go_on() -> None:
     desk = Desk(interrupted(Phase.UPGRADED, group=""))
-    assert (await resumed(desk))[0] is Result.SUCCESS
+    assert (await resumed(desk))[0] is UpgradeResult.SUCCESS
     assert not [path for _, path in desk.cluster.asked if "leases" in path]
 
 
 @virtual_time.test
 async def test_a_clock_that_went_back_makes_no_upgrade_shorter_than_nothing() -> None:
-    desk = Desk(interrupted(Phase.RETURNING, began=SLOT + timedelta(hours=1), result=Result.ERROR))
+    desk = Desk(interrupted(Phase.RETURNING, began=SLOT + timedelta(hours=1), result=UpgradeResult.ERROR))
     outcome = await desk.upgrader.resume()
     assert outcome is not None
     assert outcome.seconds == 0.0
-    desk = Desk(replace_record(Record(phase=Phase.RETURNING), began=None))
+    desk = Desk(replace_record(UpgradeRecord(phase=Phase.RETURNING), began=None))
     outcome = await desk.upgrader.resume()
     assert outcome is not None
-    assert (outcome.result, outcome.seconds) == (Result.ERROR, 0.0)
+    assert (outcome.result, outcome.seconds) == (UpgradeResult.ERROR, 0.0)

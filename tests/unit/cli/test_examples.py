@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from nodemanager.agent.declared.contents import Contenter
-from nodemanager.agent.declared.wishes import Wishes
-from nodemanager.agent.declared.world import World
+from nodemanager.agent.declared.declared_inputs import DeclaredInputs
+from nodemanager.agent.declared.desired_state import DesiredStateCache
 from nodemanager.api.common.managednode import (
     Interface,
     ManagedNode,
@@ -41,14 +41,14 @@ def test_a_plan_accepts_the_example(name: str, tmp_path: Path) -> None:
 
 def rendered(name: str, path: str, node: ManagedNode, *peers: ManagedNode, **secrets: bytes) -> str:
     """Return what a file of an example becomes on a host."""
-    world = manifest_folder.load([EXAMPLES / name])
+    inputs = manifest_folder.load([EXAMPLES / name])
     known = {
-        **world.secrets,
+        **inputs.secrets,
         **({"wg-wg0-web1": {k.replace("_", "-"): v for k, v in secrets.items()}} if secrets else {}),
     }
-    full = World(world.config_sets, (node, *peers), known, world.config_maps)
-    wish = asyncio.run(Wishes(Contenter(Inline())).make(world.config_sets, full, node))
-    made = wish.contents[path]
+    full = DeclaredInputs(inputs.config_sets, (node, *peers), known, inputs.config_maps)
+    desired_state = asyncio.run(DesiredStateCache(Contenter(Inline())).make(inputs.config_sets, full, node))
+    made = desired_state.contents[path]
     assert isinstance(made, Content), made
     return made.data.decode()
 

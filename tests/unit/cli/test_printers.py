@@ -11,7 +11,7 @@ import pytest
 
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.cli import kinds
-from nodemanager.cli.sources import Item, TableSource
+from nodemanager.cli.sources import ListedObject, TableSource
 from nodemanager.cli.views import printers, tables
 from nodemanager.client.auth.config import ClientConfig
 from nodemanager.client.http.transport import HttpTransport
@@ -23,15 +23,17 @@ from support import cli
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
-def item(name: str) -> Item:
-    return Item(ObjectKey("n", name), "1", {"apiVersion": "v1", "kind": "X", "metadata": {"name": name}})
+def item(name: str) -> ListedObject:
+    return ListedObject(
+        ObjectKey("n", name), "1", {"apiVersion": "v1", "kind": "X", "metadata": {"name": name}}
+    )
 
 
 def source() -> TableSource:
     return TableSource(Client(HttpTransport(ClientConfig("http://127.0.0.1:1"))), MANAGED_NODES)
 
 
-def rows(of: TableSource, table: dict[str, Any], *, deleted: bool = False) -> list[Item]:
+def rows(of: TableSource, table: dict[str, Any], *, deleted: bool = False) -> list[ListedObject]:
     return [each._replace(deleted=deleted) for each in of.items(msgspec.convert(table, tables.Table))]
 
 
@@ -62,7 +64,9 @@ def test_changed_columns_get_a_new_heading(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_a_date_that_the_server_left_to_us() -> None:
-    layout = tables.Layout([tables.Column(name="Age", type="date"), tables.Column(name="At", type="string")])
+    layout = tables.TableLayout(
+        [tables.Column(name="Age", type="date"), tables.Column(name="At", type="string")]
+    )
     row = tables.Row(cells=["2026-01-02T02:04:05Z", "2026-01-02T02:04:05Z"])
     assert layout.cells(row, NOW) == ["60m", "2026-01-02T02:04:05Z"]
 

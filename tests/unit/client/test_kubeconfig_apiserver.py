@@ -143,5 +143,5 @@ def test_kubectl_merges_files_the_same_way(kube: apiserver.ApiServer, tmp_path: 
     assert ours.current_context == theirs["current-context"] == "admin"
     assert list(ours.users) == [user["name"] for user in theirs["users"]]
     assert theirs["users"][0]["user"] == {"as": "jane"}  # of one name, only the entry of the first file
-    assert ours.users["admin"][1] == kubeconfig_types.User(impersonate="jane")
+    assert ours.users["admin"][1] == kubeconfig_types.KubeconfigUser(impersonate="jane")
     assert ours.clusters["test"][1].server == theirs["clusters"][0]["cluster"]["server"]

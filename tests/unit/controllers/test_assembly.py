@@ -58,7 +58,7 @@ async def running(
     """The operator of these entries, with its health served on a port of its own."""
     given = Dependencies(client, NAMESPACE, registry or Registry(), runner.companion, leader_elect)
     operator = assembly.assemble(given, entries)
-    address = probes.Address("127.0.0.1", 0)
+    address = probes.ListenAddress("127.0.0.1", 0)
     server = probes.ProbeServer("health probes", address, probes.Routes(health=operator.health))
     operator.manager.add_server(server)
     task = asyncio.create_task(operator.manager.run())

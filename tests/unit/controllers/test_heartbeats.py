@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.controllers.liveness.heartbeats import Heartbeats, Judgement, Life
+from nodemanager.controllers.liveness.heartbeats import Heartbeats, Life, LivenessJudgement
 
 DURATION = 60.0
 
@@ -22,27 +22,27 @@ def watched(*renewals: tuple[float, str]) -> Heartbeats:
 
 def test_a_host_without_a_lease_was_never_heard_of() -> None:
     found = Heartbeats()
-    assert found.judge("x", 5) == Judgement(Life.UNTOLD, again_in=60)
-    assert found.judge("x", 64) == Judgement(Life.UNTOLD, again_in=1)
-    assert found.judge("x", 65) == Judgement(Life.NEVER)
+    assert found.judge("x", 5) == LivenessJudgement(Life.UNTOLD, again_in=60)
+    assert found.judge("x", 64) == LivenessJudgement(Life.UNTOLD, again_in=1)
+    assert found.judge("x", 65) == LivenessJudgement(Life.NEVER)
 
 
 def test_a_host_that_comes_back_without_a_lease_is_new() -> None:
     found = Heartbeats()
     found.judge("x", 0)
     found.forget("x")
-    assert found.judge("x", 100) == Judgement(Life.UNTOLD, again_in=60)
+    assert found.judge("x", 100) == LivenessJudgement(Life.UNTOLD, again_in=60)
 
 
 def test_a_lease_that_was_only_seen_once_says_nothing_yet() -> None:
-    assert watched((0, "a")).judge("x", 59) == Judgement(Life.UNTOLD, 59, 1)
+    assert watched((0, "a")).judge("x", 59) == LivenessJudgement(Life.UNTOLD, 59, 1)
 
 
 def test_a_renewal_shows_life_for_one_duration() -> None:
     found = watched((0, "a"), (5, "b"))
-    assert found.judge("x", 5) == Judgement(Life.ALIVE, 0, 60)
-    assert found.judge("x", 64) == Judgement(Life.ALIVE, 59, 1)
-    assert found.judge("x", 65) == Judgement(Life.SILENT, 60, math.inf)
+    assert found.judge("x", 5) == LivenessJudgement(Life.ALIVE, 0, 60)
+    assert found.judge("x", 64) == LivenessJudgement(Life.ALIVE, 59, 1)
+    assert found.judge("x", 65) == LivenessJudgement(Life.SILENT, 60, math.inf)
 
 
 def test_the_first_sight_is_silent_after_one_duration() -> None:
@@ -65,8 +65,8 @@ def test_a_lease_that_others_touched_is_not_renewed() -> None:
 def test_an_outage_of_the_api_gives_everybody_a_whole_duration() -> None:
     found = watched((0, "a"), (5, "b"))
     found.missed(600)
-    assert found.judge("x", 601) == Judgement(Life.UNTOLD, 596, 59)
-    assert found.judge("x", 660) == Judgement(Life.SILENT, 655)
+    assert found.judge("x", 601) == LivenessJudgement(Life.UNTOLD, 596, 59)
+    assert found.judge("x", 660) == LivenessJudgement(Life.SILENT, 655)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_lease_that_is_gone_is_forgotten() -> None:
     found = watched((0, "a"), (5, "b"))
     found.lost("x")
     found.lost("y")
-    assert found.judge("x", 6) == Judgement(Life.UNTOLD, again_in=60)
+    assert found.judge("x", 6) == LivenessJudgement(Life.UNTOLD, again_in=60)
     assert found.judge("x", 66).life is Life.NEVER
 
 

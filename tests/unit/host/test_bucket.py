@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.host.files.bucket import Bucket, BucketError, Limits
+from nodemanager.host.files.bucket import Bucket, BucketError, BucketLimits
 from nodemanager.host.files.bucket_room import BLOCK, Caps, Holding, choose
 from nodemanager.host.files.durable import Unsynced
 from nodemanager.host.files.tree import Tree
@@ -30,7 +30,7 @@ class Kept:
     def __init__(self, root: Path, caps: Caps) -> None:
         self.root, self.now = root, 1_700_000_000.0
         self.tree = Tree(str(root))
-        self.bucket = Bucket(self.tree, FOLDER, Limits(caps=caps), self._tick)
+        self.bucket = Bucket(self.tree, FOLDER, BucketLimits(caps=caps), self._tick)
 
     def _tick(self) -> float:
         self.now += 1

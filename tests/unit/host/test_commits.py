@@ -130,7 +130,7 @@ def test_what_is_of_another_kind_is_not_changed(root: Path, kind: Kind) -> None:
         path.mkdir()
     else:
         path.write_text("")
-    with pytest.raises(commits.Unsafe, match=f"it is no longer a {kind}"):
+    with pytest.raises(commits.Unsafe, match=f"it is no longer {kind.words}"):
         do(root, attributes("/x", kind, uid=EVE))
     assert seen(path)[0] == 0
 

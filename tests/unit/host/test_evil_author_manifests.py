@@ -26,7 +26,7 @@ from nodemanager.host.files.tree import Tree
 from nodemanager.host.packages import common
 from nodemanager.host.packages.apk import Apk
 from nodemanager.host.packages.apt import Apt
-from nodemanager.host.packages.common import Surroundings
+from nodemanager.host.packages.common import PackageContext
 from nodemanager.host.packages.dnf import Dnf
 from nodemanager.host.packages.pacman import Pacman
 from nodemanager.host.packages.pkgng import Pkgng
@@ -157,13 +157,13 @@ class Tools:
     async def package(self, name: str, version: str) -> list[tuple[str, ...]]:
         """Do everything that can be done with a package, and return what would have been run."""
         run = Recorder()
-        around = Surroundings(self.tree, run, lock_seconds=0)
+        context = PackageContext(self.tree, run, lock_seconds=0)
 
         async def installed() -> dict[str, str]:
             return {name: version or "1"}
 
         for kind in (Apt, Dnf, Pacman, Apk, Pkgng):
-            manager = kind(around)
+            manager = kind(context)
             manager.installed = installed  # type: ignore[method-assign]
             wanted = [Wanted(name, version)]
             for doing in (

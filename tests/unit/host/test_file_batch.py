@@ -16,7 +16,7 @@ from nodemanager.host.base import HostError
 from nodemanager.host.files import commits, staging
 from nodemanager.host.files.bucket import Bucket
 from nodemanager.host.files.durable import Unsynced
-from nodemanager.host.files.file_batch import FileBatch, Hands, explain
+from nodemanager.host.files.file_batch import FileBatch, FileTools, explain
 from nodemanager.host.process import runner
 from nodemanager.host.results import Result
 from nodemanager.host.state.journal import Journal
@@ -41,10 +41,10 @@ def host(tmp_path: Path) -> Iterator[RootTree]:
         found.tree.close()
 
 
-def batch(host: RootTree, **hands: Any) -> FileBatch:
+def batch(host: RootTree, **tools: Any) -> FileBatch:
     ticks = iter(range(1000))
-    found = {"bucket": host.bucket, "clock": lambda: float(next(ticks)), **hands}
-    return FileBatch(Hands(tree=host.tree, journal=host.journal, run=runner.run, **found))
+    found = {"bucket": host.bucket, "clock": lambda: float(next(ticks)), **tools}
+    return FileBatch(FileTools(tree=host.tree, journal=host.journal, run=runner.run, **found))
 
 
 def declared(*files: dict[str, Any], subscribe: list[str] | None = None) -> Any:
@@ -389,7 +389,7 @@ async def test_a_validation_that_is_interrupted_leaves_nothing_behind(host: Root
         raise Stop
 
     steps = host.plan(declared({"path": "/x", "validate": {"command": "/bin/true"}}))
-    found = FileBatch(Hands(host.tree, host.bucket, host.journal, run))
+    found = FileBatch(FileTools(host.tree, host.bucket, host.journal, run))
     with pytest.raises(Stop):
         await found.apply(steps)
     assert host.leftovers() == []

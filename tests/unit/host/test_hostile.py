@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from nodemanager.host.files.file_batch import FileBatch, Hands
+from nodemanager.host.files.file_batch import FileBatch, FileTools
 from nodemanager.host.process import runner
 from nodemanager.plan.steps import RemovePath
 from support.root_tree import RootTree, config_set, failure, needs_root, outcomes
@@ -182,7 +182,7 @@ async def test_purge_survives_every_name_that_a_file_can_have(host: RootTree) ->
         ],
         services=[{"name": "app", "ensure": "running", "subscribe_files": ["/etc/d"]}],
     )
-    batch = FileBatch(Hands(host.tree, host.bucket, host.journal, runner.run))
+    batch = FileBatch(FileTools(host.tree, host.bucket, host.journal, runner.run))
     results = await batch.apply(host.plan(declared))
     assert set(outcomes(results).values()) == {"unchanged", "changed"}
     assert [path.name for path in folder.iterdir()] == ["link"]
@@ -202,7 +202,7 @@ async def test_no_digest_of_private_content_is_published(host: RootTree) -> None
         path.write_text(f"hunter2 {name}")
         path.chmod(mode)
     files = [{"path": f"/etc/{name}", "ensure": "absent"} for name in ("private", "group", "public")]
-    batch = FileBatch(Hands(host.tree, host.bucket, host.journal, runner.run))
+    batch = FileBatch(FileTools(host.tree, host.bucket, host.journal, runner.run))
     await batch.apply(host.plan(config_set("a", files=files)))
     assert set(batch.kept) == {"/etc/public"}
     assert {one.meta.path for one in host.bucket.backups()} == {

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from nodemanager.host.files import staging
-from nodemanager.host.files.file_batch import FileBatch, Hands
+from nodemanager.host.files.file_batch import FileBatch, FileTools
 from nodemanager.host.process import runner
 from nodemanager.host.results import Result
 from nodemanager.plan.steps import SetAttributes
@@ -210,7 +210,7 @@ async def converge_with_programs(host: RootTree, declaration: Any) -> list[Resul
         inside = (str(host.path) + one if one.startswith(("/home/", "/var/")) else one for one in argv)
         return await runner.run(list(inside), **how)
 
-    return await FileBatch(Hands(host.tree, host.bucket, host.journal, run)).apply(host.plan(declaration))
+    return await FileBatch(FileTools(host.tree, host.bucket, host.journal, run)).apply(host.plan(declaration))
 
 
 def swapping(folder: Path, swap: Callable[[Path], object]) -> Callable[..., Any]:

@@ -13,15 +13,15 @@ import pytest
 
 from nodemanager.host.process import runner
 from nodemanager.plan.templates import Data, Job, NotRendered
-from nodemanager.rendering.limits import MIB, Limits
-from nodemanager.rendering.process import Process
+from nodemanager.rendering.limits import MIB, RenderLimits
+from nodemanager.rendering.process import ChildProcess
 from nodemanager.rendering.renderer import Renderer
 from support import dying_renderer
 
 DATA = Data(
     node={"Name": "web1", "Secrets": {"k": "aHVudGVyMjI="}}, nodes=[{"Name": "web1"}, {"Name": "web2"}]
 )
-TIGHT = Limits(cpu=1, wall=20.0, memory=64 * MIB, owner=60.0)
+TIGHT = RenderLimits(cpu=1, wall=20.0, memory=64 * MIB, owner=60.0)
 GOOD = Job("{{ .Node.Name }} of {{ len .Nodes }}", DATA, name="/good")
 
 
@@ -84,7 +84,7 @@ async def test_its_end_is_an_error_of_one_template(word: str, why: str) -> None:
 
 
 async def test_one_that_sleeps_is_ended_as_well() -> None:
-    async with Renderer(dying_renderer.start, Limits(wall=1.0)) as renderer:
+    async with Renderer(dying_renderer.start, RenderLimits(wall=1.0)) as renderer:
         failed, last = await renderer.render([bad("HANG"), GOOD])
     assert str(failed).startswith("cannot render /bad: it took longer than 1 s and was ended")
     assert last == "web1 of 2"
@@ -107,7 +107,7 @@ async def test_the_event_loop_turns_meanwhile() -> None:
 
 
 async def test_what_was_set_aside_is_tried_again_later() -> None:
-    quick = Limits(cpu=1, wall=20.0, quarantine=0.0)
+    quick = RenderLimits(cpu=1, wall=20.0, quarantine=0.0)
     async with Renderer(dying_renderer.start, quick) as renderer:
         for starts in (1, 2):
             (failed,) = await renderer.render([bad("CRASH")])
@@ -116,7 +116,7 @@ async def test_what_was_set_aside_is_tried_again_later() -> None:
 
 
 async def test_one_owner_does_not_use_up_the_time_of_others() -> None:
-    greedy = Limits(cpu=1, wall=20.0, owner=0.5)
+    greedy = RenderLimits(cpu=1, wall=20.0, owner=0.5)
     todo = [bad("SPIN", "ConfigSet a"), *[Job(f"{{{{ {n} }}}}", DATA, owner="ConfigSet a") for n in range(3)]]
     async with Renderer(dying_renderer.start, greedy) as renderer:
         *late, fine = await renderer.render([*todo, Job("{{ 1 }}", DATA, owner="ConfigSet b")])
@@ -127,7 +127,7 @@ async def test_one_owner_does_not_use_up_the_time_of_others() -> None:
 
 
 async def test_a_process_that_cannot_be_started_is_said_and_tried_again() -> None:
-    def refuse(argv: Sequence[str], channel: int) -> Process:
+    def refuse(argv: Sequence[str], channel: int) -> ChildProcess:
         raise OSError("no processes left")
 
     renderer = Renderer(refuse)
@@ -143,13 +143,13 @@ async def test_a_process_that_cannot_be_started_is_said_and_tried_again() -> Non
 
 
 async def test_an_idle_process_ends_and_the_next_one_starts_by_itself() -> None:
-    started: list[Process] = []
+    started: list[ChildProcess] = []
 
-    def noting(argv: Sequence[str], channel: int) -> Process:
+    def noting(argv: Sequence[str], channel: int) -> ChildProcess:
         started.append(runner.companion(argv, channel))
         return started[-1]
 
-    async with Renderer(noting, Limits(idle=0.01)) as renderer:
+    async with Renderer(noting, RenderLimits(idle=0.01)) as renderer:
         assert await renderer.render([GOOD]) == ["web1 of 2"]
         await until(lambda: started[0].poll() is not None, 10)
         assert await renderer.render([GOOD]) == ["web1 of 2"]
@@ -158,7 +158,7 @@ async def test_an_idle_process_ends_and_the_next_one_starts_by_itself() -> None:
 
 
 async def test_a_caller_that_is_cancelled_leaves_nobody_behind() -> None:
-    async with Renderer(dying_renderer.start, Limits()) as renderer:
+    async with Renderer(dying_renderer.start, RenderLimits()) as renderer:
         await renderer.render([GOOD])
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.2):
@@ -171,7 +171,7 @@ async def test_the_process_has_nothing_and_can_do_nothing(monkeypatch: pytest.Mo
     monkeypatch.setenv("NODEMANAGER_TEST_SECRET", "hunter22")
     started: list[Any] = []
 
-    def noting(argv: Sequence[str], channel: int) -> Process:
+    def noting(argv: Sequence[str], channel: int) -> ChildProcess:
         started.append(dying_renderer.start(argv, channel))
         return started[-1]  # type: ignore[no-any-return]
 

@@ -16,7 +16,7 @@ from nodemanager.kube.objects import ObjectKey
 from nodemanager.runtime import controller as controllers
 from nodemanager.runtime import metrics
 from nodemanager.runtime.backoff import Backoff
-from nodemanager.runtime.controller import Controller, Result, Retry, Terminal
+from nodemanager.runtime.controller import Controller, ReconcileResult, Retry, Terminal
 from nodemanager.runtime.queue import WorkQueue
 from support import virtual_time
 
@@ -49,15 +49,15 @@ class Harness:
             grace=20.0,
         )
 
-    async def reconcile(self, key: ObjectKey) -> Result | None:
+    async def reconcile(self, key: ObjectKey) -> ReconcileResult | None:
         self.calls.append((key, now()))
         outcome = self.outcomes.pop(0) if self.outcomes else None
         if isinstance(outcome, BaseException):
             raise outcome
         if callable(outcome):
-            act: Callable[[], Awaitable[Result | None]] = outcome
+            act: Callable[[], Awaitable[ReconcileResult | None]] = outcome
             return await act()
-        assert outcome is None or isinstance(outcome, Result)
+        assert outcome is None or isinstance(outcome, ReconcileResult)
         return outcome
 
     @contextlib.asynccontextmanager
@@ -93,10 +93,14 @@ class Harness:
     ("outcome", "times", "failures", "counts"),
     [
         pytest.param(None, [0.0], 0, {"success": 1}, id="none"),
-        pytest.param(Result(), [0.0], 0, {"success": 1}, id="success"),
-        pytest.param(Result(7.5), [0.0, 7.5], 0, {"requeue_after": 1, "success": 1}, id="requeue-after"),
-        pytest.param(Result(0), [0.0, 0.0], 0, {"requeue_after": 1, "success": 1}, id="requeue-at-once"),
-        pytest.param(Result(-3.0), [0.0, 0.0], 0, {"requeue_after": 1, "success": 1}, id="overdue"),
+        pytest.param(ReconcileResult(), [0.0], 0, {"success": 1}, id="success"),
+        pytest.param(
+            ReconcileResult(7.5), [0.0, 7.5], 0, {"requeue_after": 1, "success": 1}, id="requeue-after"
+        ),
+        pytest.param(
+            ReconcileResult(0), [0.0, 0.0], 0, {"requeue_after": 1, "success": 1}, id="requeue-at-once"
+        ),
+        pytest.param(ReconcileResult(-3.0), [0.0, 0.0], 0, {"requeue_after": 1, "success": 1}, id="overdue"),
         pytest.param(Retry(5.0, "locked"), [0.0, 5.0], 0, {"requeue": 1, "success": 1}, id="retry"),
         pytest.param(
             Terminal("bad spec"),
@@ -166,14 +170,14 @@ async def test_the_server_decides_how_long_to_wait_when_it_says_so() -> None:
 @pytest.mark.parametrize("delay", [math.nan, math.inf, -math.inf])
 def test_a_delay_that_is_no_number_is_refused(delay: float) -> None:
     with pytest.raises(ValueError, match="cannot try again after"):
-        Result(delay)
+        ReconcileResult(delay)
     with pytest.raises(ValueError, match="cannot try again after"):
         Retry(delay)
 
 
 @virtual_time.test
 async def test_a_hanging_reconcile_times_out_and_is_tried_again() -> None:
-    async def hang() -> Result | None:
+    async def hang() -> ReconcileResult | None:
         await asyncio.sleep(1e6)
         return None
 
@@ -198,7 +202,7 @@ async def test_a_timeout_of_the_reconcile_itself_is_an_ordinary_error() -> None:
 
 @virtual_time.test
 async def test_a_cancellation_from_elsewhere_does_not_end_the_worker() -> None:
-    async def awaits_cancelled() -> Result | None:
+    async def awaits_cancelled() -> ReconcileResult | None:
         future = asyncio.get_running_loop().create_future()
         future.cancel()
         await future
@@ -238,7 +242,7 @@ async def test_names_run_side_by_side_but_never_one_twice() -> None:
     active: list[ObjectKey] = []
     most = 0
 
-    async def work() -> Result | None:
+    async def work() -> ReconcileResult | None:
         nonlocal most
         key = harness.calls[-1][0]
         assert key not in active
@@ -260,10 +264,10 @@ async def test_names_run_side_by_side_but_never_one_twice() -> None:
 async def test_a_stop_lets_running_reconciles_finish_and_takes_no_more() -> None:
     finished = []
 
-    async def work() -> Result | None:
+    async def work() -> ReconcileResult | None:
         await asyncio.sleep(15)
         finished.append(now())
-        return Result(1.0)
+        return ReconcileResult(1.0)
 
     harness = Harness(work, work)
     task = asyncio.create_task(harness.controller.run())
@@ -278,7 +282,7 @@ async def test_a_stop_lets_running_reconciles_finish_and_takes_no_more() -> None
     assert harness.counts() == {"requeue_after": 1}
 
 
-async def _cleans_up(log: list[float]) -> Result | None:
+async def _cleans_up(log: list[float]) -> ReconcileResult | None:
     try:
         await asyncio.sleep(1e6)
     finally:
@@ -328,7 +332,7 @@ async def test_what_must_not_be_swallowed_ends_the_controller() -> None:
 
 @virtual_time.test
 async def test_the_longest_running_reconcile_is_visible() -> None:
-    async def work() -> Result | None:
+    async def work() -> ReconcileResult | None:
         await asyncio.sleep(50)
         return None
 

@@ -15,7 +15,7 @@ from nodemanager.kube import errors
 from nodemanager.kube.objects import ObjectKey
 from nodemanager.runtime import metrics
 from nodemanager.runtime.backoff import Backoff
-from nodemanager.runtime.controller import Controller, Result, Retry, Terminal
+from nodemanager.runtime.controller import Controller, ReconcileResult, Retry, Terminal
 from nodemanager.runtime.queue import WorkQueue
 from support import virtual_time
 
@@ -73,7 +73,7 @@ class System:
         self.registry = metrics.Registry()
         self.queue: WorkQueue[ObjectKey] = WorkQueue("m", metrics=self.registry, backoff=BACKOFF)
 
-    async def reconcile(self, key: ObjectKey) -> Result | None:
+    async def reconcile(self, key: ObjectKey) -> ReconcileResult | None:
         assert key not in self.active, "two reconciles of one name"
         self.active.add(key)
         try:
@@ -82,7 +82,7 @@ class System:
         finally:
             self.active.remove(key)
 
-    async def act(self, key: ObjectKey, kind: str, delay: float) -> Result | None:
+    async def act(self, key: ObjectKey, kind: str, delay: float) -> ReconcileResult | None:
         if kind in ("ok", "terminal"):
             self.queue.add(key)
         if kind == "hang":
@@ -95,7 +95,7 @@ class System:
         }
         if kind in failures:
             raise failures[kind]
-        return Result(delay) if kind == "requeue_after" else None
+        return ReconcileResult(delay) if kind == "requeue_after" else None
 
     def results(self) -> dict[str, float]:
         total = self.registry.counter("controller_runtime_reconcile_total", "", ("controller", "result"))

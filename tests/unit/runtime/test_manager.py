@@ -16,7 +16,7 @@ from nodemanager.runtime import metrics
 from nodemanager.runtime.controller import Controller
 from nodemanager.runtime.manager import Manager, PartFailed, StartTimedOut, StopTimedOut
 from nodemanager.runtime.parts import LeadershipLost
-from nodemanager.runtime.probes import Address, ProbeServer, Routes
+from nodemanager.runtime.probes import ListenAddress, ProbeServer, Routes
 from nodemanager.runtime.queue import WorkQueue
 from support import virtual_time
 
@@ -464,7 +464,9 @@ async def test_probes_controller_and_manager_fit_together() -> None:
     seen: list[ObjectKey] = []
     registry = metrics.Registry()
     subject = manager()
-    server = ProbeServer("probes", Address("127.0.0.1", 0), Routes(readiness={"manager": subject.not_ready}))
+    server = ProbeServer(
+        "probes", ListenAddress("127.0.0.1", 0), Routes(readiness={"manager": subject.not_ready})
+    )
     queue: WorkQueue[ObjectKey] = WorkQueue("web", metrics=registry)
     cache = SlowCache("nodes")
     subject.add_server(server)

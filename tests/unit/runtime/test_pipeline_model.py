@@ -22,7 +22,7 @@ from nodemanager.kube.core import LEASES, Lease
 from nodemanager.kube.objects import ObjectKey
 from nodemanager.runtime import metrics
 from nodemanager.runtime.cache import Cache, CacheOptions, Change
-from nodemanager.runtime.controller import Controller, Result, Retry
+from nodemanager.runtime.controller import Controller, ReconcileResult, Retry
 from nodemanager.runtime.queue import WorkQueue
 from support import virtual_time
 from support.model_api import NAMESPACE, ModelApi, value_of
@@ -43,7 +43,7 @@ class Mirror:
         self._chance = chance
         self._busy: set[ObjectKey] = set()
 
-    async def reconcile(self, key: ObjectKey) -> Result | None:
+    async def reconcile(self, key: ObjectKey) -> ReconcileResult | None:
         assert key not in self._busy, "two at once for one name"
         self.calls += 1
         self._busy.add(key)

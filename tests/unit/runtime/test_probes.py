@@ -17,30 +17,30 @@ from prometheus_client import parser
 from nodemanager.kube import errors
 from nodemanager.runtime import metrics
 from nodemanager.runtime.backoff import Backoff
-from nodemanager.runtime.probes import Address, ProbeServer, Routes, parse_address
+from nodemanager.runtime.probes import ListenAddress, ProbeServer, Routes, parse_address
 from support.scripted_server import until
 
 
 @pytest.mark.parametrize(
     ("text", "address"),
     [
-        (":8080", Address("127.0.0.1", 8080)),
-        ("127.0.0.1:0", Address("127.0.0.1", 0)),
-        ("0.0.0.0:65535", Address("0.0.0.0", 65535)),
-        ("[::1]:8081", Address("::1", 8081)),
-        ("[::]:8081", Address("::", 8081)),
-        ("localhost:9", Address("localhost", 9)),
-        (" :8080 ", Address("127.0.0.1", 8080)),
+        (":8080", ListenAddress("127.0.0.1", 8080)),
+        ("127.0.0.1:0", ListenAddress("127.0.0.1", 0)),
+        ("0.0.0.0:65535", ListenAddress("0.0.0.0", 65535)),
+        ("[::1]:8081", ListenAddress("::1", 8081)),
+        ("[::]:8081", ListenAddress("::", 8081)),
+        ("localhost:9", ListenAddress("localhost", 9)),
+        (" :8080 ", ListenAddress("127.0.0.1", 8080)),
         ("0", None),
     ],
 )
-def test_addresses(text: str, address: Address | None) -> None:
+def test_addresses(text: str, address: ListenAddress | None) -> None:
     assert parse_address(text) == address
 
 
 def test_the_caller_may_open_it_to_all() -> None:
-    assert parse_address(":8080", default_host="") == Address("", 8080)
-    assert parse_address("10.0.0.1:8080", default_host="") == Address("10.0.0.1", 8080)
+    assert parse_address(":8080", default_host="") == ListenAddress("", 8080)
+    assert parse_address("10.0.0.1:8080", default_host="") == ListenAddress("10.0.0.1", 8080)
 
 
 @pytest.mark.parametrize(
@@ -52,12 +52,14 @@ def test_bad_addresses_are_named(text: str) -> None:
     assert repr(text) in str(caught.value)
 
 
-@pytest.mark.parametrize("address", [Address("10.0.0.1", 80), Address("::1", 80), Address("", 80)])
-def test_an_address_reads_back(address: Address) -> None:
+@pytest.mark.parametrize(
+    "address", [ListenAddress("10.0.0.1", 80), ListenAddress("::1", 80), ListenAddress("", 80)]
+)
+def test_an_address_reads_back(address: ListenAddress) -> None:
     assert parse_address(str(address), default_host="") == address
 
 
-ANYWHERE = Address("127.0.0.1", 0)
+ANYWHERE = ListenAddress("127.0.0.1", 0)
 
 
 def broken() -> str | None:
@@ -152,7 +154,7 @@ def test_a_long_reason_is_cut_and_an_empty_one_is_still_a_failure() -> None:
 
 
 @contextlib.asynccontextmanager
-async def serving(routes: Routes, address: Address = ANYWHERE) -> AsyncIterator[Address]:
+async def serving(routes: Routes, address: ListenAddress = ANYWHERE) -> AsyncIterator[ListenAddress]:
     """Run a server and give its real address."""
     server = ProbeServer("probes", address, routes)
     task = asyncio.create_task(server.run())
@@ -179,7 +181,7 @@ def fetch(url: str, method: str = "GET") -> tuple[int, dict[str, str], bytes]:
 @pytest.mark.parametrize("turns", range(8))  # more than it takes to listen
 async def test_a_server_that_is_ended_while_it_begins_leaves_nothing_open(turns: int) -> None:
     """What is open at the end of the event loop fails a test: see tests/support/leftovers.py."""
-    running = asyncio.create_task(ProbeServer("test", Address("127.0.0.1", 0), Routes()).run())
+    running = asyncio.create_task(ProbeServer("test", ListenAddress("127.0.0.1", 0), Routes()).run())
     for _ in range(turns):
         await asyncio.sleep(0)
     running.cancel()
@@ -211,7 +213,7 @@ async def test_an_ordinary_client_reads_probes_and_metrics() -> None:
 
 
 async def test_connections_are_kept_alive() -> None:
-    def several(address: Address) -> list[Any]:
+    def several(address: ListenAddress) -> list[Any]:
         client = http.client.HTTPConnection(*address, timeout=10)
         with contextlib.closing(client):
             found = []
@@ -241,7 +243,7 @@ async def test_ipv6() -> None:
         socket.create_server(("::1", 0), family=socket.AF_INET6).close()
     except OSError as error:
         pytest.skip(f"no IPv6 here: {error}")
-    async with serving(GOOD, Address("::1", 0)) as address:
+    async with serving(GOOD, ListenAddress("::1", 0)) as address:
         assert (await asyncio.to_thread(fetch, f"http://{address}/healthz"))[0] == 200
 
 
@@ -256,7 +258,7 @@ async def test_a_taken_port_is_named_and_served_once_it_is_free(
         taken.bind(("127.0.0.1", 0))
         if how == "listening":
             taken.listen()
-        address = Address(*taken.getsockname())
+        address = ListenAddress(*taken.getsockname())
         server = ProbeServer("metrics", address, GOOD, retry=Backoff(0.01, 0.02))
         server.on_change = lambda: changes.append(server.fault)
         task = asyncio.create_task(server.run())
@@ -276,7 +278,7 @@ async def test_a_taken_port_is_named_and_served_once_it_is_free(
 
 
 async def test_an_address_that_the_host_does_not_have_yet_is_waited_for() -> None:
-    server = ProbeServer("metrics", Address("192.0.2.1", 0), GOOD)
+    server = ProbeServer("metrics", ListenAddress("192.0.2.1", 0), GOOD)
     task = asyncio.create_task(server.run())
     await server.ready()
     assert "cannot listen on 192.0.2.1:0 for metrics: " in server.fault

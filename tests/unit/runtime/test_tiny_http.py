@@ -14,11 +14,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nodemanager.runtime.tiny_http import Connections, Limits, Reply
+from nodemanager.runtime.tiny_http import Connections, HttpLimits, Reply
 from support import virtual_time
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
-LIMITS = Limits(connections=3, header_bytes=2048, header_timeout=10.0, idle_timeout=60.0, write_timeout=5.0)
+LIMITS = HttpLimits(
+    connections=3, header_bytes=2048, header_timeout=10.0, idle_timeout=60.0, write_timeout=5.0
+)
 PAGE = 60_000  # more than small kernel buffers take, less than a transport buffers by default
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -53,7 +55,7 @@ class Served:
 
 
 @contextlib.asynccontextmanager
-async def serving(limits: Limits = LIMITS) -> AsyncIterator[Served]:
+async def serving(limits: HttpLimits = LIMITS) -> AsyncIterator[Served]:
     connections = Connections(handler, limits)
     server = await asyncio.start_server(connections.accept, "127.0.0.1", 0, limit=limits.header_bytes)
     server.sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # inherited by connections
@@ -71,7 +73,7 @@ async def serving(limits: Limits = LIMITS) -> AsyncIterator[Served]:
 
 
 def with_server(
-    scenario: Callable[[Served], Awaitable[None]], *, limits: Limits = LIMITS, io_grace: float = 0.05
+    scenario: Callable[[Served], Awaitable[None]], *, limits: HttpLimits = LIMITS, io_grace: float = 0.05
 ) -> None:
     """Run a scenario in virtual time; the grace lets the kernel move bytes before the clock jumps."""
 

@@ -1,4 +1,4 @@
-"""Asks for a pass when something changes that this host is declared by."""
+"""Asks for a pass when something changes that is declared for this host, or that its templates read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from nodemanager.agent.declared.declarations import Declarations
-from nodemanager.agent.declared.wishes import visible
+from nodemanager.agent.declared.desired_state import visible
 from nodemanager.agent.requests import Requests
 from nodemanager.api.common import matching
 from nodemanager.api.common.configset import ConfigSet
@@ -36,7 +36,7 @@ class DeclaredChanges:
         sources = self.declared.sources
         sources.config_sets.subscribe(self._on_config_set)
         sources.nodes.subscribe(self._on_node)
-        sources.contact.subscribe(self.requests.pass_soon)
+        sources.reachability.subscribe(self.requests.pass_soon)
 
     def _on_config_set(self, change: Change[ConfigSet]) -> None:
         old, new = change.old, change.new
@@ -47,10 +47,10 @@ class DeclaredChanges:
             self.requests.pass_soon()
 
     def _on_node(self, change: Change[ManagedNode]) -> None:
-        old, new, wishes = change.old, change.new, self.declared.wishes
+        old, new, desired_states = change.old, change.new, self.declared.desired_states
         own = change.key == self.requests.key
         if old is None or new is None:
-            concerned = own or wishes.reads_peers
+            concerned = own or desired_states.reads_peers
         elif own:
             concerned = (
                 old.spec != new.spec
@@ -59,10 +59,10 @@ class DeclaredChanges:
             )
             if _called_silent(new):
                 self.requests.status_soon()
-            if not concerned and wishes.templated and visible(old) != visible(new):
+            if not concerned and desired_states.templated and visible(old) != visible(new):
                 self.requests.pass_soon(TWIN_SECONDS if self.duplicated() else OWN_STATUS_SECONDS)
         else:
-            concerned = wishes.reads_peers and visible(old) != visible(new)
+            concerned = desired_states.reads_peers and visible(old) != visible(new)
         if concerned:
             self.requests.pass_soon()
 

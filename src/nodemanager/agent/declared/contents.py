@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from nodemanager.agent.declared.world import World
+from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.api.common.declarations import File
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.plan import templates
@@ -27,19 +27,19 @@ class Contenter:
     secret_cache: RenderCache = field(default_factory=RenderCache)
     """What was made of Secrets: apart, so that it can be forgotten with them."""
 
-    async def make(self, desired: Desired, world: World, node: ManagedNode) -> Contents:
+    async def make(self, desired: Desired, inputs: DeclaredInputs, node: ManagedNode) -> Contents:
         """Return the content of every file, or why it cannot be had; what is to be rendered goes together."""
-        if world.withheld:
+        if inputs.withheld:
             self.secret_cache.clear()
         made: dict[str, Content | Failure] = {}
-        plain = _Plain(world, node)
+        plain = _Plain(inputs, node)
         waiting: list[_Waiting] = []
         files = [item for item in desired.files if item.declaration.ensure == "file"]
         for item, needed in zip(files, await self._references(files, node), strict=True):
             file = item.declaration
             if not file.template:
                 made[file.path] = _content(file.content, secret=False)
-            elif (failure := _lacking(file, needed, world)) is not None:
+            elif (failure := _lacking(file, needed, inputs)) is not None:
                 made[file.path] = failure
             else:
                 made[file.path] = _UNRENDERED  # keeps the order of the files
@@ -92,18 +92,18 @@ def _owner(item: Item[File]) -> str:
     return f"ConfigSet {item.sources[0]}" if item.sources else ""
 
 
-def _lacking(file: File, needed: templates.References, world: World) -> Failure | None:
+def _lacking(file: File, needed: templates.References, inputs: DeclaredInputs) -> Failure | None:
     """Return why a file cannot be rendered for want of what it refers to."""
     if needed.errors:
         passing = any(isinstance(error, NotRendered) for error in needed.errors)
         return Failure(str(needed.errors[0]), passing=passing)
     for kind, names, known in (
-        ("Secret", needed.secrets, world.secrets),
-        ("ConfigMap", needed.config_maps, world.config_maps),
+        ("Secret", needed.secrets, inputs.secrets),
+        ("ConfigMap", needed.config_maps, inputs.config_maps),
     ):
         missing = next((name for name in names if name not in known), None)
-        if missing is not None and kind == "Secret" and world.withheld:
-            return Failure(f"cannot render {file.path}: Secret {missing} is not used: {world.withheld}")
+        if missing is not None and kind == "Secret" and inputs.withheld:
+            return Failure(f"cannot render {file.path}: Secret {missing} is not used: {inputs.withheld}")
         if missing is not None:
             return Failure(
                 f"cannot render {file.path}: {kind} {missing} does not exist, or this host may not read"
@@ -113,23 +113,23 @@ def _lacking(file: File, needed: templates.References, world: World) -> Failure 
 
 
 class _Plain:
-    """What templates see: the other nodes once for all, and all of it once where no reference adds to it."""
+    """What templates see; made once for all files that refer to no Secret or ConfigMap."""
 
-    def __init__(self, world: World, node: ManagedNode) -> None:
-        self._world = world
+    def __init__(self, inputs: DeclaredInputs, node: ManagedNode) -> None:
+        self._inputs = inputs
         self._node = node
         self._data: Data | None = None
 
     def data(self, needed: templates.References) -> Data:
         """Return the data of a file that refers to these."""
         if self._data is None:
-            self._data = templates.data_of(self._node, self._world.nodes)
+            self._data = templates.data_of(self._node, self._inputs.nodes)
         if not (needed.secrets or needed.config_maps):
             return self._data
         own = templates.node_data(
             self._node,
-            secrets=_union(self._world.secrets, needed.secrets),
-            config_maps=_union(self._world.config_maps, needed.config_maps),
+            secrets=_union(self._inputs.secrets, needed.secrets),
+            config_maps=_union(self._inputs.config_maps, needed.config_maps),
         )
         return Data(node=own, nodes=self._data.nodes)
 

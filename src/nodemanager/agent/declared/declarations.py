@@ -1,4 +1,4 @@
-"""What is declared for this host: which ConfigSets match, what they refer to, and what that makes of it."""
+"""What is declared for this host: which ConfigSets match, what they refer to, what the host shall be then."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from nodemanager.agent.declared.declared_inputs import DeclaredInputs
+from nodemanager.agent.declared.desired_state import DesiredState, DesiredStateCache
 from nodemanager.agent.declared.sources import Sources
-from nodemanager.agent.declared.wishes import Wish, Wishes
-from nodemanager.agent.declared.world import World
 from nodemanager.agent.report.node_object import NodeObject
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import ManagedNode
@@ -24,7 +24,7 @@ class Declared:
     """What one pass shall bring about."""
 
     sets: Sequence[ConfigSet]
-    wish: Wish
+    desired_state: DesiredState
 
 
 @dataclass(slots=True)
@@ -34,14 +34,14 @@ class Declarations:
     node: NodeObject
     identity: Identity
     sources: Sources
-    wishes: Wishes
+    desired_states: DesiredStateCache
     labels: Mapping[str, str] | None = None
     """Labels of the host in the last pass; None before the first."""
 
     @property
     def offline(self) -> bool:
         """Whether the API is not to be asked for anything now."""
-        return self.sources.contact.alone
+        return self.sources.reachability.offline
 
     async def own_node(self) -> ManagedNode:
         """Return our ManagedNode; without the API as it was, with the labels that we give it anyway."""
@@ -50,26 +50,26 @@ class Declarations:
             try:
                 return await self.node.ensure()
             except errors.KubeError:
-                # Whatever became of our request, it told the contact.
+                # Whatever became of our request, `offline` follows from it.
                 if known is None or not self.offline:
                     raise
-        return World(nodes=(known,)).node(self.identity)
+        return DeclaredInputs(nodes=(known,)).node(self.identity)
 
     async def current(self, node: ManagedNode) -> Declared:
         """Return what is declared for our ManagedNode as of now, and remember it."""
         self.labels = node.metadata.labels
-        sets = self.sources.world().matching(node)
-        await self.sources.follow(await self.wishes.references(sets, node))
-        world = self.sources.world()  # once more: what was referred to for the first time is there only now
-        wish = await self.wishes.make(sets, world, node)
-        await self._remember(sets, world, node)
-        return Declared(sets, wish)
+        sets = self.sources.inputs().matching(node)
+        await self.sources.follow(await self.desired_states.references(sets, node))
+        inputs = self.sources.inputs()  # once more: what was referred to for the first time is there only now
+        desired_state = await self.desired_states.make(sets, inputs, node)
+        await self._remember(sets, inputs, node)
+        return Declared(sets, desired_state)
 
-    async def _remember(self, sets: Sequence[ConfigSet], world: World, node: ManagedNode) -> None:
+    async def _remember(self, sets: Sequence[ConfigSet], inputs: DeclaredInputs, node: ManagedNode) -> None:
         """Keep what this pass is made of for a start without the API."""
         memory = self.sources.memory
         if self.sources.live:
-            kept, own = self.wishes.basis(world, node)
-            await in_thread(lambda: memory.keep(sets, kept, own, peers=self.wishes.reads_peers))
-        if world.withheld and memory.forget_secrets():
-            log.warning("removed the Secrets that this host knew: %s", world.withheld)
+            kept, own = self.desired_states.basis(inputs, node)
+            await in_thread(lambda: memory.keep(sets, kept, own, peers=self.desired_states.reads_peers))
+        if inputs.withheld and memory.forget_secrets():
+            log.warning("removed the Secrets that this host knew: %s", inputs.withheld)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nodemanager.agent.declared.world import World
+from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.client.calls import Selection
@@ -16,14 +16,14 @@ from nodemanager.rendering.renderer import Rendering
 UNREADABLE = (errors.NotFound, errors.Forbidden)
 
 
-async def fetch(client: Client, namespace: str, identity: Identity, renderer: Rendering) -> World:
+async def fetch(client: Client, namespace: str, identity: Identity, renderer: Rendering) -> DeclaredInputs:
     """Return what an API declares for a host, with the Secrets and ConfigMaps that it refers to."""
     here = Selection(namespace)
     config_sets = (await client.list(CONFIG_SETS, here)).items
     nodes = (await client.list(MANAGED_NODES, here)).items
-    world = World(tuple(config_sets), tuple(nodes))
-    node = world.node(identity)
-    needed = await referring.referenced(renderer, world.matching(node), node)
+    inputs = DeclaredInputs(tuple(config_sets), tuple(nodes))
+    node = inputs.node(identity)
+    needed = await referring.referenced(renderer, inputs.matching(node), node)
     secrets, config_maps = {}, {}
     for name in needed.secrets:
         try:
@@ -35,4 +35,4 @@ async def fetch(client: Client, namespace: str, identity: Identity, renderer: Re
             config_maps[name] = (await client.get(CONFIG_MAPS, name, namespace)).data or {}
         except UNREADABLE:
             continue
-    return World(world.config_sets, world.nodes, secrets, config_maps)
+    return DeclaredInputs(inputs.config_sets, inputs.nodes, secrets, config_maps)

@@ -17,7 +17,7 @@ from typing import Final, Protocol, TypeVar
 
 import msgspec
 
-from nodemanager.agent.declared.world import World
+from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.agent.report import backup_records
 from nodemanager.api.common.configset import ConfigSet, ConfigSetStatus
 from nodemanager.api.common.managednode import ManagedNode
@@ -86,19 +86,21 @@ class Memory:
         self.owed: Mapping[str, str] = owed.backups if owed else {}
         """SHA-256 of what files contained before they were replaced, by path, that no status says yet."""
 
-    def world(self) -> World:
+    def inputs(self) -> DeclaredInputs:
         """Return what was wanted when the API was last there."""
         found = self._desired
         nodes = (found.node, *(one for one in found.nodes if one.metadata.name != self._key.name))
-        return World(tuple(found.config_sets), nodes, self._secrets.secrets, found.config_maps)
+        return DeclaredInputs(tuple(found.config_sets), nodes, self._secrets.secrets, found.config_maps)
 
-    def keep(self, sets: Sequence[ConfigSet], world: World, node: ManagedNode, *, peers: bool) -> None:
-        """Remember what a pass was made of; `world` and the status of `node` as they were rendered from."""
+    def keep(
+        self, sets: Sequence[ConfigSet], inputs: DeclaredInputs, node: ManagedNode, *, peers: bool
+    ) -> None:
+        """Remember what a pass was made of; `inputs` and the status of `node` as they were rendered from."""
         new = _Desired(
             node=node,
             config_sets=[msgspec.structs.replace(one, status=ConfigSetStatus()) for one in sets],
-            nodes=list(world.nodes) if peers else [],
-            config_maps={name: dict(data) for name, data in world.config_maps.items()},
+            nodes=list(inputs.nodes) if peers else [],
+            config_maps={name: dict(data) for name, data in inputs.config_maps.items()},
         )
         if self.node is None and not sets:
             return  # nothing is declared, so that nothing of ours need be here
@@ -106,7 +108,7 @@ class Memory:
         self.node, self._desired = node, new
         if news or DESIRED in self._failing:
             self._save(self._plain, DESIRED, new)
-        self._keep_secrets({name: dict(data) for name, data in world.secrets.items()})
+        self._keep_secrets({name: dict(data) for name, data in inputs.secrets.items()})
 
     def _keep_secrets(self, secrets: dict[str, dict[str, bytes]]) -> None:
         self._secrets = _Secrets(secrets=secrets)

@@ -1,4 +1,4 @@
-"""Where wishes come from: the API, and as long as it has not answered, what the host remembers of it."""
+"""Where declarations come from: the API, or, until it has answered, what the host remembers of it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import contextlib
 from dataclasses import dataclass, replace
 from typing import Any
 
+from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.agent.declared.memory import Memory
 from nodemanager.agent.declared.references import FIRST_READ, ReferenceWatch
-from nodemanager.agent.declared.world import World
-from nodemanager.agent.link.contact import Contact
+from nodemanager.agent.link.api_reachability import ApiReachability
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.plan.templates import References
@@ -28,39 +28,41 @@ class Sources:
     nodes: Cache[ManagedNode]
     references: ReferenceWatch
     memory: Memory
-    contact: Contact
+    reachability: ApiReachability
 
     @property
     def live(self) -> bool:
         """Whether the API has told everything once; from then on, what it told last is what counts."""
         return self.config_sets.has_synced and self.nodes.has_synced
 
-    def world(self) -> World:
+    def inputs(self) -> DeclaredInputs:
         """Return what is wanted as of now."""
-        world = known = self.memory.world()
+        inputs = known = self.memory.inputs()
         if self.live:
-            world = World(
+            inputs = DeclaredInputs(
                 tuple(self.config_sets.values()),
                 tuple(self.nodes.values()),
                 self.references.secrets(known.secrets),
                 self.references.config_maps(known.config_maps),
             )
-        withheld = self.contact.withheld()
-        return replace(world, secrets={}, withheld=withheld) if withheld else world
+        withheld = self.reachability.withheld()
+        return replace(inputs, secrets={}, withheld=withheld) if withheld else inputs
 
     async def follow(self, needed: References) -> None:
         """Watch what templates read; what the API cannot be asked for now is not waited for.
 
         Secrets that are not to be used any more are not watched either, so what the API told is forgotten.
         """
-        if self.contact.withheld():
+        if self.reachability.withheld():
             needed = replace(needed, secrets=())
-        await self.references.follow(needed, FIRST_READ if self.live and not self.contact.alone else 0.0)
+        await self.references.follow(
+            needed, FIRST_READ if self.live and not self.reachability.offline else 0.0
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Patient:
-    """A cache as a part that a host which remembers enough does not wait for."""
+class OptionalCache:
+    """A cache as a part of the agent: a host that remembers enough does not wait for it."""
 
     cache: Cache[Any]
     sources: Sources
@@ -79,7 +81,7 @@ class Patient:
         if self.sources.memory.node is None:
             await self.cache.synced()
             return
-        await self.sources.contact.first_answer()
+        await self.sources.reachability.first_answer()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(0 if self.sources.contact.alone else LIST_SECONDS):
+            async with asyncio.timeout(0 if self.sources.reachability.offline else LIST_SECONDS):
                 await self.cache.synced()

@@ -1,1 +1,1 @@
-"""What somebody else changed: noticed, put back, fought over with patience, and told once."""
+"""What somebody else changed: noticed, put back, ever more slowly where it is contested, and told once."""

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Final
 
 from nodemanager.agent.drift.drift_log import DriftLog
-from nodemanager.agent.link.contact import Contact
+from nodemanager.agent.link.api_reachability import ApiReachability
 from nodemanager.agent.report.node_object import NodeObject
 from nodemanager.api.common import reported
 from nodemanager.api.common.managednode import MANAGED_NODES, DriftRecord, ManagedNode
@@ -46,19 +46,19 @@ class Delivery:
         client: Client,
         drifts: DriftLog,
         node: NodeObject,
-        contact: Contact,
+        reachability: ApiReachability,
         reported: Callable[[], None],
     ) -> None:
         self._client = client
         self._drifts = drifts
         self._node = node
-        self._contact = contact
+        self._reachability = reachability
         self._reported = reported
         """Asks for a status that tells which drifts are reported."""
         self._back = asyncio.Event()
         self._complaint = ""
         """What we last complained about; empty = all is well."""
-        contact.subscribe(self._back.set)
+        reachability.subscribe(self._back.set)
 
     async def run(self) -> None:
         """Report whatever is recorded, until cancelled."""
@@ -72,7 +72,7 @@ class Delivery:
                 self._recover()
             except errors.KubeError as error:
                 failures += 1
-                if not self._contact.alone:
+                if not self._reachability.offline:
                     self._complain(error)
                 await self._pause(failures, error)
 
@@ -149,7 +149,7 @@ class Delivery:
     async def _pause(self, failures: int, error: errors.KubeError) -> None:
         """Wait before the next try: for the API to come back, or as long as it asks for."""
         self._back.clear()
-        if self._contact.alone:
+        if self._reachability.offline:
             await self._back.wait()
             return
         asked = error.retry_after if isinstance(error, errors.StatusError) else None

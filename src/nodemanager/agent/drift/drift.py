@@ -48,7 +48,7 @@ class DriftWatch:
         """Take note that a pass begins: its results are judged by what held now, whatever repairs find."""
         self._before = dict(self._held)
 
-    def alone(
+    def observe_only(
         self, declared: Mapping[ResourceId, Declared], observed: AbstractSet[ResourceId]
     ) -> frozenset[ResourceId]:
         """Return those of the `observed` resources that held as they are declared: they are left alone."""
@@ -80,7 +80,7 @@ class DriftWatch:
                 self._held.pop(one, None)  # half of it may be done
         for known, still in ((self._seen, seen), (self._told, bad.keys())):
             for one in [one for one in known if one not in still]:
-                resource = self.keeper(one, declared)
+                resource = self.owning_resource(one, declared)
                 if resource in about or (whole and resource not in declared):
                     del known[one]
         return judged
@@ -109,9 +109,9 @@ class DriftWatch:
         if self._store is not None and digest != self._saved and self._store.save_held(document):
             self._saved = digest  # else the next one tries again
 
-    def keeper(self, one: ResourceId, declared: Mapping[ResourceId, object]) -> ResourceId:
+    def owning_resource(self, one: ResourceId, declared: Mapping[ResourceId, object]) -> ResourceId:
         """Return the declared resource that a result is about: of an entry that was purged, the directory."""
-        return self._kinds.keeper(one, declared)
+        return self._kinds.owning_resource(one, declared)
 
     def _drifted(
         self, one: Result, declared: Mapping[ResourceId, Declared], held: Mapping[ResourceId, Declared]
@@ -119,7 +119,7 @@ class DriftWatch:
         """Tell whether what a result is about held before, as it is declared now."""
         if one.outcome is Outcome.UNCHANGED or not one.repairs or one.news:
             return False
-        resource = self.keeper(one.id, declared)
+        resource = self.owning_resource(one.id, declared)
         return resource in declared and held.get(resource) == declared[resource]
 
     def _same(self, one: ResourceId, declared: Mapping[ResourceId, Declared]) -> bool:

@@ -231,7 +231,7 @@ class DriftLog:
         self._tree.close()
 
     def _batch(self) -> _Batch:
-        """Return what there is to write; what comes later is another one's."""
+        """Return what there is to write; what is added from now on is for the next write."""
         self._wake.clear()
         head = self._head
         if self._whole or self._lines > 2 * MAX_RECORDS:

@@ -1,6 +1,6 @@
 """Puts back what somebody else changed, as soon as the host tells: without looking at the rest of it.
 
-    Touched --(not contested, not failing)--> a repair of these resources --> Standing --> status, in a moment
+    Touched --(not contested, not failing)--> a repair of these resources --> HostState --> status, soon
 
 It needs no API: what is wanted is what the last pass wanted. Status and Events are sent by others, later.
 """
@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
-from nodemanager.agent.declared.wishes import Wish
-from nodemanager.agent.drift.contest import Fight
+from nodemanager.agent.declared.desired_state import DesiredState
+from nodemanager.agent.drift.repair_backoff import ContestedResource
 from nodemanager.agent.passes.converge import Converger
-from nodemanager.agent.passes.standing import Standing
+from nodemanager.agent.passes.host_state import HostState
 from nodemanager.host.results import Outcome, Result
 from nodemanager.plan.desired import Desired
 from nodemanager.plan.focus import Focus
@@ -27,8 +27,8 @@ EVERYTHING_SECONDS: Final = 5.0
 """Where nobody can tell what changed, everything is looked at; not more often than this."""
 REFRESH_QUIET: Final = 1.0
 REFRESH_LIMIT: Final = 30.0
-"""Service managers notice what was enabled once nothing was for a second, and after so many in any case:
-while systemd reads all units again, it answers nobody, also not the next repair."""
+"""Service managers read their units again once nothing was enabled for a second, and after so many seconds
+in any case: while systemd reads them, it answers nobody, so the next repair would have to wait."""
 
 
 class Touched(Protocol):
@@ -41,17 +41,17 @@ class Touched(Protocol):
 
     @property
     def everything(self) -> bool:
-        """Something was, and nobody can tell what."""
+        """Something was touched, and nobody can tell what."""
         ...
 
     @property
-    def sight(self) -> bool:
-        """Something was that only the status tells of, such as an address."""
+    def inventory(self) -> bool:
+        """Something was touched that only the status tells of, such as an address."""
         ...
 
     @property
     def since(self) -> float:
-        """When the first of it was, by time.monotonic()."""
+        """When the first of it was touched, by time.monotonic()."""
         ...
 
 
@@ -77,19 +77,19 @@ class HostWatch(Protocol):
         ...
 
 
-class Voice(Protocol):
+class RepairListener(Protocol):
     """Who is told of repairs; nothing here waits."""
 
     def repaired(self, results: Sequence[Result], seconds: float) -> None:
         """Count and log what was put back so many seconds after it was touched, or could not be."""
         ...
 
-    def contested(self, fight: Fight) -> None:
+    def contested(self, one: ContestedResource) -> None:
         """Warn, once, that somebody else keeps changing something."""
         ...
 
-    def report(self, *, sight: bool = False) -> None:
-        """Have the status written in a moment; after another look at the host, if its `sight` changed."""
+    def report(self, *, inventory: bool = False) -> None:
+        """Have the status written in a moment; after another look at the host, if its `inventory` changed."""
         ...
 
 
@@ -102,21 +102,21 @@ class RepairLoop:
         self,
         watch: HostWatch,
         converger: Converger,
-        standing: Standing,
-        voice: Voice,
+        host_state: HostState,
+        listener: RepairListener,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._watch = watch
         self._converger = converger
-        self._standing = standing
-        self._voice = voice
+        self._host_state = host_state
+        self._listener = listener
         self._clock = clock
         self._touched: dict[ResourceId, float] = {}
         """What is to be looked at, and since when; only what is declared, so it does not grow."""
         self._later: dict[ResourceId, float] = {}
         """The same, of what has to wait for its turn."""
         self._everything_at = 0.0
-        self._fights: frozenset[ResourceId] = frozenset()
+        self._contested: frozenset[ResourceId] = frozenset()
         """What was contested when somebody was told last."""
         self._wake = asyncio.Event()
         self._enabled = asyncio.Event()
@@ -137,27 +137,27 @@ class RepairLoop:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def follow(self) -> bool:
-        """Watch what the last pass was about, and say what cannot be; tell if no other try is worth it."""
-        wish = self._standing.wish
-        if wish is None:
+        """Watch what the last pass was about, and log what cannot be watched; False = try again later."""
+        desired_state = self._host_state.desired_state
+        if desired_state is None:
             return True
         try:
-            await self._watch.follow(wish.desired)
+            await self._watch.follow(desired_state.desired)
             found, done = self._watch.shortfalls, not self._watch.lacking
         except OSError as error:
             found, done = (f"cannot watch this host: {error}; it is looked at every period",), False
         for text in found:
-            if text not in (self._standing.shortfalls or ()):
+            if text not in (self._host_state.shortfalls or ()):
                 log.warning("%s", text)
-        self._standing.shortfalls = found
+        self._host_state.shortfalls = found
         self._arm()
         return done
 
     async def _listen(self) -> None:
         while True:
             touched = await self._watch.touched()
-            if touched.sight:
-                self._voice.report(sight=True)
+            if touched.inventory:
+                self._listener.report(inventory=True)
             if touched.everything:
                 self._look_at_everything(touched.since)
             if touched.resources:
@@ -176,16 +176,17 @@ class RepairLoop:
             self._arm()
             return
         self._everything_at = self._clock() + EVERYTHING_SECONDS
-        wish = self._standing.wish
-        if wish is not None:
-            self._take(wish.declared, since)
+        desired_state = self._host_state.desired_state
+        if desired_state is not None:
+            self._take(desired_state.declared, since)
 
     async def _work(self) -> None:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            # What is wanted may be news by the time that it is our turn.
-            async with self._converger.upgrading, self._converger.turn:
+            # `upgrading` first: who waits for an upgrade must not hold `host_lock`, which passes need. What
+            # was touched is taken only then, as what is wanted may have changed while we waited.
+            async with self._converger.upgrading, self._converger.host_lock:
                 touched, self._touched = self._touched, {}
                 await self._repair(touched)
             if self._converger.unread:
@@ -207,34 +208,36 @@ class RepairLoop:
             await self._converger.refresh()
 
     async def _repair(self, touched: Mapping[ResourceId, float]) -> None:
-        standing, wish = self._standing, self._standing.wish
-        if wish is None:
+        host_state, desired_state = self._host_state, self._host_state.desired_state
+        if desired_state is None:
             return  # the first pass has yet to begin, and looks at everything
         now = self._clock()
-        waiting = standing.contest.waiting(now)
-        if waiting:  # also what hangs on the touched, and would have been looked at with it
-            put_off = wish.lens.narrow(touched).ids & waiting
+        waiting = host_state.backoff.waiting(now)
+        if waiting:  # also what depends on the touched resources: it would be looked at with them
+            put_off = desired_state.lens.narrow(touched).ids & waiting
             self._later.update({one: touched.get(one, now) for one in put_off})
-        focus = wish.lens.narrow((one for one in touched if one not in waiting), waiting)
+        focus = desired_state.lens.narrow((one for one in touched if one not in waiting), waiting)
         if not focus.ids:
             return
-        results = await self._try(focus, wish)
-        before = standing.changes
-        told = standing.repaired(results, touched)
+        results = await self._try(focus, desired_state)
+        before = host_state.changes
+        told = host_state.repaired(results, touched)
         for one in results:
             if one.bad:
-                resource = standing.watch.keeper(one.id, wish.declared)
+                resource = host_state.watch.owning_resource(one.id, desired_state.declared)
                 self._later[resource] = touched.get(resource, now)
         if told:
-            self._voice.repaired(told, self._clock() - min(touched.values()))
-        if standing.changes != before:
-            self._voice.report()
+            self._listener.repaired(told, self._clock() - min(touched.values()))
+        if host_state.changes != before:
+            self._listener.report()
 
-    async def _try(self, focus: Focus, wish: Wish) -> list[Result]:
+    async def _try(self, focus: Focus, desired_state: DesiredState) -> list[Result]:
         """Repair, and return what became of it; whatever goes wrong is tried again, and stops nobody else."""
-        alone = self._standing.watch.alone(wish.declared, wish.observed)  # all: subscribers are in it, too
+        observe_only = self._host_state.watch.observe_only(
+            desired_state.declared, desired_state.observed
+        )  # all: subscribers are in it, too
         try:
-            return await self._converger.repair(focus, wish.contents, alone)
+            return await self._converger.repair(focus, desired_state.contents, observe_only)
         except Exception as error:
             expected = isinstance(error, OSError)
             said = str(error) if expected else f"{type(error).__name__}: {error}"
@@ -244,13 +247,13 @@ class RepairLoop:
         ]
 
     def _arm(self) -> None:
-        """Set the one timer: for what has to wait, and for fights that are over."""
+        """Set the one timer: for what has to wait, and for what is not contested any more."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        now, contest = self._clock(), self._standing.contest
+        now, backoff = self._clock(), self._host_state.backoff
         calm = self._settle(now)
-        due = [now + contest.wait(one, now) for one in self._later if one != _EVERYTHING]
+        due = [now + backoff.wait(one, now) for one in self._later if one != _EVERYTHING]
         if _EVERYTHING in self._later:
             due.append(self._everything_at)
         if calm is not None:
@@ -260,22 +263,22 @@ class RepairLoop:
             self._timer = asyncio.get_running_loop().call_later(delay, self._ring)
 
     def _settle(self, now: float) -> float | None:
-        """Tell of fights that began or are over; return when to look for that again, None = never."""
-        contest = self._standing.contest
-        calm = contest.settle(now)
-        fights = {one.resource: one for one in contest.fights()}
-        for resource in fights.keys() - self._fights:
-            self._voice.contested(fights[resource])
-        if fights.keys() != self._fights:
-            self._fights = frozenset(fights)
-            self._voice.report()
-        return calm if fights else None
+        """Tell when resources become contested, or calm; return when to look again, None = never."""
+        backoff = self._host_state.backoff
+        calm = backoff.settle(now)
+        contested = {one.resource: one for one in backoff.contested()}
+        for resource in contested.keys() - self._contested:
+            self._listener.contested(contested[resource])
+        if contested.keys() != self._contested:
+            self._contested = frozenset(contested)
+            self._listener.report()
+        return calm if contested else None
 
     def _ring(self) -> None:
         """Look again at what has waited long enough."""
         self._timer = None
-        now, contest = self._clock(), self._standing.contest
-        due = [one for one in self._later if one != _EVERYTHING and not contest.wait(one, now)]
+        now, backoff = self._clock(), self._host_state.backoff
+        due = [one for one in self._later if one != _EVERYTHING and not backoff.wait(one, now)]
         for one in due:
             self._take([one], self._later.pop(one))
         if _EVERYTHING in self._later and self._everything_at <= now:

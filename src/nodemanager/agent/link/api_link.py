@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from nodemanager.agent.link.contact import Contact
+from nodemanager.agent.link.api_reachability import ApiReachability
 from nodemanager.agent.report import heartbeat
 from nodemanager.agent.upgrades.locks import SharedLocks
 from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet
@@ -24,9 +24,9 @@ class ApiLink:
 
     key: ObjectKey
     """Of our ManagedNode."""
-    contact: Contact
+    reachability: ApiReachability
     client: Client
-    """Its requests tell `contact` how we stand with the API."""
+    """Its requests tell `reachability` how we stand with the API."""
     config_sets: Cache[ConfigSet]
     nodes: Cache[ManagedNode]
     events: EventRecorder
@@ -41,20 +41,21 @@ class ApiLink:
     def hurry_when_back(self, *more: Callable[[], None]) -> None:
         """Have whatever waits after a failure tried again at once when the API is there again."""
         for one in (self.config_sets.hurry, self.nodes.hurry, *more):
-            self.contact.subscribe(one)
+            self.reachability.subscribe(one)
 
 
-def link(client: Client, contact: Contact, key: ObjectKey) -> ApiLink:
+def link(client: Client, reachability: ApiReachability, key: ObjectKey) -> ApiLink:
     """Return the API as a host of this name uses it."""
-    own = (  # not what it writes of itself: a policy may refuse that, and keep the host
+    # Not the writes to its ManagedNode: an admission policy may forbid one of them to a host that may stay.
+    own = (
         ("GET", MANAGED_NODES.path(key.namespace, key.name)),
         ("PATCH", LEASES.path(key.namespace, heartbeat.lease_name(key.name))),
     )
-    client = client.through(lambda transport: contact.watching(transport, own))
+    client = client.through(lambda transport: reachability.watching(transport, own))
     here = Selection(key.namespace)
     return ApiLink(
         key,
-        contact,
+        reachability,
         client,
         Cache(client, CONFIG_SETS, here),
         Cache(client, MANAGED_NODES, here),

@@ -36,7 +36,7 @@ LATE: Final = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class TokenVoice:
+class TokenReporter:
     """How others learn what becomes of the token."""
 
     registry: Registry
@@ -65,7 +65,7 @@ class TokenRenewal:
     """The kubeconfig of the host, which is replaced whole."""
     hostname: str
     namespace: str
-    voice: TokenVoice
+    reporter: TokenReporter
     clock: Callable[[], float] = time.time
     name: str = "token renewal"
     _count: Family[Counter] = field(init=False)
@@ -77,8 +77,8 @@ class TokenRenewal:
     """Why it fails, once it has failed repeatedly."""
 
     def __post_init__(self) -> None:
-        publish_expiry(self.voice.registry, self.hostname, lambda: self.token.life)
-        self._count = self.voice.registry.counter(
+        publish_expiry(self.reporter.registry, self.hostname, lambda: self.token.life)
+        self._count = self.reporter.registry.counter(
             "nodemanager_token_renewals_total", "Renewals of the token by result.", ("node", "result")
         )
 
@@ -164,7 +164,7 @@ class TokenRenewal:
 
     def _succeeded(self) -> None:
         self._failures, self._trouble = 0, ""
-        self.voice.changed()
+        self.reporter.changed()
 
     def _failed(self, error: Exception) -> None:
         self._failures += 1
@@ -174,10 +174,10 @@ class TokenRenewal:
         late = life is not None and self.clock() >= life.issued + LATE * (life.expires - life.issued)
         if life is not None and (late or self._failures == REPEATED):
             message = f"the token of this host expires at {times.rfc3339_unix(life.expires)}: {error}"
-            self.voice.warn("TokenRenewalFailing", message)
+            self.reporter.warn("TokenRenewalFailing", message)
         if (late or self._failures >= REPEATED) and str(error) != self._trouble:
             self._trouble = str(error)
-            self.voice.changed()
+            self.reporter.changed()
 
     def _wait(self) -> float:
         """Return the seconds until the token is due."""

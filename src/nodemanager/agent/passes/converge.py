@@ -31,7 +31,7 @@ from nodemanager.host.results import Outcome, Result
 from nodemanager.host.stages import PARTS
 from nodemanager.host.state.state_lock import StateLock
 from nodemanager.kube.go import durations
-from nodemanager.plan import policies, subscribers
+from nodemanager.plan import drift_policies, subscribers
 from nodemanager.plan.desired import Contents, Desired
 from nodemanager.plan.focus import Focus
 from nodemanager.plan.host_kinds import AnyKind, PlanInput
@@ -49,7 +49,7 @@ class _Stage:
     """One kind in a pass or in a repair."""
 
     kind: AnyKind
-    alone: AbstractSet[ResourceId]
+    observe_only: AbstractSet[ResourceId]
     """What is only looked at."""
     unknown: Mapping[ResourceId, str] = field(default_factory=dict)
     """What must not run now, and why."""
@@ -64,17 +64,17 @@ class Converger:
     bucket: Bucket | None
     lock: StateLock | None = None
     """Taken with the first pass that may change something, and kept."""
-    swift: ServiceManager | None = None
+    no_wait_services: ServiceManager | None = None
     """The service manager for repairs: it does not wait to see whether what it started stays up."""
-    swift_locks: Locks | None = None
+    no_wait_locks: Locks | None = None
     """Locks that are not waited for: while another host holds one, nothing else on this host waits for it."""
     progress: Progress = field(default_factory=Progress)
     """Notices a pass that hangs."""
     kinds: HostKinds = KINDS
     parts: HostParts = field(default_factory=lambda: PARTS)
     """How each of the kinds is observed and changed."""
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held by a stage of a pass; whoever repairs holds it."""
+    host_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held by each stage of a pass and by each repair: only one of them works on the host at a time."""
     upgrading: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while everything is upgraded: what packages stop and write in between is no drift. Repairs wait
     for that; passes do not, they have to report how it goes."""
@@ -102,28 +102,28 @@ class Converger:
         return steps
 
     async def run(
-        self, desired: Desired, contents: Contents, alone: AbstractSet[ResourceId] = _NOTHING
+        self, desired: Desired, contents: Contents, observe_only: AbstractSet[ResourceId] = _NOTHING
     ) -> list[Result]:
-        """Make it so, and return what became of every resource; what to leave `alone` is only looked at."""
+        """Make it so, and return what became of every resource; those `observe_only` are not changed."""
         with self.progress.working():
-            return await self._run(desired, contents, alone)
+            return await self._run(desired, contents, observe_only)
 
     async def _run(
-        self, desired: Desired, contents: Contents, alone: AbstractSet[ResourceId]
+        self, desired: Desired, contents: Contents, observe_only: AbstractSet[ResourceId]
     ) -> list[Result]:
-        quick = replace(self.tools, locks=self.swift_locks or self.tools.locks)
+        no_wait = replace(self.tools, locks=self.no_wait_locks or self.tools.locks)
         results: list[Result] = []
         unknown: dict[ResourceId, str] | None = None
         for kind in self.kinds:
-            async with self.turn:
+            async with self.host_lock:
                 if unknown is None:
                     unknown = await self._begin(desired)
                 if kind.name == FILE:  # what repairs noted until now is about the state before this pass
                     self._aborted = set()
-                stage = _Stage(kind, alone, unknown)
-                done = await self._bring_about(stage, self._work(desired, contents, quick))
-            if quick.locks is not self.tools.locks:
-                done = await self._bring_about_locked(stage, desired, contents, quick, done)
+                stage = _Stage(kind, observe_only, unknown)
+                done = await self._bring_about(stage, self._work(desired, contents, no_wait))
+            if no_wait.locks is not self.tools.locks:
+                done = await self._bring_about_locked(stage, desired, contents, no_wait, done)
             results += done
         return results
 
@@ -136,32 +136,37 @@ class Converger:
         return unknown
 
     async def repair(
-        self, focus: Focus, contents: Contents, alone: AbstractSet[ResourceId] = _NOTHING
+        self, focus: Focus, contents: Contents, observe_only: AbstractSet[ResourceId] = _NOTHING
     ) -> list[Result]:
-        """Put back a few resources, files first, and return what became of them; the caller holds `turn`.
+        """Put back a few resources, files first, and return what became of them.
 
-        Besides them, only subscribers of files that were put back are looked at. No other tool is asked.
+        The caller holds `host_lock`. Besides them, only subscribers of files that were put back are looked
+        at. No other tool is asked.
         """
         with self.progress.working():
-            return await self._repair(focus, contents, alone)
+            return await self._repair(focus, contents, observe_only)
 
-    async def _repair(self, focus: Focus, contents: Contents, alone: AbstractSet[ResourceId]) -> list[Result]:
+    async def _repair(
+        self, focus: Focus, contents: Contents, observe_only: AbstractSet[ResourceId]
+    ) -> list[Result]:
         journal, results = self.tools.journal, list[Result]()
-        swift = replace(
-            self.tools, services=self.swift or self.tools.services, locks=self.swift_locks or self.tools.locks
+        no_wait = replace(
+            self.tools,
+            services=self.no_wait_services or self.tools.services,
+            locks=self.no_wait_locks or self.tools.locks,
         )
         before = journal.pending()
         for kind in self.kinds.put_back:
             if focus.desired.items.get(kind.name):
-                work = self._work(focus.desired, contents, swift, focus.layout)
-                results += await self._bring_about(_Stage(kind, alone), work)
+                work = self._work(focus.desired, contents, no_wait, focus.layout)
+                results += await self._bring_about(_Stage(kind, observe_only), work)
         newly = {one for one, entry in journal.pending().items() if entry != before.get(one)}
         owed = focus.lens.owed(focus.ids | newly)
         unknown = dict.fromkeys(journal.started(), "how its last run ended is found out by the next pass")
         for kind in self.kinds.owed:
             if owed.items.get(kind.name):
-                work = self._work(owed, contents, swift, focus.layout)
-                results += await self._bring_about(_Stage(kind, alone, unknown), work)
+                work = self._work(owed, contents, no_wait, focus.layout)
+                results += await self._bring_about(_Stage(kind, observe_only, unknown), work)
         return results
 
     def _work(self, desired: Desired, contents: Contents, tools: Tools, layout: Layout | None = None) -> Work:
@@ -182,7 +187,9 @@ class Converger:
         """Observe, plan, apply; once more, if what was done changed what was observed."""
         kind, results = stage.kind, list[Result]()
         for _ in range(2):
-            steps = policies.leave_alone(kind.plan(work.given, await self._look(kind, work)), stage.alone)
+            steps = drift_policies.leave_alone(
+                kind.plan(work.given, await self._look(kind, work)), stage.observe_only
+            )
             if kind.name in self.kinds.after_files:
                 steps = _without_aborted(steps, self._aborted)
             steps = _without(steps, stage.unknown)
@@ -194,7 +201,7 @@ class Converger:
 
     async def refresh(self) -> None:
         """Have service managers notice what repairs enabled: a second or so, in which they answer nobody."""
-        manager = self.swift or self.tools.services
+        manager = self.no_wait_services or self.tools.services
         while manager is not None and self.unread:
             try:
                 await manager.refresh(self.unread.pop())
@@ -202,7 +209,7 @@ class Converger:
                 log.warning("%s", error)
 
     async def _bring_about_locked(
-        self, stage: _Stage, desired: Desired, contents: Contents, quick: Tools, results: list[Result]
+        self, stage: _Stage, desired: Desired, contents: Contents, no_wait: Tools, results: list[Result]
     ) -> list[Result]:
         """Do what waits for a lock of another host; nobody on this one has to wait with it meanwhile."""
         late = {one.id: one for one in results if one.outcome is Outcome.BLOCKED and one.lock}
@@ -212,9 +219,9 @@ class Converger:
             part = tuple(item for item in waiting if late[item.id].lock == lock)
             again: list[Result] = []
             try:
-                async with self.tools.locks.hold(lock), self.turn:
+                async with self.tools.locks.hold(lock), self.host_lock:
                     only = replace(desired, items={**desired.items, name: part})
-                    again = await self._bring_about(stage, self._work(only, contents, quick))
+                    again = await self._bring_about(stage, self._work(only, contents, no_wait))
             except HostError as error:  # it is not our turn; or it was, and what was done is done
                 again = again or [replace(late[item.id], message=str(error)) for item in part]
             done = [late[item.id] for item in part]

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from nodemanager.agent.declared.declarations import Declarations, Declared
 from nodemanager.agent.passes.converge import Converger
+from nodemanager.agent.passes.host_state import HostState
 from nodemanager.agent.passes.notifies import Notifier
 from nodemanager.agent.passes.pass_schedule import PassSchedule
-from nodemanager.agent.passes.standing import Standing
 from nodemanager.agent.report.reporting import Reporter
 from nodemanager.agent.report.status import Collection, Pass
 from nodemanager.agent.report.status_writer import StatusWriter
@@ -38,7 +38,7 @@ class PassReports:
         self, node: ManagedNode, declared: Declared, results: Sequence[Result], collection: Collection | None
     ) -> None:
         """Tell of a pass; while the API is away, only whoever is on this host."""
-        sets, desired = declared.sets, declared.wish.desired
+        sets, desired = declared.sets, declared.desired_state.desired
         self.reporter.passed(node, sets, desired, results)
         about = Pass(sets, desired.conflicts, (), None, collection=collection)
         self.writer.host.passed(about, node.metadata.generation)
@@ -62,14 +62,14 @@ class HostPass:
 
     declared: Declarations
     converger: Converger
-    standing: Standing
+    host_state: HostState
     schedule: PassSchedule
     requests: Requests
     reports: PassReports
     follow: Callable[[], Awaitable[None]]
     """Has what the pass was about watched on the host."""
 
-    async def run(self) -> controller.Result:
+    async def run(self) -> controller.ReconcileResult:
         """Do one pass, and return when the next one is due."""
         node = await self.declared.own_node()
         if not self.declared.offline:
@@ -81,18 +81,18 @@ class HostPass:
         except Exception as error:
             await self.reports.broke_off(node, error)
             raise
-        return controller.Result(self.schedule.next(node))
+        return controller.ReconcileResult(self.schedule.next(node))
 
     async def _converge(self, node: ManagedNode) -> None:
         waiting = self.requests.waiting()
         declared = await self.declared.current(node)
-        wish = declared.wish
-        async with self.converger.turn:  # what a repair under way finds is about what was wanted before
+        desired_state = declared.desired_state
+        async with self.converger.host_lock:  # what a repair under way finds is about what was wanted before
             collection = await self.schedule.housekeeper.collect_if_due()
-            observe_only = self.standing.begin(wish)
-        done = await self.converger.run(wish.desired, wish.contents, observe_only)
-        results = self.standing.passed(done + _held(wish.desired))
-        await in_thread(self.standing.watch.save)
+            observe_only = self.host_state.begin(desired_state)
+        done = await self.converger.run(desired_state.desired, desired_state.contents, observe_only)
+        results = self.host_state.passed(done + _held(desired_state.desired))
+        await in_thread(self.host_state.watch.save)
         failed = any(one.bad for one in results)
         self.schedule.passed(failed=failed)
         for event in waiting if not failed else ():

@@ -15,7 +15,7 @@ RETRY_SECONDS: Final = 30.0
 """A host on which something failed tries again after this, growing with every failure."""
 MAX_RETRY: Final = 600.0
 MIN_PERIOD: Final = 1.0
-"""A host that is told to look at itself more often than this does not."""
+"""The shortest period; a ManagedNode that asks for a shorter one gets this."""
 
 
 @dataclass(slots=True)

@@ -38,7 +38,7 @@ class DuplicateHost:
 
 
 def of_servers(servers: Sequence[ProbeServer]) -> Contribution:
-    """Return what says which servers somebody keeps from listening."""
+    """Return the contribution that says which servers cannot listen, because somebody has their address."""
 
     def contribute(found: ManagedNodeStatus, now: datetime, generation: int) -> ManagedNodeStatus:
         faults = "; ".join(one.fault for one in servers if one.fault)

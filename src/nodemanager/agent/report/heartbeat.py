@@ -39,7 +39,7 @@ def lease_name(hostname: str) -> str:
     return f"nodemanager-{hostname}"
 
 
-class Heartbeat:
+class HeartbeatSender:
     """Renews the Lease of the host until cancelled."""
 
     name = "heartbeat"

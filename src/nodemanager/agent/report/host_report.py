@@ -11,7 +11,7 @@ import msgspec
 from nodemanager.agent.declared.memory import Memory
 from nodemanager.agent.drift.drift_log import DriftLog
 from nodemanager.agent.passes.converge import Converger
-from nodemanager.agent.passes.standing import Standing
+from nodemanager.agent.passes.host_state import HostState
 from nodemanager.agent.report import status
 from nodemanager.agent.report.status import Pass
 from nodemanager.api.common.managednode import Drift, ManagedNode, ManagedNodeStatus
@@ -23,14 +23,14 @@ log = logging.getLogger(__name__)
 class HostReport:
     """Keeps what the last pass was about; what became of it is asked for when the status is written."""
 
-    standing: Standing
+    host_state: HostState
     drifts: DriftLog
     converger: Converger
     memory: Memory
     _last: Pass | None = None
     """What the last pass was about; None = no pass is over yet."""
     _generation: int = 0
-    """That of the ManagedNode that the last pass began with: a newer one is the next pass's to report."""
+    """The generation of the ManagedNode when the last pass began; the next pass reports a newer one."""
     _broken: str = ""
     """Why the last pass was broken off; empty = it was not."""
     _crowded: bool = False
@@ -72,17 +72,17 @@ class HostReport:
 
     def now(self) -> Pass | None:
         """Return everything that is to be told now; None = no pass is over yet."""
-        standing, last = self.standing, self._last
+        host_state, last = self.host_state, self._last
         if last is None:
             return None
         return replace(
             last,
-            results=list(standing.results.values()),
+            results=list(host_state.results.values()),
             drift=self.drifts.known(),
             backups=self._backups(),
             declared=self._paths,
-            fights=standing.contest.fights(),
-            shortfalls=standing.shortfalls,
+            contested=host_state.backoff.contested(),
+            shortfalls=host_state.shortfalls,
         )
 
     def contribute(self, found: ManagedNodeStatus, done: Pass | None, now: datetime) -> ManagedNodeStatus:
@@ -100,7 +100,7 @@ class HostReport:
         self._say_crowded(status.untold_backups(before, done))
         self.memory.settle()
         self._forget_backups(done)
-        self.standing.told(done.results)
+        self.host_state.told(done.results)
         if self._last is not None and self._last.collection is done.collection:
             self._last = replace(self._last, collection=None)
 
@@ -137,7 +137,7 @@ class HostReport:
     @property
     def _paths(self) -> frozenset[str]:
         """The files that are declared."""
-        return self.standing.wish.paths if self.standing.wish else frozenset()
+        return self.host_state.desired_state.paths if self.host_state.desired_state else frozenset()
 
     def _say_crowded(self, untold: int) -> None:
         """Say, once, that a status has no room for so many backups."""

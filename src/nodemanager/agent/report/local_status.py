@@ -1,6 +1,6 @@
 """What the agent knows of its host right now, for people on that host: pure data, kept nowhere.
 
-    last pass, journal, API contact, token, ... --sources--> Snapshot --socket--> nodemanager status
+    last pass, journal, reachability, token, ... --sources--> Snapshot --socket--> nodemanager status
 
 Each source fills in the part that it knows. So a part of the agent can be shown without anybody else knowing
 it, and an agent without that part says nothing about it.

@@ -78,7 +78,10 @@ class NodeObject:
             return await self._client.get(MANAGED_NODES, self.key.name, self.key.namespace)
 
     async def write_status(self, node: ManagedNode, status: ManagedNodeStatus) -> ManagedNode:
-        """Write what is new in the status, if anything is, unless somebody was faster: lists go whole."""
+        """Write what is new in the status, if anything is; raise Conflict if somebody else wrote before us.
+
+        A merge patch replaces whole lists, so it must not be made against another version.
+        """
         wanted = reported.status(msgspec.to_builtins(status))
         patch = difference(msgspec.to_builtins(node.status), wanted)
         if not patch:

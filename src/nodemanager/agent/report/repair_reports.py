@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nodemanager.agent.drift.contest import Fight
+from nodemanager.agent.drift.repair_backoff import ContestedResource
 from nodemanager.agent.report.reporting import Reporter
 from nodemanager.agent.report.status_writer import StatusWriter
 from nodemanager.host.results import Result
@@ -22,10 +22,10 @@ class RepairReports:
         """Count and log what was put back so many seconds after it was touched."""
         self.reporter.repaired(results, seconds)
 
-    def contested(self, fight: Fight) -> None:
+    def contested(self, one: ContestedResource) -> None:
         """Warn that somebody else keeps changing something."""
-        self.reporter.contested(self.writer.node.known(), fight)
+        self.reporter.contested(self.writer.node.known(), one)
 
-    def report(self, *, sight: bool = False) -> None:
-        """Have the status written in a moment; after another look at the host, if its `sight` changed."""
-        self.writer.request(look=sight)
+    def report(self, *, inventory: bool = False) -> None:
+        """Have the status written in a moment; after another look at the host, if its `inventory` changed."""
+        self.writer.request(look=inventory)

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from nodemanager.agent.drift.contest import Fight
+from nodemanager.agent.drift.repair_backoff import ContestedResource
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
 from nodemanager.host.results import Outcome, Result
@@ -90,11 +90,9 @@ class Reporter:
         gone = {str(one.id) for one in results}
         self._told = {name: said for name, said in self._told.items() if name not in gone} | bad
 
-    def contested(self, node: ManagedNode | None, fight: Fight) -> None:
+    def contested(self, node: ManagedNode | None, one: ContestedResource) -> None:
         """Warn that somebody else keeps changing something; `node` None = it is not known yet."""
-        said = (
-            f"{fight}: repairs of it slow down; take it out of one of the two, or let its drift be observed"
-        )
+        said = f"{one}: repairs of it slow down; take it out of one of the two, or let its drift be observed"
         log.warning("%s", said)
         if self._events and node is not None:
             self._events.warning(MANAGED_NODES, node, "Contested", said)

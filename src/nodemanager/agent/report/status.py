@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from nodemanager.agent.drift.contest import Fight
+from nodemanager.agent.drift.repair_backoff import ContestedResource
 from nodemanager.agent.report import backup_records
 from nodemanager.agent.upgrades.upgrade_part import UpgradeStatus
 from nodemanager.api.common import managednode
@@ -36,7 +36,7 @@ MAX_NAMED: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class HostInventory:
     """What was seen of the host itself."""
 
     agent_version: str = ""
@@ -69,7 +69,7 @@ class Pass:
     """SHA-256 of what managed files contained before we first replaced them, by path."""
     collection: Collection | None = None
     """How old backups were removed, if they were."""
-    fights: Sequence[Fight] = ()
+    contested: Sequence[ContestedResource] = ()
     """What somebody else keeps changing."""
     shortfalls: Sequence[str] | None = None
     """What is not watched, in words; None = nothing is."""
@@ -77,18 +77,20 @@ class Pass:
     """Paths of the files that are declared."""
 
 
-def of_host(old: ManagedNodeStatus, sight: Sight, lease: str, generation: int) -> ManagedNodeStatus:
+def of_host(
+    old: ManagedNodeStatus, inventory: HostInventory, lease: str, generation: int
+) -> ManagedNodeStatus:
     """Return the status with what was seen of the host; what we know nothing about is kept."""
     return msgspec.structs.replace(
         old,
         observed_generation=generation,
-        agent_version=sight.agent_version,
-        release=sight.release,
+        agent_version=inventory.agent_version,
+        release=inventory.release,
         heartbeat=Heartbeat(lease_name=lease),
-        interfaces=dict(sight.interfaces),
-        ssh_host_keys=list(sight.ssh_host_keys),
-        wire_guard=list(sight.wire_guard),
-        jailed=sight.jailed,
+        interfaces=dict(inventory.interfaces),
+        ssh_host_keys=list(inventory.ssh_host_keys),
+        wire_guard=list(inventory.wire_guard),
+        jailed=inventory.jailed,
     )
 
 
@@ -259,10 +261,10 @@ def _drifted(done: Pass) -> Condition:
             type=managednode.DRIFTED, status=conditions.TRUE, reason=managednode.NOT_REPAIRED,
             message=_joined(bad),
         )  # fmt: skip
-    if done.fights:
+    if done.contested:
         return Condition(
             type=managednode.DRIFTED, status=conditions.TRUE, reason=managednode.CONTESTED,
-            message=_listed(list(map(str, done.fights))),
+            message=_listed(list(map(str, done.contested))),
         )  # fmt: skip
     if observed := [one for one in done.results if one.outcome is Outcome.OBSERVED]:
         return Condition(
@@ -274,13 +276,13 @@ def _drifted(done: Pass) -> Condition:
 
 def _contested(done: Pass) -> Condition:
     """Tell whether somebody else keeps changing something; how often is left out, or it would never rest."""
-    if not done.fights:
+    if not done.contested:
         return Condition(
             type=managednode.CONTESTED, status=conditions.FALSE, reason=managednode.NOT_CONTESTED
         )
     return Condition(
         type=managednode.CONTESTED, status=conditions.TRUE, reason=managednode.CONTESTED,
-        message=_listed(list(map(str, done.fights))),
+        message=_listed(list(map(str, done.contested))),
     )  # fmt: skip
 
 

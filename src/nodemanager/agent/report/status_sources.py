@@ -13,8 +13,8 @@ import msgspec
 
 from nodemanager import __version__
 from nodemanager.agent.drift.drift_log import DriftLog
-from nodemanager.agent.link.contact import Contact, UnixClocks
-from nodemanager.agent.passes.standing import Standing
+from nodemanager.agent.link.api_reachability import ApiReachability, UnixClocks
+from nodemanager.agent.passes.host_state import HostState
 from nodemanager.agent.report import local_status
 from nodemanager.agent.report.local_status import (
     MAX_SHOWN,
@@ -62,16 +62,22 @@ def of_process(host: str, namespace: str, root: str, clocks: UnixClocks = CLOCKS
     return fill
 
 
-def of_contact(contact: Contact, server: str) -> local_status.Source:
+def of_reachability(reachability: ApiReachability, server: str) -> local_status.Source:
     """Return how we stand with the API."""
 
     def fill(snapshot: Snapshot) -> Snapshot:
-        state = "refused" if contact.refused else "alone" if contact.since() is not None else "connected"
-        if state == "connected" and contact.heard() is None:
+        state = (
+            "refused"
+            if reachability.refused
+            else "alone"
+            if reachability.since() is not None
+            else "connected"
+        )
+        if state == "connected" and reachability.heard() is None:
             state = "unknown"
         api = Api(
-            state=state, server=server, since=stamp(contact.since()), why=contact.why,
-            last_contact=stamp(contact.heard()),
+            state=state, server=server, since=stamp(reachability.since()), why=reachability.why,
+            last_contact=stamp(reachability.heard()),
         )  # fmt: skip
         return with_(snapshot, api=api)
 
@@ -131,12 +137,14 @@ class LastPass:
     def timed(self, reconcile: controller.Reconcile) -> controller.Reconcile:
         """Return the loop's own function, watched from outside."""
 
-        async def run(key: ObjectKey) -> controller.Result | None:
+        async def run(key: ObjectKey) -> controller.ReconcileResult | None:
             return await (self._time(reconcile(key)) if key == self.key else reconcile(key))
 
         return run
 
-    async def _time(self, work: Awaitable[controller.Result | None]) -> controller.Result | None:
+    async def _time(
+        self, work: Awaitable[controller.ReconcileResult | None]
+    ) -> controller.ReconcileResult | None:
         began = self._began = self.clocks.steady()
         delay: float | None = None
         try:
@@ -213,9 +221,9 @@ def _dated(record: DriftRecord, moment: float | None, clocks: UnixClocks) -> Dri
     return msgspec.structs.replace(record, time=stamp(now) or "")
 
 
-def of_watch(standing: Standing) -> local_status.Source:
+def of_watch(host_state: HostState) -> local_status.Source:
     """Return what is not watched."""
-    return lambda snapshot: with_(snapshot, unwatched=list(standing.shortfalls or ())[:MAX_SHOWN])
+    return lambda snapshot: with_(snapshot, unwatched=list(host_state.shortfalls or ())[:MAX_SHOWN])
 
 
 def _set(one: AppliedConfigSet) -> SetState:

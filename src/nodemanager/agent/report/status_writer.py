@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Protocol
 
-from nodemanager.agent.link.contact import Contact
+from nodemanager.agent.link.api_reachability import ApiReachability
 from nodemanager.agent.report import heartbeat, status
 from nodemanager.agent.report.host_report import HostReport
 from nodemanager.agent.report.node_object import NodeObject
@@ -36,7 +36,7 @@ Contribution = Callable[[ManagedNodeStatus, datetime, int], ManagedNodeStatus]
 class Inspector(Protocol):
     """What looks at the host itself."""
 
-    async def look(self, node: ManagedNode) -> status.Sight:
+    async def look(self, node: ManagedNode) -> status.HostInventory:
         """Return what is there now."""
         ...
 
@@ -50,7 +50,7 @@ class StatusWriter:
     """Puts together what all parts have to say, and tells the API."""
 
     node: NodeObject
-    contact: Contact
+    reachability: ApiReachability
     requests: Requests
     host: HostReport
     inspector: Inspector
@@ -58,8 +58,8 @@ class StatusWriter:
     now: Callable[[], datetime]
     _look: bool = False
     """The host itself may look different from what the status says."""
-    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held by whoever writes: a pass that ends, or who was asked to in between."""
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while the status is written: at the end of a pass, or on request in between."""
 
     def request(self, *, look: bool = False) -> None:
         """Ask for the status to be written in a moment; after another `look` at the host, if that changed."""
@@ -68,7 +68,7 @@ class StatusWriter:
 
     async def answer(self) -> None:
         """Do what was asked for in a request."""
-        await in_thread(self.host.standing.watch.save)
+        await in_thread(self.host.host_state.watch.save)
         await self.write()
 
     async def write(self, *, look: bool = False) -> bool:
@@ -78,7 +78,7 @@ class StatusWriter:
         Raises what the API answers otherwise, or Retry where others keep writing: try again.
         """
         self._look = self._look or look
-        async with self._turn:
+        async with self._lock:
             if self._offline():
                 self.host.keep()
                 return False
@@ -93,7 +93,7 @@ class StatusWriter:
 
     def _offline(self) -> bool:
         """Tell whether the API is not to be asked for anything now; any request may change that."""
-        return self.contact.alone
+        return self.reachability.offline
 
     async def _write(self) -> None:
         if self.host.empty:
@@ -102,35 +102,35 @@ class StatusWriter:
         try:
             node = await self.node.ensure()
             self.host.adopt(node.status.drift)
-            sight = await self.inspector.look(node) if look else None
+            inventory = await self.inspector.look(node) if look else None
             for _ in range(CONFLICTS):
-                if await self._attempt(node, sight):
+                if await self._attempt(node, inventory):
                     return
                 node = await self.node.ensure()
-            if not await self._attempt(node, sight):
+            if not await self._attempt(node, inventory):
                 raise controller.Retry(SETTLE_SECONDS, "somebody else wrote the ManagedNode meanwhile")
         except BaseException:
             self._look = self._look or look  # what was seen was not told
             raise
 
-    async def _attempt(self, node: ManagedNode, sight: status.Sight | None) -> bool:
+    async def _attempt(self, node: ManagedNode, inventory: status.HostInventory | None) -> bool:
         """Write the status, unless somebody else wrote the object since we read it."""
         done = self.host.now()
         try:
-            await self.node.write_status(node, self._status(node, sight, done))
+            await self.node.write_status(node, self._status(node, inventory, done))
         except errors.Conflict:
             return False
         self.host.written(node.status, done)
         return True
 
     def _status(
-        self, node: ManagedNode, sight: status.Sight | None, done: status.Pass | None
+        self, node: ManagedNode, inventory: status.HostInventory | None, done: status.Pass | None
     ) -> ManagedNodeStatus:
         now, generation, found = self.now(), self.host.generation, node.status
-        if sight is not None:
-            found = status.of_host(found, sight, heartbeat.lease_name(self.node.key.name), generation)
+        if inventory is not None:
+            found = status.of_host(found, inventory, heartbeat.lease_name(self.node.key.name), generation)
         found = self.host.contribute(found, done, now)
-        if self.host.over:  # before, half of a status would be taken for the whole
+        if self.host.over:  # before the first pass is over, half of a status would be taken for the whole
             for contribute in self.others:
                 found = contribute(found, now, generation)
         return found

@@ -28,7 +28,7 @@ HOLD_SECONDS: Final = 60.0
 """How long a lock outlives an agent that died with it, and does not come back."""
 POLL_SECONDS: Final = 2.0
 ANSWER_SECONDS: Final = 2.0
-"""How long those who do not wait for a lock wait for the API to say whose it is."""
+"""How long the API gets to say whose a lock is, where nobody waits for the lock itself."""
 MAX_RETRY: Final = 15.0
 _RENEWALS: Final = 4
 """Renewals per duration: three may fail in a row."""

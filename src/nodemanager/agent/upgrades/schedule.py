@@ -160,7 +160,7 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class UpgradeRule:
     """A schedule and what goes with it."""
 
     schedule: Schedule

@@ -26,7 +26,13 @@ from nodemanager.agent.upgrades.drain import DRAIN_SECONDS, KubernetesNode
 from nodemanager.agent.upgrades.locks import LockLost, SharedLocks
 from nodemanager.agent.upgrades.schedule import FORGIVENESS
 from nodemanager.agent.upgrades.upgrade_host import UpgradeHost
-from nodemanager.agent.upgrades.upgrade_record import Phase, Record, RecordError, Records, Result
+from nodemanager.agent.upgrades.upgrade_record import (
+    Phase,
+    RecordError,
+    Records,
+    UpgradeRecord,
+    UpgradeResult,
+)
 from nodemanager.host.base import HostError, NotSupported
 from nodemanager.host.process.runner import CommandNotFound, RunError
 from nodemanager.kube import errors
@@ -71,10 +77,10 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class UpgradeOutcome:
     """What became of an upgrade."""
 
-    result: Result
+    result: UpgradeResult
     message: str
     seconds: float
 
@@ -88,7 +94,7 @@ class _Skipped(Exception):
 
 
 @dataclass(slots=True)
-class Means:
+class UpgradeDependencies:
     """What an upgrade is done with."""
 
     host: UpgradeHost
@@ -102,9 +108,14 @@ class Means:
 class Upgrader:
     """Carries out upgrades, one at a time."""
 
-    def __init__(self, means: Means, settings: UpgradeSettings, changed: Callable[[Record], None]) -> None:
-        self.record = means.records.load()
-        self._means = means
+    def __init__(
+        self,
+        dependencies: UpgradeDependencies,
+        settings: UpgradeSettings,
+        changed: Callable[[UpgradeRecord], None],
+    ) -> None:
+        self.record = dependencies.records.load()
+        self._deps = dependencies
         self._settings = settings
         self._changed = changed
         self._steps: dict[Phase, Callable[[], Awaitable[None]]] = {
@@ -117,45 +128,49 @@ class Upgrader:
             Phase.PROVING: self._prove,
         }
 
-    async def run(self, order: Order) -> Outcome:
+    async def run(self, order: Order) -> UpgradeOutcome:
         """Do one upgrade, to whatever end."""
         kept = self.record
-        record = Record(
+        record = UpgradeRecord(
             phase=Phase.LOCKING,
             slot=order.slot,
-            began=self._means.clocks.wall(),
+            began=self._deps.clocks.wall(),
             group=order.group,
             reboot=order.reboot,
             last_started=kept.last_started,
             last_done=kept.last_done,
         )
         try:
-            self._save(msgspec.structs.replace(record, boot_id=await self._means.host.boot_id()))
+            self._save(msgspec.structs.replace(record, boot_id=await self._deps.host.boot_id()))
         except OSError as error:  # nothing was done yet, and nothing is done without a record
             self.record = msgspec.structs.replace(
-                record, phase=Phase.IDLE, result=Result.ERROR, message=str(error)
+                record, phase=Phase.IDLE, result=UpgradeResult.ERROR, message=str(error)
             )
-            return Outcome(Result.ERROR, str(error), 0.0)
+            return UpgradeOutcome(UpgradeResult.ERROR, str(error), 0.0)
         return await self._advance()
 
-    async def resume(self) -> Outcome | None:
+    async def resume(self) -> UpgradeOutcome | None:
         """Finish or undo what an earlier process began; None if there is nothing."""
         phase = self.record.phase
         if phase is Phase.IDLE:
             return None
         log.info("an upgrade was interrupted in phase %s", phase)
         if phase is Phase.UPGRADING:
-            self._end(Result.ERROR, "the agent or the host went down during the upgrade of its packages")
+            self._end(
+                UpgradeResult.ERROR, "the agent or the host went down during the upgrade of its packages"
+            )
         elif phase is not Phase.RETURNING:
             if not await self._reclaim() and phase in (Phase.CORDONING, Phase.DRAINING, Phase.UPGRADED):
-                self._end(Result.ERROR, f"it was interrupted in phase {phase}, and its lock is lost")
+                self._end(UpgradeResult.ERROR, f"it was interrupted in phase {phase}, and its lock is lost")
             elif phase in (Phase.LOCKING, Phase.CORDONING, Phase.DRAINING) and await self._is_too_late():
-                self._end(Result.ERROR, f"it was interrupted in phase {phase} for too long, or by a reboot")
+                self._end(
+                    UpgradeResult.ERROR, f"it was interrupted in phase {phase} for too long, or by a reboot"
+                )
         return await self._advance()
 
     async def _is_too_late(self) -> bool:
-        began, now = self.record.began, self._means.clocks.wall()
-        same_boot = await self._means.host.boot_id() == self.record.boot_id
+        began, now = self.record.began, self._deps.clocks.wall()
+        same_boot = await self._deps.host.boot_id() == self.record.boot_id
         return not same_boot or began is None or not began <= now <= began + self._settings.resume
 
     async def _reclaim(self) -> bool:
@@ -164,30 +179,30 @@ class Upgrader:
             return True
         for failures in range(1, 1_000_000):
             try:
-                return await self._means.locks.claim(self.record.group, self._settings.lease)
+                return await self._deps.locks.claim(self.record.group, self._settings.lease)
             except errors.KubeError as error:
                 log.warning("cannot ask for lock %s: %s", self.record.group, error)
                 await asyncio.sleep(RETRY.delay(failures))
         return False
 
-    async def _advance(self) -> Outcome:
+    async def _advance(self) -> UpgradeOutcome:
         while self.record.phase is not Phase.RETURNING:
             phase = self.record.phase
             try:
                 await self._steps[phase]()
             except _Skipped as why:
-                self._end(Result.SKIPPED, str(why))
+                self._end(UpgradeResult.SKIPPED, str(why))
             except (UpgradeFailed, errors.KubeError, OSError) as error:
-                self._end(Result.ERROR, f"{phase}: {error}")
+                self._end(UpgradeResult.ERROR, f"{phase}: {error}")
             except Exception as error:
                 log.exception("the upgrade failed in a way that nobody foresaw")
-                self._end(Result.ERROR, f"{phase}: {error!r}")
+                self._end(UpgradeResult.ERROR, f"{phase}: {error!r}")
         return await self._return()
 
     # What is done, phase by phase
 
     async def _lock(self) -> None:
-        record, clocks = self.record, self._means.clocks
+        record, clocks = self.record, self._deps.clocks
         end = (record.slot or clocks.wall()) + self._settings.forgiveness
         if clocks.wall() > end:
             raise _Skipped("it was interrupted before it began, and its window is over")
@@ -202,16 +217,16 @@ class Upgrader:
         """Return why the lock is not ours, if it is not."""
         group = self.record.group
         try:
-            if await self._means.locks.claim(group, self._settings.lease):
+            if await self._deps.locks.claim(group, self._settings.lease):
                 return ""
         except errors.KubeError as error:
             return str(error)
-        return f"it is the turn of {self._means.locks.holder(group)}"
+        return f"it is the turn of {self._deps.locks.holder(group)}"
 
     async def _cordon(self) -> None:
         self._check_lock()
-        ours = await self._patiently(self._means.node.cordon)
-        cordoned = self.record.cordoned or self._means.clocks.wall()
+        ours = await self._patiently(self._deps.node.cordon)
+        cordoned = self.record.cordoned or self._deps.clocks.wall()
         self._go(Phase.DRAINING, cordoned=cordoned if ours else None)
 
     async def _patiently(self, work: Callable[[], Awaitable[bool]]) -> bool:
@@ -226,12 +241,12 @@ class Upgrader:
 
     async def _drain(self) -> None:
         self._check_lock()
-        await self._means.node.drain(self._settings.drain)
+        await self._deps.node.drain(self._settings.drain)
         self._go(Phase.UPGRADING)
 
     async def _upgrade(self) -> None:
         self._check_lock()
-        task = asyncio.create_task(self._means.host.upgrade(), name="upgrade of packages")
+        task = asyncio.create_task(self._deps.host.upgrade(), name="upgrade of packages")
         cancelled = await _finish(task)
         if cancelled is not None and (task.cancelled() or task.exception() is not None):
             raise cancelled
@@ -241,7 +256,7 @@ class Upgrader:
             raise cancelled
 
     async def _decide_reboot(self) -> None:
-        host = self._means.host
+        host = self._deps.host
         reason = self.record.reboot or await host.reboot_needed()
         if not reason:
             self._go(Phase.PROVING)
@@ -249,7 +264,7 @@ class Upgrader:
         await self._prolong_lock()
         log.info("rebooting: %s", reason)
         boot_id = await host.boot_id()
-        self._go(Phase.REBOOTING, boot_id=boot_id, asked=self._means.clocks.steady(), reboot=reason)
+        self._go(Phase.REBOOTING, boot_id=boot_id, asked=self._deps.clocks.steady(), reboot=reason)
         try:
             await host.reboot()
         except (NotSupported, CommandNotFound):
@@ -260,10 +275,10 @@ class Upgrader:
 
     async def _await_reboot(self) -> None:
         """Do nothing at all until the host is down."""
-        if await self._means.host.boot_id() != self.record.boot_id:
+        if await self._deps.host.boot_id() != self.record.boot_id:
             self._go(Phase.PROVING)
             return
-        left = self.record.asked + self._settings.reboot - self._means.clocks.steady()
+        left = self.record.asked + self._settings.reboot - self._deps.clocks.steady()
         if left <= 0:
             raise UpgradeFailed(f"the host did not go down within {self._settings.reboot:g} s")
         await asyncio.sleep(min(left, self._settings.poll))
@@ -271,26 +286,26 @@ class Upgrader:
     async def _prove(self) -> None:
         try:
             async with asyncio.timeout(self._settings.prove):
-                await self._means.prove()
+                await self._deps.prove()
                 await self._await_node()
         except TimeoutError:
             raise UpgradeFailed(f"the host was not ready within {self._settings.prove:g} s") from None
-        self._end(Result.SUCCESS, f"upgraded; {self.record.reboot or 'no reboot was needed'}")
+        self._end(UpgradeResult.SUCCESS, f"upgraded; {self.record.reboot or 'no reboot was needed'}")
 
     async def _await_node(self) -> None:
         """Wait until the Node is ready; what its kubelet said in the boot before does not count."""
         before = self.record.boot_id if self.record.asked else ""
         while True:
             try:
-                if await self._means.node.ready(before):
+                if await self._deps.node.ready(before):
                     return
             except errors.KubeError as error:
                 log.debug("cannot look at the Node: %s", error)
             await asyncio.sleep(self._settings.poll)
 
-    async def _return(self) -> Outcome:
+    async def _return(self) -> UpgradeOutcome:
         """Undo what is not to stay, however long it takes, and remember how it went."""
-        todo = [self._uncordon] if self.record.result is not Result.SKIPPED else []
+        todo = [self._uncordon] if self.record.result is not UpgradeResult.SKIPPED else []
         todo += [self._release] if self.record.group else []
         failures = 0
         while todo:
@@ -298,30 +313,30 @@ class Upgrader:
             if todo:
                 failures += 1
                 await asyncio.sleep(RETRY.delay(failures))
-        record, now = self.record, self._means.clocks.wall()
+        record, now = self.record, self._deps.clocks.wall()
         seconds = max(0.0, (now - record.began).total_seconds()) if record.began else 0.0
         ended = msgspec.structs.replace(record, phase=Phase.IDLE, cordoned=None)
         self._save_if_possible(ended)
-        return Outcome(record.result or Result.ERROR, record.message, seconds)
+        return UpgradeOutcome(record.result or UpgradeResult.ERROR, record.message, seconds)
 
     async def _uncordon(self) -> None:
-        await self._means.node.uncordon()
+        await self._deps.node.uncordon()
         self.record = msgspec.structs.replace(self.record, cordoned=None)
 
     async def _release(self) -> None:
-        await self._means.locks.release(self.record.group)
+        await self._deps.locks.release(self.record.group)
 
     # What is remembered
 
     def _check_lock(self) -> None:
         if self.record.group:
-            self._means.locks.check(self.record.group)
+            self._deps.locks.check(self.record.group)
 
     async def _prolong_lock(self) -> None:
         """Make sure that the lock outlives a reboot; try as long as it is ours."""
         while self.record.group:
             try:
-                await self._means.locks.prolong(self.record.group)
+                await self._deps.locks.prolong(self.record.group)
             except LockLost:
                 raise
             except errors.KubeError as error:
@@ -333,24 +348,24 @@ class Upgrader:
     def _go(self, phase: Phase, **changes: Any) -> None:
         self._save(msgspec.structs.replace(self.record, phase=phase, **changes))
 
-    def _end(self, result: Result, message: str) -> None:
+    def _end(self, result: UpgradeResult, message: str) -> None:
         """Turn to the end; a success is remembered from here on."""
         changes: dict[str, Any] = {"phase": Phase.RETURNING, "result": result}
         changes["message"] = message[:MAX_MESSAGE]
-        if result is Result.SUCCESS:
-            changes |= {"last_started": self.record.began, "last_done": self._means.clocks.wall()}
+        if result is UpgradeResult.SUCCESS:
+            changes |= {"last_started": self.record.began, "last_done": self._deps.clocks.wall()}
         self._save_if_possible(msgspec.structs.replace(self.record, **changes))
 
-    def _save(self, record: Record) -> None:
-        self._means.records.save(record)
+    def _save(self, record: UpgradeRecord) -> None:
+        self._deps.records.save(record)
         self.record = record
         self._changed(record)
 
-    def _save_if_possible(self, record: Record) -> None:
+    def _save_if_possible(self, record: UpgradeRecord) -> None:
         """Go on without a record where going on means to clean up."""
         self.record = record
         try:
-            self._means.records.save(record)
+            self._deps.records.save(record)
         except RecordError as error:
             log.warning("%s", error)
         self._changed(record)

@@ -14,9 +14,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
-from nodemanager.agent.upgrades.schedule import History, Rule, parse
-from nodemanager.agent.upgrades.upgrade import Means, Order, Outcome, Upgrader, UpgradeSettings
-from nodemanager.agent.upgrades.upgrade_record import Phase, Record, Result
+from nodemanager.agent.upgrades.schedule import History, UpgradeRule, parse
+from nodemanager.agent.upgrades.upgrade import (
+    Order,
+    UpgradeDependencies,
+    UpgradeOutcome,
+    Upgrader,
+    UpgradeSettings,
+)
+from nodemanager.agent.upgrades.upgrade_record import Phase, UpgradeRecord, UpgradeResult
 from nodemanager.api.common.managednode import (
     ANNOTATION_HOLD,
     ANNOTATION_REBOOT,
@@ -49,7 +55,7 @@ class UpgradeStatus:
     """Why the last upgrade failed, or why the schedule cannot be followed; empty = all is well."""
 
 
-class UpgradeVoice:
+class UpgradeReporter:
     """Says what became of upgrades: events, metrics, log."""
 
     def __init__(self, node: str, registry: Registry, events: EventRecorder | None) -> None:
@@ -65,13 +71,13 @@ class UpgradeVoice:
             "nodemanager_last_upgrade_timestamp_seconds", "When the last upgrade was done.", ("node",)
         )
 
-    def ended(self, node: ManagedNode | None, outcome: Outcome) -> None:
+    def ended(self, node: ManagedNode | None, outcome: UpgradeOutcome) -> None:
         """Tell of an upgrade that has ended."""
         self._total.labels(self._node, outcome.result).inc()
-        if outcome.result is Result.SUCCESS:
+        if outcome.result is UpgradeResult.SUCCESS:
             self._seconds.labels(self._node).observe(outcome.seconds)
             self.tell(node, "Upgraded", f"{outcome.message} ({outcome.seconds:.0f} s)")
-        elif outcome.result is Result.SKIPPED:
+        elif outcome.result is UpgradeResult.SKIPPED:
             self.tell(node, "UpgradeSkipped", f"not upgraded in this slot: {outcome.message}")
         else:
             said = f"the upgrade failed and was undone, the next slot tries again: {outcome.message}"
@@ -101,29 +107,29 @@ class UpgradePart:
 
     def __init__(
         self,
-        means: Means,
+        dependencies: UpgradeDependencies,
         node: Callable[[], ManagedNode | None],
-        voice: UpgradeVoice,
+        reporter: UpgradeReporter,
         *,
         settings: UpgradeSettings | None = None,
         zone: Callable[[], tzinfo] = local_zone,
         report: Callable[[UpgradeStatus], None] = lambda _: None,
     ) -> None:
-        self._means = means
+        self._deps = dependencies
         self._node = node
-        self._voice = voice
+        self._reporter = reporter
         self._settings = settings or UpgradeSettings()
         self._zone = zone
         self._report = report
         self._wake = asyncio.Event()
         self._complaint = ""
-        self._upgrader = Upgrader(means, self._settings, self._on_record)
+        self._upgrader = Upgrader(dependencies, self._settings, self._on_record)
 
     @property
     def status(self) -> UpgradeStatus:
         """What is to be written into the ManagedNode."""
         record = self._upgrader.record
-        failed = record.message if record.result is Result.ERROR else ""
+        failed = record.message if record.result is UpgradeResult.ERROR else ""
         return UpgradeStatus(
             _text(self._last_upgrade()), _text(record.cordoned), record.phase, self._complaint or failed
         )
@@ -140,15 +146,15 @@ class UpgradePart:
                 self._ended(outcome)
             while True:
                 self._wake.clear()
-                self._voice.upgraded_at(self._last_upgrade())
+                self._reporter.upgraded_at(self._last_upgrade())
                 order, wake = self._next()
                 if order is not None:
-                    self._voice.tell(self._node(), "UpgradeStarted", f"upgrading in the slot {order.slot}")
+                    self._reporter.tell(self._node(), "UpgradeStarted", f"upgrading in the slot {order.slot}")
                     self._ended(await self._upgrader.run(order))
                 else:
                     await self._nap(wake)
         finally:
-            await self._means.locks.close()
+            await self._deps.locks.close()
 
     def _next(self) -> tuple[Order | None, datetime | None]:
         """Return what is to be done now, or when to look again."""
@@ -159,12 +165,12 @@ class UpgradePart:
             return None, None
         try:
             delay = timedelta(seconds=durations.parse(spec.delay) if spec.delay else 0.0)
-            rule = Rule(parse(spec.schedule), delay, self._settings.forgiveness)
+            rule = UpgradeRule(parse(spec.schedule), delay, self._settings.forgiveness)
         except (ValueError, OverflowError) as error:
             self._complain(str(error))
             return None, None
         self._complain("")
-        decision = rule.decide(self._history(), self._means.clocks.wall(), self._zone())
+        decision = rule.decide(self._history(), self._deps.clocks.wall(), self._zone())
         if decision.slot is None:
             return None, decision.wake
         always = node.metadata.annotations.get(ANNOTATION_REBOOT) == REBOOT_ALWAYS
@@ -186,7 +192,7 @@ class UpgradePart:
 
     async def _nap(self, wake: datetime | None) -> None:
         """Sleep until a moment; wake up before if the ManagedNode changes, or if the clock is set."""
-        clocks = self._means.clocks
+        clocks = self._deps.clocks
         lag = clocks.wall().timestamp() - clocks.steady()
         longest = min(MAX_NAP, self._settings.forgiveness.total_seconds() / 2)
         while not self._wake.is_set():
@@ -200,18 +206,18 @@ class UpgradePart:
                 async with asyncio.timeout(seconds):
                     await self._wake.wait()
 
-    def _ended(self, outcome: Outcome) -> None:
-        self._voice.ended(self._node(), outcome)
+    def _ended(self, outcome: UpgradeOutcome) -> None:
+        self._reporter.ended(self._node(), outcome)
         self._report(self.status)
 
     def _complain(self, text: str) -> None:
         if text != self._complaint:
             self._complaint = text
             if text:
-                self._voice.tell(self._node(), "BadUpgradeSchedule", text, bad=True)
+                self._reporter.tell(self._node(), "BadUpgradeSchedule", text, bad=True)
             self._report(self.status)
 
-    def _on_record(self, _: Record) -> None:
+    def _on_record(self, _: UpgradeRecord) -> None:
         self._report(self.status)
 
 

@@ -37,7 +37,7 @@ class Phase(StrEnum):
     """Uncordoning and giving back the lock, after a success as after a failure."""
 
 
-class Result(StrEnum):
+class UpgradeResult(StrEnum):
     """How an upgrade ended."""
 
     SUCCESS = "success"
@@ -46,7 +46,7 @@ class Result(StrEnum):
     """It was not our turn during the whole window."""
 
 
-class Record(msgspec.Struct, frozen=True, omit_defaults=True):
+class UpgradeRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """One upgrade, and what is to be remembered of those before it."""
 
     version: int = 1
@@ -63,7 +63,7 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     """The boot in which this upgrade began."""
     asked: float = 0.0
     """When the reboot was asked for, on the clock of that boot."""
-    result: Result | None = None
+    result: UpgradeResult | None = None
     """How the upgrade under way ends, or the last one ended."""
     message: str = ""
     last_started: datetime | None = None
@@ -78,11 +78,11 @@ class RecordError(HostError):
 class Records(Protocol):
     """Where the record is kept."""
 
-    def load(self) -> Record:
+    def load(self) -> UpgradeRecord:
         """Return what was saved last."""
         ...
 
-    def save(self, record: Record) -> None:
+    def save(self, record: UpgradeRecord) -> None:
         """Return when it is on disk; raise RecordError if it cannot be."""
         ...
 
@@ -95,22 +95,24 @@ class RecordFile:
         self._folder = folder
         self._path = f"{folder}/{NAME}"
 
-    def load(self) -> Record:
+    def load(self) -> UpgradeRecord:
         """Return what was saved last; a file that cannot be read counts as an upgrade to clean up after."""
         try:
             self._tree.forget()
             data = state_files.read(self._tree, self._path, MAX_BYTES)
-            return Record() if data is None else msgspec.json.decode(data, type=Record)
+            return UpgradeRecord() if data is None else msgspec.json.decode(data, type=UpgradeRecord)
         except (OSError, *UNREADABLE) as error:
             log.warning(
                 "cannot read how far the last upgrade got from %s: %s; going on as if it had failed",
                 self._tree.outside(self._path), error,
             )  # fmt: skip
-            return Record(
-                phase=Phase.RETURNING, result=Result.ERROR, message=f"its record could not be read: {error}"
+            return UpgradeRecord(
+                phase=Phase.RETURNING,
+                result=UpgradeResult.ERROR,
+                message=f"its record could not be read: {error}",
             )
 
-    def save(self, record: Record) -> None:
+    def save(self, record: UpgradeRecord) -> None:
         """Replace the file."""
         try:
             self._tree.forget()

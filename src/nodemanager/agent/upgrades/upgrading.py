@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 
-from nodemanager.agent.assembly import Body
+from nodemanager.agent.assembly import ManagedHost
 from nodemanager.agent.link.api_link import ApiLink
 from nodemanager.agent.requests import Requests
 from nodemanager.agent.upgrades.drain import KubernetesNode
-from nodemanager.agent.upgrades.upgrade import Means, UpgradeSettings
+from nodemanager.agent.upgrades.upgrade import UpgradeDependencies, UpgradeSettings
 from nodemanager.agent.upgrades.upgrade_host import ToolsHost
-from nodemanager.agent.upgrades.upgrade_part import UpgradePart, UpgradeVoice
+from nodemanager.agent.upgrades.upgrade_part import UpgradePart, UpgradeReporter
 from nodemanager.agent.upgrades.upgrade_record import RecordFile
 from nodemanager.host.base import Wanted
 from nodemanager.host.files.tree import Tree
@@ -22,40 +22,40 @@ from nodemanager.runtime.lease import Clocks
 
 
 def upgrades(
-    body: Body,
+    managed_host: ManagedHost,
     link: ApiLink,
     requests: Requests,
     pins: Callable[[], Sequence[Wanted]],
-    voice: UpgradeVoice,
+    reporter: UpgradeReporter,
     settings: UpgradeSettings,
 ) -> UpgradePart:
     """Return the part that upgrades this host; it hears of its ManagedNode, and asks for passes.
 
     It has a tree of its own: it writes its record while a pass is at work in the other one.
     """
-    run, key = body.converger.observer.run, link.key
+    run, key = managed_host.converger.observer.run, link.key
     base = functools.partial(freebsd_update.upgrade_base, run)
     host = ToolsHost(
-        body.converger.tools.packages,
-        HostBoot(run, root=body.tree.root),
+        managed_host.converger.tools.packages,
+        HostBoot(run, root=managed_host.tree.root),
         pins=pins,
-        upgrade_base=base if body.identity.system == "freebsd" else None,
-        upgrading=body.converger.upgrading,
+        upgrade_base=base if managed_host.identity.system == "freebsd" else None,
+        upgrading=managed_host.converger.upgrading,
     )
-    means = Means(
+    dependencies = UpgradeDependencies(
         host=host,
         locks=link.locks,
         node=KubernetesNode(link.client, key.name, str(key)),
-        records=RecordFile(Tree(body.tree.root), body.state),
+        records=RecordFile(Tree(managed_host.tree.root), managed_host.state),
         prove=requests.settled,
         clocks=Clocks(),
     )
     part = UpgradePart(
-        means,
+        dependencies,
         lambda: link.nodes.get(key),
-        voice,
+        reporter,
         settings=settings,
-        zone=functools.partial(zone_of, Tree(body.tree.root)),
+        zone=functools.partial(zone_of, Tree(managed_host.tree.root)),
         report=lambda _status: requests.pass_soon(),
     )
     link.nodes.subscribe(lambda change: part.changed() if change.key == key else None)

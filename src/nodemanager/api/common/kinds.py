@@ -6,24 +6,24 @@ from typing import Final
 
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES
-from nodemanager.api.kind_parts import AGE, READ, WRITE, Column, KindEntry, KindRight, condition
+from nodemanager.api.kind_parts import AGE, READ, WRITE, KindColumn, KindEntry, KindRight, condition
 
 _CONFIG_SET: Final = KindEntry(
     resource=CONFIG_SETS,
     # Kubernetes itself answers to "cs" (componentstatuses), so there is a second short name.
     short_names=("cs", "cset"),
     columns=(
-        Column("Priority", ".spec.priority", "Who wins when sets differ: the highest.", "integer"),
-        Column("Nodes", ".status.nodes.matched", "Hosts it is meant for.", "integer"),
-        Column("Applied", ".status.nodes.applied", "Hosts where all of it holds.", "integer"),
-        Column("Failed", ".status.nodes.failed", "Hosts where a part could not be applied.", "integer"),
-        Column("Unknown", ".status.nodes.unknown", "Hosts that are silent.", "integer"),
-        Column(
+        KindColumn("Priority", ".spec.priority", "Who wins when sets differ: the highest.", "integer"),
+        KindColumn("Nodes", ".status.nodes.matched", "Hosts it is meant for.", "integer"),
+        KindColumn("Applied", ".status.nodes.applied", "Hosts where all of it holds.", "integer"),
+        KindColumn("Failed", ".status.nodes.failed", "Hosts where a part could not be applied.", "integer"),
+        KindColumn("Unknown", ".status.nodes.unknown", "Hosts that are silent.", "integer"),
+        KindColumn(
             "Conflicted", ".status.nodes.conflicted", "Hosts where another set says otherwise.", "integer"
         ),
         AGE,
-        Column("Ready", condition("Ready"), "Whether it holds on all its hosts.", priority=1),
-        Column("Message", condition("Ready", "message"), "Why it does not.", priority=1),
+        KindColumn("Ready", condition("Ready"), "Whether it holds on all its hosts.", priority=1),
+        KindColumn("Message", condition("Ready", "message"), "Why it does not.", priority=1),
     ),
     page="reference/configset.md",
     hosts=(KindRight(READ),),
@@ -36,21 +36,25 @@ _MANAGED_NODE: Final = KindEntry(
     resource=MANAGED_NODES,
     short_names=("mn",),
     columns=(
-        Column("OS", r".metadata.labels.nodemanager\.io/os", "Operating system, from os-release."),
-        Column("Release", ".status.release", "Kernel release."),
-        Column("Agent", ".status.agentVersion", "Version of the agent."),
-        Column("Ready", condition("Ready"), "Whether everything declared for the host holds."),
-        Column("Drift", condition("Drifted"), "Whether the host differs right now from what is declared."),
-        Column("Last Seen", ".status.lastSeen", "Time since the last sign of life of a silent host.", "date"),
+        KindColumn("OS", r".metadata.labels.nodemanager\.io/os", "Operating system, from os-release."),
+        KindColumn("Release", ".status.release", "Kernel release."),
+        KindColumn("Agent", ".status.agentVersion", "Version of the agent."),
+        KindColumn("Ready", condition("Ready"), "Whether everything declared for the host holds."),
+        KindColumn(
+            "Drift", condition("Drifted"), "Whether the host differs right now from what is declared."
+        ),
+        KindColumn(
+            "Last Seen", ".status.lastSeen", "Time since the last sign of life of a silent host.", "date"
+        ),
         AGE,
-        Column("Reason", condition("Ready", "reason"), "Why it is, or is not, ready.", priority=1),
-        Column("Alive", condition("Alive"), "Whether it sends signs of life.", priority=1),
-        Column("Repaired", ".status.drift.repaired", "Foreign changes that were undone.", "integer", 1),
-        Column(
+        KindColumn("Reason", condition("Ready", "reason"), "Why it is, or is not, ready.", priority=1),
+        KindColumn("Alive", condition("Alive"), "Whether it sends signs of life.", priority=1),
+        KindColumn("Repaired", ".status.drift.repaired", "Foreign changes that were undone.", "integer", 1),
+        KindColumn(
             "Conflicted", condition("Conflicted"), "Whether ConfigSets contradict each other.", priority=1
         ),
-        Column("Upgraded", ".status.lastUpgrade", "Time since the last upgrade.", "date", 1),
-        Column("Arch", r".metadata.labels.kubernetes\.io/arch", "Processor architecture.", priority=1),
+        KindColumn("Upgraded", ".status.lastUpgrade", "Time since the last upgrade.", "date", 1),
+        KindColumn("Arch", r".metadata.labels.kubernetes\.io/arch", "Processor architecture.", priority=1),
     ),
     page="reference/managednode.md",
     hosts=(

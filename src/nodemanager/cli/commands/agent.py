@@ -15,8 +15,8 @@ import click
 
 from nodemanager import __version__
 from nodemanager.agent import self_care, service
-from nodemanager.agent.assembly import BodyOptions
-from nodemanager.agent.link.contact import SecretLimits
+from nodemanager.agent.assembly import HostSetup
+from nodemanager.agent.link.api_reachability import SecretLimits
 from nodemanager.agent.link.token_renewal import publish_expiry
 from nodemanager.agent.report import status_sources
 from nodemanager.agent.upgrades.upgrade import UpgradeSettings
@@ -29,7 +29,7 @@ from nodemanager.client.auth.exchanged_token import ExchangedToken
 from nodemanager.client.auth.renewed_token import RenewedToken
 from nodemanager.client.http.transport import HttpTransport
 from nodemanager.client.verbs import Client
-from nodemanager.host.files.bucket import MAX_AGE, MAX_SIZE, MAX_TOTAL, MAX_USER, Limits
+from nodemanager.host.files.bucket import MAX_AGE, MAX_SIZE, MAX_TOTAL, MAX_USER, BucketLimits
 from nodemanager.host.files.bucket_room import Caps
 from nodemanager.host.process import allocator, priority
 from nodemanager.runtime import metrics, probes, process_metrics, sd_notify
@@ -118,13 +118,11 @@ def command(settings: connect.Settings, root: str, hostname: str, **flags: Any) 
     logs.configure(flags["log_level"], flags["log_format"])
     priority.step_back(flags["nice"])
     allocator.keep_little()
-    limits = Limits(flags["max_size"], flags["max_age"], Caps(flags["max_total"], flags["max_user"]))
-    body = BodyOptions(
-        root, hostname, bucket=flags["bucket"], backups=limits, start_delay=flags["start_delay"]
-    )
+    limits = BucketLimits(flags["max_size"], flags["max_age"], Caps(flags["max_total"], flags["max_user"]))
+    host = HostSetup(root, hostname, bucket=flags["bucket"], backups=limits, start_delay=flags["start_delay"])
     options = service.AgentOptions(
         settings.namespace,
-        body,
+        host,
         flags["metrics_bind_address"],
         flags["health_probe_bind_address"],
         flags["period"],
@@ -143,7 +141,7 @@ async def run(settings: connect.Settings, options: service.AgentOptions, *, sign
     process_metrics.register(registry)
     config, token = _with_own_token(connect.client_config(settings), settings)
     if options.pod_identity:
-        name = options.body.hostname or os.uname().nodename
+        name = options.host.hostname or os.uname().nodename
         own = ExchangedToken(config, name, options.namespace)
         publish_expiry(registry, name, lambda: own.life)
         config, token = replace(config, credentials=own), None
@@ -151,15 +149,15 @@ async def run(settings: connect.Settings, options: service.AgentOptions, *, sign
     own_token = _own_token(client, config, token, settings, options)
     notifications = sd_notify.of_process()
     agent = service.build(client, options, registry, own_token, notifications.stopping)
-    hostname = agent.body.identity.hostname
-    agent.board.plug(status_sources.of_contact(agent.contact, config.server))
-    service_manager = self_care.look_after(agent, notifications, alone=signals)
+    hostname = agent.managed_host.identity.hostname
+    agent.board.plug(status_sources.of_reachability(agent.reachability, config.server))
+    service_manager = self_care.look_after(agent, notifications, owns_process=signals)
     log.info(
         "nodemanager %s agent of %s, namespace %s, %s",
         __version__, hostname, options.namespace, config.source,
     )  # fmt: skip
-    if not agent.body.tree.running:
-        log.info("%s is an image, not the root of a running host: its services stay off", options.body.root)
+    if not agent.managed_host.tree.running:
+        log.info("%s is an image, not the root of a running host: its services stay off", options.host.root)
 
     def look_again() -> None:
         agent.requests.pass_now()
@@ -194,7 +192,7 @@ def _own_token(
     options: service.AgentOptions,
 ) -> service.OwnToken | None:
     """Return the token of this host, if that is what we have."""
-    hostname = options.body.hostname or os.uname().nodename
+    hostname = options.host.hostname or os.uname().nodename
     if token is None or not is_own(token, hostname, options.namespace):
         return None
     path = Path(os.path.realpath(settings.kubeconfig))  # once; links are followed now

@@ -11,9 +11,9 @@ from typing import Any
 
 import click
 
-from nodemanager.agent.assembly import Body, BodyOptions, NoLocks, assemble
+from nodemanager.agent.assembly import HostSetup, ManagedHost, NoLocks, assemble
 from nodemanager.agent.declared import contents
-from nodemanager.agent.declared.world import World
+from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.cli import manifest_folder
 from nodemanager.cli.settings import host_options
 from nodemanager.cli.views import forms, output, waiting
@@ -45,12 +45,12 @@ def command(paths: tuple[Path, ...], form: str, root: str, hostname: str) -> Non
 
     Exit code 0: everything is as declared now. 1: something could not be brought about.
     """
-    world = manifest_folder.load(paths)
-    body = assemble(BodyOptions(root=root, hostname=hostname), NoLocks(NO_API))
+    inputs = manifest_folder.load(paths)
+    managed_host = assemble(HostSetup(root=root, hostname=hostname), NoLocks(NO_API))
     try:
-        results = asyncio.run(_apply(world, body))
+        results = asyncio.run(_apply(inputs, managed_host))
     finally:
-        body.close()
+        managed_host.close()
     if form == "text":
         for line in report(results, output.Style.of(sys.stdout, os.environ)):
             click.echo(line)
@@ -60,29 +60,31 @@ def command(paths: tuple[Path, ...], form: str, root: str, hostname: str) -> Non
         raise click.exceptions.Exit(1)
 
 
-async def _apply(world: World, body: Body) -> list[Result]:
+async def _apply(inputs: DeclaredInputs, managed_host: ManagedHost) -> list[Result]:
     async with Renderer(runner.companion) as renderer:
-        desired, made = await wanted(world, body, renderer)
+        desired, made = await wanted(inputs, managed_host, renderer)
     for name, said in desired.conflicts.items():
         for conflict in said:
             click.echo(output.one_line(f"conflict in ConfigSet {name}: {conflict}"), err=True)
-    async with waiting.told(lambda: f"at work: {body.progress.program() or 'this host'}"):
-        results = await body.converger.run(desired, made)
+    async with waiting.told(lambda: f"at work: {managed_host.progress.program() or 'this host'}"):
+        results = await managed_host.converger.run(desired, made)
     held = [Result(one, (), Outcome.BLOCKED, why) for one, why in desired.held.items()]
     return results + held
 
 
-async def wanted(world: World, body: Body, renderer: Rendering) -> tuple[Desired, Contents]:
+async def wanted(
+    inputs: DeclaredInputs, managed_host: ManagedHost, renderer: Rendering
+) -> tuple[Desired, Contents]:
     """Return what this host shall be, templates rendered."""
-    node = world.node(body.identity)
-    matching = world.matching(node)
-    if not world.config_sets:
+    node = inputs.node(managed_host.identity)
+    matching = inputs.matching(node)
+    if not inputs.config_sets:
         click.echo("there is no ConfigSet at all", err=True)
     elif not matching:
         labels = ", ".join(f"{key}={value}" for key, value in sorted(node.metadata.labels.items()))
         click.echo(output.one_line(f"no ConfigSet matches this host, whose labels are {labels}"), err=True)
     desired = merge.merge(matching)
-    return desired, await contents.Contenter(renderer).make(desired, world, node)
+    return desired, await contents.Contenter(renderer).make(desired, inputs, node)
 
 
 def _plain(one: Result) -> dict[str, Any]:

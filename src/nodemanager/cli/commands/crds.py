@@ -18,7 +18,7 @@ from nodemanager.kube.go import durations
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class CrdRequest:
     """What shall be done to which cluster."""
 
     settings: connect.Settings
@@ -75,7 +75,7 @@ def command(
     """
     if install and uninstall:
         raise click.UsageError("--install and --uninstall are opposites: give one of them")
-    request = Request(settings, dry_run, timeout)
+    request = CrdRequest(settings, dry_run, timeout)
     if install:
         asyncio.run(_install(request))
     elif uninstall:
@@ -92,19 +92,19 @@ def command(
             click.echo(manifests.dump(everything), nl=False)
 
 
-async def _install(request: Request) -> None:
+async def _install(request: CrdRequest) -> None:
     async with connect.connect(request.settings) as client:
         async for outcome in request.changes(client).install():
             _say(outcome, request.dry_run)
 
 
-async def _uninstall(request: Request) -> None:
+async def _uninstall(request: CrdRequest) -> None:
     async with connect.connect(request.settings) as client:
         async for outcome in request.changes(client).uninstall():
             _say(outcome, request.dry_run)
 
 
-def _consider(request: Request, *, agreed: bool) -> None:
+def _consider(request: CrdRequest, *, agreed: bool) -> None:
     """Tell what would go, and go on only if somebody agrees.
 
     This is outside of the event loop, where an interrupt ends the question.
@@ -125,13 +125,13 @@ def _consider(request: Request, *, agreed: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
-async def _survey(request: Request) -> tuple[str, dict[str, int]]:
+async def _survey(request: CrdRequest) -> tuple[str, dict[str, int]]:
     """Return which server it is about, and how many objects would go."""
     async with connect.connect(request.settings) as client:
         return connect.client_config(request.settings).server, await crd_changes.count_objects(client)
 
 
-def _say(outcome: crd_changes.Outcome, dry_run: bool) -> None:
+def _say(outcome: crd_changes.CrdOutcome, dry_run: bool) -> None:
     click.echo(output.one_line(f"{outcome.name} {outcome.result}{' (server dry run)' if dry_run else ''}"))
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 import click
 
 from nodemanager.agent import service
-from nodemanager.agent.assembly import BodyOptions
+from nodemanager.agent.assembly import HostSetup
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
 from nodemanager.cli import embedded_api
@@ -159,7 +159,7 @@ async def _stage(folder: Path) -> AsyncIterator[Stage]:
         async with patient("the API"):
             await server.ready()
         async with connect.connect(connect.Settings(kubeconfig=str(server.kubeconfig))) as client:
-            options = service.AgentOptions(NAMESPACE, BodyOptions(str(root), HOST), "0", "0")
+            options = service.AgentOptions(NAMESPACE, HostSetup(str(root), HOST), "0", "0")
             agent = service.build(client, options, Registry())
             tasks.append(asyncio.create_task(agent.manager.run(), name="agent"))
             try:
@@ -193,7 +193,7 @@ async def _drift(stage: Stage) -> None:
     (stage.root / "etc/app/leftover.conf").write_text("debug=1\n")
     stage.show("cat /etc/motd; ls /etc/app", _read(stage, "motd") + _names(stage))
     began = time.monotonic()
-    if stage.agent.host_pass.standing.shortfalls != ():  # nobody tells the agent here: as `kill -HUP` does
+    if stage.agent.host_pass.host_state.shortfalls != ():  # nobody tells the agent here: as `kill -HUP` does
         stage.agent.requests.pass_now()
     async with patient("the repair of the file"):
         while "quick fix" in _read(stage, "motd") or _names(stage):  # noqa: ASYNC110 - somebody else's files
@@ -203,7 +203,7 @@ async def _drift(stage: Stage) -> None:
     stage.show("cat /etc/motd; ls /etc/app", _read(stage, "motd") + (_names(stage) or "(empty)"))
     stage.show("kubectl get events", "\n".join(await stage.events("DriftRepaired", 2)))
     stage.say("5. Nothing is lost: what was replaced is kept.")
-    kept = Bucket(stage.agent.body.tree).backups()
+    kept = Bucket(stage.agent.managed_host.tree).backups()
     stage.show("nodemanager backups", "\n".join(f"{one.digest[:16]}  {one.meta.path}" for one in kept))
 
 

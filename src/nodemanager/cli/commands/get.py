@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import click
 
 from nodemanager.cli import completing, kinds, sources
-from nodemanager.cli.following import Follower
 from nodemanager.cli.settings import connect
 from nodemanager.cli.views import forms, output, printers, tables
+from nodemanager.cli.watch_printer import WatchPrinter
 from nodemanager.client.calls import Selection
 from nodemanager.client.verbs import Client
 from nodemanager.kube import errors, selectors
@@ -116,7 +116,7 @@ async def _print_each(client: Client, query: Query) -> int:
 
 async def _print_whole(client: Client, query: Query) -> int:
     """Print one object as it is, several as a List."""
-    everything: list[sources.Item] = []
+    everything: list[sources.ListedObject] = []
     code = 0
     for target in query.targets:
         items, failed = await _read(_source(client, query, target), query, target)
@@ -129,12 +129,14 @@ async def _print_whole(client: Client, query: Query) -> int:
     return code
 
 
-async def _read(source: sources.Source, query: Query, target: kinds.Target) -> tuple[list[sources.Item], int]:
+async def _read(
+    source: sources.Source, query: Query, target: kinds.Target
+) -> tuple[list[sources.ListedObject], int]:
     """Return the objects of a target, and exit code 1 if some that were named do not exist."""
     with kinds.installed(source.resource):
         if not target.names:
             return (await source.fetch(query.selection(target))).items, 0
-        found: list[sources.Item] = []
+        found: list[sources.ListedObject] = []
         code = 0
         for name in target.names:
             try:
@@ -161,7 +163,7 @@ async def _watch(client: Client, query: Query) -> None:
             printer.show(listing.items)
         else:
             _say_empty(query)
-        await Follower(source, selection, show=printer.show, warn=_warn).run(listing)
+        await WatchPrinter(source, selection, show=printer.show, warn=_warn).run(listing)
 
 
 def _source(client: Client, query: Query, target: kinds.Target) -> sources.Source:

@@ -14,7 +14,7 @@ from nodemanager.cli.settings.host_options import ROOT
 from nodemanager.host.base import HostError, ServiceManager
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.init.executable import plain
-from nodemanager.host.init.installing import Installer, Wish
+from nodemanager.host.init.installing import Installer, ServiceSettings
 from nodemanager.host.init.systems import SYSTEMS, System
 from nodemanager.host.inventory import detect, identity
 from nodemanager.host.process import environment
@@ -67,14 +67,14 @@ def command(flags: Sequence[str], init: str | None, root: str, program: str, **o
         variables = agent_variables(flags)
         kubeconfig = variables.pop("NODEMANAGER_KUBECONFIG", system.kubeconfig)
         start, force = not options["no_start"], options["force"]
-        wish = Wish(program or own_path(), kubeconfig, variables, start, force)
+        settings = ServiceSettings(program or own_path(), kubeconfig, variables, start, force)
         if options["only_print"]:
-            click.echo(system.unit(wish.executable, wish.kubeconfig), nl=False)
+            click.echo(system.unit(settings.executable, settings.kubeconfig), nl=False)
             return
         if tree.root == "/" and os.geteuid() != 0:
             raise HostError("cannot change services: only root can; run it with sudo, or with --print")
         installer = Installer(tree, system, _manager(tree, system), tree.root == "/", click.echo)
-        asyncio.run(installer.uninstall(force=force) if options["uninstall"] else installer.install(wish))
+        asyncio.run(installer.uninstall(force=force) if options["uninstall"] else installer.install(settings))
     finally:
         tree.close()
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import click
 
-from nodemanager.agent.assembly import Body, BodyOptions, NoLocks, assemble
+from nodemanager.agent.assembly import HostSetup, ManagedHost, NoLocks, assemble
 from nodemanager.agent.declared import fetching
-from nodemanager.agent.declared.world import World
+from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.cli import kinds, manifest_folder
 from nodemanager.cli.commands import apply
@@ -48,32 +48,32 @@ def command(
 
     Contents that are made of Secrets are not shown.
     """
-    body = assemble(BodyOptions(root=root, hostname=hostname), NoLocks(apply.NO_API))
+    managed_host = assemble(HostSetup(root=root, hostname=hostname), NoLocks(apply.NO_API))
     try:
-        found = asyncio.run(_plan(settings, paths, body))
+        found = asyncio.run(_plan(settings, paths, managed_host))
         if form != "diff":
-            click.echo(forms.dump(plan_view.plain(found, body.tree), form), nl=False)
+            click.echo(forms.dump(plan_view.plain(found, managed_host.tree), form), nl=False)
         else:
             style = output.Style.of(sys.stdout, os.environ)
-            for line in plan_view.lines(found, body.tree, style, everything=everything):
+            for line in plan_view.lines(found, managed_host.tree, style, everything=everything):
                 click.echo(line)
     finally:
-        body.close()
+        managed_host.close()
     if changes(found):
         raise click.exceptions.Exit(EXIT_CHANGES)
     if any(isinstance(one, Blocked) for one in found):
         raise click.exceptions.Exit(1)
 
 
-async def _plan(settings: connect.Settings, paths: tuple[Path, ...], body: Body) -> list[Step]:
+async def _plan(settings: connect.Settings, paths: tuple[Path, ...], managed_host: ManagedHost) -> list[Step]:
     async with Renderer(runner.companion) as renderer:
-        world = manifest_folder.load(paths) if paths else await _fetch(settings, body, renderer)
-        desired, made = await apply.wanted(world, body, renderer)
+        inputs = manifest_folder.load(paths) if paths else await _fetch(settings, managed_host, renderer)
+        desired, made = await apply.wanted(inputs, managed_host, renderer)
     held = [Blocked(id=one, sources=(), reason=why) for one, why in desired.held.items()]
-    return [*await body.converger.preview(desired, made), *held]
+    return [*await managed_host.converger.preview(desired, made), *held]
 
 
-async def _fetch(settings: connect.Settings, body: Body, renderer: Renderer) -> World:
+async def _fetch(settings: connect.Settings, managed_host: ManagedHost, renderer: Renderer) -> DeclaredInputs:
     async with connect.connect(settings) as client:
         with kinds.installed(CONFIG_SETS):
-            return await fetching.fetch(client, settings.namespace, body.identity, renderer)
+            return await fetching.fetch(client, settings.namespace, managed_host.identity, renderer)

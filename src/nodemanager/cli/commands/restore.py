@@ -13,7 +13,7 @@ from nodemanager.cli.views import output
 from nodemanager.host.base import HostError
 from nodemanager.host.files import file_facts
 from nodemanager.host.files.bucket import Backup, Bucket
-from nodemanager.host.files.file_batch import FileBatch, Hands
+from nodemanager.host.files.file_batch import FileBatch, FileTools
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.process import environment
 from nodemanager.host.results import Outcome
@@ -58,7 +58,7 @@ async def _restore(tree: Tree, bucket: Bucket, backup: Backup, path: str) -> Non
         content=Content(data, hashlib.sha256(data).hexdigest()),
         mode=int(meta.mode, 8), uid=meta.uid, gid=meta.gid,
     )  # fmt: skip
-    hands = Hands(tree, bucket, Journal(tree), environment.host_runner(tree.root))
-    (result,) = await FileBatch(hands).apply([step])
+    tools = FileTools(tree, bucket, Journal(tree), environment.host_runner(tree.root))
+    (result,) = await FileBatch(tools).apply([step])
     if result.outcome is not Outcome.CHANGED:
         raise HostError(result.message)

@@ -15,7 +15,7 @@ from nodemanager.cli import embedded_api, server_metrics
 from nodemanager.cli.settings import logs
 from nodemanager.cli.settings.addresses import BindAddress
 from nodemanager.runtime.manager import Manager
-from nodemanager.runtime.probes import Address
+from nodemanager.runtime.probes import ListenAddress
 from nodemanager.server.embedded import DATABASE, EmbeddedServer, ServerOptions
 from nodemanager.store import backup as backups
 
@@ -60,7 +60,7 @@ Examples:
 def command(
     ctx: click.Context,
     data_dir: Path | None,
-    bind_address: Address,
+    bind_address: ListenAddress,
     log_level: str,
     log_format: str,
     request_log: bool,

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from nodemanager.agent import service
-from nodemanager.agent.assembly import BodyOptions
+from nodemanager.agent.assembly import HostSetup
 from nodemanager.cli import embedded_api
 from nodemanager.cli.commands import agent as cmd_agent
 from nodemanager.cli.commands import operator as cmd_operator
@@ -20,7 +20,7 @@ from nodemanager.cli.settings.addresses import BindAddress
 from nodemanager.cli.settings.host_options import host_options
 from nodemanager.kube import errors
 from nodemanager.runtime.manager import Manager
-from nodemanager.runtime.probes import Address
+from nodemanager.runtime.probes import ListenAddress
 from nodemanager.runtime.tasks import end
 from nodemanager.server.embedded import EmbeddedServer
 
@@ -54,7 +54,7 @@ Examples:
               metavar="HOST:PORT", help="Where the embedded server listens; port 0: a free one.")  # fmt: skip
 @logs.LEVEL_OPTION
 def command(
-    settings: connect.Settings, root: str, hostname: str, data_dir: Path | None, bind_address: Address,
+    settings: connect.Settings, root: str, hostname: str, data_dir: Path | None, bind_address: ListenAddress,
     log_level: str,
 ) -> None:  # fmt: skip
     """Run operator and agent on the current cluster, or on an embedded API where there is none.
@@ -63,7 +63,7 @@ def command(
     """
     logs.configure(log_level.upper(), "text")
     # No fixed ports of their own: who wants metrics and probes runs `nodemanager operator` and `agent`.
-    agent = service.AgentOptions(settings.namespace, BodyOptions(root, hostname), "0", "0")
+    agent = service.AgentOptions(settings.namespace, HostSetup(root, hostname), "0", "0")
     asyncio.run(_run(settings, agent, data_dir or default_data_dir(), bind_address))
 
 
@@ -78,7 +78,7 @@ def _has_cluster(settings: connect.Settings) -> bool:
 
 
 async def _run(
-    settings: connect.Settings, agent: service.AgentOptions, data_dir: Path, bind_address: Address
+    settings: connect.Settings, agent: service.AgentOptions, data_dir: Path, bind_address: ListenAddress
 ) -> None:
     if _has_cluster(settings):
         await _run_both(settings, agent)

@@ -21,7 +21,7 @@ _ARCHITECTURES: Final = {
 """Names of `uname -m` to those that Kubernetes uses in labels."""
 
 
-class Facts(NamedTuple):
+class VersionFacts(NamedTuple):
     """What there is to say about this program."""
 
     version: str
@@ -34,12 +34,12 @@ class Facts(NamedTuple):
         return f"nodemanager {self.version} python/{self.python} {self.os}/{self.arch}"
 
 
-def facts() -> Facts:
+def facts() -> VersionFacts:
     """Return what runs here."""
     machine = os.uname().machine
     python = ".".join(str(part) for part in sys.version_info[:3])
     system = sys.platform.rstrip("0123456789.")  # freebsd14 is freebsd
-    return Facts(nodemanager.__version__, python, system, _ARCHITECTURES.get(machine, machine))
+    return VersionFacts(nodemanager.__version__, python, system, _ARCHITECTURES.get(machine, machine))
 
 
 @click.command(

@@ -8,16 +8,16 @@ from nodemanager.kube import errors
 from nodemanager.runtime import probes
 
 
-class BindAddress(click.ParamType[probes.Address]):
+class BindAddress(click.ParamType[probes.ListenAddress]):
     """`127.0.0.1:6443`, `[::1]:6443`, or `:6443` for loopback; anything else is wrong usage."""
 
     name = "address"
 
     def convert(
-        self, value: str | probes.Address, param: click.Parameter | None, ctx: click.Context | None
-    ) -> probes.Address:
+        self, value: str | probes.ListenAddress, param: click.Parameter | None, ctx: click.Context | None
+    ) -> probes.ListenAddress:
         """Read it, or fail with what is wrong."""
-        if isinstance(value, probes.Address):
+        if isinstance(value, probes.ListenAddress):
             return value
         try:
             address = probes.parse_address(value) if ":" in value else None

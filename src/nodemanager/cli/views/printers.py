@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 import click
 
 from nodemanager.api.kind_parts import KindEntry
-from nodemanager.cli.sources import Item, TableSource
+from nodemanager.cli.sources import ListedObject, TableSource
 from nodemanager.cli.views import forms, output, tables
 
 TABULAR: Final = ("table", "wide")
@@ -21,7 +21,7 @@ DELETED: Final = " (deleted)"
 class Printer(Protocol):
     """Prints objects of one kind, in as many portions as they come in."""
 
-    def show(self, items: Sequence[Item]) -> None:
+    def show(self, items: Sequence[ListedObject]) -> None:
         """Print some objects."""
         ...
 
@@ -48,19 +48,19 @@ class TablePrinter:
         self._options: dict[str, Any] = {"wide": wide, "namespaces": namespaces, "prefix": prefix}
         self._style = style
         self._clock = clock
-        self._layout: tables.Layout | None = None
+        self._layout: tables.TableLayout | None = None
         self._writer: output.TableWriter | None = None
 
-    def show(self, items: Sequence[Item]) -> None:
+    def show(self, items: Sequence[ListedObject]) -> None:
         """Print a row for each object; one that was deleted says so behind its last column."""
         if self._layout is None or self._layout.columns != self._source.columns:
             # The first rows, or the CRD was changed while somebody watches.
-            self._layout = tables.Layout(self._source.columns, **self._options)
+            self._layout = tables.TableLayout(self._source.columns, **self._options)
             self._writer = output.TableWriter(self._layout.headers(), self._style)
         if self._writer is not None:
             self._writer.write([self._cells(self._layout, item) for item in items])
 
-    def _cells(self, layout: tables.Layout, item: Item) -> list[str]:
+    def _cells(self, layout: tables.TableLayout, item: ListedObject) -> list[str]:
         cells = layout.cells(item.payload, self._clock())
         if item.deleted and cells:
             cells[-1] += DELETED
@@ -73,7 +73,7 @@ class NamePrinter:
     def __init__(self, kind: KindEntry) -> None:
         self._kind = kind
 
-    def show(self, items: Sequence[Item]) -> None:
+    def show(self, items: Sequence[ListedObject]) -> None:
         """Print one reference per line."""
         for item in items:
             click.echo(output.one_line(self._kind.reference(item.key.name)))
@@ -86,7 +86,7 @@ class ObjectPrinter:
         self._form = form
         self._begun = False
 
-    def show(self, items: Sequence[Item]) -> None:
+    def show(self, items: Sequence[ListedObject]) -> None:
         """Print each object as a document of its own."""
         for item in items:
             if self._begun and self._form == "yaml":
@@ -96,6 +96,6 @@ class ObjectPrinter:
         sys.stdout.flush()
 
 
-def as_list(items: Sequence[Item]) -> dict[str, Any]:
+def as_list(items: Sequence[ListedObject]) -> dict[str, Any]:
     """Return objects as one `v1` List, which `kubectl apply` takes."""
     return {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": [item.payload for item in items]}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
-from nodemanager.agent.link import contact
+from nodemanager.agent.link import api_reachability
 from nodemanager.agent.report.local_status import Api, Owed, SetState, Snapshot
 from nodemanager.agent.report.status_sources import CLOCK_SLACK
 from nodemanager.cli.views import output
@@ -91,7 +91,7 @@ def _of_another_clock(timestamp: str | None, now: datetime) -> bool:
     moment = output.parse_time(timestamp)
     if moment is None:
         return False
-    never_set = moment.timestamp() < contact.SANE <= now.timestamp()
+    never_set = moment.timestamp() < api_reachability.SANE <= now.timestamp()
     return never_set or (moment - now).total_seconds() >= CLOCK_SLACK
 
 

@@ -119,7 +119,7 @@ async def _pages(client: Client, resource: Resource[Any], selection: Selection, 
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Layout:
+class TableLayout:
     """Which columns to show."""
 
     columns: list[Column]

@@ -37,7 +37,7 @@ class Kubeconfig:
 
     files: list[Path] = field(default_factory=list)
     clusters: dict[str, tuple[Origin, types.Cluster]] = field(default_factory=dict)
-    users: dict[str, tuple[Origin, types.User]] = field(default_factory=dict)
+    users: dict[str, tuple[Origin, types.KubeconfigUser]] = field(default_factory=dict)
     contexts: dict[str, tuple[Origin, types.Context]] = field(default_factory=dict)
     current_context: str = ""
     warnings: list[str] = field(default_factory=list)
@@ -103,7 +103,7 @@ def client_config(
     server = _server(cluster.server, where)
     ca = _authority(cluster, origin, where)
     proxy = proxy_env.check_url(cluster.proxy_url, f"proxy-url of {where}") if cluster.proxy_url else ""
-    user_origin, user = config.users.get(chosen.user, (origin, types.User()))
+    user_origin, user = config.users.get(chosen.user, (origin, types.KubeconfigUser()))
     told = _told(cluster, server, ca)
     return ClientConfig(
         server=server,
@@ -114,7 +114,7 @@ def client_config(
         proxy=proxy or proxy_env.from_environment(server, environ),
         credentials=kubeconfig_user.credentials_of(
             user,
-            kubeconfig_user.Surroundings(
+            kubeconfig_user.UserEntryContext(
                 user_origin.file.parent,
                 f"user {user_origin.name!r} of {user_origin.file}",
                 environ,

@@ -75,7 +75,7 @@ class AuthProvider(_Entry):
     name: str = ""
 
 
-class User(_Entry):
+class KubeconfigUser(_Entry):
     """How to say who we are."""
 
     client_certificate: str = ""
@@ -113,7 +113,7 @@ class NamedUser(_Entry):
     """A user under their name."""
 
     name: str = ""
-    user: User = User()
+    user: KubeconfigUser = KubeconfigUser()
 
 
 class NamedContext(_Entry):

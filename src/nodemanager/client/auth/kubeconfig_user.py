@@ -17,7 +17,7 @@ from nodemanager.kube.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class UserEntryContext:
     """What a user entry cannot say by itself."""
 
     folder: Path
@@ -30,20 +30,20 @@ class Surroundings:
     """What a credential plugin is told about the cluster, if it asks for it."""
 
     def __repr__(self) -> str:
-        return f"Surroundings({self.name})"  # an environment often has secrets in it
+        return f"UserEntryContext({self.name})"  # an environment often has secrets in it
 
 
-def credentials_of(user: types.User, around: Surroundings, *, secure: bool) -> Credentials:
+def credentials_of(user: types.KubeconfigUser, context: UserEntryContext, *, secure: bool) -> Credentials:
     """Return the credentials of a user; files are read once now, so that mistakes show at the start.
 
     Over plain HTTP nothing secret is sent, as in kubectl: only who to impersonate remains.
     """
-    _check(user, around.name)
+    _check(user, context.name)
     parts: list[Credentials] = []
     if secure:
-        parts += [part for part in (_authorization(user, around), _certificate(user, around)) if part]
+        parts += [part for part in (_authorization(user, context), _certificate(user, context)) if part]
         if user.exec_ is not None and not parts:  # fixed credentials win over a plugin
-            parts.append(_exec(user.exec_, around))
+            parts.append(_exec(user.exec_, context))
     if user.impersonate:
         parts.append(
             credentials.Impersonation(
@@ -53,7 +53,7 @@ def credentials_of(user: types.User, around: Surroundings, *, secure: bool) -> C
     return credentials.combine(parts)
 
 
-def _check(user: types.User, name: str) -> None:
+def _check(user: types.KubeconfigUser, name: str) -> None:
     """Refuse what contradicts itself."""
     if user.auth_provider is not None:
         raise ConfigError(
@@ -74,40 +74,40 @@ def _check(user: types.User, name: str) -> None:
         raise ConfigError(f"cannot use {name}: {absent} is missing; set {absent} or {absent}-data")
 
 
-def _authorization(user: types.User, around: Surroundings) -> Credentials | None:
+def _authorization(user: types.KubeconfigUser, context: UserEntryContext) -> Credentials | None:
     if user.token_file:
-        token_file = credential_files.TokenFile(around.folder / user.token_file, initial=user.token)
+        token_file = credential_files.TokenFile(context.folder / user.token_file, initial=user.token)
         token_file.prime()
         return token_file
     if user.token:
-        return credentials.BearerToken(user.token, source=around.name)
+        return credentials.BearerToken(user.token, source=context.name)
     if user.username or user.password:
         return credentials.BasicAuth(user.username, user.password)
     return None
 
 
-def _certificate(user: types.User, around: Surroundings) -> Credentials | None:
+def _certificate(user: types.KubeconfigUser, context: UserEntryContext) -> Credentials | None:
     if not (user.client_certificate or user.client_certificate_data):
         return None
     pair = credential_files.ClientCertificate(
-        _pem(user.client_certificate_data, user.client_certificate, "client-certificate", around),
-        _pem(user.client_key_data, user.client_key, "client-key", around),
-        source=around.name,
+        _pem(user.client_certificate_data, user.client_certificate, "client-certificate", context),
+        _pem(user.client_key_data, user.client_key, "client-key", context),
+        source=context.name,
     )
     pair.prime()
     return pair
 
 
-def _pem(data: str, file: str, field: str, around: Surroundings) -> credential_files.PemSource:
+def _pem(data: str, file: str, field: str, context: UserEntryContext) -> credential_files.PemSource:
     if data:
-        return credential_files.PemInline(types.decode_base64(data, f"{field}-data of {around.name}"))
-    return credential_files.PemFile(around.folder / file, f"{field} of {around.name}")
+        return credential_files.PemInline(types.decode_base64(data, f"{field}-data of {context.name}"))
+    return credential_files.PemFile(context.folder / file, f"{field} of {context.name}")
 
 
-def _exec(config: types.Exec, around: Surroundings) -> Credentials:
+def _exec(config: types.Exec, context: UserEntryContext) -> Credentials:
     from nodemanager.client.auth import exec_plugin
 
     if "/" in config.command:  # otherwise it is looked up in PATH
-        config = msgspec.structs.replace(config, command=str(around.folder / config.command))
-    plugin = exec_plugin.plugin(config, around.name, around.environ, around.cluster)
-    return exec_plugin.ExecCredentials(plugin, around.run)
+        config = msgspec.structs.replace(config, command=str(context.folder / config.command))
+    plugin = exec_plugin.plugin(config, context.name, context.environ, context.cluster)
+    return exec_plugin.ExecCredentials(plugin, context.run)

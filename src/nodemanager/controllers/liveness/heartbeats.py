@@ -33,7 +33,7 @@ class Life(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class LivenessJudgement:
     """What is known of one host, and how long that stays true by itself."""
 
     life: Life
@@ -93,16 +93,18 @@ class Heartbeats:
         """Take note that until now renewals may have gone unseen: the API was out of reach."""
         self._steady_since = max(self._steady_since, now)
 
-    def judge(self, host: str, now: float) -> Judgement:
+    def judge(self, host: str, now: float) -> LivenessJudgement:
         """Return what is known of a host."""
         known = self._known.get(host)
         if known is None:
             since = max(self._missing.setdefault(host, now), self._steady_since)
             left = since + DEFAULT_DURATION - now
-            return Judgement(Life.UNTOLD, again_in=left) if left > 0 else Judgement(Life.NEVER)
+            return (
+                LivenessJudgement(Life.UNTOLD, again_in=left) if left > 0 else LivenessJudgement(Life.NEVER)
+            )
         silent_for = now - known.at
         left = max(known.at, self._steady_since) + known.duration - now
         if left <= 0:
-            return Judgement(Life.SILENT, silent_for)
+            return LivenessJudgement(Life.SILENT, silent_for)
         trusted = known.changed and silent_for < known.duration
-        return Judgement(Life.ALIVE if trusted else Life.UNTOLD, silent_for, left)
+        return LivenessJudgement(Life.ALIVE if trusted else Life.UNTOLD, silent_for, left)

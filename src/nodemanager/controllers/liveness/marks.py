@@ -17,7 +17,7 @@ import msgspec
 
 from nodemanager.api.common import managednode
 from nodemanager.api.common.managednode import ManagedNode, ManagedNodeStatus
-from nodemanager.controllers.liveness.heartbeats import Judgement, Life
+from nodemanager.controllers.liveness.heartbeats import Life, LivenessJudgement
 from nodemanager.kube import conditions, times
 from nodemanager.kube.conditions import Condition
 
@@ -26,7 +26,7 @@ _NO_LEASE = (
 )
 
 
-def marked(node: ManagedNode, judgement: Judgement, now: datetime) -> ManagedNodeStatus:
+def marked(node: ManagedNode, judgement: LivenessJudgement, now: datetime) -> ManagedNodeStatus:
     """Return the status of a host as it follows from a judgement; the same one if that is no news."""
     status = node.status
     match judgement.life:
@@ -49,7 +49,7 @@ def marked(node: ManagedNode, judgement: Judgement, now: datetime) -> ManagedNod
             return _silenced(node, judgement, now)
 
 
-def _silenced(node: ManagedNode, judgement: Judgement, now: datetime) -> ManagedNodeStatus:
+def _silenced(node: ManagedNode, judgement: LivenessJudgement, now: datetime) -> ManagedNodeStatus:
     if managednode.is_silent(node):
         return node.status  # told already; only the agent itself may speak again
     seen = times.rfc3339(now - timedelta(seconds=judgement.silent_for))

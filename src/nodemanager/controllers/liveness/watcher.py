@@ -28,13 +28,13 @@ from nodemanager.client.calls import WriteOptions
 from nodemanager.client.patches import MergePatch, difference
 from nodemanager.client.verbs import Client
 from nodemanager.controllers.liveness import marks
-from nodemanager.controllers.liveness.heartbeats import Heartbeats, Judgement, Life
+from nodemanager.controllers.liveness.heartbeats import Heartbeats, Life, LivenessJudgement
 from nodemanager.controllers.registration import Caches, ControllerContext, Wake
 from nodemanager.kube import conditions, errors
 from nodemanager.kube.core import LEASES, Lease
 from nodemanager.kube.objects import ObjectKey
 from nodemanager.runtime.cache import Cache, Change
-from nodemanager.runtime.controller import Reconcile, Result, Retry
+from nodemanager.runtime.controller import Reconcile, ReconcileResult, Retry
 from nodemanager.runtime.events import EventRecorder
 from nodemanager.runtime.metrics import Registry
 
@@ -90,7 +90,7 @@ class Watcher:
         spec = lease.spec
         self.heartbeats.saw(host, spec.renew_time or "", spec.lease_duration_seconds, _clock())
 
-    async def reconcile(self, key: ObjectKey) -> Result | None:
+    async def reconcile(self, key: ObjectKey) -> ReconcileResult | None:
         """Judge a host, and mark it if that is news."""
         node = self.nodes.get(key)
         if node is None:
@@ -103,13 +103,13 @@ class Watcher:
         if patch := difference(msgspec.to_builtins(node.status), msgspec.to_builtins(wanted)):
             await self._write(node, patch)
             self._tell(node, wanted)
-        return Result(judgement.again_in) if judgement.again_in < math.inf else None
+        return ReconcileResult(judgement.again_in) if judgement.again_in < math.inf else None
 
-    def _judge(self, host: str) -> Judgement:
+    def _judge(self, host: str) -> LivenessJudgement:
         self.heartbeats.missed(self.leases.steady_since)
         return self.heartbeats.judge(host, _clock())
 
-    async def _ask(self, key: ObjectKey) -> Judgement:
+    async def _ask(self, key: ObjectKey) -> LivenessJudgement:
         """Judge again by the Lease as it is now: the watch may be late, and then the host is not to blame."""
         try:
             found = await self.client.get(LEASES, account_name(key.name), key.namespace)

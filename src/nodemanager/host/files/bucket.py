@@ -61,7 +61,7 @@ class Backup:
     meta: Meta
 
 
-class Kept(NamedTuple):
+class KeptBackup(NamedTuple):
     """A backup that was made just now."""
 
     digest: str
@@ -72,7 +72,7 @@ class Kept(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class BucketLimits:
     """How much is kept."""
 
     size: int = MAX_SIZE
@@ -83,7 +83,7 @@ class Limits:
 
 
 def _refused(error: OSError) -> None:
-    """Tell who may not look from there being nothing: what was never made is no reason to fail."""
+    """Raise if the bucket may not be read; one that does not exist yet is empty, and no reason to fail."""
     if isinstance(error, PermissionError):
         raise BucketError("cannot read the backups of this host: only root may; run it with sudo") from error
 
@@ -92,12 +92,12 @@ class Bucket:
     """The backups of a host."""
 
     def __init__(
-        self, tree: Tree, folder: str = FOLDER, limits: Limits | None = None,
+        self, tree: Tree, folder: str = FOLDER, limits: BucketLimits | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:  # fmt: skip
         self._tree = tree
         self.folder = folder
-        self._limits = limits or Limits()
+        self._limits = limits or BucketLimits()
         self._clock = clock
         self._room = Room(self._limits.caps)
 
@@ -106,7 +106,7 @@ class Bucket:
         """Whether backups go when they are old."""
         return self._limits.age > 0
 
-    def keep(self, place: Place, unsynced: Unsynced) -> Kept | None:
+    def keep(self, place: Place, unsynced: Unsynced) -> KeptBackup | None:
         """Copy a file into the bucket; None if it is larger than what is kept, which the log says.
 
         The copy is in `unsynced` afterwards: who replaces the file makes both durable at once.
@@ -135,7 +135,7 @@ class Bucket:
         with Draft(self._prepared()) as draft:
             state_files.write_all(draft.descriptor, msgspec.json.encode(meta))
             unsynced.add(draft.put(blob.folder, f"{blob.name}.{_short(path)}.meta"))
-        return Kept(digest, device, found.st_mode)
+        return KeptBackup(digest, device, found.st_mode)
 
     def _make_room(self, path: str, found: os.stat_result) -> bool:
         """Have old backups go for a new one; False if there would be no room for it anyway."""

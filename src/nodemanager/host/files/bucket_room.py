@@ -93,7 +93,7 @@ def choose(holdings: Iterable[Holding], owner: int, size: int, caps: Caps) -> li
 
 
 def _free(holdings: Sequence[Holding], size: int, cap: int) -> list[Holding]:
-    """Return the first of these without which there is room, and some to spare; none where there is room."""
+    """Return as many of these, from the first on, as have to go for room and some to spare."""
     taken, going = sum(one.size for one in holdings) + size, []
     if taken <= cap:
         return []

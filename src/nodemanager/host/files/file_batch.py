@@ -52,7 +52,7 @@ FIXES = {
 
 
 @dataclass(slots=True)
-class Hands:
+class FileTools:
     """What a batch works with."""
 
     tree: Tree
@@ -77,7 +77,7 @@ class _Job:
 class FileBatch:
     """One run over the steps for files."""
 
-    hands: Hands
+    tools: FileTools
     results: list[Result] = field(default_factory=list)
     aborted: set[str] = field(default_factory=set)
     """ConfigSets in which a validation with `onFailure: abort` failed."""
@@ -94,11 +94,11 @@ class FileBatch:
     _unsynced: Unsynced = field(default_factory=Unsynced)
     _areas: staging.Areas = field(default_factory=staging.Areas)
     _needed: set[ResourceId] = field(default_factory=set)
-    """What other steps of the batch are below of."""
+    """Directories and links that other steps of the batch have to go through."""
 
     async def apply(self, steps: Sequence[Step]) -> list[Result]:
         """Carry out the steps and return what became of each."""
-        self.hands.tree.forget()
+        self.tools.tree.forget()
         self._needed = {one for step in steps if isinstance(step, FileStep) for one in step.needs}
         try:
             for step in steps:
@@ -108,10 +108,10 @@ class FileBatch:
         finally:
             for job in self._jobs:
                 if job.staged is not None:
-                    job.staged.discard(self.hands.tree)
+                    job.staged.discard(self.tools.tree)
             self._areas.close()
             self._unsynced.close()
-            self.hands.tree.forget()
+            self.tools.tree.forget()
         return self.results
 
     async def _prepare(self, step: Step) -> None:
@@ -126,7 +126,7 @@ class FileBatch:
         if obstacle := self._obstacle(step):
             self._say(step, Outcome.BLOCKED, obstacle)
             return
-        job = _Job(step, began=self.hands.clock())
+        job = _Job(step, began=self.tools.clock())
         try:
             await self._stage(job)
         except (OSError, ValueError) as error:
@@ -135,13 +135,13 @@ class FileBatch:
             self._jobs.append(job)
 
     async def _observe(self, step: Observed) -> None:
-        """Say how it differs; what would be below of a directory that stays missing waits for it."""
+        """Say how it differs; steps below a directory that stays missing wait for it."""
         would = step.would
         if isinstance(would, MakeDirectory | MakeLink):
             self._left.add(step.id)
         if not isinstance(would, FileStep):
             raise TypeError(f"cannot do {type(would).__name__} to files")
-        seen = await in_thread(lambda: differences.look(self.hands.tree, would))
+        seen = await in_thread(lambda: differences.look(self.tools.tree, would))
         said = f"{step.reason}\n{seen.diff}" if seen.diff else step.reason
         self.results.append(
             replace(
@@ -164,14 +164,14 @@ class FileBatch:
         return ""
 
     async def _stage(self, job: _Job) -> None:
-        step, tree = job.step, self.hands.tree
+        step, tree = job.step, self.tools.tree
         if isinstance(step, MakeDirectory):
             if step.notifies:
-                self.hands.journal.owe(owed([step]))
+                self.tools.journal.owe(owed([step]))
             commits.make_directory(tree, step)
         elif isinstance(step, MakeLink):
             job.staged = staging.stage_link(tree, step, self._areas)
-            if step.id in self._needed:  # what is below of it would be made elsewhere, or be in its way
+            if step.id in self._needed:  # first: what belongs below it would be made elsewhere
                 self._commit_early(job, job.staged)
         elif isinstance(step, WriteFile):
             job.staged = staging.stage_file(tree, step, self._areas)
@@ -186,10 +186,10 @@ class FileBatch:
     async def _validate(self, step: WriteFile, staged: staging.Staged, check: Validation) -> None:
         try:
             if staged.area < 0:
-                await validating.validate(self.hands.run, step, check, staged.temporary)
+                await validating.validate(self.tools.run, step, check, staged.temporary)
             else:  # by its name, the program might be given something else to read, and to quote
-                with validating.copied(self.hands.tree, self.hands.journal.folder, step) as copy:
-                    await validating.validate(self.hands.run, step, check, copy)
+                with validating.copied(self.tools.tree, self.tools.journal.folder, step) as copy:
+                    await validating.validate(self.tools.run, step, check, copy)
         except validating.ValidationFailed:
             if check.on_failure == "abort":
                 self.aborted.update(step.sources)
@@ -200,10 +200,10 @@ class FileBatch:
             self._keep(job)
             if failed := self._unsynced.sync():
                 raise next(iter(failed.values()))
-            self.hands.journal.owe(owed([job.step]))
-            staged.commit(self.hands.tree)
+            self.tools.journal.owe(owed([job.step]))
+            staged.commit(self.tools.tree)
         except BaseException:
-            staged.discard(self.hands.tree)
+            staged.discard(self.tools.tree)
             raise
 
     def _commit(self) -> None:
@@ -219,7 +219,7 @@ class FileBatch:
         undone: list[_Job] = []
         for job in self._jobs:
             try:
-                commits.carry_out(self.hands.tree, job.step, job.staged)
+                commits.carry_out(self.tools.tree, job.step, job.staged)
             except OSError as error:
                 self._fail(job, error)
                 undone.append(job)
@@ -233,17 +233,17 @@ class FileBatch:
             if why := failed.get(folder):
                 self._fail(job, NotDurable(f"cannot be sure that {job.step.path} is on disk: {why.strerror}"))
             else:
-                self._say(job.step, Outcome.CHANGED, seconds=self.hands.clock() - job.began)
+                self._say(job.step, Outcome.CHANGED, seconds=self.tools.clock() - job.began)
 
     def _keep(self, job: _Job) -> None:
         """Copy what is about to be replaced or removed: the file that is there now."""
-        if self.hands.bucket is None or not commits.replaces(job.step):
+        if self.tools.bucket is None or not commits.replaces(job.step):
             return
         try:
-            place = self.hands.tree.place(job.step.path)
+            place = self.tools.tree.place(job.step.path)
             if not stat.S_ISREG(os.stat(place.name, dir_fd=place.folder, follow_symlinks=False).st_mode):
                 return
-            kept = self.hands.bucket.keep(place, self._unsynced)
+            kept = self.tools.bucket.keep(place, self._unsynced)
         except FileNotFoundError:
             return  # nothing is there yet, or somebody else removed it meanwhile
         except BlockingIOError:
@@ -264,7 +264,7 @@ class FileBatch:
         """Record who is owed a restart; what nobody could be told of is not changed."""
         notifying = [job for job in self._jobs if job.step.notifies]
         try:
-            return self.hands.journal.owe(owed(job.step for job in notifying))
+            return self.tools.journal.owe(owed(job.step for job in notifying))
         except OSError as error:
             for job in notifying:
                 self._drop(job, error)
@@ -275,7 +275,7 @@ class FileBatch:
         same = {shown(job.step.path) for job in undone if commits.replaces(job.step)}
         vain = {one: [path for path in paths if path in same] for one, paths in owing.items()}
         try:
-            self.hands.journal.retract({one: paths for one, paths in vain.items() if paths})
+            self.tools.journal.retract({one: paths for one, paths in vain.items() if paths})
         except OSError as error:
             log.warning("%s", error)
 
@@ -286,7 +286,7 @@ class FileBatch:
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
         for folder in folders:
             try:
-                opened = os.open(".", flags, dir_fd=self.hands.tree.folder(folder))
+                opened = os.open(".", flags, dir_fd=self.tools.tree.folder(folder))
                 devices[folder] = self._unsynced.add(opened)
             except OSError as error:
                 failed[folder] = error
@@ -296,12 +296,12 @@ class FileBatch:
     def _drop(self, job: _Job, error: OSError) -> None:
         self._jobs.remove(job)
         if job.staged is not None:
-            job.staged.discard(self.hands.tree)
+            job.staged.discard(self.tools.tree)
         self._fail(job, error)
 
     def _fail(self, job: _Job, error: Exception) -> None:
         self._failed.add(job.step.id)
-        self._say(job.step, Outcome.FAILED, explain(job.step, error), self.hands.clock() - job.began)
+        self._say(job.step, Outcome.FAILED, explain(job.step, error), self.tools.clock() - job.began)
 
     def _say(self, step: Step, outcome: Outcome, message: str = "", seconds: float = 0.0) -> None:
         said = result(step, outcome, message, seconds)

@@ -166,7 +166,8 @@ def _read(place: Place, digests: Digests) -> FileFact:
 def _leased(place: Place) -> FileFact:
     """Return what there is to say of a file on which its owner has a lease: nobody else can open it now.
 
-    A user must not keep a file of hers where a declared one belongs by that: whatever is in it, it differs.
+    It counts as different, whatever is in it: otherwise a lease would let a user keep her own file where a
+    declared one belongs.
     """
     found = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
     if found.st_uid in (0, os.geteuid()):

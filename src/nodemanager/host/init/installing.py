@@ -15,7 +15,7 @@ KEY: Final = ServiceKey(systems.SERVICE)
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ServiceSettings:
     """What the service shall be."""
 
     executable: str
@@ -39,14 +39,16 @@ class Installer:
     """Whether it is this system that runs here, and no image of one."""
     say: Callable[[str], None]
 
-    async def install(self, wish: Wish) -> None:
+    async def install(self, settings: ServiceSettings) -> None:
         """Write the files, enable the service and start it."""
-        unit = self.system.unit(wish.executable, wish.kubeconfig)
-        if not wish.force:
-            executable.check(self.tree, wish.executable)
+        unit = self.system.unit(settings.executable, settings.kubeconfig)
+        if not settings.force:
+            executable.check(self.tree, settings.executable)
             placing.check(self.tree, self.system)
         has = placing.read(self.tree, self.system.environment)
-        variables = systems.with_variables(self.system.variables() if has is None else has, wish.variables)
+        variables = systems.with_variables(
+            self.system.variables() if has is None else has, settings.variables
+        )
         changed = self._put(self.system.environment, variables, None)
         changed = self._put(self.system.path, unit, self.system.mode) or changed
         if self.manager is None:
@@ -57,7 +59,7 @@ class Installer:
         if await self.manager.enable(KEY, enabled=True):
             await self.manager.refresh()
         self.say(f"enabled: {KEY.name} starts at boot")
-        await self._start(self.manager, wish, changed=changed)
+        await self._start(self.manager, settings, changed=changed)
 
     async def uninstall(self, *, force: bool = False) -> None:
         """Stop the agent and remove its service; all that is not the service stays."""
@@ -84,15 +86,17 @@ class Installer:
         self.say(f"{'wrote' if written else 'unchanged:'} {self.tree.outside(path)}")
         return written
 
-    async def _start(self, manager: ServiceManager, wish: Wish, *, changed: bool) -> None:
+    async def _start(self, manager: ServiceManager, settings: ServiceSettings, *, changed: bool) -> None:
         """Start the agent, or say why not."""
         start = self.system.start
         if not self.runs:
             self.say(f"not started: {self.tree.root} is not what runs here")
-        elif not wish.start:
+        elif not settings.start:
             self.say(f"not started; to start it now: {start}")
-        elif not placing.is_there(self.tree, wish.kubeconfig):
-            self.say(f"not started: there is no {wish.kubeconfig}; run nodemanager bootstrap, then {start}")
+        elif not placing.is_there(self.tree, settings.kubeconfig):
+            self.say(
+                f"not started: there is no {settings.kubeconfig}; run nodemanager bootstrap, then {start}"
+            )
         elif not (await manager.observe([KEY]))[KEY].running:
             await manager.start(KEY)
             self.say("started")

@@ -30,7 +30,7 @@ class Link(NamedTuple):
     flags: int
 
 
-class Address(NamedTuple):
+class InterfaceAddress(NamedTuple):
     """An address of an interface, by its number."""
 
     link: int
@@ -99,7 +99,7 @@ def parse_links(found: Iterable[tuple[int, bytes]]) -> dict[int, Link]:
     return links
 
 
-def parse_addresses(found: Iterable[tuple[int, bytes]]) -> list[Address]:
+def parse_addresses(found: Iterable[tuple[int, bytes]]) -> list[InterfaceAddress]:
     """Return all addresses; of a point-to-point interface the near end."""
     addresses = []
     for kind, payload in found:
@@ -109,11 +109,11 @@ def parse_addresses(found: Iterable[tuple[int, bytes]]) -> list[Address]:
         values = dict(_attributes(payload[_ADDRESS.size :]))
         raw = values.get(_IFA_LOCAL) or values.get(_IFA_ADDRESS)
         if raw is not None and len(raw) in (4, 16):
-            addresses.append(Address(index, str(ipaddress.ip_address(raw))))
+            addresses.append(InterfaceAddress(index, str(ipaddress.ip_address(raw))))
     return addresses
 
 
-def collect(links: dict[int, Link], addresses: Iterable[Address]) -> dict[str, Interface]:
+def collect(links: dict[int, Link], addresses: Iterable[InterfaceAddress]) -> dict[str, Interface]:
     """Return addresses by interface: those that are up, IPv6 without link-local, all sorted."""
     found: dict[str, tuple[set[str], set[str]]] = defaultdict(lambda: (set(), set()))
     for address in addresses:

@@ -12,7 +12,7 @@ from typing import Final
 
 from nodemanager.host.base import Wanted
 from nodemanager.host.packages import common, database, kernels
-from nodemanager.host.packages.common import Offer, Surroundings, Tool, listed, said, shown
+from nodemanager.host.packages.common import Offer, PackageContext, Tool, listed, said, shown
 from nodemanager.host.packages.indexes import Indexes
 from nodemanager.host.process.threads import in_thread
 
@@ -64,16 +64,16 @@ class Apk:
     name = "apk"
     databases = DATABASES
 
-    def __init__(self, around: Surroundings) -> None:
-        self._around = around
-        self._apk = ("apk", "--no-progress", "--wait", str(int(around.lock_seconds)))
-        self._tool = Tool(around, _LOCKED, "see who it is with `pgrep -a apk`")
-        self._installed: database.Kept[Mapping[str, str]] = database.Kept()
-        self._indexes = Indexes(around.clock, self._refresh)
+    def __init__(self, context: PackageContext) -> None:
+        self._context = context
+        self._apk = ("apk", "--no-progress", "--wait", str(int(context.lock_seconds)))
+        self._tool = Tool(context, _LOCKED, "see who it is with `pgrep -a apk`")
+        self._installed: database.CachedValue[Mapping[str, str]] = database.CachedValue()
+        self._indexes = Indexes(context.clock, self._refresh)
 
     async def installed(self) -> Mapping[str, str]:
         """Return the version of every installed package by name."""
-        return await self._installed.get(database.stamp(self._around.tree, *DATABASES), self._read)
+        return await self._installed.get(database.stamp(self._context.tree, *DATABASES), self._read)
 
     async def _read(self) -> Mapping[str, str]:
         data = await in_thread(self._database)
@@ -83,7 +83,7 @@ class Apk:
         return {name: one.newest for name, one in parse_search(said(answer)).items()}
 
     def _database(self) -> bytes | None:
-        found = (database.read(self._around.tree, path) for path in DATABASES)
+        found = (database.read(self._context.tree, path) for path in DATABASES)
         return next((data for data in found if data is not None), None)
 
     async def candidates(self, names: Sequence[str]) -> Mapping[str, str]:
@@ -126,7 +126,7 @@ class Apk:
         """Upgrade everything that is installed, except what is held."""
         common.check_wanted(hold)
         have = await self.installed()
-        world = (database.read(self._around.tree, WORLD) or b"").decode("utf-8", "replace")
+        world = (database.read(self._context.tree, WORLD) or b"").decode("utf-8", "replace")
         kept = [Wanted(one.name, have[one.name]) for one in hold if one.name in have]
         pins = [f"{one.name}={one.version}" for one in kept if not pinned(world, one)]
         if pins:
@@ -135,7 +135,7 @@ class Apk:
 
     async def reboot_needed(self) -> str:
         """Return why the host should reboot, or an empty string."""
-        return kernels.reboot_reason(self._around.tree, self._around.kernel)
+        return kernels.reboot_reason(self._context.tree, self._context.kernel)
 
     async def _refresh(self) -> None:
         doing = "refresh the package indexes"

@@ -8,7 +8,7 @@ from typing import Final
 
 from nodemanager.host.base import ToolFailed, Wanted
 from nodemanager.host.packages import common, database, kernels
-from nodemanager.host.packages.common import Offer, Surroundings, Tool, listed, said, shown
+from nodemanager.host.packages.common import Offer, PackageContext, Tool, listed, said, shown
 from nodemanager.host.packages.indexes import Indexes
 from nodemanager.host.process.runner import Completed
 from nodemanager.host.process.threads import in_thread
@@ -127,21 +127,21 @@ class Apt:
     name = "apt"
     databases = (STATUS,)
 
-    def __init__(self, around: Surroundings) -> None:
-        self._around = around
+    def __init__(self, context: PackageContext) -> None:
+        self._context = context
         remedy = "see who holds it with `fuser -v /var/lib/dpkg/lock-frontend`"
-        self._tool = Tool(around, _LOCKED, remedy, ENV)
-        self._installed: database.Kept[Mapping[str, str]] = database.Kept()
+        self._tool = Tool(context, _LOCKED, remedy, ENV)
+        self._installed: database.CachedValue[Mapping[str, str]] = database.CachedValue()
         self._indexes = Indexes(
-            around.clock, self._refresh, lambda: database.age(around.tree, f"{LISTS}/partial")
+            context.clock, self._refresh, lambda: database.age(context.tree, f"{LISTS}/partial")
         )  # fmt: skip
 
     async def installed(self) -> Mapping[str, str]:
         """Return the version of every installed package by name."""
-        return await self._installed.get(database.stamp(self._around.tree, STATUS), self._read)
+        return await self._installed.get(database.stamp(self._context.tree, STATUS), self._read)
 
     async def _read(self) -> Mapping[str, str]:
-        data = await in_thread(lambda: database.read(self._around.tree, STATUS))
+        data = await in_thread(lambda: database.read(self._context.tree, STATUS))
         if data is None:
             raise ToolFailed(f"cannot tell what is installed: there is no {STATUS}")
         return await in_thread(lambda: parse_status(data))
@@ -157,7 +157,7 @@ class Apt:
         names = [one.name for one in wanted]
         common.refuse_unoffered(wanted, await self._indexes.offers(wanted, lambda: self._offers(names)))
         doing = f"install {shown(wanted)}"
-        argv = install_argv(wanted, self._around.lock_seconds)
+        argv = install_argv(wanted, self._context.lock_seconds)
         done = await self._act(doing, argv)
         if done.returncode != 0 and _STALE.search(said(done)):  # the mirror has moved on since
             await self._indexes.refresh()
@@ -179,7 +179,7 @@ class Apt:
         plain = [name.partition(":")[0] for name in names]
         removals = [name.partition(":")[0] for name in _REMOVAL.findall(said(preview))]
         common.refuse_dependents(plain, removals)
-        common.check(doing, await self._act(doing, remove_argv(names, self._around.lock_seconds)))
+        common.check(doing, await self._act(doing, remove_argv(names, self._context.lock_seconds)))
 
     async def upgrade_all(self, hold: Sequence[Wanted] = ()) -> None:
         """Upgrade everything that is installed, except what is held."""
@@ -188,27 +188,27 @@ class Apt:
         common.check_wanted(kept)
         await self._indexes.refresh()
         doing = "upgrade all packages"
-        common.check(doing, await self._act(doing, upgrade_argv(kept, self._around.lock_seconds)))
+        common.check(doing, await self._act(doing, upgrade_argv(kept, self._context.lock_seconds)))
 
     async def reboot_needed(self) -> str:
         """Return why the host should reboot, or an empty string."""
-        if database.exists(self._around.tree, REBOOT):
-            asked = database.read(self._around.tree, f"{REBOOT}.pkgs") or b""
+        if database.exists(self._context.tree, REBOOT):
+            asked = database.read(self._context.tree, f"{REBOOT}.pkgs") or b""
             names = sorted(set(asked.decode("utf-8", "replace").split()))
             return f"{REBOOT} is there" + (f", because of {listed(names)}" if names else "")
-        return kernels.reboot_reason(self._around.tree, self._around.kernel)
+        return kernels.reboot_reason(self._context.tree, self._context.kernel)
 
     async def _offers(self, names: Sequence[str]) -> Mapping[str, Offer]:
         answer = common.check("look for packages", await self._tool.ask("apt-cache", "policy", *names))
         offers = parse_policy(answer.stdout.decode("utf-8", "replace"))
-        # The host's own architecture is not repeated in the answer. What is none is: but nothing is ever
-        # installed as name:any, so that it would be missing for ever.
+        # The answer leaves out the host's own architecture, hence the name without it. `name:any` and the
+        # like are offered, too, but nothing is ever installed under them: they would be missing for ever.
         known = [name for name in names if name.partition(":")[2] not in _NO_ARCHITECTURE]
         plain = {name: offers.get(name, offers.get(name.partition(":")[0])) for name in known}
         return {name: offer for name, offer in plain.items() if offer is not None}
 
     async def _refresh(self) -> None:
-        argv = ["apt-get", "-q", "-o", f"DPkg::Lock::Timeout={int(self._around.lock_seconds)}", "update"]
+        argv = ["apt-get", "-q", "-o", f"DPkg::Lock::Timeout={int(self._context.lock_seconds)}", "update"]
         doing = "refresh the package indexes"
         common.check(doing, await self._tool.act(doing, argv, common.REFRESH_TIMEOUT))
 

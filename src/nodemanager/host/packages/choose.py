@@ -9,43 +9,43 @@ from nodemanager.host.base import PackageManager, Runner
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.inventory.identity import Identity
 from nodemanager.host.packages import database
-from nodemanager.host.packages.common import Surroundings
+from nodemanager.host.packages.common import PackageContext
 
 
-def _apt(around: Surroundings) -> PackageManager:
+def _apt(context: PackageContext) -> PackageManager:
     from nodemanager.host.packages.apt import Apt  # here and below: a host needs one of these
 
-    return Apt(around)
+    return Apt(context)
 
 
-def _dnf(around: Surroundings) -> PackageManager:
+def _dnf(context: PackageContext) -> PackageManager:
     from nodemanager.host.packages.dnf import Dnf
 
-    return Dnf(around)
+    return Dnf(context)
 
 
-def _pacman(around: Surroundings) -> PackageManager:
+def _pacman(context: PackageContext) -> PackageManager:
     from nodemanager.host.packages.pacman import Pacman
 
-    return Pacman(around)
+    return Pacman(context)
 
 
-def _apk(around: Surroundings) -> PackageManager:
+def _apk(context: PackageContext) -> PackageManager:
     from nodemanager.host.packages.apk import Apk
 
-    return Apk(around)
+    return Apk(context)
 
 
-def _pkgng(around: Surroundings) -> PackageManager:
+def _pkgng(context: PackageContext) -> PackageManager:
     from nodemanager.host.packages.pkgng import Pkgng
 
-    return Pkgng(around)
+    return Pkgng(context)
 
 
 class Adapter(NamedTuple):
     """One package manager that we know."""
 
-    load: Callable[[Surroundings], PackageManager]
+    load: Callable[[PackageContext], PackageManager]
     programs: tuple[str, ...]
     """Where its program is."""
     families: tuple[str, ...]
@@ -74,6 +74,6 @@ def package_manager(tree: Tree, identity: Identity, run: Runner) -> PackageManag
     for adapter in (*named, *ADAPTERS):
         if any(database.exists(mine, path) for path in adapter.programs):
             kernel = identity.kernel if mine.running else ""
-            return adapter.load(Surroundings(mine, run, kernel))
+            return adapter.load(PackageContext(mine, run, kernel))
     mine.close()
     return None

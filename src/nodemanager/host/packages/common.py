@@ -31,7 +31,7 @@ _VERSION: Final = re.compile(hints.PACKAGE_VERSION)
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class PackageContext:
     """Where a package manager works."""
 
     tree: Tree
@@ -55,30 +55,34 @@ class Tool:
     """Runs one package manager: waits for its lock, and lets it finish."""
 
     def __init__(
-        self, around: Surroundings, locked: re.Pattern[str], remedy: str, env: Mapping[str, str] | None = None
+        self,
+        context: PackageContext,
+        locked: re.Pattern[str],
+        remedy: str,
+        env: Mapping[str, str] | None = None,
     ) -> None:
-        self._around = around
+        self._context = context
         self._locked = locked
         self._remedy = remedy
         self._env = env or {}
 
     async def ask(self, *argv: str) -> Completed:
         """Run a program that changes nothing."""
-        return await self._around.run(
+        return await self._context.run(
             argv, env=self._env, timeout=QUERY_SECONDS, max_output=MAX_ANSWER
         )  # fmt: skip
 
     async def act(self, doing: str, argv: Sequence[str], timeout: float = TRANSACTION_SECONDS) -> Completed:
         """Run a program that changes something; `Busy` if the lock does not become free in time."""
-        deadline = self._around.clock() + self._around.lock_seconds
+        deadline = self._context.clock() + self._context.lock_seconds
         while True:
-            done = await self._around.run(argv, env=self._env, timeout=timeout, finish=True)
+            done = await self._context.run(argv, env=self._env, timeout=timeout, finish=True)
             if done.returncode == 0 or not self._locked.search(said(done)):
                 return done
-            if self._around.clock() >= deadline:
+            if self._context.clock() >= deadline:
                 raise Busy(
                     f"cannot {doing}: another package manager is at work and did not finish within"
-                    f" {self._around.lock_seconds:g} s; {self._remedy}: {tail(done.stderr or done.stdout)}"
+                    f" {self._context.lock_seconds:g} s; {self._remedy}: {tail(done.stderr or done.stdout)}"
                 )
             await asyncio.sleep(_RETRY)  # no package manager tells when it lets go
 
@@ -126,7 +130,7 @@ def check_names(names: Iterable[str]) -> None:
 async def removable(names: Sequence[str], installed: Callable[[], Awaitable[Mapping[str, str]]]) -> list[str]:
     """Return those that are installed under exactly this name.
 
-    What is not is absent already; asked for it all the same, package managers remove something else:
+    The others are absent already. Asked to remove one all the same, package managers remove something else:
     all of a group, the newest of `name-version`; and apt would install what `name+` names.
     """
     check_names(names)

@@ -19,7 +19,7 @@ T = TypeVar("T")
 Stamp = tuple[tuple[int, int, int, int] | None, ...]
 
 
-class Kept(Generic[T]):
+class CachedValue(Generic[T]):
     """A value that is made again only when the files it is made of change."""
 
     def __init__(self) -> None:

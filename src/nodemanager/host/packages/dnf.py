@@ -8,7 +8,7 @@ from typing import Final
 
 from nodemanager.host.base import Wanted
 from nodemanager.host.packages import common, database, kernels
-from nodemanager.host.packages.common import Offer, Surroundings, Tool, listed, said, shown
+from nodemanager.host.packages.common import Offer, PackageContext, Tool, listed, said, shown
 from nodemanager.host.packages.indexes import Indexes
 
 DATABASES: Final = tuple(
@@ -76,15 +76,15 @@ class Dnf:
     name = "dnf"
     databases = DATABASES
 
-    def __init__(self, around: Surroundings) -> None:
-        self._around = around
-        self._tool = Tool(around, _LOCKED, "see who it is with `pgrep -a 'dnf|rpm|packagekit'`")
-        self._installed: database.Kept[Mapping[str, str]] = database.Kept()
-        self._indexes = Indexes(around.clock, self._refresh)
+    def __init__(self, context: PackageContext) -> None:
+        self._context = context
+        self._tool = Tool(context, _LOCKED, "see who it is with `pgrep -a 'dnf|rpm|packagekit'`")
+        self._installed: database.CachedValue[Mapping[str, str]] = database.CachedValue()
+        self._indexes = Indexes(context.clock, self._refresh)
 
     async def installed(self) -> Mapping[str, str]:
         """Return the version of every installed package by name."""
-        return await self._installed.get(database.stamp(self._around.tree, *DATABASES), self._read)
+        return await self._installed.get(database.stamp(self._context.tree, *DATABASES), self._read)
 
     async def _read(self) -> Mapping[str, str]:
         answer = common.check("tell what is installed", await self._tool.ask(*INSTALLED))
@@ -137,14 +137,14 @@ class Dnf:
 
     async def reboot_needed(self) -> str:
         """Return why the host should reboot, or an empty string."""
-        if not self._around.tree.running:
+        if not self._context.tree.running:
             return ""
         done = await self._tool.ask("dnf", "needs-restarting", "-r")
         if done.returncode == 1 and not _NO_PLUGIN.search(said(done)):
             lines = (line.strip() for line in said(done).splitlines())
             names = [line.removeprefix("* ") for line in lines if line.startswith("* ")]
             return f"dnf needs-restarting says so, because of {listed(names)}"
-        return kernels.reboot_reason(self._around.tree, self._around.kernel)
+        return kernels.reboot_reason(self._context.tree, self._context.kernel)
 
     async def _refresh(self) -> None:
         doing = "refresh the package indexes"

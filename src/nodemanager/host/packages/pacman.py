@@ -14,7 +14,7 @@ from typing import Final
 
 from nodemanager.host.base import ToolFailed, Wanted
 from nodemanager.host.packages import common, database, kernels
-from nodemanager.host.packages.common import Offer, Surroundings, Tool, listed, said, shown
+from nodemanager.host.packages.common import Offer, PackageContext, Tool, listed, said, shown
 
 LOCAL: Final = "/var/lib/pacman/local"
 SYNC: Final = "/var/lib/pacman/sync"
@@ -74,23 +74,23 @@ class Pacman:
     name = "pacman"
     databases = (LOCAL,)
 
-    def __init__(self, around: Surroundings) -> None:
-        self._around = around
+    def __init__(self, context: PackageContext) -> None:
+        self._context = context
         remedy = (
             "if no pacman runs (`pgrep -a pacman`), one was killed: remove /var/lib/pacman/db.lck"
             " and upgrade the host"
         )
-        self._tool = Tool(around, _LOCKED, remedy)
-        self._installed: database.Kept[Mapping[str, str]] = database.Kept()
+        self._tool = Tool(context, _LOCKED, remedy)
+        self._installed: database.CachedValue[Mapping[str, str]] = database.CachedValue()
         self._ahead = False
         """An upgrade of ours refreshed the database and then failed: it is ahead of what is installed."""
 
     async def installed(self) -> Mapping[str, str]:
         """Return the version of every installed package by name."""
-        return await self._installed.get(database.stamp(self._around.tree, LOCAL), self._read)
+        return await self._installed.get(database.stamp(self._context.tree, LOCAL), self._read)
 
     async def _read(self) -> Mapping[str, str]:
-        folders = database.entries(self._around.tree, LOCAL)
+        folders = database.entries(self._context.tree, LOCAL)
         if folders is not None:
             return parse_local(folders)
         answer = common.check("tell what is installed", await self._tool.ask("pacman", "-Q"))
@@ -115,7 +115,7 @@ class Pacman:
                 " so this would be a partial upgrade; upgrade the host first (spec.upgrade, or `pacman -Syu`)"
             )
         offers = dict(await self._offers([one.name for one in wanted]))
-        downloads = database.entries(self._around.tree, CACHE) or []
+        downloads = database.entries(self._context.tree, CACHE) or []
         files = {}
         for one in common.unoffered(wanted, offers):
             if one.version and (file := cached_file(downloads, one)):
@@ -164,9 +164,9 @@ class Pacman:
 
     def _offered(self) -> object:
         """Return what changes when the database of what is offered is refreshed."""
-        names = [name for name in database.entries(self._around.tree, SYNC) or () if name.endswith(".db")]
-        return names, database.stamp(self._around.tree, *(f"{SYNC}/{name}" for name in names))
+        names = [name for name in database.entries(self._context.tree, SYNC) or () if name.endswith(".db")]
+        return names, database.stamp(self._context.tree, *(f"{SYNC}/{name}" for name in names))
 
     async def reboot_needed(self) -> str:
         """Return why the host should reboot, or an empty string."""
-        return kernels.reboot_reason(self._around.tree, self._around.kernel)
+        return kernels.reboot_reason(self._context.tree, self._context.kernel)

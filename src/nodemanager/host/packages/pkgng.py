@@ -8,7 +8,7 @@ from typing import Final
 
 from nodemanager.host.base import Wanted
 from nodemanager.host.packages import common, database
-from nodemanager.host.packages.common import Offer, Surroundings, Tool, listed, shown
+from nodemanager.host.packages.common import Offer, PackageContext, Tool, listed, shown
 from nodemanager.host.packages.indexes import Indexes
 
 DATABASES: Final = ("/var/db/pkg/local.sqlite", "/var/db/pkg/local.sqlite-wal")
@@ -71,15 +71,15 @@ class Pkgng:
     name = "pkg"
     databases = DATABASES
 
-    def __init__(self, around: Surroundings) -> None:
-        self._around = around
-        self._tool = Tool(around, _LOCKED, "see who it is with `pgrep -lf pkg`", ENV)
-        self._installed: database.Kept[Mapping[str, str]] = database.Kept()
-        self._indexes = Indexes(around.clock, self._refresh)
+    def __init__(self, context: PackageContext) -> None:
+        self._context = context
+        self._tool = Tool(context, _LOCKED, "see who it is with `pgrep -lf pkg`", ENV)
+        self._installed: database.CachedValue[Mapping[str, str]] = database.CachedValue()
+        self._indexes = Indexes(context.clock, self._refresh)
 
     async def installed(self) -> Mapping[str, str]:
         """Return the version of every installed package by name."""
-        return await self._installed.get(database.stamp(self._around.tree, *DATABASES), self._read)
+        return await self._installed.get(database.stamp(self._context.tree, *DATABASES), self._read)
 
     async def _read(self) -> Mapping[str, str]:
         return parse_pairs(await self._query("-a", "%n %v"))
@@ -124,7 +124,7 @@ class Pkgng:
 
     async def reboot_needed(self) -> str:
         """Return why the host should reboot, or an empty string."""
-        if self._around.tree.root != "/":
+        if self._context.tree.root != "/":
             return ""
         answer = common.check("compare kernels", await self._tool.ask("freebsd-version", "-kr"))
         installed, _, running = answer.stdout.decode("utf-8", "replace").strip().partition("\n")

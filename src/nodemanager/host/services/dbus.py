@@ -6,8 +6,8 @@ for whoever waits for them. There is no task in the background and nothing to re
 to a local socket takes less than a millisecond, so every visit opens a connection of its own.
 
     BusError (a HostError)
-    +-- Unreachable    nobody listens, somebody else listens, or the conversation broke
-    +-- Refused        the peer answered with an error; `code` is its name
+    +-- BusUnreachable   nobody listens, somebody else listens, or the conversation broke
+    +-- Refused          the peer answered with an error; `code` is its name
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nodemanager.host.base import HostError
 
 if TYPE_CHECKING:
-    from nodemanager.host.services.dbus_messages import Call, Failure, Reply, Signal
+    from nodemanager.host.services.dbus_messages import BusCall, BusFailure, BusReply, Signal
 
 CONNECT_SECONDS: Final = 5.0
 MAX_SIGNALS: Final = 4096
@@ -38,7 +38,7 @@ class BusError(HostError):
     """A D-Bus call did not work out."""
 
 
-class Unreachable(BusError):
+class BusUnreachable(BusError):
     """Nobody answers at that socket, or not the one who should."""
 
 
@@ -50,7 +50,7 @@ class Refused(BusError):
         self.code = code
 
 
-class Connection:
+class BusConnection:
     """An authenticated connection; not for several tasks at a time."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -64,7 +64,7 @@ class Connection:
         self._signals: deque[Signal] = deque(maxlen=MAX_SIGNALS)
 
     @classmethod
-    async def open(cls, path: str, *, owner: int | None = None) -> Connection:
+    async def open(cls, path: str, *, owner: int | None = None) -> BusConnection:
         """Connect to a socket, whose listener must be user `owner` if one is given, and say who we are."""
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
@@ -76,11 +76,11 @@ class Connection:
                     writer.close()
                     raise
         except TimeoutError:
-            raise Unreachable(f"{path} did not answer within {CONNECT_SECONDS:g} s") from None
+            raise BusUnreachable(f"{path} did not answer within {CONNECT_SECONDS:g} s") from None
         except BusError:
             raise
         except (OSError, EOFError, asyncio.LimitOverrunError) as error:
-            raise Unreachable(f"{path}: {_why(error)}") from error
+            raise BusUnreachable(f"{path}: {_why(error)}") from error
         return cls(reader, writer)
 
     async def close(self) -> None:
@@ -90,14 +90,14 @@ class Connection:
             async with asyncio.timeout(CONNECT_SECONDS):
                 await self._writer.wait_closed()
 
-    async def call(self, call: Call, timeout: float) -> tuple[Any, ...]:
+    async def call(self, call: BusCall, timeout: float) -> tuple[Any, ...]:
         """Call a method and return its answer; raises Refused."""
         [answer] = await self.ask([call], timeout)
         if isinstance(answer, Refused):
             raise answer
         return answer
 
-    async def ask(self, calls: Sequence[Call], timeout: float) -> list[tuple[Any, ...] | Refused]:
+    async def ask(self, calls: Sequence[BusCall], timeout: float) -> list[tuple[Any, ...] | Refused]:
         """Make many calls at once; their answers, or errors, are in the order of the calls."""
         answers: dict[int, tuple[Any, ...] | Refused] = {}
         first = self._serial + 1
@@ -114,9 +114,9 @@ class Connection:
                         waiting.discard(message.serial)
                         answers[message.serial] = self._answer(message)
         except TimeoutError:
-            raise Unreachable(f"there was no answer within {timeout:g} s") from None
+            raise BusUnreachable(f"there was no answer within {timeout:g} s") from None
         except (OSError, EOFError, ValueError) as error:
-            raise Unreachable(f"the connection broke: {_why(error)}") from error
+            raise BusUnreachable(f"the connection broke: {_why(error)}") from error
         return [answers[first + index] for index in range(len(calls))]
 
     async def signal(self, wanted: Callable[[Signal], bool], timeout: float | None) -> Signal | None:
@@ -137,14 +137,14 @@ class Connection:
         except TimeoutError:
             return None
         except (OSError, EOFError, ValueError) as error:
-            raise Unreachable(f"the connection broke: {_why(error)}") from error
+            raise BusUnreachable(f"the connection broke: {_why(error)}") from error
 
-    def _send(self, call: Call) -> int:
+    def _send(self, call: BusCall) -> int:
         self._serial += 1
         self._writer.write(self._messages.encode(call, self._serial))
         return self._serial
 
-    async def _receive(self) -> Reply | Failure | None:
+    async def _receive(self) -> BusReply | BusFailure | None:
         """Return the next answer; None when it was a signal, which is kept."""
         while (message := self._decoder.next()) is None:
             data = await self._reader.read(65536)
@@ -156,8 +156,8 @@ class Connection:
             return None
         return message
 
-    def _answer(self, message: Reply | Failure) -> tuple[Any, ...] | Refused:
-        if isinstance(message, self._messages.Failure):
+    def _answer(self, message: BusReply | BusFailure) -> tuple[Any, ...] | Refused:
+        if isinstance(message, self._messages.BusFailure):
             return Refused(message.code, message.said)
         return message.body
 
@@ -169,7 +169,7 @@ def _check_owner(writer: asyncio.StreamWriter, path: str, owner: int | None) -> 
     peer = writer.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
     found = _PEER.unpack(peer)[1]
     if found != owner:
-        raise Unreachable(f"{path} belongs to user number {found}, not to {owner}")
+        raise BusUnreachable(f"{path} belongs to user number {found}, not to {owner}")
 
 
 async def _authenticate(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -16,12 +16,12 @@ _BROKEN: Final = (ValueError, LookupError, TypeError, AttributeError, RecursionE
 """What the library raises, sooner or later, on bytes that are no message."""
 
 
-class Malformed(ValueError):
+class MalformedMessage(ValueError):
     """These bytes are no D-Bus message that we would read."""
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class BusCall:
     """One method call; `signature` says of which D-Bus types the arguments are."""
 
     destination: str
@@ -34,7 +34,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class BusReply:
     """The answer to a call."""
 
     serial: int
@@ -43,7 +43,7 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class BusFailure:
     """The answer to a call that did not work out."""
 
     serial: int
@@ -61,7 +61,7 @@ class Signal:
     body: tuple[Any, ...]
 
 
-def encode(call: Call, serial: int) -> bytes:
+def encode(call: BusCall, serial: int) -> bytes:
     """Return the bytes of a call."""
     address = DBusAddress(call.path, call.destination, call.interface)
     message = new_method_call(address, call.method, call.signature or None, call.arguments)
@@ -78,7 +78,7 @@ class Decoder:
         """Add what arrived."""
         self._parser.add_data(data)
 
-    def next(self) -> Reply | Failure | Signal | None:
+    def next(self) -> BusReply | BusFailure | Signal | None:
         """Return the next message that is complete; what is none of these three is passed over."""
         while True:
             try:
@@ -93,16 +93,16 @@ class Decoder:
                 struct.error,
                 RecursionError,
             ) as error:
-                raise Malformed(f"that is no D-Bus: {error}") from error
+                raise MalformedMessage(f"that is no D-Bus: {error}") from error
             if message is None:
                 if missing > MAX_MESSAGE:  # as its own header says; nobody waits for the rest
-                    raise Malformed(f"a message is larger than {MAX_MESSAGE} bytes")
+                    raise MalformedMessage(f"a message is larger than {MAX_MESSAGE} bytes")
                 return None
             if found is not None:
                 return found
 
 
-def _sort(message: Message) -> Reply | Failure | Signal | None:
+def _sort(message: Message) -> BusReply | BusFailure | Signal | None:
     fields, kind, body = message.header.fields, message.header.message_type, tuple(message.body)
     if kind is MessageType.signal:
         path, interface = fields.get(HeaderFields.path, ""), fields.get(HeaderFields.interface, "")
@@ -110,5 +110,5 @@ def _sort(message: Message) -> Reply | Failure | Signal | None:
     serial = fields.get(HeaderFields.reply_serial, 0)
     if kind is MessageType.error:
         said = body[0] if body and isinstance(body[0], str) else ""
-        return Failure(serial, fields.get(HeaderFields.error_name, ""), said)
-    return Reply(serial, body) if kind is MessageType.method_return else None
+        return BusFailure(serial, fields.get(HeaderFields.error_name, ""), said)
+    return BusReply(serial, body) if kind is MessageType.method_return else None

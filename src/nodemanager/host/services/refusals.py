@@ -19,7 +19,7 @@ def is_name(name: str) -> bool:
 
 
 def no_name(key: ServiceKey) -> str:
-    """Return why a service cannot be managed whose name is none; the schema says so, an older one did not."""
+    """Return why a service of this name cannot be managed; the schema refuses it, but older ones did not."""
     return f"cannot manage {_cut(key.name)!r}: this is not the name of a service"
 
 

@@ -13,9 +13,9 @@ from nodemanager.host.files.tree import Tree
 from nodemanager.host.inventory import users
 from nodemanager.host.process import runner
 from nodemanager.host.services import systemd_bus, systemd_files, systemd_units
-from nodemanager.host.services.dbus import BusError, Refused, Unreachable
+from nodemanager.host.services.dbus import BusError, BusUnreachable, Refused
 from nodemanager.host.services.systemd_bus import Visit
-from nodemanager.host.services.systemd_units import Status
+from nodemanager.host.services.systemd_units import UnitStatus
 from nodemanager.plan.facts import ServiceFact
 
 JOB_SECONDS: Final = 300.0
@@ -63,8 +63,8 @@ def _naming(deed: _Deed) -> Iterator[None]:
         yield
     except Refused as error:
         raise ToolFailed(f"{deed.failed}: {error}; {deed.advice}") from error
-    except Unreachable as error:
-        raise Unreachable(f"{deed.failed}: {error}") from error
+    except BusUnreachable as error:
+        raise BusUnreachable(f"{deed.failed}: {error}") from error
 
 
 class Systemd:
@@ -77,8 +77,8 @@ class Systemd:
         self._tree = tree
         self._run = run
         self._start_delay = start_delay or 0.0
-        self._swift = start_delay is None
-        self._patience = 0.0 if self._swift else SETTLE_SECONDS
+        self._no_wait = start_delay is None
+        self._patience = 0.0 if self._no_wait else SETTLE_SECONDS
         self._unread: dict[_Place, frozenset[str]] = {}
         """Files that systemd had not read when we looked at a unit last; and links, as sentences."""
         self._ignored: dict[_Place, frozenset[str]] = {}
@@ -118,7 +118,9 @@ class Systemd:
             facts.update(dict.fromkeys(asked, systemd_units.fact(status) if status else ServiceFact()))
         return facts
 
-    async def _misremembered(self, manager: Visit, found: Mapping[str, Status], user: str) -> dict[str, str]:
+    async def _misremembered(
+        self, manager: Visit, found: Mapping[str, UnitStatus], user: str
+    ) -> dict[str, str]:
         """Return what is true of boot, by unit, where systemd remembers something else than the links say."""
         linked = None if user else systemd_files.linked(self._tree)  # of users, only their own manager knows
         states: dict[str, str] = {}
@@ -130,8 +132,8 @@ class Systemd:
         return {name: state for name, state in states.items() if state != found[name].file}
 
     def _with_unread(
-        self, found: dict[str, Status], misremembered: Mapping[str, str], user: str
-    ) -> dict[str, Status]:
+        self, found: dict[str, UnitStatus], misremembered: Mapping[str, str], user: str
+    ) -> dict[str, UnitStatus]:
         """Count units as stale, too, that have files or links which systemd does not know about.
 
         A repair does not count links: it puts them right first, and systemd is told later.
@@ -139,7 +141,7 @@ class Systemd:
         folders = systemd_files.USER if user else systemd_files.SYSTEM
         unread = {name: systemd_files.unread(self._tree, status, folders) for name, status in found.items()}
         self._tree.forget()
-        if not self._swift:
+        if not self._no_wait:
             for name, state in misremembered.items():
                 unread[name] |= {f"{name} is {state}"}
         for name, files in unread.items():
@@ -240,7 +242,7 @@ class Systemd:
                     await _forget_failure(manager, deed.unit)
                 job = await manager.submit(method, deed.unit)
                 result = await manager.outcome(job, JOB_SECONDS)
-        except Unreachable:
+        except BusUnreachable:
             if not job:
                 raise
             if await systemd_bus.wait_idle(self._tree, deed.key.user, deed.unit, job, JOB_SECONDS):
@@ -253,7 +255,7 @@ class Systemd:
         raise await self._failure(deed, status, service, exited=False, why=why)
 
     async def _failure(
-        self, deed: _Deed, status: Status, service: Mapping[str, Any], *, exited: bool, why: str
+        self, deed: _Deed, status: UnitStatus, service: Mapping[str, Any], *, exited: bool, why: str
     ) -> ToolFailed:
         how = systemd_units.ending(service)
         if not why:
@@ -294,7 +296,9 @@ async def _look_at_template(manager: Visit, unit: str) -> ServiceFact:
         return ServiceFact()
 
 
-async def _settle_all(manager: Visit, names: list[str], seconds: float = SETTLE_SECONDS) -> dict[str, Status]:
+async def _settle_all(
+    manager: Visit, names: list[str], seconds: float = SETTLE_SECONDS
+) -> dict[str, UnitStatus]:
     """Look until nothing is on its way any more, but not for long."""
     found = await manager.statuses(names)
     with suppress(TimeoutError):
@@ -305,7 +309,7 @@ async def _settle_all(manager: Visit, names: list[str], seconds: float = SETTLE_
     return found
 
 
-async def _settle(manager: Visit, unit: str) -> Status:
+async def _settle(manager: Visit, unit: str) -> UnitStatus:
     found = await _settle_all(manager, [unit])
     return found.get(unit) or await manager.status(unit)
 
@@ -315,13 +319,13 @@ async def _service(manager: Visit, unit: str) -> dict[str, Any]:
     return await manager.properties(status.path, "Service", *_SERVICE)
 
 
-def _has_done_its_work(status: Status, service: Mapping[str, Any]) -> bool:
+def _has_done_its_work(status: UnitStatus, service: Mapping[str, Any]) -> bool:
     """A oneshot is not there to stay."""
     succeeded = status.active == "inactive" and service.get("Result") == "success"
     return succeeded and service.get("Type") == "oneshot"
 
 
-async def _unmet(manager: Visit, status: Status) -> str:
+async def _unmet(manager: Visit, status: UnitStatus) -> str:
     """Return that conditions kept a unit from starting, if so."""
     found = await manager.properties(status.path, "Unit", "ConditionResult", "ConditionTimestampMonotonic")
     checked = found.get("ConditionTimestampMonotonic", 0)  # 0: never, or it is unloaded and forgotten

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 from nodemanager.host.base import HostError
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.inventory import users
-from nodemanager.host.services.dbus import BusError, Connection, Refused, Unreachable
-from nodemanager.host.services.systemd_units import Status
+from nodemanager.host.services.dbus import BusConnection, BusError, BusUnreachable, Refused
+from nodemanager.host.services.systemd_units import UnitStatus
 
 if TYPE_CHECKING:
-    from nodemanager.host.services.dbus_messages import Call, Signal
+    from nodemanager.host.services.dbus_messages import BusCall, Signal
 
 SYSTEM_BUS: Final = "/run/dbus/system_bus_socket"
 SYSTEM_PRIVATE: Final = "/run/systemd/private"
@@ -40,7 +40,7 @@ _MATCH: Final = f"sender='{_DESTINATION}',interface='{_MANAGER}',member='JobRemo
 class Visit:
     """A conversation with one manager."""
 
-    connection: Connection
+    connection: BusConnection
     has_bus: bool
     """Whether a bus is in between, which has to be told who we are and what we want to hear."""
 
@@ -58,13 +58,13 @@ class Visit:
         call = _call(_DESTINATION, _PATH, _MANAGER, name, signature, *arguments)
         return await self.connection.call(call, seconds)
 
-    async def statuses(self, names: Sequence[str]) -> dict[str, Status]:
+    async def statuses(self, names: Sequence[str]) -> dict[str, UnitStatus]:
         """Return the state of units by the name they were asked for, in two round trips for all of them."""
         rows = await self.method("ListUnitsByNames", "as", list(names))
         if len(rows) != len(names):  # they answer in the order of the names, or leave one out that is none
             rows = [row for name in names for row in rows if row[0] == name]
             names = [row[0] for row in rows]
-        found = [Status(row[0], row[2], row[3], row[4], row[6], row[7]) for row in rows]
+        found = [UnitStatus(row[0], row[2], row[3], row[4], row[6], row[7]) for row in rows]
         asked = [_get(one.path, _UNIT, name) for one in found for name in _OF_FILES]
         answers = [_value(one) for one in await self.connection.ask(asked, CALL_SECONDS)]
         of_each = (answers[at : at + len(_OF_FILES)] for at in range(0, len(answers), len(_OF_FILES)))
@@ -75,7 +75,7 @@ class Visit:
             for name, status, (file, stale, path, more) in zip(names, found, of_each, strict=True)
         }
 
-    async def status(self, name: str) -> Status:
+    async def status(self, name: str) -> UnitStatus:
         """Return the state of one unit."""
         found = await self.statuses([name])
         if name not in found:
@@ -136,13 +136,13 @@ async def _open_system(tree: Tree) -> Visit:
         return await _open_bus(tree.outside(SYSTEM_BUS))
     except BusError as error:
         try:
-            return Visit(await Connection.open(tree.outside(SYSTEM_PRIVATE)), has_bus=False)
-        except Unreachable as second:
-            raise Unreachable(f"cannot reach systemd: {error}; {second}") from second
+            return Visit(await BusConnection.open(tree.outside(SYSTEM_PRIVATE)), has_bus=False)
+        except BusUnreachable as second:
+            raise BusUnreachable(f"cannot reach systemd: {error}; {second}") from second
 
 
 async def _open_bus(path: str) -> Visit:
-    connection = await Connection.open(path)
+    connection = await BusConnection.open(path)
     try:
         await connection.call(_to_bus("Hello"), HELLO_SECONDS)
     except BaseException:
@@ -158,14 +158,14 @@ async def _open_user(tree: Tree, user: str) -> Visit:
         raise HostError(f"cannot reach the services of {user}: there is no such user; declare what brings it")
     path = tree.outside(USER_PRIVATE.format(number))
     try:
-        return Visit(await Connection.open(path, owner=number), has_bus=False)
-    except Unreachable as error:
+        return Visit(await BusConnection.open(path, owner=number), has_bus=False)
+    except BusUnreachable as error:
         cause = error.__cause__
         if isinstance(cause, OSError) and cause.errno in (errno.ENOENT, errno.ECONNREFUSED):
-            raise Unreachable(
+            raise BusUnreachable(
                 f"cannot reach {user}'s services: no user manager runs; loginctl enable-linger {user}"
             ) from error
-        raise Unreachable(f"cannot reach {user}'s services: {error}") from error
+        raise BusUnreachable(f"cannot reach {user}'s services: {error}") from error
 
 
 async def wait_idle(tree: Tree, user: str, unit: str, job: str, seconds: float) -> bool:
@@ -185,21 +185,23 @@ async def _has_job(tree: Tree, user: str, unit: str, number: int) -> bool:
     try:
         async with visit(tree, user) as manager:
             return (await manager.status(unit)).job == number
-    except Unreachable:
+    except BusUnreachable:
         return True
 
 
-def _call(destination: str, path: str, interface: str, method: str, signature: str, *arguments: Any) -> Call:
+def _call(
+    destination: str, path: str, interface: str, method: str, signature: str, *arguments: Any
+) -> BusCall:
     from nodemanager.host.services import dbus_messages  # not before a service is declared
 
-    return dbus_messages.Call(destination, path, interface, method, signature, arguments)
+    return dbus_messages.BusCall(destination, path, interface, method, signature, arguments)
 
 
-def _to_bus(method: str, signature: str = "", *arguments: Any) -> Call:
+def _to_bus(method: str, signature: str = "", *arguments: Any) -> BusCall:
     return _call(_BUS, "/org/freedesktop/DBus", _BUS, method, signature, *arguments)
 
 
-def _get(path: str, interface: str, name: str) -> Call:
+def _get(path: str, interface: str, name: str) -> BusCall:
     return _call(_DESTINATION, path, f"{_BUS}.Properties", "Get", "ss", interface, name)
 
 

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Final
 
 from nodemanager.host.files.tree import Tree, TreeError
-from nodemanager.host.services.systemd_units import Status
+from nodemanager.host.services.systemd_units import UnitStatus
 
 SYSTEM: Final = ("/etc/systemd/system", "/run/systemd/system")
 USER: Final = ("/etc/systemd/user", "/run/systemd/user")
@@ -26,7 +26,7 @@ _PULLING: Final = (".wants", ".requires", ".upholds")
 """Ends of the names of directories with links to units that another unit starts."""
 
 
-def unread(tree: Tree, status: Status, folders: tuple[str, ...]) -> frozenset[str]:
+def unread(tree: Tree, status: UnitStatus, folders: tuple[str, ...]) -> frozenset[str]:
     """Return the files of a unit in these folders that systemd does not name among those it has read."""
     found: set[str] = set()
     for folder in folders:

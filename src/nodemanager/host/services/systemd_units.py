@@ -26,7 +26,7 @@ have no say, generated and transient are made by others."""
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class UnitStatus:
     """A unit as the manager sees it."""
 
     id: str
@@ -88,7 +88,7 @@ def unit_name(name: str) -> str:
 
 
 def is_unit_name(name: str) -> bool:
-    """Return whether systemd would take a full name for one of a unit."""
+    """Return whether systemd accepts this as the full name of a unit."""
     prefix, _, _ = name.rpartition(".")
     return bool(_NAME.fullmatch(name)) and bool(prefix) and not prefix.startswith("@")
 
@@ -103,7 +103,7 @@ def starts_at_boot(file_state: str) -> bool | None:
     return _BOOT.get(file_state)
 
 
-def fact(status: Status) -> ServiceFact:
+def fact(status: UnitStatus) -> ServiceFact:
     """Return what a plan has to know about a unit."""
     if not status.known:
         return ServiceFact(state="not-found")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from nodemanager.host.files.file_facts import list_names
 from nodemanager.host.process.threads import in_thread
-from nodemanager.host.watches import culprits, declared
-from nodemanager.host.watches.culprits import Culprits
+from nodemanager.host.watches import declared, file_change_authors
+from nodemanager.host.watches.file_change_authors import FileChangeAuthors
 from nodemanager.host.watches.kind_watch import Hearing, KindWatch, NothingToHear, Watches
 from nodemanager.host.watches.paths import Interest
 from nodemanager.plan.desired import Desired
@@ -49,7 +49,7 @@ class FileWatch(KindWatch):
 
     def __init__(self, hearing: Hearing) -> None:
         self._hearing = hearing
-        self._culprits: Culprits | None = None
+        self._authors: FileChangeAuthors | None = None
         self._asked = False
         """Whether the kernel was asked to tell who changes files; if it does not, it never will."""
 
@@ -61,21 +61,21 @@ class FileWatch(KindWatch):
     async def follow(self, desired: Desired) -> None:
         """Remember who changes these files."""
         if self._hearing.here and not self._asked:
-            self._asked, self._culprits = True, culprits.watch(self._hearing.tree)
-        if (memory := self._culprits) is not None:
+            self._asked, self._authors = True, file_change_authors.watch(self._hearing.tree)
+        if (memory := self._authors) is not None:
             declarations = [item.declaration for item in desired.files]
             purged = [one.path for one in declarations if one.purge and one.ensure == "directory"]
             await in_thread(lambda: memory.follow((one.path for one in declarations), purged))
 
     def who(self, resource: ResourceId) -> str:
         """Return who changed a path last."""
-        return self._culprits.who(resource.name) if self._culprits is not None else ""
+        return self._authors.who(resource.name) if self._authors is not None else ""
 
     def close(self) -> None:
         """Forget it all."""
-        if self._culprits is not None:
-            self._culprits.close()
-            self._culprits = None
+        if self._authors is not None:
+            self._authors.close()
+            self._authors = None
 
 
 class ServiceWatch(KindWatch):
@@ -126,13 +126,13 @@ class ServiceWatch(KindWatch):
         self._units.clear()
 
     def _listener(self, user: str) -> UnitWatch:
-        from nodemanager.host.watches.units import Ears, UnitWatch  # of no use without systemd
+        from nodemanager.host.watches.units import UnitCallbacks, UnitWatch  # of no use without systemd
 
         async def files_found(interests: list[Interest]) -> None:
             await self._hearing.follow_paths(f"units of {user}", interests)
 
         hearing = self._hearing
-        return UnitWatch(hearing.tree, user, hearing.inbox, Ears(files_found, hearing.broken))
+        return UnitWatch(hearing.tree, user, hearing.inbox, UnitCallbacks(files_found, hearing.broken))
 
 
 def _unheard(manager: str) -> str:

@@ -14,7 +14,7 @@ from nodemanager.plan.resources import ResourceId
 
 PACKAGES: Final = Settle(0.2, 2.0)
 """Package managers write a lot until they are done."""
-SIGHT: Final = Settle(0.2, 1.0)
+INVENTORY: Final = Settle(0.2, 1.0)
 OPENRC_STATES: Final = ("started", "starting", "stopping", "inactive", "failed", "crashed")
 
 
@@ -60,7 +60,7 @@ def openrc(desired: Desired, levels: Sequence[str]) -> Iterator[Interest]:
             yield Interest(f"{folder}/{name}", concern)
 
 
-def sight() -> Iterator[Interest]:
+def inventory() -> Iterator[Interest]:
     """Return the folders of what the status tells of the host."""
     for path in (*ssh_keys.FOLDERS, "/etc/wireguard"):
-        yield Interest(path, Concern(sight=True), entries=True, settle=SIGHT)
+        yield Interest(path, Concern(inventory=True), entries=True, settle=INVENTORY)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from nodemanager.host.base import NotSupported
-from nodemanager.host.watches import pump
+from nodemanager.host.watches import event_reader
 
 ATTRIB: Final = 0x4
 CLOSE_WRITE: Final = 0x8
@@ -40,7 +40,7 @@ _HALF: Final = struct.Struct("=I")
 _FOLDER_AND_NAME: Final = 2
 
 
-class Event(NamedTuple):
+class FanotifyEvent(NamedTuple):
     """A process did something to an entry of a marked directory."""
 
     mask: int
@@ -85,9 +85,9 @@ class Fanotify:
         """Mark an open directory no longer; raises OSError."""
         self._change(_REMOVE, folder)
 
-    def read(self) -> Iterator[Event]:
+    def read(self) -> Iterator[FanotifyEvent]:
         """Return what has happened since the last time; raises OSError."""
-        for data in pump.chunks(self.descriptor):
+        for data in event_reader.chunks(self.descriptor):
             yield from parse(data)
 
     def _change(self, flags: int, folder: int) -> None:
@@ -112,7 +112,7 @@ class Fanotify:
         return _HALF.pack(number) + handle.raw[: _HANDLE.size + size]
 
 
-def parse(data: bytes) -> Iterator[Event]:
+def parse(data: bytes) -> Iterator[FanotifyEvent]:
     """Return the events in what was read; what is not about an entry of a directory is left out."""
     at = 0
     while at + _EVENT.size <= len(data):
@@ -120,13 +120,13 @@ def parse(data: bytes) -> Iterator[Event]:
         if length < _EVENT.size:
             return  # nothing that the kernel writes, and no way to find the next
         if mask & OVERFLOW:
-            yield Event(mask, 0, b"", b"")
+            yield FanotifyEvent(mask, 0, b"", b"")
         else:
             yield from _entry(data[at + header : at + length], mask, pid)
         at += length
 
 
-def _entry(info: bytes, mask: int, pid: int) -> Iterator[Event]:
+def _entry(info: bytes, mask: int, pid: int) -> Iterator[FanotifyEvent]:
     start = _INFO.size + _FSID
     if len(info) < start + _HANDLE.size:
         return
@@ -135,7 +135,7 @@ def _entry(info: bytes, mask: int, pid: int) -> Iterator[Event]:
     end = start + _HANDLE.size + size
     if kind == _FOLDER_AND_NAME and end < length <= len(info):
         folder = info[_INFO.size : _INFO.size + _HALF.size] + info[start:end]
-        yield Event(mask, pid, folder, info[end:length].partition(b"\0")[0])
+        yield FanotifyEvent(mask, pid, folder, info[end:length].partition(b"\0")[0])
 
 
 def _error() -> OSError:

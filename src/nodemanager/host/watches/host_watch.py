@@ -131,4 +131,4 @@ class HostWatch:
     def _interests(self, desired: Desired) -> Iterator[Interest]:
         for one in self._kinds.values():
             yield from one.paths(desired)
-        yield from declared.sight()
+        yield from declared.inventory()

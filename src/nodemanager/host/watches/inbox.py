@@ -17,7 +17,7 @@ class Touched:
     resources: frozenset[ResourceId] = frozenset()
     everything: bool = False
     """Events were lost: nobody can tell what changed."""
-    sight: bool = False
+    inventory: bool = False
     """What the status tells of the host itself: interfaces, WireGuard, SSH host keys."""
     since: float = 0.0
     """`time.monotonic()` of the first event in it."""
@@ -38,7 +38,7 @@ class Concern(NamedTuple):
     """What an event is about; there is one for every watched path, so it is as small as can be."""
 
     resources: tuple[ResourceId, ...] = ()
-    sight: bool = False
+    inventory: bool = False
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class Inbox:
 
     def __init__(self) -> None:
         self._resources: set[ResourceId] = set()
-        self._sight = False
+        self._inventory = False
         self._everything = False
         self._since = 0.0
         self._later: dict[Concern, _Waiting] = {}
@@ -67,7 +67,7 @@ class Inbox:
             self._fill(concern, waiting.first if waiting else now)
         elif (known := self._later.get(concern)) is not None:
             known.due = min(now + settle.quiet, known.first + settle.limit)
-        elif not self._resources.issuperset(concern.resources) or (concern.sight and not self._sight):
+        elif not self._resources.issuperset(concern.resources) or (concern.inventory and not self._inventory):
             self._later[concern] = waiting = _Waiting(now, now + settle.quiet)
             self._wake_at(waiting.due)
 
@@ -80,9 +80,9 @@ class Inbox:
         """Wait until there is something, and return all of it."""
         await self._filled.wait()
         self._filled.clear()
-        found = Touched(frozenset(self._resources), self._everything, self._sight, self._since)
+        found = Touched(frozenset(self._resources), self._everything, self._inventory, self._since)
         self._resources.clear()
-        self._sight = self._everything = False
+        self._inventory = self._everything = False
         return found
 
     def close(self) -> None:
@@ -97,7 +97,7 @@ class Inbox:
             self._filled.set()
         self._since = min(self._since, first)
         self._resources.update(concern.resources)
-        self._sight |= concern.sight
+        self._inventory |= concern.inventory
 
     def _wake_at(self, due: float) -> None:
         loop = asyncio.get_running_loop()

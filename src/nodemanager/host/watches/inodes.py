@@ -15,7 +15,7 @@ from typing import Final
 from nodemanager.host.files.tree import Tree, TreeError
 from nodemanager.host.watches import inotify
 from nodemanager.host.watches.inotify import Inotify
-from nodemanager.host.watches.ways import Folder, Leaf, Node, with_one, without_one
+from nodemanager.host.watches.watched_paths import Folder, Leaf, Node, with_one, without_one
 
 ENTRIES: Final = inotify.CREATE | inotify.DELETE | inotify.MOVED_FROM | inotify.MOVED_TO
 """An entry of a directory came or went."""

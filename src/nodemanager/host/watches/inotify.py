@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from nodemanager.host.base import HostError, NotSupported
-from nodemanager.host.watches import pump
+from nodemanager.host.watches import event_reader
 
 MODIFY: Final = 0x2
 ATTRIB: Final = 0x4
@@ -32,7 +32,7 @@ MASK_ADD: Final = 0x2000_0000
 _EVENT: Final = struct.Struct("iIII")
 
 
-class Event(NamedTuple):
+class InotifyEvent(NamedTuple):
     """Something happened to a watched inode, or to an entry of a watched directory."""
 
     watch: int
@@ -72,9 +72,9 @@ class Inotify:
         """Watch something no longer; fine when the kernel was faster."""
         self._remove(self.descriptor, watch)
 
-    def read(self) -> Iterator[Event]:
+    def read(self) -> Iterator[InotifyEvent]:
         """Yield what has happened, and do not wait for more."""
-        for data in pump.chunks(self.descriptor):
+        for data in event_reader.chunks(self.descriptor):
             yield from parse(data)
 
     def close(self) -> None:
@@ -84,13 +84,13 @@ class Inotify:
             self.descriptor = -1
 
 
-def parse(data: bytes) -> Iterator[Event]:
+def parse(data: bytes) -> Iterator[InotifyEvent]:
     """Yield the events in what was read."""
     at = 0
     while at < len(data):
         watch, mask, _, length = _EVENT.unpack_from(data, at)
         at += _EVENT.size + length
-        yield Event(watch, mask, data[at - length : at].rstrip(b"\0") if length else b"")
+        yield InotifyEvent(watch, mask, data[at - length : at].rstrip(b"\0") if length else b"")
 
 
 def _refused(number: int) -> HostError:

@@ -6,8 +6,8 @@ import socket
 from typing import Final
 
 from nodemanager.host.base import HostError, NotSupported
+from nodemanager.host.watches.event_reader import EventReader
 from nodemanager.host.watches.inbox import Concern, Inbox, Settle
-from nodemanager.host.watches.pump import Pump
 
 SETTLE: Final = Settle(0.1, 1.0)
 """An interface that comes up says so in several messages."""
@@ -34,11 +34,11 @@ class LinkWatch:
                 raise
         except OSError as error:
             raise HostError(f"cannot watch network interfaces: {error.strerror}") from error
-        self._pump = Pump(self._socket.fileno(), self._drain)
+        self._reader = EventReader(self._socket.fileno(), self._drain)
 
     def close(self) -> None:
         """Listen no more."""
-        self._pump.close()
+        self._reader.close()
         self._socket.close()
 
     def _drain(self) -> None:
@@ -49,4 +49,4 @@ class LinkWatch:
                 break
             except OSError:  # messages were lost, which is a message, too
                 continue
-        self._inbox.add(Concern(sight=True), SETTLE)
+        self._inbox.add(Concern(inventory=True), SETTLE)

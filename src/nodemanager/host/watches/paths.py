@@ -16,11 +16,11 @@ from typing import Final
 from nodemanager.host.files.private import PREFIX
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.watches import inotify
+from nodemanager.host.watches.event_reader import EventReader
 from nodemanager.host.watches.inbox import NOW, Concern, Inbox, Settle
 from nodemanager.host.watches.inodes import ENTRIES, GONE, Inodes
-from nodemanager.host.watches.inotify import Event, Inotify
-from nodemanager.host.watches.pump import Pump
-from nodemanager.host.watches.ways import Folder, Interest, Leaf, Node, with_one, without_one
+from nodemanager.host.watches.inotify import Inotify, InotifyEvent
+from nodemanager.host.watches.watched_paths import Folder, Interest, Leaf, Node, with_one, without_one
 
 __all__ = ["Interest", "PathWatch"]
 WRITING: Final = Settle(0.004, 0.004)
@@ -38,7 +38,7 @@ class PathWatch:
         self._inbox = inbox
         self._kernel = Inotify()
         self._inodes = Inodes(tree, self._kernel)
-        self._pump = Pump(self._kernel.descriptor, self._drain)
+        self._reader = EventReader(self._kernel.descriptor, self._drain)
         self._groups: dict[str, frozenset[Interest]] = {}
         self._folders: dict[str, Folder] = {}
         self._unarmed: dict[Folder, set[Concern]] = {}
@@ -48,7 +48,7 @@ class PathWatch:
 
     def close(self) -> None:
         """Watch nothing any more."""
-        self._pump.close()
+        self._reader.close()
         self._kernel.close()
 
     @property
@@ -127,7 +127,7 @@ class PathWatch:
                     self._happened_to(node, event)
         self._catch_up()
 
-    def _happened_in(self, node: Node, event: Event) -> None:
+    def _happened_in(self, node: Node, event: InotifyEvent) -> None:
         """An entry of a directory came or went; what happens to it otherwise, its own watch tells."""
         if not event.mask & ENTRIES:
             return
@@ -142,7 +142,7 @@ class PathWatch:
                     if interest.entries:
                         self._inbox.add(interest.concern, interest.settle)
 
-    def _happened_to(self, node: Node, event: Event) -> None:
+    def _happened_to(self, node: Node, event: InotifyEvent) -> None:
         """Something happened to a watched inode itself."""
         if event.mask & _LOST:
             if event.mask & inotify.IGNORED:

@@ -19,7 +19,7 @@ from nodemanager.host.files.tree import Tree
 from nodemanager.host.services import systemd_bus, systemd_files, systemd_units
 from nodemanager.host.services.dbus import Refused
 from nodemanager.host.services.systemd_bus import Visit
-from nodemanager.host.services.systemd_units import Status
+from nodemanager.host.services.systemd_units import UnitStatus
 from nodemanager.host.watches.inbox import Concern, Inbox
 from nodemanager.host.watches.paths import Interest
 from nodemanager.plan.resources import ResourceId
@@ -58,8 +58,8 @@ _PROPERTIES: Final = "interface='org.freedesktop.DBus.Properties',member='Proper
 _CHANGED: Final = f"sender='{_SYSTEMD}',{_PROPERTIES},arg0='{_UNIT}'"
 
 
-class Ears(NamedTuple):
-    """Whom to tell what is no event."""
+class UnitCallbacks(NamedTuple):
+    """What a watch of units calls besides adding to the inbox."""
 
     files_found: Callable[[list[Interest]], Awaitable[None]]
     """Of the files that units are made of."""
@@ -70,13 +70,13 @@ class Ears(NamedTuple):
 class UnitWatch:
     """The units of one manager: that of the host, or of a user."""
 
-    def __init__(self, tree: Tree, user: str, inbox: Inbox, ears: Ears) -> None:
+    def __init__(self, tree: Tree, user: str, inbox: Inbox, callbacks: UnitCallbacks) -> None:
         self._tree = tree
         self._user = user
         self._inbox = inbox
-        self._ears = ears
+        self._callbacks = callbacks
         self._wanted: Units = {}
-        self._statuses: dict[str, Status | str] = {}
+        self._statuses: dict[str, UnitStatus | str] = {}
         self._names: dict[str, list[str]] = {}
         """By object on the bus; aliases of one unit share it."""
         self._rules: set[str] = set()
@@ -94,7 +94,7 @@ class UnitWatch:
         self.close()
         if wanted:
             self.task = asyncio.create_task(self._run(), name=f"units of {self._user or 'the host'}")
-            self.task.add_done_callback(self._ears.ended)
+            self.task.add_done_callback(self._callbacks.ended)
 
     def close(self) -> None:
         """Hang up."""
@@ -127,7 +127,7 @@ class UnitWatch:
         wake, concern = asyncio.Event(), _concern(self._wanted.values())
         if seconds > FIRST_RETRY:
             paths = systemd_bus.whereabouts(self._tree, self._user)
-            await self._ears.files_found([Interest(path, concern, wake=wake) for path in paths])
+            await self._callbacks.files_found([Interest(path, concern, wake=wake) for path in paths])
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await wake.wait()
@@ -167,21 +167,21 @@ class UnitWatch:
                 return
 
     async def _look_up(self, manager: Visit) -> None:
-        """Ask for all units, tell of those that are not what they were, and listen for where they are now."""
+        """Ask for all units, tell of those that changed, and watch the files that they are made of now."""
         found = await self._ask(manager)
         if await self._listen_to(manager, found):
             found = await self._ask(manager)  # what happened before we listened was not heard
         self._names = {}
         for name, status in found.items():
-            if isinstance(status, Status):
+            if isinstance(status, UnitStatus):
                 self._names.setdefault(status.path, []).append(name)
         before, self._statuses = self._statuses, found
         self._touch({name for name in self._wanted if not before or before.get(name) != found.get(name)})
-        await self._ears.files_found(list(self._files(found)))
+        await self._callbacks.files_found(list(self._files(found)))
 
-    async def _ask(self, manager: Visit) -> dict[str, Status | str]:
+    async def _ask(self, manager: Visit) -> dict[str, UnitStatus | str]:
         """Return the state of each unit by its declared name; of a template, that of its file."""
-        found: dict[str, Status | str] = {}
+        found: dict[str, UnitStatus | str] = {}
         units = [name for name in self._wanted if systemd_units.is_unit_name(name)]
         plain = [name for name in units if not systemd_units.is_template(name)]
         for name, status in (await manager.statuses(plain) if plain else {}).items():
@@ -192,9 +192,9 @@ class UnitWatch:
                 found[name] = str(await manager.method("GetUnitFileState", "s", name))
         return found
 
-    async def _listen_to(self, manager: Visit, found: Mapping[str, Status | str]) -> bool:
-        """Have the signals of these units sent to us; return whether they were not before."""
-        rules = {f"{_CHANGED},path='{one.path}'" for one in found.values() if isinstance(one, Status)}
+    async def _listen_to(self, manager: Visit, found: Mapping[str, UnitStatus | str]) -> bool:
+        """Have the signals of these units sent to us; return whether some of them were not before."""
+        rules = {f"{_CHANGED},path='{one.path}'" for one in found.values() if isinstance(one, UnitStatus)}
         if len(rules | self._rules) > MAX_RULES:
             rules = {f"{_CHANGED},path_namespace='{_OBJECT}/unit'"}
         fresh = rules - self._rules
@@ -211,7 +211,7 @@ class UnitWatch:
         job = now["Job"][1][0] if "Job" in now else 0
         for name in names:
             before = self._statuses[name]
-            if not isinstance(before, Status) or job:
+            if not isinstance(before, UnitStatus) or job:
                 continue
             active, sub = (str(now[key][1]) if key in now else "" for key in ("ActiveState", "SubState"))
             status = replace(before, active=active, sub=sub)
@@ -224,16 +224,16 @@ class UnitWatch:
         if concern.resources:
             self._inbox.add(concern)
 
-    def _files(self, found: Mapping[str, Status | str]) -> Iterator[Interest]:
+    def _files(self, found: Mapping[str, UnitStatus | str]) -> Iterator[Interest]:
         """Return the files of units, and where more of them would be; systemd tells only of what it read."""
         if not self._user:
             self._link_folders.update(systemd_files.link_folders(self._tree))
         for name in self._wanted:
             status, concern = found.get(name), _concern((self._wanted[name],))
-            unit = status.id if isinstance(status, Status) else name
+            unit = status.id if isinstance(status, UnitStatus) else name
             # Also links that are not there now: one that is put back may be gone again before we look next.
             paths = {f"{folder}/{unit}" for folder in self._link_folders}
-            if isinstance(status, Status):
+            if isinstance(status, UnitStatus):
                 paths |= {status.fragment, *status.drop_ins[:MAX_DROP_INS]}
             for folder in systemd_files.USER if self._user else systemd_files.SYSTEM:
                 paths.update(f"{folder}/{one}" for one in {name, *systemd_files.names(unit)})

@@ -122,7 +122,7 @@ class _Lazy:
 def ticked(name: str, function: Callable[..., Any], *, text: bool) -> Callable[..., Any]:
     """Return a filter or test that counts what goes in and what comes out, and signs its errors.
 
-    One that may make `text` of what it is given is given nothing that has none.
+    With `text` it may print its arguments, so those that cannot be printed are refused.
     """
 
     @functools.wraps(function)

@@ -12,7 +12,7 @@ import pytest
 from nodemanager.host.base import HostError
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.init import placing, systems
-from nodemanager.host.init.installing import Installer, Wish
+from nodemanager.host.init.installing import Installer, ServiceSettings
 from nodemanager.host.init.systems import SYSTEMS
 from nodemanager.plan.facts import ServiceFact
 from support.fake_tools import MemoryServices
@@ -41,9 +41,9 @@ class Host:
     def path(self, path: str) -> Path:
         return self.root / path.lstrip("/")
 
-    async def install(self, *, runs: bool = True, executable: str = PROGRAM, **wish: object) -> list[str]:
+    async def install(self, *, runs: bool = True, executable: str = PROGRAM, **settings: object) -> list[str]:
         """Install, and return what was done to the service."""
-        wanted = Wish(executable, self.system.kubeconfig, **wish)  # type: ignore[arg-type]
+        wanted = ServiceSettings(executable, self.system.kubeconfig, **settings)  # type: ignore[arg-type]
         await self._do(runs, wanted)
         return self._calls()
 
@@ -51,12 +51,12 @@ class Host:
         await self._do(True, None, force=force)
         return self._calls()
 
-    async def _do(self, runs: bool, wish: Wish | None, *, force: bool = False) -> None:
+    async def _do(self, runs: bool, settings: ServiceSettings | None, *, force: bool = False) -> None:
         tree = Tree(str(self.root))
         self.said.clear()
         try:
             installer = Installer(tree, self.system, self.services, runs, self.said.append)
-            await (installer.uninstall(force=force) if wish is None else installer.install(wish))
+            await (installer.uninstall(force=force) if settings is None else installer.install(settings))
         finally:
             tree.close()
 

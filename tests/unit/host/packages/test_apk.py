@@ -12,7 +12,7 @@ from nodemanager.host.files import file_facts
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.packages import database
 from nodemanager.host.packages.apk import Apk
-from nodemanager.host.packages.common import Surroundings
+from nodemanager.host.packages.common import PackageContext
 from support.replayed_tools import ReplayedTools, no_longer_fresh
 
 APK = "apk --no-progress --wait 0"
@@ -31,7 +31,7 @@ class Alpine:
         self.tools = ReplayedTools(path, "apk")
         self.tree = Tree(str(self.root))
         self.now = 0.0
-        self.apk = Apk(Surroundings(self.tree, self.tools.run, clock=lambda: self.now, lock_seconds=0))
+        self.apk = Apk(PackageContext(self.tree, self.tools.run, clock=lambda: self.now, lock_seconds=0))
 
 
 @pytest.fixture

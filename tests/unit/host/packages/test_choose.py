@@ -12,7 +12,7 @@ from nodemanager.host import packages
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.inventory import detect, identity
 from nodemanager.host.packages import choose
-from nodemanager.host.packages.common import Surroundings
+from nodemanager.host.packages.common import PackageContext
 from nodemanager.host.process import runner
 
 PROGRAMS = {
@@ -74,7 +74,7 @@ def test_no_tool_at_all(tmp_path: Path) -> None:
 def test_every_package_manager_that_we_know_is_found_and_watched(tmp_path: Path) -> None:
     """An adapter that nobody chooses, or that names no books, would never be used, or never be watched."""
     tree = Tree(str(tmp_path))
-    chosen_by_table = [one.load(Surroundings(tree, runner.run)) for one in choose.ADAPTERS]
+    chosen_by_table = [one.load(PackageContext(tree, runner.run)) for one in choose.ADAPTERS]
     tree.close()
     written = {
         f"{module.name}.{name}"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nodemanager.host.files.tree import Tree
-from nodemanager.host.packages.common import Surroundings
+from nodemanager.host.packages.common import PackageContext
 from nodemanager.host.packages.dnf import Dnf
 from support.replayed_tools import ReplayedTools
 
@@ -44,4 +44,4 @@ async def test_reboot_needed(
 ) -> None:  # fmt: skip
     tools = ReplayedTools(tmp_path, "dnf")
     tools.answer("dnf needs-restarting -r", out, err=err, status=status)
-    assert await Dnf(Surroundings(tree, tools.run)).reboot_needed() == reason
+    assert await Dnf(PackageContext(tree, tools.run)).reboot_needed() == reason

@@ -9,7 +9,7 @@ import pytest
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.packages import kernels
 from nodemanager.host.packages.apt import Apt
-from nodemanager.host.packages.common import Surroundings
+from nodemanager.host.packages.common import PackageContext
 from support.replayed_tools import ReplayedTools
 
 
@@ -41,7 +41,7 @@ def test_outdated(running: str, installed: list[str], reason: str) -> None:
 
 async def test_debian_says_so_itself_and_names_the_packages(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
-    apt = Apt(Surroundings(Tree(str(tmp_path)), ReplayedTools(tmp_path).run))
+    apt = Apt(PackageContext(Tree(str(tmp_path)), ReplayedTools(tmp_path).run))
     assert await apt.reboot_needed() == ""
     (tmp_path / "run/reboot-required").touch()
     assert await apt.reboot_needed() == "/run/reboot-required is there"

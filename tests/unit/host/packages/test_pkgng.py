@@ -9,7 +9,7 @@ import pytest
 
 from nodemanager.host.base import Busy, ToolFailed, Wanted
 from nodemanager.host.files.tree import Tree
-from nodemanager.host.packages.common import Surroundings
+from nodemanager.host.packages.common import PackageContext
 from nodemanager.host.packages.pkgng import Pkgng
 from support.replayed_tools import ReplayedTools, no_longer_fresh
 
@@ -26,7 +26,7 @@ class FreeBsd:
         self.database.write_text("SQLite")
         self.tools = ReplayedTools(path, "pkg", "freebsd-version")
         self.tree = Tree(str(self.root))
-        self.pkg = Pkgng(Surroundings(self.tree, self.tools.run, clock=lambda: 0.0, lock_seconds=0))
+        self.pkg = Pkgng(PackageContext(self.tree, self.tools.run, clock=lambda: 0.0, lock_seconds=0))
         self.tools.answer("pkg query -a %n %v", (CASES / "pkg-query.txt").read_text())
         self.tools.answer("pkg update -q")
 
@@ -117,7 +117,7 @@ async def test_reboot_is_needed_for_another_kernel(freebsd: FreeBsd, versions: s
     freebsd.tools.answer("freebsd-version -kr", versions)
     tree = Tree()
     try:
-        assert await Pkgng(Surroundings(tree, freebsd.tools.run)).reboot_needed() == reason
+        assert await Pkgng(PackageContext(tree, freebsd.tools.run)).reboot_needed() == reason
     finally:
         tree.close()
     assert await freebsd.pkg.reboot_needed() == ""  # in another root nothing runs

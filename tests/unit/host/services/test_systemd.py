@@ -15,7 +15,7 @@ from nodemanager.host.base import NotSupported, ServiceKey, ToolFailed
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.process import runner
 from nodemanager.host.services import systemd, systemd_bus
-from nodemanager.host.services.dbus import Unreachable
+from nodemanager.host.services.dbus import BusUnreachable
 from nodemanager.host.services.systemd import Systemd
 from support.bus_peer import SystemdPeer, Unit
 
@@ -232,7 +232,7 @@ async def test_what_a_manager_remembers_wrongly_has_to_be_told(live: World) -> N
 async def test_nobody_is_there(world: World) -> None:
     fact = (await world.manager.observe([KEY]))[KEY]
     assert fact.error.startswith("cannot reach systemd: ")
-    with pytest.raises(Unreachable, match=r"cannot start x\.service: cannot reach systemd: "):
+    with pytest.raises(BusUnreachable, match=r"cannot start x\.service: cannot reach systemd: "):
         await world.manager.start(KEY)
 
 

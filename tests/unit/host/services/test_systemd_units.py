@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodemanager.host.services import systemd_units
-from nodemanager.host.services.systemd_units import Status
+from nodemanager.host.services.systemd_units import UnitStatus
 
 STATES = [
     "active",
@@ -21,7 +21,7 @@ STATES = [
 ]
 
 
-def status(**values: object) -> Status:
+def status(**values: object) -> UnitStatus:
     everything = {
         "id": "x.service",
         "load": "loaded",
@@ -30,7 +30,7 @@ def status(**values: object) -> Status:
         "path": "/x",
         **values,
     }
-    return Status(**everything)  # type: ignore[arg-type]
+    return UnitStatus(**everything)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nodemanager.host.watches.event_reader import EventReader
 from nodemanager.host.watches.inbox import NOW, Concern, Inbox, Settle
-from nodemanager.host.watches.pump import Pump
 from nodemanager.plan.resources import ResourceId
 
 SECONDS = 50.0
@@ -35,19 +35,19 @@ def test_whatever_is_added_comes_out(added: list[tuple[Concern, Settle, bool]]) 
         inbox = Inbox()
         wanted: set[ResourceId] = set()
         found: set[ResourceId] = set()
-        sight = seen = False
+        inventory = seen = False
         async with asyncio.timeout(SECONDS):
             for one, settle, turn in added:
                 inbox.add(one, settle)
                 wanted.update(one.resources)
-                sight |= one.sight
+                inventory |= one.inventory
                 if turn:
                     await asyncio.sleep(0)
-            while found != wanted or seen != sight:
+            while found != wanted or seen != inventory:
                 touched = await inbox.take()
-                assert touched.resources or touched.sight
+                assert touched.resources or touched.inventory
                 found |= touched.resources
-                seen |= touched.sight
+                seen |= touched.inventory
         inbox.close()
 
     asyncio.run(check())
@@ -104,13 +104,13 @@ async def test_a_stream_of_events_is_read_in_gulps() -> None:
         if sum(gulps) >= 5000:
             heard.set()
 
-    pump = Pump(mouth, drain)
+    reader = EventReader(mouth, drain)
     for _ in range(5000):
         os.write(ear, b"x")
         await asyncio.sleep(0)
     async with asyncio.timeout(SECONDS):
         await heard.wait()
-    pump.close()
+    reader.close()
     os.close(mouth)
     os.close(ear)
     assert sum(gulps) == 5000

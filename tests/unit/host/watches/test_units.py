@@ -17,7 +17,7 @@ from nodemanager.host.services import systemd_bus
 from nodemanager.host.watches import units
 from nodemanager.host.watches.inbox import Inbox
 from nodemanager.host.watches.paths import Interest, PathWatch
-from nodemanager.host.watches.units import Ears, UnitWatch
+from nodemanager.host.watches.units import UnitCallbacks, UnitWatch
 from nodemanager.plan.resources import ResourceId
 from support.bus_peer import MANAGER, SystemdPeer, Unit
 
@@ -45,7 +45,7 @@ class World:
         self.tree = Tree(str(root))
         self.inbox = Inbox()
         self.paths = PathWatch(self.tree, self.inbox)
-        self.watch = UnitWatch(self.tree, user, self.inbox, Ears(self.files_found, self.ended))
+        self.watch = UnitWatch(self.tree, user, self.inbox, UnitCallbacks(self.files_found, self.ended))
         self.failed: BaseException | None = None
         self.looked_up = asyncio.Event()
 

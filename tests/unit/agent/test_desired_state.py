@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from nodemanager.agent.declared.contents import Contenter
-from nodemanager.agent.declared.wishes import Wishes, visible
-from nodemanager.agent.declared.world import World
+from nodemanager.agent.declared.declared_inputs import DeclaredInputs
+from nodemanager.agent.declared.desired_state import DesiredStateCache, visible
 from nodemanager.agent.drift.drift import DriftWatch, declarations
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.declarations import File
@@ -69,19 +69,19 @@ def test_who_reads_peers(template: str, engine: str, expected: bool) -> None:
 
 
 async def test_names_of_secrets_depend_on_the_host_and_not_on_its_peers() -> None:
-    wishes = Wishes(Contenter(Inline()))
+    desired_states = DesiredStateCache(Contenter(Inline()))
     sets = [templated("x", secretRefs=["db-{{ .Node.Labels.role }}"])]
-    assert (await wishes.references(sets, node(labels={"role": "web"}))).secrets == ("db-web",)
-    assert (await wishes.references(sets, node(labels={"role": "db"}))).secrets == ("db-db",)
-    assert not wishes.reads_peers
+    assert (await desired_states.references(sets, node(labels={"role": "web"}))).secrets == ("db-web",)
+    assert (await desired_states.references(sets, node(labels={"role": "db"}))).secrets == ("db-db",)
+    assert not desired_states.reads_peers
 
 
 async def test_nothing_is_worked_out_twice() -> None:
-    wishes = Wishes(Contenter(Inline()))
+    desired_states = DesiredStateCache(Contenter(Inline()))
 
     async def make(content: str = "one", **more: Any) -> object:
         sets = [config_set("a", files=[{"path": "/x", "content": content}])]
-        return await wishes.make(sets, World(tuple(sets), **more), node(release=str(more)))
+        return await desired_states.make(sets, DeclaredInputs(tuple(sets), **more), node(release=str(more)))
 
     first = await make()
     assert await make() is first
@@ -90,27 +90,31 @@ async def test_nothing_is_worked_out_twice() -> None:
 
 
 async def test_templates_are_made_again_for_what_they_can_see() -> None:
-    wishes = Wishes(Contenter(Inline()))
+    desired_states = DesiredStateCache(Contenter(Inline()))
     sets = [templated("{{ .Node.Name }}{{ .Node.Status.Release }}", configMapRefs=["m"])]
 
     async def make(own: ManagedNode, *peers: ManagedNode, value: str = "1") -> object:
-        return await wishes.make(sets, World(tuple(sets), (own, *peers), {}, {"m": {"k": value}}), own)
+        return await desired_states.make(
+            sets, DeclaredInputs(tuple(sets), (own, *peers), {}, {"m": {"k": value}}), own
+        )
 
     first = await make(node(release="6"))
     assert await make(node(release="6"), node("other", release="9")) is first  # nobody reads peers
     assert await make(node(release="6"), value="2") is not first
-    changed = (await wishes.make(sets, World(tuple(sets), (), {}, {"m": {}}), node(release="7"))).contents[
-        "/x"
-    ]
+    changed = (
+        await desired_states.make(sets, DeclaredInputs(tuple(sets), (), {}, {"m": {}}), node(release="7"))
+    ).contents["/x"]
     assert isinstance(changed, Content)
     assert changed.data == b"web17"
 
 
 async def test_peers_count_where_somebody_reads_them() -> None:
-    wishes = Wishes(Contenter(Inline()))
+    desired_states = DesiredStateCache(Contenter(Inline()))
     sets = [templated("{{ range .Nodes }}{{ .Name }} {{ end }}")]
     for peers, expected in (((), b"web1 "), ((node("web2"),), b"web1 web2 ")):
-        made = (await wishes.make(sets, World(tuple(sets), (node(), *peers)), node())).contents["/x"]
+        made = (
+            await desired_states.make(sets, DeclaredInputs(tuple(sets), (node(), *peers)), node())
+        ).contents["/x"]
         assert isinstance(made, Content)
         assert made.data == expected
 
@@ -122,7 +126,9 @@ async def test_a_missing_secret_fails_one_file_and_says_what_to_do() -> None:
             files=[{"path": "/x", "template": "x", "secretRefs": ["gone"]}, {"path": "/y", "content": "y"}],
         )
     ]
-    made = (await Wishes(Contenter(Inline())).make(sets, World(tuple(sets)), node())).contents
+    made = (
+        await DesiredStateCache(Contenter(Inline())).make(sets, DeclaredInputs(tuple(sets)), node())
+    ).contents
     assert isinstance(made["/y"], Content)
     failed = made["/x"]
     assert isinstance(failed, Failure)
@@ -130,13 +136,13 @@ async def test_a_missing_secret_fails_one_file_and_says_what_to_do() -> None:
 
 
 async def test_content_made_of_secrets_is_marked_and_errors_do_not_repeat_it() -> None:
-    world = World(secrets={"s": {"k": b"hush-hush"}})
+    inputs = DeclaredInputs(secrets={"s": {"k": b"hush-hush"}})
     sets = [templated("{{ index .Node.Secrets `k` | base64.Decode }}", secretRefs=["s"])]
-    made = (await Wishes(Contenter(Inline())).make(sets, world, node())).contents["/x"]
+    made = (await DesiredStateCache(Contenter(Inline())).make(sets, inputs, node())).contents["/x"]
     assert isinstance(made, Content)
     assert (made.data, made.secret) == (b"hush-hush", True)
     sets = [templated("{{ fail (index .Node.Secrets `k` | base64.Decode) }}", secretRefs=["s"])]
-    failed = (await Wishes(Contenter(Inline())).make(sets, world, node())).contents["/x"]
+    failed = (await DesiredStateCache(Contenter(Inline())).make(sets, inputs, node())).contents["/x"]
     assert isinstance(failed, Failure)
     assert "hush" not in failed.message
 
@@ -158,12 +164,14 @@ def test_a_world_knows_its_host_and_what_is_meant_for_it() -> None:
     known = node(labels={"role": "web", "kubernetes.io/os": "beos"})
     mine = ConfigSet(metadata=ObjectMeta(name="m", labels={"role": "web", "kubernetes.io/os": "debian"}))
     other = ConfigSet(metadata=ObjectMeta(name="o", labels={"role": "db"}))
-    world = World((mine, other, ConfigSet(metadata=ObjectMeta(name="nobody"))), (known, node("web2")))
-    found = world.node(WHO)
+    inputs = DeclaredInputs(
+        (mine, other, ConfigSet(metadata=ObjectMeta(name="nobody"))), (known, node("web2"))
+    )
+    found = inputs.node(WHO)
     assert found.metadata.labels["role"] == "web"
     assert found.metadata.labels["kubernetes.io/os"] == "linux"  # ours to say
-    assert world.matching(found) == [mine]
-    assert World().node(WHO).metadata.name == "web1"
+    assert inputs.matching(found) == [mine]
+    assert DeclaredInputs().node(WHO).metadata.name == "web1"
 
 
 class Story:
@@ -255,40 +263,42 @@ def test_declarations_change_with_the_content_of_templates() -> None:
 
 async def test_all_that_is_to_be_rendered_goes_together_and_only_once() -> None:
     renderer = Inline()
-    wishes = Wishes(Contenter(renderer))
+    desired_states = DesiredStateCache(Contenter(renderer))
     files = [
         {"path": f"/{n}", "template": f"{{{{ .Node.Name }}}}{n}", "engine": "gotemplate"} for n in range(5)
     ]
     sets = [config_set("a", files=files)]
-    first = await wishes.make(sets, World(tuple(sets)), node())
+    first = await desired_states.make(sets, DeclaredInputs(tuple(sets)), node())
     assert [len(each) for each in renderer.asked] == [5]
-    assert await wishes.make(sets, World(tuple(sets)), node()) is first
-    await wishes.make(sets, World(tuple(sets)), node(release="6"))  # other data, so all of them again
-    await wishes.make(sets, World(tuple(sets)), node())  # and these are known
+    assert await desired_states.make(sets, DeclaredInputs(tuple(sets)), node()) is first
+    await desired_states.make(
+        sets, DeclaredInputs(tuple(sets)), node(release="6")
+    )  # other data, so all of them again
+    await desired_states.make(sets, DeclaredInputs(tuple(sets)), node())  # and these are known
     assert [len(each) for each in renderer.asked] == [5, 5]
 
 
 async def test_what_may_pass_is_tried_again_and_what_is_wrong_is_not() -> None:
     renderer = Inline()
-    wishes = Wishes(Contenter(renderer))
+    desired_states = DesiredStateCache(Contenter(renderer))
     sets = [templated("{{ .Node.Name }}", secretRefs=["{{ .Node.Name }}"])]
-    world = World(tuple(sets), secrets={"web1": {}})
+    inputs = DeclaredInputs(tuple(sets), secrets={"web1": {}})
     renderer.failing = NotRendered("/x", "the renderer cannot be started")
     for _ in range(2):
-        assert (await wishes.references(sets, node())).errors
-        failed = (await wishes.make(sets, world, node())).contents["/x"]
+        assert (await desired_states.references(sets, node())).errors
+        failed = (await desired_states.make(sets, inputs, node())).contents["/x"]
         assert failed == Failure("cannot render /x: the renderer cannot be started", passing=True)
     assert len(renderer.asked) == 4
     renderer.failing = None
-    assert (await wishes.references(sets, node())).secrets == ("web1",)
-    made = (await wishes.make(sets, world, node())).contents["/x"]
+    assert (await desired_states.references(sets, node())).secrets == ("web1",)
+    made = (await desired_states.make(sets, inputs, node())).contents["/x"]
     assert isinstance(made, Content)
     assert made.data == b"web1"
     wrong = [templated("{{ .Node.Nope }}")]
     for _ in range(2):
-        assert isinstance((await wishes.make(wrong, world, node())).contents["/x"], Failure)
+        assert isinstance((await desired_states.make(wrong, inputs, node())).contents["/x"], Failure)
     asked = len(renderer.asked)
-    await wishes.make(wrong, world, node())
+    await desired_states.make(wrong, inputs, node())
     assert len(renderer.asked) == asked
 
 
@@ -302,7 +312,9 @@ async def test_half_a_character_fails_one_file_only() -> None:
             ],
         )
     ]
-    made = (await Wishes(Contenter(Inline())).make(sets, World(tuple(sets)), node())).contents
+    made = (
+        await DesiredStateCache(Contenter(Inline())).make(sets, DeclaredInputs(tuple(sets)), node())
+    ).contents
     assert isinstance(made["/y"], Content)
     failed = made["/x"]
     assert isinstance(failed, Failure)

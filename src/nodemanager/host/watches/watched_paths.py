@@ -77,7 +77,7 @@ class Node:
     steps: dict[bytes, set[Folder]] | None = None
     """The ways that lead on through an entry of this directory."""
     guards: tuple[Folder, ...] = ()
-    """The ways on which it matters whose this is, and who may write into it: a link, or with a link in it."""
+    """The ways for which owner and mode of this matter: it is a link on them, or a directory with one."""
     folders: tuple[Folder, ...] = ()
     """The ways that end here, whose leaves are entries of this directory."""
     leaves: tuple[Leaf, ...] = ()

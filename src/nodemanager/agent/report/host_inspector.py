@@ -7,7 +7,7 @@ import logging
 from dataclasses import dataclass
 
 from nodemanager import __version__
-from nodemanager.agent.report.status import Sight
+from nodemanager.agent.report.status import HostInventory
 from nodemanager.api.common.managednode import ManagedNode, WireGuardStatus
 from nodemanager.client.verbs import Client
 from nodemanager.host.base import Runner
@@ -23,7 +23,7 @@ PRIVATE, PUBLIC = "private-key", "public-key"
 
 
 @dataclass(slots=True)
-class Eyes:
+class HostInspector:
     """Looks at the host itself; of a root that is not running, only at its files."""
 
     tree: Tree
@@ -36,11 +36,11 @@ class Eyes:
         """Give back what is held open."""
         self.tree.close()
 
-    async def look(self, node: ManagedNode) -> Sight:
+    async def look(self, node: ManagedNode) -> HostInventory:
         """Return what is there now."""
         alive = self.tree.running
         live = await wireguard.interfaces(self.run) if alive else []
-        return Sight(
+        return HostInventory(
             agent_version=__version__,
             release=self.identity.kernel,
             interfaces=await network.interfaces(self.run) if alive else {},

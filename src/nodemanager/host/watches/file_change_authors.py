@@ -20,8 +20,8 @@ from typing import Final
 from nodemanager.host.base import NotSupported
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.watches import fanotify
-from nodemanager.host.watches.fanotify import Event, Fanotify
-from nodemanager.host.watches.pump import Pump
+from nodemanager.host.watches.event_reader import EventReader
+from nodemanager.host.watches.fanotify import Fanotify, FanotifyEvent
 
 log = logging.getLogger(__name__)
 MAX_KNOWN: Final = 4096
@@ -37,7 +37,7 @@ _NO_LOGIN: Final = 2**32 - 1
 _UNIT_KINDS: Final = (".service", ".scope")
 
 
-class Culprits:
+class FileChangeAuthors:
     """Remembers who changed what, of the paths that it follows."""
 
     def __init__(self, tree: Tree, clock: Callable[[], float] = time.monotonic) -> None:
@@ -45,7 +45,7 @@ class Culprits:
         self._tree = tree
         self._clock = clock
         self._group = Fanotify()
-        self._pump = Pump(self._group.descriptor, self._drain)
+        self._reader = EventReader(self._group.descriptor, self._drain)
         self._marked: set[str] = set()
         self._names: dict[bytes, list[tuple[str, frozenset[str] | None]]] = {}
         """By what events of a marked directory are known: the paths to it, and the entries that matter there;
@@ -56,7 +56,7 @@ class Culprits:
 
     def close(self) -> None:
         """Remember nothing more."""
-        self._pump.close()
+        self._reader.close()
         self._group.close()
 
     def follow(self, paths: Iterable[str], purged: Iterable[str]) -> None:
@@ -116,7 +116,7 @@ class Culprits:
                 for path in self._paths(event):
                     self._note(path, event.pid)
 
-    def _paths(self, event: Event) -> Iterator[str]:
+    def _paths(self, event: FanotifyEvent) -> Iterator[str]:
         """Return the declared paths that an event is about."""
         name = os.fsdecode(event.name)
         for folder, names in self._names.get(event.folder, ()):
@@ -140,10 +140,10 @@ class Culprits:
             self._did.popitem(last=False)
 
 
-def watch(tree: Tree) -> Culprits | None:
+def watch(tree: Tree) -> FileChangeAuthors | None:
     """Return a memory of who changes files, where there can be one."""
     try:
-        return Culprits(tree)
+        return FileChangeAuthors(tree)
     except NotSupported as error:
         log.debug("%s", error)
         return None

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from nodemanager.agent.report.sight import Eyes
+from nodemanager.agent.report.host_inspector import HostInspector
 from nodemanager.api.common.managednode import (
     ManagedNode,
     ManagedNodeSpec,
@@ -49,7 +49,7 @@ async def keys(
 ) -> list[str]:
     tree = Tree(str(root))
     async with connected(ClientConfig(server.url)) as client:
-        found = await Eyes(tree, WHO, run or host_with_wg(root), client).look(asked)
+        found = await HostInspector(tree, WHO, run or host_with_wg(root), client).look(asked)
     tree.close()
     return [one.public_key for one in found.wire_guard]
 

@@ -15,7 +15,7 @@ from nodemanager.kube.objects import ObjectMeta
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class DeclaredInputs:
     """What is declared, and what templates may read."""
 
     config_sets: tuple[ConfigSet, ...] = ()

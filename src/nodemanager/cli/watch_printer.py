@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, NoReturn
 
-from nodemanager.cli.sources import Item, Listing, Source
+from nodemanager.cli.sources import ListedObject, Listing, Source
 from nodemanager.client.calls import Selection
 from nodemanager.client.watch import Deleted, Malformed, WatchEvent
 from nodemanager.kube import errors
@@ -18,7 +18,7 @@ HEALTHY_AFTER: Final = 5.0
 """A watch that lived this long was a good one: what comes next is not a failure in a row."""
 
 
-class Follower:
+class WatchPrinter:
     """Shows every change after a listing, including those that happened while nobody could watch."""
 
     def __init__(
@@ -26,7 +26,7 @@ class Follower:
         source: Source,
         selection: Selection,
         *,
-        show: Callable[[list[Item]], None],
+        show: Callable[[list[ListedObject]], None],
         warn: Callable[[str], None],
         backoff: Backoff = BACKOFF,
     ) -> None:
@@ -35,7 +35,7 @@ class Follower:
         self._show = show
         self._warn = warn
         self._backoff = backoff
-        self._known: dict[ObjectKey, Item] = {}
+        self._known: dict[ObjectKey, ListedObject] = {}
         self._version = ""
 
     async def run(self, start: Listing) -> NoReturn:
@@ -80,7 +80,7 @@ class Follower:
         if gone or changed:
             self._show(gone + changed)
 
-    def _is_news(self, key: ObjectKey, item: Item) -> bool:
+    def _is_news(self, key: ObjectKey, item: ListedObject) -> bool:
         known = self._known.get(key)
         return known is None or known.version != item.version
 
@@ -91,7 +91,7 @@ class Follower:
                 if news := [item for event in batch for item in self._take(event)]:
                     self._show(news)
 
-    def _take(self, event: WatchEvent | Malformed) -> list[Item]:
+    def _take(self, event: WatchEvent | Malformed) -> list[ListedObject]:
         """Return what an event brings, and remember how far we have come."""
         if isinstance(event, Malformed):
             self._version = event.resource_version or self._version

@@ -10,11 +10,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from nodemanager.agent.declared.wishes import Wish
+from nodemanager.agent.declared.desired_state import DesiredState
 from nodemanager.agent.passes.converge import Converger
-from nodemanager.agent.passes.standing import Standing
+from nodemanager.agent.passes.host_state import HostState
+from nodemanager.agent.report.host_inspector import HostInspector
 from nodemanager.agent.report.node_object import NodeObject
-from nodemanager.agent.report.sight import Eyes
 from nodemanager.agent.service import Agent
 from nodemanager.api.common.managednode import ManagedNode, ManagedNodeStatus
 from nodemanager.host.base import Busy
@@ -39,41 +39,41 @@ async def test_what_is_wanted_changes_between_repairs_and_not_under_their_hands(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turns: dict[str, bool] = {}
-    begin, collect = Standing.begin, Bucket.collect
+    begin, collect = HostState.begin, Bucket.collect
 
-    def begun(standing: Standing, wish: Wish) -> frozenset[ResourceId]:
-        turns["begin"] = agent.body.converger.turn.locked()
-        return begin(standing, wish)
+    def begun(host_state: HostState, desired_state: DesiredState) -> frozenset[ResourceId]:
+        turns["begin"] = agent.managed_host.converger.host_lock.locked()
+        return begin(host_state, desired_state)
 
     def collected(bucket: Bucket) -> int:
-        turns["collect"] = agent.body.converger.turn.locked()
+        turns["collect"] = agent.managed_host.converger.host_lock.locked()
         return collect(bucket)
 
-    monkeypatch.setattr(Standing, "begin", begun)
+    monkeypatch.setattr(HostState, "begin", begun)
     monkeypatch.setattr(Bucket, "collect", collected)
     await agent.host_pass.run()
     assert turns == {"begin": True, "collect": True}
-    assert not agent.body.converger.turn.locked()
+    assert not agent.managed_host.converger.host_lock.locked()
 
 
 async def test_looking_at_the_host_closes_no_directory_that_a_repair_works_in(agent: Agent) -> None:
-    working = agent.body.tree.folder("/")
+    working = agent.managed_host.tree.folder("/")
     inspector = agent.writer.inspector
-    assert isinstance(inspector, Eyes)
+    assert isinstance(inspector, HostInspector)
     inspector.tree.forget()
-    assert agent.body.tree.folder("/") == working
+    assert agent.managed_host.tree.folder("/") == working
     await inspector.look(agent.sources.memory.node or ManagedNode())
-    assert agent.body.tree._open
+    assert agent.managed_host.tree._open
 
 
 async def test_a_status_that_could_not_be_written_is_written_after_another_look(agent: Agent) -> None:
     await agent.host_pass.run()
-    agent.contact.reached()
+    agent.reachability.reached()
     agent.writer.request(look=True)
     for _ in range(2):  # nobody answers, and what was to be told is not forgotten
         await agent.writer.answer()
-        assert agent.contact.alone
-        agent.contact.reached()
+        assert agent.reachability.offline
+        agent.reachability.reached()
         assert agent.writer._look
 
 
@@ -106,7 +106,7 @@ async def test_a_host_whose_passes_break_off_does_not_call_itself_ready(
     monkeypatch.setattr(NodeObject, "ensure", ensure)
     monkeypatch.setattr(NodeObject, "write_status", write_status)
     monkeypatch.setattr(Converger, "run", run)
-    agent.contact.reached()
+    agent.reachability.reached()
     with pytest.raises(type(error)):
         await agent.host_pass.run()
     ready = conditions.get(written[-1].conditions, conditions.READY)
@@ -129,17 +129,17 @@ async def test_a_host_whose_passes_break_off_does_not_call_itself_ready(
 class Queue(MemoryLocks):
     """Locks for which one has to wait; whoever waits looks whether others may work meanwhile."""
 
-    def __init__(self, quick: MemoryLocks, turn: asyncio.Lock) -> None:
+    def __init__(self, no_wait: MemoryLocks, host_lock: asyncio.Lock) -> None:
         super().__init__()
-        self.quick = quick
-        self.turn = turn
+        self.no_wait = no_wait
+        self.host_lock = host_lock
         self.waited: list[bool] = []
 
     @contextlib.asynccontextmanager
     async def hold(self, name: str) -> AsyncIterator[None]:
-        self.waited.append(self.turn.locked())
+        self.waited.append(self.host_lock.locked())
         if name not in self.busy:
-            self.quick.busy.discard(name)  # it is ours now, whoever asks
+            self.no_wait.busy.discard(name)  # it is ours now, whoever asks
         async with super().hold(name):
             yield
 
@@ -149,16 +149,16 @@ class Queue(MemoryLocks):
 async def test_a_pass_that_waits_for_another_host_keeps_no_repair_from_work(
     tmp_path: Path, comes: bool
 ) -> None:
-    host, quick = Host(tmp_path), MemoryLocks()
+    host, no_wait = Host(tmp_path), MemoryLocks()
     path = str(tmp_path / "f")
     units = [
         {"name": "nginx", "ensure": "running", "subscribe_files": [path], "lock_group": "web"},
         {"name": "app", "ensure": "running", "subscribe_files": [path]},
     ]
     declared = config_set("a", files=[{"path": path, "content": "x"}], services=units)
-    locks = Queue(quick, host.converger.turn)
-    host.converger.tools.locks, host.converger.swift_locks = locks, quick
-    quick.busy = {"web"}
+    locks = Queue(no_wait, host.converger.host_lock)
+    host.converger.tools.locks, host.converger.no_wait_locks = locks, no_wait
+    no_wait.busy = {"web"}
     locks.busy = set() if comes else {"web"}
     results = outcomes(await host.converge(declared))
     assert results["service:nginx"] == ("changed" if comes else "blocked")

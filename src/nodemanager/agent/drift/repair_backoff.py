@@ -1,10 +1,10 @@
-"""Who else wants a resource to be otherwise, and how patient to be about it: pure, time is handed in.
+"""How long a repair waits when others keep changing a resource, or repairs fail: pure, time is handed in.
 
     calm --5 repairs within a minute--> contested --calm for long enough--> calm
                                         each repair doubles the wait before the next: 1 s, 2 s ... 10 min
 
 A repair that fails waits in the same way from the first failure on: nothing is tried in a hot loop.
-Each resource has a state of its own, so that a fight over one does not slow down the others.
+Each resource has a state of its own, so that one that is contested does not slow down the others.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from nodemanager.plan.resources import ResourceId
 LIMIT: Final = 5
 """So many repairs of one resource..."""
 WITHIN: Final = 60.0
-"""...within so many seconds are a fight."""
+"""...within so many seconds make it contested."""
 FIRST_WAIT: Final = 1.0
 LONGEST_WAIT: Final = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Fight:
+class ContestedResource:
     """A resource that somebody else keeps changing."""
 
     resource: ResourceId
@@ -33,7 +33,7 @@ class Fight:
     """SHA-256 of what the other wants, where everybody may know it."""
     wanted: str = ""
     repairs: int = 0
-    """How often it was put back since the fight began."""
+    """How often it was put back since it was last calm."""
     by: str = ""
     """Who changed it last, where the host can tell."""
 
@@ -61,7 +61,7 @@ class _State:
     by: str = ""
 
 
-class Contest:
+class RepairBackoff:
     """Decides when a resource may be repaired again."""
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class Contest:
     def repaired(
         self, resource: ResourceId, now: float, found: str = "", wanted: str = "", by: str = ""
     ) -> bool:
-        """Take note of a repair; tell whether this one made it a fight."""
+        """Take note of a repair; tell whether with this one the resource became contested."""
         state = self._states.setdefault(resource, _State())
         state.failures = 0
         state.found, state.wanted, state.by = found, wanted, by
@@ -137,14 +137,14 @@ class Contest:
         self._slow = {one: state for one, state in self._slow.items() if one in states}
         self._calm_at = min((state.calm_at for state in states.values()), default=math.inf)
 
-    def fights(self) -> tuple[Fight, ...]:
+    def contested(self) -> tuple[ContestedResource, ...]:
         """Return what is contested, by name."""
         found = (
-            Fight(one, state.found, state.wanted, state.repairs, state.by)
+            ContestedResource(one, state.found, state.wanted, state.repairs, state.by)
             for one, state in self._slow.items()
             if state.level
         )
-        return tuple(sorted(found, key=lambda fight: fight.resource))
+        return tuple(sorted(found, key=lambda contested: contested.resource))
 
 
 def _wait(level: int) -> float:

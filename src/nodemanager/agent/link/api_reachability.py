@@ -1,7 +1,7 @@
 """Whether the API is there, and whether it still wants us: seen from what becomes of our own requests.
 
     there     it answers
-    alone     it does not, or only that it cannot: the host goes on with what it knows, as long as it takes
+    offline   it does not, or only that it cannot: the host goes on with what it knows, as long as it takes
     refused   it answers that it does not know us any more (401), or keeps us from our own ManagedNode (403)
 
 A host that is refused goes on, too, but uses the Secrets that it knows only for a while. Such times are
@@ -30,11 +30,11 @@ log = logging.getLogger(__name__)
 NAME: Final = "contact"
 GRACE: Final = 72 * 3600.0
 PATIENCE: Final = 0.5
-"""Seconds that an API gets to answer at the start before a host that can goes on alone."""
+"""Seconds that an API gets to answer at the start, before a host that knows enough goes on without it."""
 RECORD_SECONDS: Final = 600.0
 """How often the time spent is recorded."""
 SURE_SECONDS: Final = 5.0
-"""A refusal that lasts so long is one: a token that ran out is often renewed with the next request."""
+"""Seconds after which refusals are believed: a token that ran out is often renewed with the next request."""
 SANE: Final = 1_704_067_200.0
 """The beginning of 2024: a clock that is behind this was never set."""
 
@@ -79,8 +79,8 @@ class UnixClocks:
         return self.wall() + moment - self.steady()
 
 
-class Contact:
-    """How we stand with the API; a part of the agent that looks when Secrets are not to be used any more."""
+class ApiReachability:
+    """Whether the API answers and accepts us; a part that says when Secrets must not be used any more."""
 
     name = "contact with the API"
 
@@ -97,14 +97,14 @@ class Contact:
         self._own: Collection[tuple[str, str]] = ()
         self._listeners: list[Callable[[], None]] = []
         self._on_change = changed
-        """Called when we stand otherwise with the API than before."""
+        """Called when the API begins or ceases to answer, or to accept us."""
         self._heard: float | None = None
         """When the API last answered and knew us, by the steady clock; None = not since we were started."""
         self._changed = asyncio.Event()
         self._answered = asyncio.Event()
         self.why = ""
-        """Why we are alone or refused, in words."""
-        self._alone_since: float | None = None
+        """Why we are offline or refused, in words."""
+        self._offline_since: float | None = None
         """By the steady clock."""
         self._began = self._clocks.steady()
         self._expired = False
@@ -115,9 +115,9 @@ class Contact:
     # What is known
 
     @property
-    def alone(self) -> bool:
+    def offline(self) -> bool:
         """Whether the API is not to be asked for anything now: it does not answer, or refuses us."""
-        return self._alone_since is not None or self.refused or self._doubt is not None
+        return self._offline_since is not None or self.refused or self._doubt is not None
 
     @property
     def refused(self) -> bool:
@@ -125,10 +125,10 @@ class Contact:
         return self._record.refused is not None
 
     def since(self) -> float | None:
-        """Return since when we are alone or refused, by the clock on the wall."""
+        """Return since when we are offline or refused, by the clock on the wall."""
         if self._record.refused:
             return self._record.refused.since
-        return None if self._alone_since is None else self._clocks.on_the_wall(self._alone_since)
+        return None if self._offline_since is None else self._clocks.on_the_wall(self._offline_since)
 
     def heard(self) -> float | None:
         """Return when the API last answered and knew us, by the clock on the wall; None = never yet."""
@@ -163,9 +163,10 @@ class Contact:
     # What happens
 
     def watching(self, transport: Transport, own: Collection[tuple[str, str]]) -> Transport:
-        """Return a transport whose requests tell us; `own` are those that no host is kept from that belongs.
+        """Return a transport that tells us what becomes of its requests.
 
-        As methods and paths.
+        `own` are methods and paths that every host with a valid registration may use: to be forbidden
+        one of them means that the host is not wanted any more.
         """
         self._own = own
         return _Watching(transport, self)
@@ -177,12 +178,12 @@ class Contact:
         first, self._heard = self._heard is None, self._clocks.steady()
         if first:
             self._on_change()
-        if self._alone_since is None and self._record == _Record():
+        if self._offline_since is None and self._record == _Record():
             if doubted:
                 self._tell()
             return
         log.info("the API is there again%s", f", after: {self.why}" if self.why else "")
-        self.why, self._alone_since = "", None
+        self.why, self._offline_since = "", None
         self._expired = False
         if self._record != _Record():
             self._record = _Record()
@@ -192,12 +193,12 @@ class Contact:
     def failed(self, why: str) -> None:
         """Take note that the API does not answer."""
         self._answered.set()
-        if self._alone_since is not None or self.refused:
+        if self._offline_since is not None or self.refused:
             return
-        self._alone_since, self.why = self._clocks.steady(), why
+        self._offline_since, self.why = self._clocks.steady(), why
         log.warning("alone: %s; this host goes on with what it knows", why)
         if self._limits.max_age > 0 and self._record.away is None:
-            self._began, now = self._alone_since, self._clocks.wall()
+            self._began, now = self._offline_since, self._clocks.wall()
             self._record = msgspec.structs.replace(self._record, away=_Spent(since=now, seen=now))
             self._save()
         self._changed.set()
@@ -212,7 +213,7 @@ class Contact:
             self._changed.set()
         if self.refused or now < self._doubt + SURE_SECONDS:
             return
-        self.why, self._alone_since = why, None
+        self.why, self._offline_since = why, None
         now = self._clocks.wall()
         self._spend()
         self._record = msgspec.structs.replace(self._record, refused=_Spent(since=now, seen=now))
@@ -333,17 +334,17 @@ class Contact:
 class _Watching:
     """A transport that tells what becomes of its requests."""
 
-    def __init__(self, inner: Transport, contact: Contact) -> None:
+    def __init__(self, inner: Transport, reachability: ApiReachability) -> None:
         self._inner = inner
-        self._contact = contact
+        self._reachability = reachability
 
     async def send(self, request: Request) -> Response:
         try:
             response = await self._inner.send(request)
         except errors.TransportError as error:
-            self._contact.failed(str(error))
+            self._reachability.failed(str(error))
             raise
-        self._contact.saw(request, response.status)
+        self._reachability.saw(request, response.status)
         return response
 
     async def reauthenticate(self) -> bool:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from nodemanager.agent.drift.following import Following
-from nodemanager.agent.passes.standing import Standing
+from nodemanager.agent.drift.watch_retry import WatchRetry
+from nodemanager.agent.passes.host_state import HostState
 from nodemanager.host.base import HostError
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.watches import host_watch
@@ -29,7 +29,7 @@ class Attempts:
 
     def __init__(self, *outcomes: bool) -> None:
         self.outcomes = list(outcomes)
-        self.standing = Standing(Drifts(), lambda: datetime.now(UTC), lambda: 0.0)
+        self.host_state = HostState(Drifts(), lambda: datetime.now(UTC), lambda: 0.0)
         self.times: list[float] = []
         self.reports: list[float] = []
 
@@ -37,30 +37,30 @@ class Attempts:
         assert self.outcomes, "nobody should have asked"
         self.times.append(asyncio.get_running_loop().time())
         done = self.outcomes.pop(0)
-        self.standing.shortfalls = () if done else ("no more watches",)
+        self.host_state.shortfalls = () if done else ("no more watches",)
         return done
 
-    def following(self) -> Following:
+    def watch_retry(self) -> WatchRetry:
         def report() -> None:
             self.reports.append(asyncio.get_running_loop().time())
 
-        return Following(self, self.standing, report, PLAIN)
+        return WatchRetry(self, self.host_state, report, PLAIN)
 
 
 @virtual_time.test
 async def test_it_is_tried_again_until_it_works() -> None:
     attempts = Attempts(False, False, False, True, True, False, True)
-    following = attempts.following()
-    running = asyncio.create_task(following.run())
+    watch_retry = attempts.watch_retry()
+    running = asyncio.create_task(watch_retry.run())
     await asyncio.sleep(100)
     assert attempts.times == []  # there was no pass yet
-    await following.follow()
+    await watch_retry.follow()
     await asyncio.sleep(1000)
     assert attempts.times == [100, 101, 103, 107]
     assert attempts.reports == [107]  # the pass tells what it found itself
-    await following.follow()
+    await watch_retry.follow()
     await asyncio.sleep(1000)
-    await following.follow()
+    await watch_retry.follow()
     await asyncio.sleep(1000)
     assert attempts.times[4:] == [1100, 2100, 2101]
     assert attempts.reports == [107, 2101]
@@ -70,11 +70,11 @@ async def test_it_is_tried_again_until_it_works() -> None:
 @virtual_time.test
 async def test_a_pass_in_between_ends_it() -> None:
     attempts = Attempts(False, False, True)
-    following = attempts.following()
-    running = asyncio.create_task(following.run())
-    await following.follow()
+    watch_retry = attempts.watch_retry()
+    running = asyncio.create_task(watch_retry.run())
+    await watch_retry.follow()
     await asyncio.sleep(2)
-    await following.follow()
+    await watch_retry.follow()
     await asyncio.sleep(1000)
     assert attempts.times == [0, 1, 2]
     assert attempts.reports == []
@@ -96,12 +96,12 @@ async def test_drift_is_undone_again_once_there_are_watches(
     monkeypatch.setattr(host_watch, "PathWatch", Scarce)
     motd = tmp_path / "motd"
     async with Kept(tmp_path) as kept:
-        following = Following(kept.loop.follow, kept.standing, kept.report, Backoff(base=0.01))
+        watch_retry = WatchRetry(kept.loop.follow, kept.host_state, kept.report, Backoff(base=0.01))
         await kept.converge(config_set("s", files=[{"path": str(motd), "content": "hello"}]))
-        assert list(kept.standing.shortfalls or ()) == ["no inotify instance"]
-        running = asyncio.create_task(following.run())
-        await following.follow()  # the last that a pass does
+        assert list(kept.host_state.shortfalls or ()) == ["no inotify instance"]
+        running = asyncio.create_task(watch_retry.run())
+        await watch_retry.follow()  # the last that a pass does
         motd.write_text("bye")
         await kept.until(lambda: motd.read_text() == "hello")
-        assert kept.standing.shortfalls == ()
+        assert kept.host_state.shortfalls == ()
         await end([running])

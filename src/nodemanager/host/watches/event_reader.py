@@ -32,7 +32,7 @@ def chunks(descriptor: int) -> Iterator[bytes]:
             return
 
 
-class Pump:
+class EventReader:
     """Calls `drain` whenever a descriptor has something to read, and not too often."""
 
     def __init__(self, descriptor: int, drain: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""How the host stands: what is wanted, what became of it, and what was changed behind our back.
+"""The state of the host: what is wanted, what became of it, and what was changed behind our back.
 
 Passes over the whole host and repairs of a few resources both end here. So the status can be written
 at any time from what is known, and nobody has to look at a whole host to report on one file.
@@ -11,17 +11,17 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
 
-from nodemanager.agent.declared.wishes import Wish
+from nodemanager.agent.declared.desired_state import DesiredState
 from nodemanager.agent.drift import drift
-from nodemanager.agent.drift.contest import Contest
 from nodemanager.agent.drift.drift import DriftWatch
+from nodemanager.agent.drift.repair_backoff import RepairBackoff
 from nodemanager.api.common.managednode import DriftRecord
 from nodemanager.host.results import Outcome, Result
 from nodemanager.kube import times
 from nodemanager.plan.resources import ResourceId
 
 
-class Drifts(Protocol):
+class DriftRecorder(Protocol):
     """Takes every drift and reports it, sooner or later, once."""
 
     def add(self, record: DriftRecord) -> DriftRecord:
@@ -35,18 +35,18 @@ def nobody(_: ResourceId) -> str:
 
 
 @dataclass(slots=True)
-class Standing:
+class HostState:
     """What is known of the host."""
 
-    drifts: Drifts
+    drifts: DriftRecorder
     now: Callable[[], datetime]
     clock: Callable[[], float]
     """Seconds; the same clock that `since` of what is touched is taken from."""
     watch: DriftWatch = field(default_factory=DriftWatch)
-    contest: Contest = field(default_factory=Contest)
+    backoff: RepairBackoff = field(default_factory=RepairBackoff)
     who: Callable[[ResourceId], str] = nobody
     """Tells who changed something last."""
-    wish: Wish | None = None
+    desired_state: DesiredState | None = None
     """What is wanted; None before the first pass."""
     results: dict[ResourceId, Result] = field(default_factory=dict)
     """What became of everything, except for what needed nothing."""
@@ -59,21 +59,23 @@ class Standing:
     _repaired: dict[ResourceId, Result] = field(default_factory=dict)
     """Results of repairs since a pass began: they are newer than what it saw."""
 
-    def begin(self, wish: Wish) -> frozenset[ResourceId]:
-        """Take note of what is wanted from now on; return what a pass leaves alone."""
-        if self.wish is not wish:
-            self.wish = wish
-            self.contest.keep_only(wish.declared)
+    def begin(self, desired_state: DesiredState) -> frozenset[ResourceId]:
+        """Take note of what is wanted from now on; return what a pass only observes."""
+        if self.desired_state is not desired_state:
+            self.desired_state = desired_state
+            self.backoff.keep_only(desired_state.declared)
         self._repaired = {}
         self.watch.begin()
-        return self.watch.alone(wish.declared, wish.observed)
+        return self.watch.observe_only(desired_state.declared, desired_state.observed)
 
     def passed(self, results: Sequence[Result]) -> list[Result]:
         """Take the results of a pass; return those worth telling, with drifts marked."""
         judged = self._judge(results, None)
         told = [one for one in judged if one.outcome is not Outcome.UNCHANGED]
         self.results = {one.id: one for one in told}
-        self._strays = {one for one in self.results if not self.wish or one not in self.wish.declared}
+        self._strays = {
+            one for one in self.results if not self.desired_state or one not in self.desired_state.declared
+        }
         self._replace(self._repaired.values())
         return told
 
@@ -96,9 +98,9 @@ class Standing:
     def _replace(self, results: Iterable[Result]) -> None:
         """Put newer results in the place of older ones."""
         new = {one.id: one for one in results}
-        declared = self.wish.declared if self.wish else {}
+        declared = self.desired_state.declared if self.desired_state else {}
         for one in self._strays - new.keys():
-            if self.watch.keeper(one, declared) in new:
+            if self.watch.owning_resource(one, declared) in new:
                 self._drop(one)  # the directory was looked at, and the entry is gone
         for one, result in new.items():
             if result.outcome is Outcome.UNCHANGED:
@@ -120,34 +122,34 @@ class Standing:
             self.changes += 1
 
     def _judge(self, results: Sequence[Result], since: Mapping[ResourceId, float] | None) -> list[Result]:
-        declared = self.wish.declared if self.wish else {}
+        declared = self.desired_state.declared if self.desired_state else {}
         judged = self._with_names(self.watch.judge(declared, results, whole=since is None))
         stamp, clock = times.rfc3339(self.now()), self.clock()
         first = min((since or {}).values(), default=clock)
         for one in self.watch.fresh(judged):
-            began = (since or {}).get(self.watch.keeper(one.id, declared), first)
+            began = (since or {}).get(self.watch.owning_resource(one.id, declared), first)
             took = one.seconds if since is None else clock - began
             self.drifts.add(drift.record(one, stamp, took))
-        self._contest(judged, clock, trying=since is not None)
+        self._note_repairs(judged, clock, trying=since is not None)
         return judged
 
     def _with_names(self, results: Iterable[Result]) -> list[Result]:
         """Say of all that somebody changed who it was."""
         return [replace(one, by=self.who(one.id)) if one.drifted else one for one in results]
 
-    def _contest(self, judged: Sequence[Result], clock: float, *, trying: bool) -> None:
-        """Take note of who fights over what: once for a directory, however much was purged in it."""
-        declared = self.wish.declared if self.wish else {}
+    def _note_repairs(self, judged: Sequence[Result], clock: float, *, trying: bool) -> None:
+        """Take note of what was put back or failed: once for a directory, however much was purged in it."""
+        declared = self.desired_state.declared if self.desired_state else {}
         put_back = {
-            self.watch.keeper(one.id, declared): one
+            self.watch.owning_resource(one.id, declared): one
             for one in judged
             if one.drifted and one.outcome is Outcome.CHANGED
         }
         for resource, one in put_back.items():
-            self.contest.repaired(resource, clock, one.found, one.wanted, by=one.by)
+            self.backoff.repaired(resource, clock, one.found, one.wanted, by=one.by)
         for one in judged:
-            resource = self.watch.keeper(one.id, declared)
+            resource = self.watch.owning_resource(one.id, declared)
             if one.bad and trying:
-                self.contest.failed(resource, clock)
+                self.backoff.failed(resource, clock)
             elif one.outcome is Outcome.UNCHANGED and resource not in put_back:
-                self.contest.holds(resource)
+                self.backoff.holds(resource)

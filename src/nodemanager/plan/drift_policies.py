@@ -9,13 +9,13 @@ from nodemanager.plan.resources import ResourceId
 from nodemanager.plan.steps import Observed, Step
 
 
-def leave_alone(steps: Iterable[Step], alone: AbstractSet[ResourceId]) -> list[Step]:
-    """Return the steps with those turned into observations that would put back one of `alone`."""
-    if not alone:
+def leave_alone(steps: Iterable[Step], observe_only: AbstractSet[ResourceId]) -> list[Step]:
+    """Return the steps; those that would put back a resource of `observe_only` become observations."""
+    if not observe_only:
         return list(steps)
     return [
         Observed(id=step.id, sources=step.sources, reason=step.reason, would=step)
-        if step.follows_policy and step.keeper in alone
+        if step.follows_policy and step.owning_resource in observe_only
         else step
         for step in steps
     ]

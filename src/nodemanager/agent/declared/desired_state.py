@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from nodemanager.agent.declared.contents import Contenter
-from nodemanager.agent.declared.world import World
+from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.agent.drift import drift
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import ManagedNode, ManagedNodeStatus
@@ -28,8 +28,8 @@ from nodemanager.rendering import referring
 
 
 @dataclass(frozen=True)
-class Wish:
-    """Everything that one pass wants to know about what is wanted."""
+class DesiredState:
+    """What one pass shall bring about, and how each part of it is declared."""
 
     desired: Desired
     contents: Contents
@@ -55,8 +55,8 @@ class Wish:
 
 
 @dataclass(slots=True)
-class Wishes:
-    """Makes wishes, and remembers the last one."""
+class DesiredStateCache:
+    """Works out desired states, and keeps the last one."""
 
     contenter: Contenter
     templated: bool = False
@@ -68,9 +68,9 @@ class Wishes:
     _needed: templates.References = field(default_factory=templates.References)
     _needed_by: ManagedNode | None = None
     _desired: Desired = field(default_factory=Desired)
-    _wish: Wish | None = None
+    _desired_state: DesiredState | None = None
     _node: ManagedNode | None = None
-    _world: World = field(default_factory=World)
+    _inputs: DeclaredInputs = field(default_factory=DeclaredInputs)
     _passing: bool = False
     """Some content could not be had for now, so that it is tried again."""
 
@@ -96,25 +96,27 @@ class Wishes:
                 self._needed_by = node
         return self._needed
 
-    async def make(self, sets: Sequence[ConfigSet], world: World, node: ManagedNode) -> Wish:
+    async def make(
+        self, sets: Sequence[ConfigSet], inputs: DeclaredInputs, node: ManagedNode
+    ) -> DesiredState:
         """Return what these sets want of a host."""
         self._take(sets)
-        if self._wish is None or not self._still_holds(world, node):
-            contents = await self.contenter.make(self._desired, world, node)
+        if self._desired_state is None or not self._still_holds(inputs, node):
+            contents = await self.contenter.make(self._desired, inputs, node)
             declared = drift.declarations(self._desired, contents, self.kinds)
-            self._wish = Wish(self._desired, contents, declared, self.kinds)
-            self._world, self._node = world, node
+            self._desired_state = DesiredState(self._desired, contents, declared, self.kinds)
+            self._inputs, self._node = inputs, node
             self._passing = any(isinstance(one, Failure) and one.passing for one in contents.values())
-        return self._wish
+        return self._desired_state
 
-    def basis(self, world: World, node: ManagedNode) -> tuple[World, ManagedNode]:
-        """Return what the last wish was made of: who has this makes the same wish again, elsewhere or later.
+    def basis(self, inputs: DeclaredInputs, node: ManagedNode) -> tuple[DeclaredInputs, ManagedNode]:
+        """Return what the last desired state was made of: from this, the same can be made anywhere.
 
         Of the status of a node, that is what templates were rendered from; without templates, nothing.
         """
         status = self._node.status if self.templated and self._node is not None else ManagedNodeStatus()
-        peers = self._world.nodes if self.reads_peers else ()
-        kept = World(world.config_sets, peers, world.secrets, world.config_maps)
+        peers = self._inputs.nodes if self.reads_peers else ()
+        kept = DeclaredInputs(inputs.config_sets, peers, inputs.secrets, inputs.config_maps)
         return kept, msgspec.structs.replace(node, status=status)
 
     def _take(self, sets: Sequence[ConfigSet]) -> None:
@@ -126,25 +128,25 @@ class Wishes:
         self.templated = bool(files)
         self.reads_peers = any(map(templates.reads_peers, files))
         self._desired = merge.merge(sets, self.kinds)
-        self._wish = self._needed_by = None
+        self._desired_state = self._needed_by = None
 
-    def _still_holds(self, world: World, node: ManagedNode) -> bool:
+    def _still_holds(self, inputs: DeclaredInputs, node: ManagedNode) -> bool:
         if not self.templated:
             return True
-        old = self._world
+        old = self._inputs
         return (
             self._node is not None
             and not self._passing
             and _same_node(self._node, node)
-            and old.secrets == world.secrets
-            and old.config_maps == world.config_maps
-            and old.withheld == world.withheld
-            and (not self.reads_peers or _same_nodes(old.nodes, world.nodes))
+            and old.secrets == inputs.secrets
+            and old.config_maps == inputs.config_maps
+            and old.withheld == inputs.withheld
+            and (not self.reads_peers or _same_nodes(old.nodes, inputs.nodes))
         )
 
 
 def visible(node: ManagedNode) -> tuple[object, ...]:
-    """Return what a change of is a reason to render again: what a host is, not the log of its last pass.
+    """Return the part of a node whose change has templates rendered again: what it is, not what it last did.
 
     Templates see the whole status. If a time stamp or a version in it were a reason, two hosts that
     write each other's into a file would never come to rest.

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from nodemanager.host.base import NotSupported
 from nodemanager.host.files.tree import Tree
-from nodemanager.host.watches import culprits, fanotify
-from nodemanager.host.watches.culprits import Culprits, describe
+from nodemanager.host.watches import fanotify, file_change_authors
+from nodemanager.host.watches.file_change_authors import FileChangeAuthors, describe
 from support.root_tree import needs_root
 
 OBEDIENT = "import os, sys\nfor line in sys.stdin:\n    exec(line)\n    print(flush=True)\n"
@@ -58,10 +58,10 @@ def somebody() -> Iterator[Somebody]:
 
 
 @pytest.fixture
-async def watch(tmp_path: Path) -> AsyncIterator[Culprits]:
+async def watch(tmp_path: Path) -> AsyncIterator[FileChangeAuthors]:
     tree = Tree("/")
     try:
-        found = Culprits(tree)
+        found = FileChangeAuthors(tree)
     except NotSupported as error:
         tree.close()
         pytest.skip(str(error))
@@ -90,7 +90,7 @@ async def watch(tmp_path: Path) -> AsyncIterator[Culprits]:
     ],
 )
 async def test_it_was_somebody(
-    watch: Culprits, somebody: Somebody, tmp_path: Path, line: str, path: str
+    watch: FileChangeAuthors, somebody: Somebody, tmp_path: Path, line: str, path: str
 ) -> None:
     somebody.do(line.format(tmp_path))
     assert watch.who(f"{tmp_path}/{path}") == somebody.words
@@ -98,7 +98,7 @@ async def test_it_was_somebody(
 
 
 @needs_root
-async def test_it_was_the_last_of_them(watch: Culprits, somebody: Somebody, tmp_path: Path) -> None:
+async def test_it_was_the_last_of_them(watch: FileChangeAuthors, somebody: Somebody, tmp_path: Path) -> None:
     touch(tmp_path / "managed")
     somebody.do(f"os.utime('{tmp_path}/managed')")
     (tmp_path / "managed").write_text("we ourselves are not meant")
@@ -106,20 +106,24 @@ async def test_it_was_the_last_of_them(watch: Culprits, somebody: Somebody, tmp_
 
 
 @needs_root
-async def test_a_process_that_has_ended_has_a_number(watch: Culprits, tmp_path: Path) -> None:
+async def test_a_process_that_has_ended_has_a_number(watch: FileChangeAuthors, tmp_path: Path) -> None:
     number = touch(tmp_path / "managed")  # before anybody has read an event
     assert watch.who(f"{tmp_path}/managed") == f"process {number}, which has ended"
 
 
 @needs_root
-async def test_others_are_not_remembered(watch: Culprits, somebody: Somebody, tmp_path: Path) -> None:
+async def test_others_are_not_remembered(
+    watch: FileChangeAuthors, somebody: Somebody, tmp_path: Path
+) -> None:
     somebody.do(f"[open(f'{tmp_path}/other{{n}}', 'w').close() for n in range(100)]")
     watch.who("/nothing")
     assert not watch._did
 
 
 @needs_root
-async def test_what_is_followed_can_change(watch: Culprits, somebody: Somebody, tmp_path: Path) -> None:
+async def test_what_is_followed_can_change(
+    watch: FileChangeAuthors, somebody: Somebody, tmp_path: Path
+) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
     watch.follow([f"{tmp_path}/a/f", f"{tmp_path}/gone/f"], [])
@@ -135,13 +139,13 @@ async def test_what_is_followed_can_change(watch: Culprits, somebody: Somebody, 
 
 @needs_root
 async def test_memory_is_bounded_and_fades(
-    watch: Culprits, somebody: Somebody, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    watch: FileChangeAuthors, somebody: Somebody, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(culprits, "MAX_KNOWN", 10)
+    monkeypatch.setattr(file_change_authors, "MAX_KNOWN", 10)
     somebody.do(f"[open(f'{tmp_path}/purged/{{n}}', 'w').close() for n in range(100)]")
     watch.who("/nothing")
     assert len(watch._did) == 10
-    monkeypatch.setattr(culprits, "MAX_AGE", 0.0)
+    monkeypatch.setattr(file_change_authors, "MAX_AGE", 0.0)
     assert watch.who(f"{tmp_path}/purged/99") == ""
 
 
@@ -149,9 +153,9 @@ async def test_nothing_is_known_where_the_kernel_does_not_tell(monkeypatch: pyte
     def refuse() -> None:
         raise NotSupported("cannot tell who changes files: fanotify: Operation not permitted")
 
-    monkeypatch.setattr(culprits, "Fanotify", refuse)
+    monkeypatch.setattr(file_change_authors, "Fanotify", refuse)
     tree = Tree("/")
-    assert culprits.watch(tree) is None
+    assert file_change_authors.watch(tree) is None
     tree.close()
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from nodemanager.api.common.managednode import MANAGED_NODES
-from nodemanager.cli.following import Follower
-from nodemanager.cli.sources import Item, Listing, ObjectSource, Source, TableSource
+from nodemanager.cli.sources import ListedObject, Listing, ObjectSource, Source, TableSource
 from nodemanager.cli.views.tables import TableTransport
+from nodemanager.cli.watch_printer import WatchPrinter
 from nodemanager.client.auth.config import ClientConfig
 from nodemanager.client.calls import Selection
 from nodemanager.client.http.transport import HttpTransport
@@ -31,16 +31,16 @@ class Watched:
     def __init__(self, source: Source, backoff: Backoff) -> None:
         self.shown: list[str] = []
         self.warnings: list[str] = []
-        self._follower = Follower(
+        self._printer = WatchPrinter(
             source, SELECTION, show=self._show, warn=self.warnings.append, backoff=backoff
         )
         self._source = source
 
-    def _show(self, items: list[Item]) -> None:
+    def _show(self, items: list[ListedObject]) -> None:
         self.shown += [f"{item.key.name}@{item.version}{'-' if item.deleted else ''}" for item in items]
 
     async def run(self) -> None:
-        await self._follower.run(await self._source.fetch(SELECTION))
+        await self._printer.run(await self._source.fetch(SELECTION))
 
 
 async def follow(
@@ -199,7 +199,7 @@ async def test_objects_can_be_followed_as_they_are() -> None:
     async with serve(handler) as server:
         client = Client(HttpTransport(ClientConfig(server.url)))
         watched = Watched(ObjectSource(client, MANAGED_NODES), Backoff())
-        task = asyncio.create_task(watched._follower.run(Listing([], "10")))
+        task = asyncio.create_task(watched._printer.run(Listing([], "10")))
         await until(lambda: len(watched.shown) == 2)
         task.cancel()
         await asyncio.wait({task})

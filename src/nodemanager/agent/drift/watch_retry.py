@@ -11,30 +11,30 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from nodemanager.agent.passes.standing import Standing
+from nodemanager.agent.passes.host_state import HostState
 from nodemanager.runtime.backoff import Backoff
 
 RETRY: Final = Backoff(base=1.0, maximum=600.0)
 
 
 @dataclass(eq=False)
-class Following:
+class WatchRetry:
     """A part of the agent."""
 
     attempt: Callable[[], Awaitable[bool]]
-    """Watches what is wanted; tells whether there is nothing left that may be watched later."""
-    standing: Standing
+    """Watches what is wanted; False = something could not be watched, and it is worth another try."""
+    host_state: HostState
     changed: Callable[[], None]
     """Told that other things are watched than before, though no pass has ended."""
     backoff: Backoff = RETRY
     name: str = "following of what is wanted"
-    _turn: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _lacking: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     _failures: int = field(default=0, init=False)
 
     async def follow(self) -> None:
         """Watch what the last pass was about."""
-        async with self._turn:
+        async with self._lock:
             if await self.attempt():
                 self._lacking.clear()
                 self._failures = 0
@@ -51,7 +51,7 @@ class Following:
                 await self._again()
 
     async def _again(self) -> None:
-        before = self.standing.shortfalls
+        before = self.host_state.shortfalls
         await self.follow()
-        if self.standing.shortfalls != before:
+        if self.host_state.shortfalls != before:
             self.changed()
