@@ -11,9 +11,12 @@ import re
 import signal
 from pathlib import Path
 
+import msgspec
+
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
 from nodemanager.client.calls import Selection
+from nodemanager.client.patches import MergePatch
 from nodemanager.kube import conditions
 from nodemanager.kube.core import CONFIG_MAPS, EVENTS, LEASES
 from support import server_process
@@ -49,6 +52,21 @@ async def test_labels_of_others_stay_and_ours_come_back(api: Api, start: Starts)
     await api.patch_node({"metadata": {"labels": {"nodemanager.io/os": None, "tier": "1"}}})
     node = await api.until(lambda one: "nodemanager.io/os" in one.metadata.labels)
     assert (node.metadata.labels["role"], node.metadata.labels["tier"]) == ("web", "1")
+
+
+async def test_a_host_that_was_called_silent_says_again_how_it_is(api: Api, start: Starts) -> None:
+    """It was frozen for a while, say: nothing but the word of the operator has changed since."""
+    start()
+    node = await api.ready()
+    ready = conditions.Condition(type="Ready", status="Unknown", reason="AgentSilent")
+    alive = conditions.Condition(type="Alive", status="False", reason="LeaseExpired")
+    marked = node.status.conditions
+    for one in (ready, alive):
+        marked = conditions.set_condition(marked, one, "2026-01-01T00:00:00Z")
+    patch = MergePatch({"status": {"conditions": msgspec.to_builtins(marked)}})
+    await api.client.patch(MANAGED_NODES, "web1", api.namespace, patch, subresource="status")
+    node = await api.until(lambda one: states(one)["Ready"] == ("True", "Applied"))
+    assert states(node)["Alive"] == ("False", "LeaseExpired"), "that is not its own to say"
 
 
 async def test_the_status_is_written_only_when_it_changes(api: Api, start: Starts) -> None:
