@@ -16,6 +16,7 @@ from bench import (
     embedded,
     footprint,
     informer,
+    liveness,
     memory,
     processes,
     report,
@@ -24,7 +25,7 @@ from bench import (
 )
 from bench.settings import Settings
 
-_MODULES = (informer, memory, footprint, workqueue, startup, embedded, agent, binary, drift)
+_MODULES = (informer, memory, footprint, workqueue, startup, embedded, agent, binary, drift, liveness)
 BENCHMARKS: dict[str, Callable[[Settings], report.Section]] = {module.NAME: module.run for module in _MODULES}
 
 

@@ -1,0 +1,187 @@
+"""The operator watching over the Leases of a fleet, a part of which falls silent: memory, work and writes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bench import apis, nodes, processes
+from bench.report import Goal, Row, Section
+from bench.settings import Settings
+from nodemanager.api.common.managednode import MANAGED_NODES
+from nodemanager.client.auth import load
+from nodemanager.client.http.transport import HttpTransport
+from nodemanager.client.patches import MergePatch
+from nodemanager.client.verbs import Client
+from nodemanager.host.process import runner
+from nodemanager.kube import times
+from nodemanager.kube.core import LEASES
+
+NAME = "liveness"
+NAMESPACE = "nodemanager"
+AT_ONCE = 32
+SILENT = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """Who is watched over."""
+
+    client: Client
+    hosts: Sequence[str]
+    duration: int
+    """Seconds that a Lease lasts; here it is renewed half as often as by an agent, to spare the server."""
+
+    @property
+    def lost(self) -> Sequence[str]:
+        """Who falls silent."""
+        return self.hosts[: round(len(self.hosts) * SILENT)]
+
+    @property
+    def living(self) -> Sequence[str]:
+        """Who does not."""
+        return self.hosts[len(self.lost) :]
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """The process that is measured."""
+
+    pid: int
+    metrics: str
+
+    def value(self, pattern: str) -> float:
+        """Return the sum of the series whose line begins with a pattern."""
+        with urllib.request.urlopen(self.metrics, timeout=10) as answer:
+            text = answer.read().decode()
+        return sum(float(one) for one in re.findall(rf"^{pattern}.* (\S+)$", text, re.MULTILINE))
+
+    def alive(self) -> float:
+        """Return how many hosts it calls alive."""
+        return self.value(r'nodemanager_hosts\{state="alive"\}')
+
+    def silent(self) -> float:
+        """Return how many hosts it calls silent."""
+        return self.value(r'nodemanager_hosts\{state="silent"\}')
+
+    def writes(self) -> float:
+        """Return how often it changed something in the API."""
+        return self.value(r'rest_client_requests_total\{code="2..",method="(?:PATCH|POST|PUT)"')
+
+    def cpu(self) -> float:
+        """Return the seconds that it has worked."""
+        return self.value("process_cpu_seconds_total")
+
+
+def run(settings: Settings) -> Section:
+    """Let a part of a fleet fall silent, and see what that costs."""
+    count, duration = settings.pick(10_000, 200), settings.pick(60, 10)
+    with (
+        tempfile.TemporaryDirectory(prefix="nodemanager-bench-") as name,
+        apis.ours(Path(name)) as api,
+        _operator(api.kubeconfig) as operator,
+    ):
+        rows = asyncio.run(_measure(api.kubeconfig, operator, count, duration))
+    return Section(NAME, f"the operator and {count} hosts, of which {SILENT:.0%} fall silent", rows)
+
+
+@contextlib.contextmanager
+def _operator(kubeconfig: Path) -> Iterator[Operator]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    argv = [sys.executable, "-m", "nodemanager", "operator", "--kubeconfig", str(kubeconfig)]
+    argv += ["--no-leader-elect", "--metrics-bind-address", f"127.0.0.1:{port}", "--log-level", "error"]
+    argv += ["--health-probe-bind-address", "0"]
+    with subprocess.Popen(argv, cwd=processes.ROOT, env=processes.environment()) as process:
+        try:
+            yield Operator(process.pid, f"http://127.0.0.1:{port}/metrics")
+        finally:
+            process.terminate()
+            process.wait(timeout=apis.STOP_TIMEOUT)
+
+
+async def _measure(kubeconfig: Path, operator: Operator, count: int, duration: int) -> list[Row]:
+    client = Client(HttpTransport(load.discover(path=str(kubeconfig), environ={}, run=runner.run)))
+    fleet = Fleet(client, [nodes.name(number) for number in range(count)], duration)
+    latest = 1.5 * duration
+    try:
+        await _join(fleet)
+        async with _renewing(fleet, fleet.hosts):
+            await _until(lambda: operator.alive() == count, 300)
+        memory = apis.resident(operator.pid) / 1024
+        async with _renewing(fleet, fleet.living):
+            began, worked, before = time.monotonic(), operator.cpu(), operator.writes()
+            await _until(lambda: operator.silent() >= len(fleet.lost), latest + 30)
+            took, worked = time.monotonic() - began, operator.cpu() - worked
+            written, marked = operator.writes() - before, operator.silent()
+        after = apis.resident(operator.pid) / 1024
+    finally:
+        await client.close()
+    return [
+        Row(f"resident, {count} hosts alive", memory, "MiB", goal=Goal(100.0, "MiB")),
+        Row("resident, after some fell silent", after, "MiB", goal=Goal(100.0, "MiB")),
+        Row("until the last silent host was marked", took, "s", goal=Goal(latest, "s")),
+        Row("writes for each of them, Events included", written / marked, "", goal=Goal(2.0, "")),
+        Row("hosts that live and were marked", marked - len(fleet.lost), "", goal=Goal(0.0, "")),
+        Row("share of a core meanwhile", 100 * worked / took, "%"),
+    ]
+
+
+async def _join(fleet: Fleet) -> None:
+    """Make the ManagedNode and the Lease of every host, some at a time."""
+    left = iter(fleet.hosts)
+
+    async def work() -> None:
+        for host in left:
+            spec = {"holderIdentity": host, "leaseDurationSeconds": fleet.duration, "renewTime": _stamp()}
+            lease = {"metadata": {"name": f"nodemanager-{host}"}, "spec": spec}
+            await fleet.client.create(MANAGED_NODES, {"metadata": {"name": host}}, NAMESPACE)
+            await fleet.client.create(LEASES, lease, NAMESPACE)
+
+    await asyncio.gather(*(work() for _ in range(AT_ONCE)))
+
+
+@contextlib.asynccontextmanager
+async def _renewing(fleet: Fleet, hosts: Sequence[str]) -> AsyncIterator[None]:
+    """Renew the Leases of hosts one after the other, evenly, until the end of the block."""
+    turn = itertools.cycle(hosts)
+    pace = fleet.duration * 2 / 3 * AT_ONCE / len(hosts)
+
+    async def work() -> None:
+        for host in turn:
+            began = time.monotonic()
+            renewal = MergePatch({"spec": {"renewTime": _stamp()}})
+            await fleet.client.patch(LEASES, f"nodemanager-{host}", NAMESPACE, renewal)
+            await asyncio.sleep(max(0.0, pace - (time.monotonic() - began)))
+
+    tasks = [asyncio.create_task(work()) for _ in range(AT_ONCE)]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _until(condition: Callable[[], bool], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not await asyncio.to_thread(condition):
+        if time.monotonic() > deadline:
+            raise processes.ChildFailed(f"cannot measure the operator: it is not there after {seconds:g} s")
+        await asyncio.sleep(0.5)
+
+
+def _stamp() -> str:
+    return times.rfc3339_micro(datetime.now(UTC))
