@@ -22,6 +22,10 @@ from nodemanager.kube.core import CONFIG_MAPS, EVENTS, LEASES
 from support import server_process
 from support.agent_process import Agent, Api, Starts, api_of, owned
 from support.apiserver import free_port
+from support.scripted_server import until
+
+BUSY_TICKS = 60
+"""Hundredths of a second."""
 
 
 def states(node: ManagedNode) -> dict[str, tuple[str, str]]:
@@ -67,6 +71,28 @@ async def test_a_host_that_was_called_silent_says_again_how_it_is(api: Api, star
     await api.client.patch(MANAGED_NODES, "web1", api.namespace, patch, subresource="status")
     node = await api.until(lambda one: states(one)["Ready"] == ("True", "Applied"))
     assert states(node)["Alive"] == ("False", "LeaseExpired"), "that is not its own to say"
+
+
+async def test_a_pass_that_renders_when_it_is_told_to_stop_ends_well(api: Api, start: Starts) -> None:
+    """Whoever renders must outlive it: else a template that is fine would be reported as broken."""
+    agent = start()
+    await api.ready()
+    slow = "{% for one in range(90000) %}{% endfor %}slow\n"
+    files = [owned(f"/etc/slow/{number}", template=slow, engine="jinja") for number in range(150)]
+    await api.config_set("slow", files=files)
+    assert agent.process is not None
+    children = Path(f"/proc/{agent.process.pid}/task/{agent.process.pid}/children")
+
+    def renders() -> bool:
+        """Whether the process that renders is past its start, which takes less than this."""
+        work = [Path(f"/proc/{child}/stat").read_text() for child in children.read_text().split()]
+        return any(int(one.rpartition(")")[2].split()[11]) >= BUSY_TICKS for one in work)
+
+    await until(renders)
+    assert agent.stop() == 0
+    node = await api.node()
+    assert not [one.error for one in node.status.configsets if one.error], node.status
+    assert {one.read_text() for one in (agent.root / "etc/slow").iterdir()} == {"slow\n"}
 
 
 async def test_the_status_is_written_only_when_it_changes(api: Api, start: Starts) -> None:

@@ -223,7 +223,8 @@ def _declarations(base: _Base) -> Declarations:
     sources = Sources(link.config_sets, link.nodes, references, memory, link.reachability)
     renderer = Renderer(companion, answered=lambda _answer: managed_host.progress.tick())
     base.manager.add_cache(OptionalCache(link.config_sets, sources), OptionalCache(link.nodes, sources))
-    base.manager.add(references, renderer)
+    base.manager.add(references)
+    base.manager.add_server(renderer)  # ends last: a pass that is under way when we stop still renders
     node = NodeObject(link.client, link.nodes, link.key.namespace, managed_host.identity)
     return Declarations(node, managed_host.identity, sources, DesiredStateCache(Contenter(renderer)))
 
