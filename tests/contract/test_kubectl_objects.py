@@ -395,3 +395,28 @@ def test_elsewhere(place: Place) -> None:
     assert 'no matches for kind "ConfigSet" in version "nope/v1"' in place.refused(
         "apply", "-f", "-", stdin=strange
     )
+
+
+@pytest.mark.parametrize("kind", ["configmaps", "secrets", "namespaces", "serviceaccounts"])
+def test_lists_are_sorted_by_kubectl(place: Place, kind: str) -> None:
+    """It sorts the objects of a Table, and prints `<unknown>` for those that do not say what they are."""
+    for name in ("b", "a"):
+        place.kubectl("create", "configmap", name)
+        place.kubectl("create", "secret", "generic", name)
+    shown = place.kubectl("get", kind, "--sort-by=.metadata.name")
+    assert "<unknown>" not in shown
+    names = [line.split()[0] for line in shown.splitlines()[1:]]
+    assert names == sorted(names)
+
+
+@pytest.mark.parametrize("breaks", ["\n", "\r\n"])
+def test_base64_may_have_line_breaks(place: Place, breaks: str) -> None:
+    """Every `data: {key: |` block has one at its end; what is stored has none."""
+    wrapped = f"aGVs{breaks}bG8={breaks}"
+    meta = {"metadata": {"name": "wrapped"}}
+    secret = {"apiVersion": "v1", "kind": "Secret", **meta, "data": {"key": wrapped}}
+    config_map = {"apiVersion": "v1", "kind": "ConfigMap", **meta, "binaryData": {"key": wrapped}}
+    for obj, field in ((secret, "data"), (config_map, "binaryData")):
+        place.kubectl("create", "-f", "-", stdin=json.dumps(obj))
+        found = json.loads(place.kubectl("get", str(obj["kind"]), "wrapped", "-o", "json"))
+        assert found[field] == {"key": "aGVsbG8="}

@@ -120,8 +120,8 @@ class GoType:
 
         `inside` says that it is in an atomic list, where empty fields stay until owners are written down.
         """
-        if self.sort == "bytes" and value == []:
-            return ""
+        if self.sort == "bytes":
+            return _bytes(value)
         if self.sort == "quantity" and _is_number(value):
             return str(value)
         inside = inside or self.is_whole
@@ -163,9 +163,22 @@ def _is_bytes(value: Any) -> bool:
     if value == []:
         return True  # a list of numbers would be bytes to Go, too; nobody writes that
     try:
-        return isinstance(value, str) and base64.b64decode(value, validate=True) is not None
+        return isinstance(value, str) and base64.b64decode(_without_breaks(value), validate=True) is not None
     except binascii.Error:
         return False
+
+
+def _bytes(value: Any) -> Any:
+    """Return base64 as Go writes it: in one line, whatever lines it was read from."""
+    if value == []:
+        return ""
+    if not isinstance(value, str) or not _is_bytes(value):
+        return value  # left to whoever checks types
+    return base64.b64encode(base64.b64decode(_without_breaks(value))).decode()
+
+
+def _without_breaks(value: str) -> str:
+    return value.replace("\n", "").replace("\r", "")
 
 
 def _is_number(value: Any) -> bool:

@@ -31,7 +31,9 @@ def table(kind: ServedKind, body: Untyped, include: str, now: datetime) -> Untyp
         "apiVersion": "meta.k8s.io/v1",
         "metadata": meta,
         "columnDefinitions": [heading.as_json() for heading in headings],
-        "rows": [{"cells": cells, **_object(item, include)} for item, cells in zip(items, rows, strict=True)],
+        "rows": [
+            {"cells": cells, **_object(kind, item, include)} for item, cells in zip(items, rows, strict=True)
+        ],
     }
 
 
@@ -39,10 +41,12 @@ def _object_meta(obj: Untyped) -> Untyped:
     return {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
 
 
-def _object(item: Untyped, include: str) -> Untyped:
+def _object(kind: ServedKind, item: Untyped, include: str) -> Untyped:
     if include == "None":
         return {"object": None}
-    return {"object": item if include == "Object" else stored.metadata_of(item)}
+    if include == "Object":  # items of a list do not say what they are, rows of a Table do
+        return {"object": {"kind": kind.kind, "apiVersion": kind.api_version, **item}}
+    return {"object": stored.metadata_of(item)}
 
 
 def _print(kind: ServedKind, items: list[Untyped], now: datetime) -> tuple[list[Heading], list[list[Any]]]:
