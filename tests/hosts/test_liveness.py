@@ -91,6 +91,8 @@ def test_who_is_silent_is_marked_in_time_and_who_lives_is_not(fleet: Fleet) -> N
     until(lambda: ready(fleet)[0] == "Unknown", "the set is unknown")
     assert all(fleet[name].name in ready(fleet)[1] for name in SILENCED)
     assert fleet.api.get("ConfigSet", "motd")["status"]["nodes"]["unknown"] == len(SILENCED)
+    warned = fleet["cut"].machine.journal("-u", "nodemanager", "-p", "warning")
+    assert "WARN  agent.report.heartbeat: cannot renew our Lease" in warned
     for name, (_, revive) in SILENCED.items():
         revive(fleet[name])
     for host in fleet.hosts.values():

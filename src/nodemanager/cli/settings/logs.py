@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -43,13 +45,25 @@ LEVEL_OPTION: Final = click.option(
 class TextFormatter(logging.Formatter):
     """`2026-01-02T03:04:05.678Z INFO  runtime.cache: message`."""
 
+    def __init__(self, *, timed: bool = True, coloured: bool = False) -> None:
+        super().__init__()
+        self._timed = timed
+        """Whether lines have their time; whoever reads them may add it by itself."""
+        self._coloured = coloured
+
     def format(self, record: logging.LogRecord) -> str:
         """Return the line; a traceback follows on lines of its own."""
-        level = "WARN" if record.levelname == "WARNING" else record.levelname
-        line = f"{_time(record)} {level:<5} {_source(record)}: {_one_line(record.getMessage())}"
+        time = f"{_time(record)} " if self._timed else ""
+        line = f"{time}{self._level(record)} {_source(record)}: {_one_line(record.getMessage())}"
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
         return line
+
+    def _level(self, record: logging.LogRecord) -> str:
+        name = f"{'WARN' if record.levelname == 'WARNING' else record.levelname:<5}"
+        if not self._coloured or record.levelno < logging.WARNING:
+            return name
+        return click.style(name, fg="red" if record.levelno >= logging.ERROR else "yellow")
 
 
 class JsonFormatter(logging.Formatter):
@@ -68,12 +82,51 @@ class JsonFormatter(logging.Formatter):
         )
 
 
+class JournalFormatter(logging.Formatter):
+    """Begins every line with its priority, for systemd's journal: `journalctl -p warning` finds it."""
+
+    def __init__(self, lines: logging.Formatter) -> None:
+        super().__init__()
+        self._lines = lines
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, or lines: the journal keeps each for itself."""
+        found = next(priority for level, priority in _PRIORITIES if record.levelno >= level)
+        return "\n".join(f"<{found}>{line}" for line in self._lines.format(record).split("\n"))
+
+
+_PRIORITIES: Final = (
+    (logging.CRITICAL, 2),
+    (logging.ERROR, 3),
+    (logging.WARNING, 4),
+    (logging.INFO, 6),
+    (logging.NOTSET, 7),
+)
+"""Of syslog, by the least important level that has it."""
+
+
 def configure(level: str, style: str) -> None:
     """Send everything at or above `level` to stdout, as a service manager expects it."""
     logging.raiseExceptions = False  # a full disk must not answer every line with a page of traceback
     handler = logging.StreamHandler(sys.stdout)
-    handler.setFormatter(JsonFormatter() if style == "json" else TextFormatter())
+    handler.setFormatter(_formatter(style, in_journal=_is_journal(sys.stdout.fileno)))
     logging.basicConfig(level=_number(level), handlers=[handler], force=True)
+
+
+def _formatter(style: str, *, in_journal: bool) -> logging.Formatter:
+    coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    text = TextFormatter(timed=not in_journal, coloured=coloured)
+    lines = JsonFormatter() if style == "json" else text
+    return JournalFormatter(lines) if in_journal else lines
+
+
+def _is_journal(descriptor: Callable[[], int]) -> bool:
+    """Tell whether the journal reads what we write: systemd names its file, and ours may be another."""
+    try:
+        found = os.fstat(descriptor())
+    except (OSError, ValueError):  # closed, or no file at all
+        return False
+    return os.environ.get("JOURNAL_STREAM", "") == f"{found.st_dev}:{found.st_ino}"
 
 
 def _number(level: str) -> int:

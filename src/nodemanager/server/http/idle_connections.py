@@ -63,7 +63,7 @@ class IdleConnections:
         while True:
             await asyncio.sleep(LOOK_EVERY)
             if ended := self.close_idle(connections(), loop.time()):
-                log.info("ended %d connections that asked for nothing", ended)
+                log.debug("ended %d connections that asked for nothing", ended)
 
 
 def sockets_of(connections: Iterable[Any]) -> list[TransportSocket]:
