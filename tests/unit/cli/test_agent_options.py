@@ -47,3 +47,13 @@ def test_a_time_in_which_nothing_can_happen_is_wrong_usage(
     ran = cli.run("agent", f"--managednode.{name}", "0s")
     assert (ran.code, started) == (2, [])
     assert "0s is too short; 1s is the least" in ran.stderr
+
+
+@pytest.mark.parametrize("name", ["WEB1", "web_1", "operator", "web1-drain"])
+def test_a_name_that_no_host_can_have_is_refused_at_once(
+    started: list[service.AgentOptions], name: str
+) -> None:
+    ran = cli.run("agent", "--hostname", name)
+    assert ran.code == 2
+    assert name in ran.stderr or "-drain" in ran.stderr
+    assert not started

@@ -21,7 +21,7 @@ from nodemanager.agent.link.token_renewal import publish_expiry
 from nodemanager.agent.report import status_sources
 from nodemanager.agent.upgrades.upgrade import UpgradeSettings
 from nodemanager.api.rights import host_rights
-from nodemanager.cli.settings import agent_config, connect, go_options, host_options, logs
+from nodemanager.cli.settings import agent_config, connect, go_options, host_names, host_options, logs
 from nodemanager.cli.settings.durations import Duration
 from nodemanager.client.auth.config import ClientConfig
 from nodemanager.client.auth.credentials import BearerToken
@@ -110,6 +110,8 @@ def command(settings: connect.Settings, root: str, hostname: str, **flags: Any) 
 
     Runs as root until it is told to stop (Ctrl-C or SIGTERM), also across outages of the API.
     """
+    if hostname:  # not in the option itself: `plan` has it, too, where the exit code of wrong usage is taken
+        host_names.checked(hostname)
     for name in ("metrics_bind_address", "health_probe_bind_address"):
         probes.parse_address(flags[name])
     if flags["verify"]:

@@ -12,8 +12,7 @@ import click
 
 from nodemanager.api.rights.host_bounds import MAX_TOKEN_SECONDS
 from nodemanager.cli import host_credential
-from nodemanager.cli.commands import rbac
-from nodemanager.cli.settings import connect
+from nodemanager.cli.settings import connect, host_names
 from nodemanager.cli.settings.durations import Duration
 from nodemanager.cli.views import output
 from nodemanager.host.state import credential_file
@@ -45,7 +44,7 @@ Examples:
               metavar="FILE", help="Where to write the host's own. Default: /etc/nodemanager/kubeconfig, on"
               " FreeBSD /usr/local/etc/nodemanager/kubeconfig.")  # fmt: skip
 @connect.NAMESPACE
-@click.option("--hostname", default=socket.gethostname, callback=rbac.hostname, metavar="NAME",
+@click.option("--hostname", default=socket.gethostname, callback=host_names.hostname, metavar="NAME",
               envvar="NODEMANAGER_HOSTNAME", show_envvar=True,
               help="Name of the host, as in `nodemanager token`. Default: its own.")  # fmt: skip
 @click.option("--token-ttl", type=Duration(most=MAX_TOKEN_SECONDS), default="8760h", show_default=True,

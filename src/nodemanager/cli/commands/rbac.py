@@ -7,41 +7,18 @@ from typing import Any, Final
 import click
 
 from nodemanager.api.rights import host_rights
-from nodemanager.cli.settings import connect
+from nodemanager.cli.settings import connect, host_names
 from nodemanager.kube import manifests
-from nodemanager.kube.object_names import is_object_name
-
-_MAX: Final = 253 - len("nodemanager--token-refresh")
-
-
-def hostname(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
-    """Check a host name: it becomes part of the names of objects."""
-    if len(value) > _MAX:
-        raise click.BadParameter(f"{value[:60]!r}... is too long: {_MAX} characters are the most")
-    _check_name(value, "an object")
-    for suffix in host_rights.SUFFIXES:
-        if value.endswith(suffix):  # its Role would be that of the host without the suffix
-            raise click.BadParameter(f"names that end with {suffix} are those of roles of other hosts")
-    if value in (host_rights.OPERATOR, host_rights.DAEMONSET):
-        raise click.BadParameter(f"{value!r} is the name of the {value}'s own ServiceAccount")
-    return value
 
 
 def _groups(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
     for value in values:
-        _check_name(value, "a Lease")
+        host_names.check(value, "a Lease")
     return values
 
 
-def _check_name(value: str, what: str) -> None:
-    if not is_object_name(value):
-        raise click.BadParameter(
-            f"{value[:60]!r} cannot be the name of {what}: use lower-case letters, digits, '-' and '.'"
-        )
-
-
 HOSTNAME: Final = click.option(
-    "--hostname", required=True, callback=hostname, metavar="NAME", help="Name of the host."
+    "--hostname", required=True, callback=host_names.hostname, metavar="NAME", help="Name of the host."
 )
 
 
