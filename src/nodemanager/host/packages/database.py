@@ -40,9 +40,9 @@ def stamp(tree: Tree, *paths: str) -> Stamp | None:
     None if there is none of them, or if one was changed just now: it may be again within the same tick.
     """
     seen = [_look(tree, path) for path in paths]
-    if any(one is not None and is_fresh(one) for one in seen):
-        return None
     found = tuple(_identity(one) for one in seen)
+    if any(one is not None and told and is_fresh(one) for one, told in zip(seen, found, strict=True)):
+        return None
     return found if any(found) else None
 
 
