@@ -17,7 +17,10 @@ command=/bin/sleep
 command_args={seconds}
 command_background=yes
 pidfile=/run/{name}.pid
+retry=TERM/10
 """
+"""Without `retry`, Debian's start-stop-daemon does not wait for the end of what it stops: a restart may find
+it still there."""
 RELOADS = 'extra_started_commands="reload"\nreload() {{ touch /run/{name}.reloaded; }}\n'
 
 
