@@ -12,10 +12,11 @@ from nodemanager.rendering.renderer import Rendering
 
 async def referenced(renderer: Rendering, config_sets: Sequence[ConfigSet], node: ManagedNode) -> References:
     """Return all names; one that cannot be told is an error of its own, and costs no other set its names."""
+    data = references.visible(node)
     todo = [
         job
         for one in config_sets
-        for job in references.jobs(one.spec.files, node, f"ConfigSet {one.metadata.name}")
+        for job in references.jobs(one.spec.files, data, f"ConfigSet {one.metadata.name}")
     ]
     files = [file for one in config_sets for file in one.spec.files]
     return references.referenced(files, await renderer.render(todo) if todo else [])

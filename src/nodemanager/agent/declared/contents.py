@@ -50,7 +50,8 @@ class Contenter:
 
     async def _references(self, files: Sequence[Item[File]], node: ManagedNode) -> list[templates.References]:
         """Return for each file what it refers to; all names that are templates are rendered at once."""
-        todo = [references.jobs([item.declaration], node, _owner(item)) for item in files]
+        data = references.visible(node)
+        todo = [references.jobs([item.declaration], data, _owner(item)) for item in files]
         jobs = [job for each in todo for job in each]
         answers = iter(await self.renderer.render(jobs) if jobs else [])
         return [

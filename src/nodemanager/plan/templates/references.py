@@ -22,13 +22,19 @@ class References:
     errors: tuple[TemplateError, ...] = ()
 
 
-def jobs(files: Iterable[File], node: ManagedNode, owner: str = "") -> list[Job]:
-    """Return what has to be rendered to tell which Secrets the files refer to.
+def visible(node: ManagedNode) -> Data:
+    """Return what an entry of secretRefs, which may itself be a template, sees: its node, and no Secret.
 
-    Only a file with a template needs any. An entry of secretRefs may itself be a template; it sees
-    labels, status and name of its node, no Secret and no other node.
+    It is the same for all files of a host, and worth being made once: a status is long.
     """
-    data = Data(node=node_data(node, secrets=None, config_maps=None))
+    return Data(node=node_data(node, secrets=None, config_maps=None))
+
+
+def jobs(files: Iterable[File], data: Data, owner: str = "") -> list[Job]:
+    """Return what has to be rendered to tell which Secrets the files refer to: nothing without a template.
+
+    `data` is what is `visible` of the host.
+    """
     return [Job(entry, data, name=where, owner=owner) for where, entry in _entries(files)]
 
 
