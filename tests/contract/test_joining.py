@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from nodemanager.api.common.managednode import CREDENTIAL_RENEWED
+from nodemanager.api.common.node_conditions import CREDENTIAL_RENEWED
 from nodemanager.client.auth.renewed_token import lifetime
 from nodemanager.client.verbs import Client
 from nodemanager.kube import conditions

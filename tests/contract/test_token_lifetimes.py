@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from nodemanager.api.common.managednode import CREDENTIAL_RENEWED, ManagedNode
+from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.api.common.node_conditions import CREDENTIAL_RENEWED
 from nodemanager.client.auth import kubeconfig
 from nodemanager.client.auth.renewed_token import lifetime
 from nodemanager.client.calls import Selection

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from nodemanager.api import crds
-from nodemanager.api.common import configset, declarations, managednode
+from nodemanager.api.common import configset, declarations, managednode, node_conditions
 from nodemanager.kube import conditions, manifests, selectors
 from nodemanager.kube.objects import Resource
 from support import cases
@@ -198,8 +198,9 @@ def test_counters_are_written_when_they_are_zero() -> None:
 
 def test_conditions_of_a_node_have_distinct_reasons() -> None:
     reasons = [
-        managednode.APPLIED, managednode.APPLY_FAILED, managednode.VALIDATION_FAILED,
-        managednode.AGENT_SILENT, managednode.NO_DRIFT, managednode.NOT_REPAIRED, managednode.CONTESTED,
+        node_conditions.APPLIED, node_conditions.APPLY_FAILED, node_conditions.VALIDATION_FAILED,
+        node_conditions.AGENT_SILENT, node_conditions.NO_DRIFT, node_conditions.NOT_REPAIRED,
+        node_conditions.CONTESTED,
         conditions.RESOURCE_CONFLICT, conditions.NO_CONFLICT,
     ]  # fmt: skip
     assert len(set(reasons)) == len(reasons)

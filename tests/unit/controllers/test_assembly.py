@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from nodemanager.api.common import managednode
+from nodemanager.api.common import node_conditions
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.client.auth.config import ClientConfig
@@ -329,7 +329,7 @@ async def show_life(client: Client) -> None:
         renewal = {"spec": {"renewTime": f"2026-01-01T00:00:{second}.000000Z"}}
         await client.patch(LEASES, "nodemanager-web1", NAMESPACE, MergePatch(renewal))
         node = await client.get(MANAGED_NODES, "web1", NAMESPACE)
-        if conditions.is_true(node.status.conditions, managednode.ALIVE):
+        if conditions.is_true(node.status.conditions, node_conditions.ALIVE):
             return
         await asyncio.sleep(0.05)
 
@@ -341,7 +341,7 @@ async def until_there(client: Client) -> None:
         Cache(client, CONFIG_SETS, here), Cache(client, ROLES, here), Cache(client, MANAGED_NODES, here),
     )  # fmt: skip
     following = [asyncio.create_task(cache.run()) for cache in (sets, roles, nodes)]
-    alive = managednode.ALIVE
+    alive = node_conditions.ALIVE
     try:
         await until(lambda: any(conditions.is_true(one.status.conditions, alive) for one in nodes.values()))
         await until(lambda: any(one.status.nodes for one in sets.values()))

@@ -11,7 +11,8 @@ from nodemanager.agent.declared.desired_state import visible
 from nodemanager.agent.requests import Requests
 from nodemanager.api.common import matching
 from nodemanager.api.common.configset import ConfigSet
-from nodemanager.api.common.managednode import AGENT_SILENT, ManagedNode
+from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.api.common.node_conditions import AGENT_SILENT
 from nodemanager.kube import conditions
 from nodemanager.runtime.cache import Change
 

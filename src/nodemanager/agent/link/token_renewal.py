@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from nodemanager.api.common.managednode import CREDENTIAL_GOOD, CREDENTIAL_RENEWED, RENEWAL_FAILING
+from nodemanager.api.common.node_conditions import CREDENTIAL_GOOD, CREDENTIAL_RENEWED, RENEWAL_FAILING
 from nodemanager.api.rights.host_bounds import MAX_TOKEN_SECONDS
 from nodemanager.client.auth import host_kubeconfig, host_tokens, kubeconfig
 from nodemanager.client.auth.config import ClientConfig

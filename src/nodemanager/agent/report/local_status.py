@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from nodemanager.api.common import managednode
+from nodemanager.api.common import node_conditions
 from nodemanager.api.common.managednode import DriftRecord
 from nodemanager.kube import conditions
 from nodemanager.kube.conditions import Condition
@@ -183,7 +183,7 @@ class Board:
 def _is_fault(condition: Condition) -> bool:
     if condition.type == conditions.READY:
         return condition.status != conditions.TRUE
-    bad = (managednode.DRIFTED, managednode.CONTESTED, conditions.CONFLICTED)
+    bad = (node_conditions.DRIFTED, node_conditions.CONTESTED, conditions.CONFLICTED)
     return condition.type in bad and condition.status == conditions.TRUE
 
 

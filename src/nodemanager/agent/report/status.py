@@ -14,7 +14,7 @@ import msgspec
 from nodemanager.agent.drift.repair_backoff import ContestedResource
 from nodemanager.agent.report import backup_records
 from nodemanager.agent.upgrades.upgrade_part import UpgradeStatus
-from nodemanager.api.common import managednode
+from nodemanager.api.common import node_conditions
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import (
     AppliedConfigSet,
@@ -107,11 +107,13 @@ def of_duplication(
     old: ManagedNodeStatus, duplicated: bool, now: datetime, generation: int
 ) -> ManagedNodeStatus:
     """Return the status with whether another machine has our name; nothing is said before one was seen."""
-    known = conditions.get(old.conditions, managednode.DUPLICATED) is not None
-    said = Condition(type=managednode.DUPLICATED, status=conditions.FALSE, reason=managednode.ONE_AGENT)
+    known = conditions.get(old.conditions, node_conditions.DUPLICATED) is not None
+    said = Condition(
+        type=node_conditions.DUPLICATED, status=conditions.FALSE, reason=node_conditions.ONE_AGENT
+    )
     if duplicated:
         said = Condition(
-            type=managednode.DUPLICATED, status=conditions.TRUE, reason=managednode.OTHER_AGENT,
+            type=node_conditions.DUPLICATED, status=conditions.TRUE, reason=node_conditions.OTHER_AGENT,
             message="another machine reports under this name, too; give one of them another name",
         )  # fmt: skip
     return of_condition(old, said, now, generation) if known or duplicated else old
@@ -119,11 +121,11 @@ def of_duplication(
 
 def of_servers(old: ManagedNodeStatus, fault: str, now: datetime, generation: int) -> ManagedNodeStatus:
     """Return the status with why metrics or probes are not served; nothing is said before that was so."""
-    known = conditions.get(old.conditions, managednode.SERVED) is not None
-    said = Condition(type=managednode.SERVED, status=conditions.TRUE, reason=managednode.LISTENING)
+    known = conditions.get(old.conditions, node_conditions.SERVED) is not None
+    said = Condition(type=node_conditions.SERVED, status=conditions.TRUE, reason=node_conditions.LISTENING)
     if fault:
         said = Condition(
-            type=managednode.SERVED, status=conditions.FALSE, reason=managednode.ADDRESS_UNAVAILABLE,
+            type=node_conditions.SERVED, status=conditions.FALSE, reason=node_conditions.ADDRESS_UNAVAILABLE,
             message=_cut(fault),
         )  # fmt: skip
     return of_condition(old, said, now, generation) if known or fault else old
@@ -134,7 +136,7 @@ def of_token(
 ) -> ManagedNodeStatus:
     """Return the status with what became of the host's own token; None = it uses none."""
     if token is None:
-        others = [one for one in old.conditions if one.type != managednode.CREDENTIAL_RENEWED]
+        others = [one for one in old.conditions if one.type != node_conditions.CREDENTIAL_RENEWED]
         return msgspec.structs.replace(old, conditions=others)
     return of_condition(old, token, now, generation)
 
@@ -235,13 +237,13 @@ def _is_old(stamp: str | None, now: datetime) -> bool:
 def _ready(done: Pass) -> Condition:
     bad = [one for one in done.results if one.bad]
     if not bad:
-        return Condition(type=conditions.READY, status=conditions.TRUE, reason=managednode.APPLIED)
+        return Condition(type=conditions.READY, status=conditions.TRUE, reason=node_conditions.APPLIED)
     refused = all("its validation failed" in one.message for one in bad if one.outcome is Outcome.FAILED)
     failed = any(one.outcome is Outcome.FAILED for one in bad)
     return Condition(
         type=conditions.READY,
         status=conditions.FALSE,
-        reason=managednode.VALIDATION_FAILED if failed and refused else managednode.APPLY_FAILED,
+        reason=node_conditions.VALIDATION_FAILED if failed and refused else node_conditions.APPLY_FAILED,
         message=_joined(bad),
     )
 
@@ -249,7 +251,7 @@ def _ready(done: Pass) -> Condition:
 def not_ready(why: str) -> Condition:
     """Return that the host is not as declared, or that nobody can tell."""
     return Condition(
-        type=conditions.READY, status=conditions.FALSE, reason=managednode.APPLY_FAILED, message=_cut(why)
+        type=conditions.READY, status=conditions.FALSE, reason=node_conditions.APPLY_FAILED, message=_cut(why)
     )
 
 
@@ -258,43 +260,47 @@ def _drifted(done: Pass) -> Condition:
     bad = [one for one in done.results if one.bad and one.drifted]
     if bad:
         return Condition(
-            type=managednode.DRIFTED, status=conditions.TRUE, reason=managednode.NOT_REPAIRED,
+            type=node_conditions.DRIFTED, status=conditions.TRUE, reason=node_conditions.NOT_REPAIRED,
             message=_joined(bad),
         )  # fmt: skip
     if done.contested:
         return Condition(
-            type=managednode.DRIFTED, status=conditions.TRUE, reason=managednode.CONTESTED,
+            type=node_conditions.DRIFTED, status=conditions.TRUE, reason=node_conditions.CONTESTED,
             message=_listed(list(map(str, done.contested))),
         )  # fmt: skip
     if observed := [one for one in done.results if one.outcome is Outcome.OBSERVED]:
         return Condition(
-            type=managednode.DRIFTED, status=conditions.TRUE, reason=managednode.OBSERVED,
+            type=node_conditions.DRIFTED, status=conditions.TRUE, reason=node_conditions.OBSERVED,
             message=_joined(observed),
         )  # fmt: skip
-    return Condition(type=managednode.DRIFTED, status=conditions.FALSE, reason=managednode.NO_DRIFT)
+    return Condition(type=node_conditions.DRIFTED, status=conditions.FALSE, reason=node_conditions.NO_DRIFT)
 
 
 def _contested(done: Pass) -> Condition:
     """Tell whether somebody else keeps changing something; how often is left out, or it would never rest."""
     if not done.contested:
         return Condition(
-            type=managednode.CONTESTED, status=conditions.FALSE, reason=managednode.NOT_CONTESTED
+            type=node_conditions.CONTESTED, status=conditions.FALSE, reason=node_conditions.NOT_CONTESTED
         )
     return Condition(
-        type=managednode.CONTESTED, status=conditions.TRUE, reason=managednode.CONTESTED,
+        type=node_conditions.CONTESTED, status=conditions.TRUE, reason=node_conditions.CONTESTED,
         message=_listed(list(map(str, done.contested))),
     )  # fmt: skip
 
 
 def _watching(done: Pass) -> Condition:
     if done.shortfalls is None:
-        return Condition(type=managednode.WATCHING, status=conditions.FALSE, reason=managednode.PERIODIC)
+        return Condition(
+            type=node_conditions.WATCHING, status=conditions.FALSE, reason=node_conditions.PERIODIC
+        )
     if done.shortfalls:
         return Condition(
-            type=managednode.WATCHING, status=conditions.FALSE, reason=managednode.INCOMPLETE,
+            type=node_conditions.WATCHING, status=conditions.FALSE, reason=node_conditions.INCOMPLETE,
             message=_listed(done.shortfalls),
         )  # fmt: skip
-    return Condition(type=managednode.WATCHING, status=conditions.TRUE, reason=managednode.EVENT_DRIVEN)
+    return Condition(
+        type=node_conditions.WATCHING, status=conditions.TRUE, reason=node_conditions.EVENT_DRIVEN
+    )
 
 
 def _conflicted(done: Pass) -> Condition:

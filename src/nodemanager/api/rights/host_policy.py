@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from nodemanager.api.common import configset
-from nodemanager.api.common.managednode import ALIVE
+from nodemanager.api.common.node_conditions import ALIVE
 from nodemanager.api.rights.host_bounds import (
     CHECKS,
     CORDONED,

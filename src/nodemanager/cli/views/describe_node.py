@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
-from nodemanager.api.common import managednode
+from nodemanager.api.common import managednode, node_conditions
 from nodemanager.api.common.managednode import ManagedNode, ManagedNodeStatus
 from nodemanager.cli.views import describing, output
 from nodemanager.kube import conditions, core
@@ -51,7 +51,7 @@ def _add_host(report: output.Report, node: ManagedNode, now: datetime) -> None:
 
 
 def _life(status: ManagedNodeStatus, now: datetime) -> str:
-    found = conditions.get(status.conditions, managednode.ALIVE)
+    found = conditions.get(status.conditions, node_conditions.ALIVE)
     if found is None:
         return "not judged yet; the operator does that"
     if found.status == conditions.TRUE:

@@ -15,15 +15,13 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from nodemanager.api.common import managednode
+from nodemanager.api.common import managednode, node_conditions
 from nodemanager.api.common.managednode import ManagedNode, ManagedNodeStatus
 from nodemanager.controllers.liveness.heartbeats import Life, LivenessJudgement
 from nodemanager.kube import conditions, times
 from nodemanager.kube.conditions import Condition
 
-_NO_LEASE = (
-    "its agent has sent no sign of life yet; agents before version 0.1.0 and other projects' send none"
-)
+_NO_LEASE = "its agent has sent no sign of life yet; agents of the Go project send none"
 
 
 def marked(node: ManagedNode, judgement: LivenessJudgement, now: datetime) -> ManagedNodeStatus:
@@ -34,14 +32,14 @@ def marked(node: ManagedNode, judgement: LivenessJudgement, now: datetime) -> Ma
             return status
         case Life.ALIVE:
             alive = Condition(
-                type=managednode.ALIVE, status=conditions.TRUE, reason=managednode.LEASE_RENEWED
+                type=node_conditions.ALIVE, status=conditions.TRUE, reason=node_conditions.LEASE_RENEWED
             )
             return _with(status, [alive], now, last_seen=None)
         case Life.NEVER:
             never = Condition(
-                type=managednode.ALIVE,
+                type=node_conditions.ALIVE,
                 status=conditions.UNKNOWN,
-                reason=managednode.NO_LEASE,
+                reason=node_conditions.NO_LEASE,
                 message=_NO_LEASE,
             )
             return _with(status, [never], now, last_seen=status.last_seen)
@@ -54,16 +52,16 @@ def _silenced(node: ManagedNode, judgement: LivenessJudgement, now: datetime) ->
         return node.status  # told already; only the agent itself may speak again
     seen = times.rfc3339(now - timedelta(seconds=judgement.silent_for))
     silent = Condition(
-        type=managednode.ALIVE,
+        type=node_conditions.ALIVE,
         status=conditions.FALSE,
-        reason=managednode.LEASE_EXPIRED,
+        reason=node_conditions.LEASE_EXPIRED,
         message=f"no sign of life since {seen}: the host is down, cut off, or its agent does not run",
     )
     before = conditions.get(node.status.conditions, conditions.READY)
     ready = Condition(
         type=conditions.READY,
         status=conditions.UNKNOWN,
-        reason=managednode.AGENT_SILENT,
+        reason=node_conditions.AGENT_SILENT,
         message=f"no sign of life since {seen}; before that it was {_in_words(before)}",
         observed_generation=before.observed_generation if before else 0,
     )

@@ -10,7 +10,6 @@ written when its host falls silent or comes back, and at no other time.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import logging
 import math
@@ -21,7 +20,7 @@ from typing import Final
 
 import msgspec
 
-from nodemanager.api.common import managednode
+from nodemanager.api.common import managednode, node_conditions
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode, ManagedNodeStatus
 from nodemanager.api.rights.host_rights import account_name, host_of
 from nodemanager.client.calls import WriteOptions
@@ -63,7 +62,7 @@ def on_lease(change: Change[Lease], caches: Caches) -> Iterator[Wake]:
 
 
 def _mark(node: ManagedNode) -> str:
-    found = conditions.get(node.status.conditions, managednode.ALIVE)
+    found = conditions.get(node.status.conditions, node_conditions.ALIVE)
     return found.status if found else ""
 
 
@@ -100,8 +99,8 @@ class Watcher:
         if judgement.life is Life.SILENT and not managednode.is_silent(node):
             judgement = await self._ask(key)
         wanted = marks.marked(node, judgement, self.now())
-        if patch := difference(msgspec.to_builtins(node.status), msgspec.to_builtins(wanted)):
-            await self._write(node, patch)
+        patch = difference(msgspec.to_builtins(node.status), msgspec.to_builtins(wanted))
+        if patch and await self._write(node, patch):
             self._tell(node, wanted)
         return ReconcileResult(judgement.again_in) if judgement.again_in < math.inf else None
 
@@ -121,22 +120,25 @@ class Watcher:
             raise
         return self._judge(key.name)
 
-    async def _write(self, node: ManagedNode, patch: dict[str, object]) -> None:
+    async def _write(self, node: ManagedNode, patch: dict[str, object]) -> bool:
+        """Write the part of the status that is ours; return whether the host is still there to be told of."""
         meta = node.metadata
         # The list of conditions is written whole, so it must be based on the one that is there.
         body = MergePatch({"metadata": {"resourceVersion": meta.resource_version}, "status": patch})
         try:
-            with contextlib.suppress(errors.NotFound):
-                await self.client.patch(
-                    MANAGED_NODES, meta.name, meta.namespace, body,
-                    subresource="status", options=WriteOptions(field_manager=MANAGER),
-                )  # fmt: skip
+            await self.client.patch(
+                MANAGED_NODES, meta.name, meta.namespace, body,
+                subresource="status", options=WriteOptions(field_manager=MANAGER),
+            )  # fmt: skip
+        except errors.NotFound:
+            return False
         except errors.Conflict:
             raise Retry(CONFLICT_SECONDS, "somebody else wrote the ManagedNode meanwhile") from None
+        return True
 
     def _tell(self, node: ManagedNode, wanted: ManagedNodeStatus) -> None:
         """Report both edges; that a host is seen for the first time is no news to anybody."""
-        before, after = _mark(node), conditions.get(wanted.conditions, managednode.ALIVE)
+        before, after = _mark(node), conditions.get(wanted.conditions, node_conditions.ALIVE)
         if after is None or before == after.status:
             return
         if after.status == conditions.FALSE:

@@ -1,0 +1,88 @@
+"""The conditions of a ManagedNode and their reasons, beside `Ready` and what Kubernetes itself calls so."""
+
+from __future__ import annotations
+
+from typing import Final
+
+DRIFTED: Final = "Drifted"
+"""Condition type: the host differs, right now, from what its ConfigSets declare."""
+
+APPLIED: Final = "Applied"
+"""Reason of Ready=True: everything declared for the host holds."""
+
+APPLY_FAILED: Final = "ApplyFailed"
+"""Reason of Ready=False: at least one resource could not be brought about; the message names it."""
+
+VALIDATION_FAILED: Final = "ValidationFailed"
+"""Reason of Ready=False: `validate` refused the new content of a file, and the old one is in place."""
+
+AGENT_SILENT: Final = "AgentSilent"
+"""Reason of Ready=Unknown: the heartbeat Lease ran out, so nobody knows how the host is."""
+
+ALIVE: Final = "Alive"
+"""Condition type, written by the operator: the heartbeat Lease of the host is renewed in time."""
+
+LEASE_RENEWED: Final = "LeaseRenewed"
+"""Reason of Alive=True."""
+
+LEASE_EXPIRED: Final = "LeaseExpired"
+"""Reason of Alive=False: the operator has seen no renewal for as long as the Lease lasts."""
+
+NO_LEASE: Final = "NoLease"
+"""Reason of Alive=Unknown: there is no Lease to judge by."""
+
+NO_DRIFT: Final = "NoDrift"
+"""Reason of Drifted=False: the host is as declared."""
+
+NOT_REPAIRED: Final = "NotRepaired"
+"""Reason of Drifted=True: somebody changed a managed resource and it could not be put back yet."""
+
+CONTESTED: Final = "Contested"
+"""Condition type, and reason of Drifted=True: something keeps changing a resource back, so that repairing
+it was slowed down."""
+
+NOT_CONTESTED: Final = "NotContested"
+"""Reason of Contested=False: nobody fights over a resource."""
+
+OBSERVED: Final = "Observed"
+"""Reason of Drifted=True: a resource differs and is left alone, as its drift policy says."""
+
+CREDENTIAL_RENEWED: Final = "TokenRenewed"
+"""Condition type: the host's own token is renewed in time. Absent where its agent uses another."""
+
+CREDENTIAL_GOOD: Final = "Good"
+"""Reason of TokenRenewed=True; the message says until when."""
+
+RENEWAL_FAILING: Final = "RenewalFailing"
+"""Reason of TokenRenewed=False: the token is due, and no new one could be had; the message says why."""
+
+WATCHING: Final = "Watching"
+"""Condition type: changes made behind our back are noticed when they happen, not by looking now and then."""
+
+EVENT_DRIVEN: Final = "EventDriven"
+"""Reason of Watching=True: everything declared is watched."""
+
+INCOMPLETE: Final = "Incomplete"
+"""Reason of Watching=False: some of it cannot be watched; the message says what, why, and what to do."""
+
+PERIODIC: Final = "Periodic"
+"""Reason of Watching=False: watching is turned off, or the host has no such means."""
+
+DUPLICATED: Final = "Duplicated"
+"""Condition type: another machine reports under the same name. Absent as long as none was seen."""
+
+OTHER_AGENT: Final = "OtherAgent"
+"""Reason of Duplicated=True: somebody else renews the heartbeat Lease between our own renewals."""
+
+ONE_AGENT: Final = "OneAgent"
+"""Reason of Duplicated=False: nobody else does any more."""
+
+SERVED: Final = "Served"
+"""Condition type: metrics and health probes are served where the agent was told to. Absent as long as they
+always were."""
+
+ADDRESS_UNAVAILABLE: Final = "AddressUnavailable"
+"""Reason of Served=False: the host does not have the address, or somebody else has, who answers there."""
+
+LISTENING: Final = "Listening"
+"""Reason of Served=True: the address could be had after all."""
