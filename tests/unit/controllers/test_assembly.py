@@ -14,6 +14,7 @@ import pytest
 from nodemanager.api.common import node_conditions
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES
+from nodemanager.api.maintenance.maintenancewindow import MAINTENANCE_WINDOWS
 from nodemanager.client.auth.config import ClientConfig
 from nodemanager.client.calls import Selection
 from nodemanager.client.patches import MergePatch
@@ -81,7 +82,7 @@ async def ask(server: probes.ProbeServer, path: str) -> str:
 
 
 async def declare(client: Client) -> None:
-    """Create a host and a ConfigSet for it that refers to a Secret."""
+    """Create a host and a ConfigSet for it that refers to a Secret, and a window that is open."""
     files = [{"path": "/x", "template": "x", "secretRefs": ["one"]}]
     meta = {"name": "web1", "labels": {"role": "web"}}
     await client.create(MANAGED_NODES, {"metadata": meta}, NAMESPACE)
@@ -89,6 +90,9 @@ async def declare(client: Client) -> None:
         CONFIG_SETS,
         {"metadata": {"name": "base", "labels": {"role": "web"}}, "spec": {"files": files}},
         NAMESPACE,
+    )
+    await client.create(
+        MAINTENANCE_WINDOWS, {"metadata": {"name": "ever"}, "spec": {"always": True}}, NAMESPACE
     )
 
 

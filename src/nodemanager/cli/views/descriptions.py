@@ -8,7 +8,8 @@ from typing import Final
 from nodemanager.api import kinds
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES
-from nodemanager.cli.views import describe_configset, describe_node
+from nodemanager.api.maintenance.maintenancewindow import MAINTENANCE_WINDOWS
+from nodemanager.cli.views import describe_configset, describe_maintenancewindow, describe_node
 
 FILE: Final = "src/nodemanager/cli/views/descriptions.py"
 PART: Final = "renderer for describe"
@@ -16,6 +17,7 @@ PART: Final = "renderer for describe"
 RENDERERS: Final[dict[str, Callable[..., str]]] = {
     MANAGED_NODES.qualified_name: describe_node.render,
     CONFIG_SETS.qualified_name: describe_configset.render,
+    MAINTENANCE_WINDOWS.qualified_name: describe_maintenancewindow.render,
 }
 """By qualified name: an object, the events about it and the time, in words."""
 
