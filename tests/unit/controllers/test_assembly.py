@@ -15,6 +15,7 @@ from nodemanager.api.common import node_conditions
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.api.maintenance.maintenancewindow import MAINTENANCE_WINDOWS
+from nodemanager.api.maintenance.nodeseries import NODE_SERIES
 from nodemanager.client.auth.config import ClientConfig
 from nodemanager.client.calls import Selection
 from nodemanager.client.patches import MergePatch
@@ -82,7 +83,7 @@ async def ask(server: probes.ProbeServer, path: str) -> str:
 
 
 async def declare(client: Client) -> None:
-    """Create a host and a ConfigSet for it that refers to a Secret, and a window that is open."""
+    """Create a host and a ConfigSet for it that refers to a Secret, a window that is open and a series."""
     files = [{"path": "/x", "template": "x", "secretRefs": ["one"]}]
     meta = {"name": "web1", "labels": {"role": "web"}}
     await client.create(MANAGED_NODES, {"metadata": meta}, NAMESPACE)
@@ -94,6 +95,7 @@ async def declare(client: Client) -> None:
     await client.create(
         MAINTENANCE_WINDOWS, {"metadata": {"name": "ever"}, "spec": {"always": True}}, NAMESPACE
     )
+    await client.create(NODE_SERIES, {"metadata": {"name": "all"}}, NAMESPACE)
 
 
 @pytest.mark.parametrize("entry", CONTROLLERS)

@@ -6,6 +6,7 @@ from typing import Final
 
 from nodemanager.api.kind_parts import AGE, READ, WRITE, KindColumn, KindEntry, KindRight, condition
 from nodemanager.api.maintenance.maintenancewindow import MAINTENANCE_WINDOWS, VALID
+from nodemanager.api.maintenance.nodeseries import NODE_SERIES, RESOLVED
 
 _WINDOW: Final = KindEntry(
     resource=MAINTENANCE_WINDOWS,
@@ -25,4 +26,21 @@ _WINDOW: Final = KindEntry(
     editors=(KindRight(WRITE),),
 )
 
-KINDS: Final = (_WINDOW,)
+_SERIES: Final = KindEntry(
+    resource=NODE_SERIES,
+    short_names=("nser",),
+    columns=(
+        KindColumn("Hosts", ".status.hosts", "How many hosts are meant.", "integer"),
+        KindColumn("Silent", ".status.silent", "How many of them are silent.", "integer"),
+        KindColumn("Resolved", condition(RESOLVED), "Whether all that are named exist."),
+        AGE,
+        KindColumn("Message", condition(RESOLVED, "message"), "Who does not.", priority=1),
+    ),
+    page="reference/nodeseries.md",
+    hosts=(),
+    operator=(KindRight(("patch",), "status"),),
+    viewers=(KindRight(READ),),
+    editors=(KindRight(WRITE),),
+)
+
+KINDS: Final = (_WINDOW, _SERIES)
