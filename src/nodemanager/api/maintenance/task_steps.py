@@ -1,0 +1,244 @@
+"""What one step of a task can be: exactly one action, how long it may take, and what a failure means."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Final
+
+from nodemanager.api.common.declarations import Arguments, File
+from nodemanager.kube.hints import (
+    ABSOLUTE_PATH,
+    DURATION_MAX,
+    NAME_MAX,
+    PACKAGE,
+    PACKAGE_MAX,
+    PACKAGE_VERSION,
+    PATH_MAX,
+    POSITIVE_DURATION,
+    PRINTABLE,
+    UNIT,
+    WORD,
+    Rule,
+    meta,
+)
+from nodemanager.kube.objects import Struct
+
+STOP: Final = "stop"
+CONTINUE: Final = "continue"
+UNDO: Final = "undo"
+ACTIONS: Final = ("packages", "service", "execution", "reboot", "probe", "file", "preview")
+"""The fields of which a step has exactly one."""
+INVERTIBLE: Final = ("packages", "service", "execution", "file")
+"""Those that can be the inverse of a step."""
+_ENV_NAME: Final = "^[A-Za-z_][A-Za-z0-9_]*$"
+
+
+class TaskPackage(Struct):
+    """A package to install at any or at one version, or to remove."""
+
+    name: Annotated[
+        str, meta("Name as the package manager knows it.", WORD, pattern=PACKAGE, required=True,
+                  min_length=1, max_length=PACKAGE_MAX),
+    ] = ""  # fmt: skip
+    version: Annotated[
+        str, meta("Exact version; omitted = any.", WORD, pattern=PACKAGE_VERSION, max_length=PACKAGE_MAX)
+    ] = ""
+
+
+class PackagesAction(Struct):
+    """Upgrade, install or remove packages; those that are held or that a ConfigSet pins stay as they are."""
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "[has(self.upgrade) && self.upgrade != '', has(self.install) && size(self.install) > 0,"
+            " has(self.remove) && size(self.remove) > 0].exists_one(given, given)",
+            "must have exactly one of upgrade, install and remove",
+        ),
+    )
+
+    upgrade: Annotated[
+        str,
+        meta("all upgrades every package; security only where a security update is offered.",
+             enum=("all", "security")),
+    ] = ""  # fmt: skip
+    install: Annotated[list[TaskPackage], meta("Packages to have.", max_items=512)] = []
+    remove: Annotated[
+        list[Annotated[str, meta("Name of a package.", WORD, pattern=PACKAGE, max_length=PACKAGE_MAX)]],
+        meta("Packages to remove.", max_items=512),
+    ] = []
+
+
+class ServiceAction(Struct):
+    """Do something to a service, once."""
+
+    name: Annotated[
+        str, meta("Name of the service or unit.", pattern=UNIT, required=True, min_length=1, max_length=256)
+    ] = ""
+    do: Annotated[
+        str,
+        meta("What to do.", enum=("start", "stop", "restart", "reload", "enable", "disable"), required=True),
+    ] = ""
+
+
+class SecretVariable(Struct):
+    """A variable of the environment whose value is in a Secret."""
+
+    name: Annotated[
+        str, meta("Name of the variable.", pattern=_ENV_NAME, required=True, min_length=1, max_length=256)
+    ] = ""
+    secret: Annotated[
+        str,
+        meta("Name of the Secret, in the same namespace.", required=True, min_length=1, max_length=NAME_MAX),
+    ] = ""
+    key: Annotated[str, meta("Its key.", required=True, min_length=1, max_length=NAME_MAX)] = ""
+
+
+class ExecutionAction(Struct):
+    """Run a program, or a script that the user wrote."""
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "(has(self.argv) && size(self.argv) > 0) != (has(self.script) && self.script != '')",
+            "must have either argv or script",
+        ),
+    )
+
+    argv: Annotated[
+        Arguments, meta("The program and its arguments; no shell looks at them.", max_items=1024)
+    ] = []
+    script: Annotated[
+        str,
+        meta("A script; its first line says who reads it, such as #!/bin/sh, which is also the default.",
+             max_length=65536),
+    ] = ""  # fmt: skip
+    env: Annotated[
+        dict[str, Annotated[str, meta("Its value.", max_length=32768)]],
+        meta("Variables of its environment.", max_properties=64),
+    ] = {}
+    secret_env: Annotated[
+        list[SecretVariable],
+        meta("Variables whose values are in Secrets; they appear in no output.", list_map_keys=("name",),
+             max_items=64),
+    ] = []  # fmt: skip
+    user: Annotated[str, meta("Who runs it; default root.", WORD, pattern=PRINTABLE, max_length=256)] = ""
+    working_directory: Annotated[
+        str, meta("Where it runs; default /.", Rule("self == '' || self.startsWith('/')", ABSOLUTE_PATH.message),
+                  max_length=PATH_MAX),
+    ] = ""  # fmt: skip
+    accepted_exit_codes: Annotated[
+        list[Annotated[int, meta("An exit code.", minimum=0, maximum=255)]],
+        meta("Exit codes that count as success; default 0 alone.", max_items=64),
+    ] = []
+
+
+class RebootAction(Struct):
+    """Reboot the host."""
+
+    when: Annotated[
+        str,
+        meta("ifNeeded asks the package manager; always reboots in any case.", enum=("ifNeeded", "always"),
+             required=True),
+    ] = ""  # fmt: skip
+
+
+class HttpProbe(Struct):
+    """An address that must answer."""
+
+    url: Annotated[
+        str,
+        meta("The address, http or https.",
+             Rule("self.startsWith('http://') || self.startsWith('https://')", "must be http:// or https://"),
+             required=True, min_length=1, max_length=2048),
+    ] = ""  # fmt: skip
+    status: Annotated[int, meta("The status code that is wanted; default 200.", minimum=100, maximum=599)] = 0
+
+
+class ProbeAction(Struct):
+    """Something that must hold before the task goes on."""
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "[has(self.argv) && size(self.argv) > 0, has(self.http), has(self.unit) && self.unit != '',"
+            " has(self.configSetsHold) && self.configSetsHold].exists_one(given, given)",
+            "must have exactly one of argv, http, unit and configSetsHold",
+        ),
+    )
+
+    argv: Annotated[Arguments, meta("A program that must end with exit code 0.", max_items=1024)] = []
+    http: Annotated[HttpProbe | None, meta("An address that must answer.", atomic=True)] = None
+    unit: Annotated[str, meta("A service that must run.", pattern=f"^$|{UNIT}", max_length=256)] = ""
+    config_sets_hold: Annotated[bool, meta("All ConfigSets of the host must hold.")] = False
+
+
+class PreviewAction(Struct):
+    """Tell what would be done, and do nothing."""
+
+    packages: Annotated[str, meta("What an upgrade would do.", enum=("all", "security", ""))] = ""
+    config_sets: Annotated[bool, meta("What a pass over the ConfigSets would do.")] = False
+
+
+class TaskAction(Struct):
+    """One action: exactly one of its fields is given."""
+
+    packages: Annotated[PackagesAction | None, meta("Packages.", atomic=True)] = None
+    service: Annotated[ServiceAction | None, meta("A service.", atomic=True)] = None
+    execution: Annotated[ExecutionAction | None, meta("A program.", atomic=True)] = None
+    file: Annotated[File | None, meta("A file, as in a ConfigSet, put in place once.", atomic=True)] = None
+
+
+def _one_of(fields: tuple[str, ...]) -> Rule:
+    given = ", ".join(f"has(self.{field})" for field in fields)
+    return Rule(
+        f"[{given}].exists_one(given, given)",
+        f"must have exactly one of {', '.join(fields[:-1])} and {fields[-1]}",
+    )
+
+
+class TaskStep(Struct):
+    """One step of a task."""
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        _one_of(ACTIONS),
+        Rule(
+            "!has(self.undo) || !(has(self.reboot) || has(self.probe) || has(self.preview))",
+            "must not be given: a reboot, a probe and a preview have no inverse",
+            ".undo",
+        ),
+    )
+
+    name: Annotated[
+        str,
+        meta("Name of the step, unlike all others of the task.", pattern="^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
+             required=True, min_length=1, max_length=63),
+    ] = ""  # fmt: skip
+    packages: Annotated[PackagesAction | None, meta("Packages.", atomic=True)] = None
+    service: Annotated[ServiceAction | None, meta("A service.", atomic=True)] = None
+    execution: Annotated[ExecutionAction | None, meta("A program.", atomic=True)] = None
+    reboot: Annotated[RebootAction | None, meta("A reboot.", atomic=True)] = None
+    probe: Annotated[ProbeAction | None, meta("Something that must hold.", atomic=True)] = None
+    file: Annotated[File | None, meta("A file, as in a ConfigSet, put in place once.", atomic=True)] = None
+    preview: Annotated[PreviewAction | None, meta("What would be done.", atomic=True)] = None
+    timeout: Annotated[
+        str,
+        meta("How long one try may take; default 10m.", Rule("self == '' || " + POSITIVE_DURATION.rule, POSITIVE_DURATION.message),
+             max_length=DURATION_MAX),
+    ] = ""  # fmt: skip
+    retries: Annotated[
+        int,
+        meta("How often it is tried again after a failure, also after one that nobody saw the end of. Default 0.",
+             minimum=0, maximum=100),
+    ] = 0  # fmt: skip
+    on_failure: Annotated[
+        str,
+        meta("stop (default) ends the task; continue goes on with the next step; undo takes back this and all "
+             "steps before it, the last one first.", enum=(STOP, CONTINUE, UNDO)),
+    ] = ""  # fmt: skip
+    undo: Annotated[
+        TaskAction | None,
+        meta("What takes the step back. A step with packages knows its inverse: the versions that were there.",
+             _one_of(INVERTIBLE), atomic=True),
+    ] = None  # fmt: skip
+
+    @property
+    def action(self) -> str:
+        """Which of the actions it is."""
+        return next(name for name in ACTIONS if getattr(self, name) is not None)

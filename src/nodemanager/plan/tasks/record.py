@@ -1,0 +1,79 @@
+"""How far a task has got, as it is written down before anything is done."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+
+import msgspec
+
+
+class StepPhase(StrEnum):
+    """Where a step is."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    """It was about to be done, or is: whoever finds this has to find out which."""
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    UNDOING = "Undoing"
+    UNDONE = "Undone"
+    UNDO_FAILED = "UndoFailed"
+
+
+class TaskPhase(StrEnum):
+    """Where a task is."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    UNDONE = "Undone"
+    """It failed, and everything that can be taken back is."""
+    HALTED = "Halted"
+    """It failed, and taking it back failed, too: somebody has to look."""
+    EXPIRED = "Expired"
+    REFUSED = "Refused"
+
+    @property
+    def is_end(self) -> bool:
+        """Whether nothing comes after it."""
+        return self not in (TaskPhase.PENDING, TaskPhase.RUNNING)
+
+
+class StepRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What became of one step."""
+
+    phase: StepPhase = StepPhase.PENDING
+    attempts: int = 0
+    boot_id: str = ""
+    """The boot in which the last try began."""
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    exit_code: int | None = None
+    changed: bool = False
+    message: str = ""
+    output: str = ""
+    evidence: dict[str, str] = {}
+    inverse: bytes = b""
+    """What takes it back, where that was found out while it was done; as JSON of a TaskAction."""
+
+
+class TaskRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What became of one task."""
+
+    uid: str
+    token: int = 0
+    phase: TaskPhase = TaskPhase.PENDING
+    steps: tuple[StepRecord, ...] = ()
+    undoing: bool = False
+    message: str = ""
+    claimed_at: datetime | None = None
+    ended_at: datetime | None = None
+    boot_id: str = ""
+    """The boot in which it was claimed."""
+
+    def with_step(self, place: int, step: StepRecord) -> TaskRecord:
+        """Return it with another record of one step."""
+        steps = (*self.steps[:place], step, *self.steps[place + 1 :])
+        return msgspec.structs.replace(self, steps=steps)
