@@ -1,0 +1,121 @@
+"""NodeTask: something that one host shall do once, and what became of it.
+
+The operator writes it and never changes it; the agent of the one host that it names reports on it. It is the only
+way in which the operator acts on a host.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from nodemanager.api.maintenance.maintenancewindow import GROUP, VERSION
+from nodemanager.api.maintenance.task_steps import TaskStep
+from nodemanager.kube.conditions import Condition
+from nodemanager.kube.hints import NAME_MAX, PRINTABLE, TEXT, Rule, meta
+from nodemanager.kube.objects import ObjectMeta, Resource, Struct
+
+MAX_STEPS: Final = 64
+OUTPUT_MAX: Final = 4096
+"""How much of what a step says is kept in its status."""
+
+
+class TaskReason(Struct):
+    """Why there is a task: who wanted it, and by which plan."""
+
+    kind: Annotated[str, meta("Kind of the object that wanted it.", max_length=63)] = ""
+    name: Annotated[str, meta("Its name.", max_length=NAME_MAX)] = ""
+    uid: Annotated[str, meta("Its uid.", max_length=63)] = ""
+    generation: Annotated[int, meta("Its generation.", minimum=0)] = 0
+    plan_hash: Annotated[str, meta("Hash of the plan that was approved.", max_length=128)] = ""
+
+
+class NodeTaskSpec(Struct):
+    """What one host shall do once, step by step."""
+
+    node_name: Annotated[
+        str, meta("Name of the ManagedNode whose agent does it.", required=True, min_length=1, max_length=NAME_MAX)
+    ] = ""
+    steps: Annotated[
+        list[TaskStep],
+        meta("What is done, in this order.", list_map_keys=("name",), min_items=1, max_items=MAX_STEPS,
+             required=True),
+    ] = []  # fmt: skip
+    deadline: Annotated[
+        str, meta("No step begins from this moment on.", format="date-time", required=True, max_length=64)
+    ] = ""
+    not_before: Annotated[
+        str | None, meta("It does not begin before this moment.", format="date-time", max_length=64)
+    ] = None
+    fencing_token: Annotated[
+        int,
+        meta("Higher than in every earlier task for this host: an older one is refused.", required=True, minimum=1),
+    ] = 0
+    boot_id: Annotated[
+        str, meta("The boot in which it was planned; in another one it is refused. Empty: any.", max_length=64)
+    ] = ""
+    reason: Annotated[TaskReason | None, meta("Why there is this task.", atomic=True)] = None
+
+
+class TaskClaim(Struct):
+    """Which agent took a task."""
+
+    agent: Annotated[str, meta("Which process of the agent: anew with every start.", max_length=64)] = ""
+    boot_id: Annotated[str, meta("In which boot.", max_length=64)] = ""
+    time: Annotated[str | None, meta("When.", format="date-time")] = None
+    fencing_token: Annotated[int, meta("With which token.", minimum=0)] = 0
+
+
+class TaskStepStatus(Struct):
+    """What became of one step."""
+
+    name: Annotated[str, meta("Its name.", max_length=63)] = ""
+    phase: Annotated[
+        str,
+        meta("Where it is.",
+             enum=("Pending", "Running", "Succeeded", "Failed", "Undoing", "Undone", "UndoFailed")),
+    ] = ""  # fmt: skip
+    attempts: Annotated[int, meta("How often it was tried.", minimum=0)] = 0
+    started_at: Annotated[str | None, meta("When the last try began.", format="date-time")] = None
+    finished_at: Annotated[str | None, meta("When it ended.", format="date-time")] = None
+    exit_code: Annotated[int | None, meta("How the program ended.")] = None
+    changed: Annotated[bool, meta("Whether it changed the host.")] = False
+    message: Annotated[str, meta("Why it failed.", pattern=TEXT, max_length=1024)] = ""
+    output: Annotated[
+        str, meta("The end of what it said, without secrets.", pattern=TEXT, max_length=OUTPUT_MAX)
+    ] = ""
+    evidence: Annotated[
+        dict[str, Annotated[str, meta("A fact.", pattern=PRINTABLE, max_length=256)]],
+        meta("What proves it, such as boot IDs and versions before and after.", max_properties=512),
+    ] = {}
+
+
+class NodeTaskStatus(Struct):
+    """What became of the task; written by the agent."""
+
+    observed_generation: Annotated[int, meta("The metadata.generation this status is about.", minimum=0)] = 0
+    phase: Annotated[
+        str,
+        meta("Where it is.",
+             enum=("Pending", "Running", "Succeeded", "Failed", "Undone", "Halted", "Expired", "Refused")),
+    ] = ""  # fmt: skip
+    message: Annotated[str, meta("Why it ended so.", pattern=TEXT, max_length=1024)] = ""
+    claim: Annotated[TaskClaim | None, meta("Which agent took it.", atomic=True)] = None
+    steps: Annotated[
+        list[TaskStepStatus],
+        meta("What became of each step.", list_map_keys=("name",), max_items=MAX_STEPS),
+    ] = []
+    conditions: Annotated[list[Condition], meta("Complete.", list_map_keys=("type",), max_items=16)] = []
+
+
+class NodeTask(Struct):
+    """Something that one host shall do once, and what became of it."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: Annotated[
+        NodeTaskSpec,
+        meta("What shall be done.", Rule("self == oldSelf", "cannot be changed: a task is done once, as it is")),
+    ] = NodeTaskSpec()
+    status: Annotated[NodeTaskStatus, meta("What became of it.")] = NodeTaskStatus()
+
+
+NODE_TASKS: Final = Resource(GROUP, VERSION, "NodeTask", "nodetasks", NodeTask)
