@@ -14,8 +14,8 @@ import contextlib
 import hashlib
 import os
 import signal
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
 
 from nodemanager.api.common.declarations import Execution
 from nodemanager.host.base import Runner
@@ -53,10 +53,22 @@ SHOWN: Final = 16 * 1024
 MAX_NOTE: Final = 4096
 
 
-class Runs:
-    """The runs of one host."""
+class Program(NamedTuple):
+    """What is run."""
 
-    def __init__(self, tree: Tree, journal: Journal, run: Runner, folder: str = f"{STATE}/runs") -> None:
+    argv: tuple[str, ...]
+    timeout: float
+    env: Mapping[str, str] | None = None
+    """What its environment has besides the usual."""
+    cwd: str | None = None
+
+
+class Runs:
+    """The runs of one host; without a journal, somebody else remembers which ones are owed."""
+
+    def __init__(
+        self, tree: Tree, journal: Journal | None, run: Runner, folder: str = f"{STATE}/runs"
+    ) -> None:
         self._tree = tree
         self._journal = journal
         self._run = run
@@ -64,6 +76,11 @@ class Runs:
 
     async def run(self, resource: ResourceId, execution: Execution) -> Completed:
         """Run a program to its end, also if we are told to stop; it counts as owed until it is settled."""
+        argv = execution.command, *execution.args
+        return await self.start(resource, Program(argv, durations.parse(execution.timeout)))
+
+    async def start(self, resource: ResourceId, program: Program) -> Completed:
+        """Run a program with all that goes with it."""
         try:
             self._tree.forget()
             state_files.prepare_below(self._tree, self._folder)
@@ -72,29 +89,30 @@ class Runs:
         except OSError as error:
             where = self._tree.outside(self._folder)
             raise RunError(
-                f"cannot run {execution.command}: its run cannot be recorded in {where}: "
+                f"cannot run {program.argv[0]}: its run cannot be recorded in {where}: "
                 f"{error.strerror or error}"
             ) from error
-        self._journal.begin(resource)
+        if self._journal is not None:
+            self._journal.begin(resource)
         bounding = asyncio.create_task(self._bound(resource))
         try:
-            return await to_the_end(self._supervised(resource, execution))
+            return await to_the_end(self._supervised(resource, program))
         finally:
             bounding.cancel()
 
-    async def _supervised(self, resource: ResourceId, execution: Execution) -> Completed:
-        program = (execution.command, *execution.args)
-        timeout = durations.parse(execution.timeout)
-        argv = ["/bin/sh", "-c", SUPERVISOR, self._note(resource), *program]
+    async def _supervised(self, resource: ResourceId, program: Program) -> Completed:
+        argv = ["/bin/sh", "-c", SUPERVISOR, self._note(resource), *program.argv]
         try:
-            ended = await self._run(argv, stdin=GO, timeout=timeout)
+            ended = await self._run(
+                argv, stdin=GO, timeout=program.timeout, env=program.env, cwd=program.cwd
+            )
         except CommandTimedOut as error:
             raise CommandTimedOut(
-                f"cannot run {execution.command}: it did not finish within {timeout:g} s and was killed"
+                f"cannot run {program.argv[0]}: it did not finish within {program.timeout:g} s and was killed"
             ) from error
-        return Completed(program, ended.returncode, self._said(resource), ended.stderr)
+        return Completed(program.argv, ended.returncode, self.said(resource), ended.stderr)
 
-    def _said(self, resource: ResourceId) -> bytes:
+    def said(self, resource: ResourceId) -> bytes:
         """Return the end of what a program wrote; that matters less than how it ended."""
         try:
             written = file_facts.open_file(self._tree.place(self._note(resource) + ".out"))

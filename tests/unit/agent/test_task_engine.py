@@ -1,0 +1,187 @@
+"""Tasks on disk: killed at any write or between a write and what follows, none is done twice, none is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nodemanager.agent.tasks.attempts import INTERRUPTED, Attempt, AttemptResult
+from nodemanager.agent.tasks.engine import TaskEngine
+from nodemanager.agent.tasks.ledger import Entry, LedgerFolder
+from nodemanager.agent.tasks.programs import Programs, argv_of
+from nodemanager.api.maintenance.nodetask import NodeTaskSpec
+from nodemanager.api.maintenance.task_steps import ExecutionAction, TaskAction, TaskStep
+from nodemanager.host.files.tree import Tree
+from nodemanager.host.process import environment
+from nodemanager.host.process.runs import Runs
+from nodemanager.plan.tasks.record import StepPhase, StepRecord, TaskPhase, TaskRecord
+
+NOW = datetime(2026, 11, 16, 6, tzinfo=UTC)
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+class Host:
+    """A disk that stays, and processes that come and go; every effect is counted."""
+
+    def __init__(self, folder: Path, dies_at: int) -> None:
+        self.folder = folder
+        self.effects: list[str] = []
+        self.moments = 0
+        self.dies_at = dies_at
+
+    def moment(self) -> None:
+        """Somewhere between two things that happen."""
+        self.moments += 1
+        if self.moments == self.dies_at:
+            raise Killed
+
+    async def process(self, entry: Entry | None) -> Entry:
+        """Live from the start of a process to its end, whichever way."""
+        tree = Tree(str(self.folder))
+        try:
+            ledger = LedgerFolder(tree)
+            save = ledger.save
+
+            def saving(one: Entry) -> None:
+                self.moment()
+                save(one)
+                self.moment()
+
+            ledger.save = saving  # type: ignore[method-assign]
+            performers = {"execution": Counted(self), "packages": Counted(self)}
+            engine = TaskEngine(ledger, performers, "boot", lambda: NOW, lambda _entry: None)
+            unfinished = ledger.unfinished()
+            if not unfinished and ledger.entries:
+                return next(iter(ledger.entries.values()))
+            if unfinished:
+                return await engine.run(unfinished[0])
+            assert entry is not None
+            ledger.claim(entry)
+            return await engine.run(entry)
+        finally:
+            tree.close()
+
+
+class Counted:
+    """An action that counts how often it was really done; a killed process may have done it, or not."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+
+    async def perform(self, action: ExecutionAction, attempt: Attempt) -> AttemptResult:
+        self.host.moment()
+        self.host.effects.append(attempt.key.partition("/")[2])
+        self.host.moment()
+        return AttemptResult(succeeded=action.argv != ["false"], message="it failed")
+
+    async def settle(self, action: ExecutionAction, attempt: Attempt) -> AttemptResult:
+        self.host.moment()
+        return INTERRUPTED
+
+
+def task(*steps: TaskStep) -> Entry:
+    spec = NodeTaskSpec(node_name="web1", steps=list(steps), deadline="2026-11-17T00:00:00Z", fencing_token=1)
+    return Entry("t", spec, TaskRecord("uid", 1, steps=(StepRecord(),) * len(steps)))
+
+
+def step(name: str, *argv: str, **more: Any) -> TaskStep:
+    return TaskStep(name=name, execution=ExecutionAction(argv=list(argv) or ["true"]), **more)
+
+
+BACK = TaskAction(execution=ExecutionAction(argv=["back"]))
+TASKS = {
+    "good": [step("a"), step("b"), step("c")],
+    "stops": [step("a"), step("b", "false"), step("c")],
+    "goes-on": [step("a"), step("b", "false", on_failure="continue"), step("c")],
+    "tries-again": [step("a"), step("b", "false", retries=2), step("c")],
+    "undoes": [step("a", undo=BACK), step("b", undo=BACK), step("c", "false", on_failure="undo", undo=BACK)],
+}
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_killed_at_every_moment(name: str, tmp_path: Path) -> None:
+    steps = TASKS[name]
+    for dies_at in itertools.count(1):
+        folder = tmp_path / str(dies_at)
+        folder.mkdir()
+        host, ended = Host(folder, dies_at), None
+        for _ in range(3):
+            try:
+                ended = asyncio.run(host.process(task(*steps)))
+            except Killed:
+                continue
+            break
+        assert ended is not None
+        assert ended.record.phase.is_end
+        check(host, ended, steps)
+        if host.moments < dies_at:
+            break  # it was never killed: there are no more moments
+    assert dies_at > 10
+
+
+def check(host: Host, ended: Entry, steps: list[TaskStep]) -> None:
+    assert len(host.effects) == len(set(host.effects)), "a try was done twice"
+    for place, one in enumerate(steps):
+        tries = sum(effect.startswith(f"{one.name}/") and not effect.endswith("/undo") for effect in host.effects)
+        known = ended.record.steps[place]
+        assert tries <= known.attempts <= one.retries + 1
+        if known.phase is StepPhase.SUCCEEDED:
+            assert tries
+    if ended.record.phase is TaskPhase.SUCCEEDED:
+        done = {effect.partition("/")[0] for effect in host.effects}
+        assert done == {one.name for one in steps}
+
+
+async def test_a_program_runs_once_and_goes_on_without_us(tmp_path: Path) -> None:
+    """Its effects are those of a real program, which the shell of a run keeps a note of."""
+    tree = Tree("/")
+    programs = Programs(Runs(tree, None, environment.host_runner(), f"{tmp_path}/runs"))
+    out = tmp_path / "out"
+    action = ExecutionAction(script=f"echo $WHO >> {out}; echo said $WHO", env={"WHO": "me"})
+    attempt = Attempt("uid/a/1", 30, StepRecord(), {"PIN": b"said"})
+    result = await programs.perform(action, attempt)
+    assert (result.succeeded, result.exit_code, result.output) == (True, 0, "******** me\n")
+    again = await programs.settle(action, attempt)
+    assert (again.succeeded, again.output) == (True, "******** me\n")
+    assert out.read_text() == "me\n"
+    tree.close()
+
+
+@pytest.mark.parametrize(
+    ("action", "expected"),
+    [
+        (ExecutionAction(argv=["a", "b c"]), ["a", "b c"]),
+        (ExecutionAction(script="echo x"), ["/bin/sh", "-c", "echo x"]),
+        (ExecutionAction(script="#!/bin/bash -e\nx"), ["/bin/bash", "-e", "-c", "#!/bin/bash -e\nx"]),
+        (ExecutionAction(script="#!/usr/bin/env python3\nx"), ["python3", "-c", "#!/usr/bin/env python3\nx"]),
+    ],
+)
+def test_scripts_become_arguments(action: ExecutionAction, expected: list[str]) -> None:
+    assert argv_of(action) == expected
+
+
+def test_a_script_of_somebody_unknown_is_refused() -> None:
+    with pytest.raises(ValueError, match="cannot run the script: /usr/bin/lua is none of"):
+        argv_of(ExecutionAction(script="#!/usr/bin/lua\nx"))
+
+
+def test_a_damaged_record_is_never_done_again(tmp_path: Path) -> None:
+    tree = Tree(str(tmp_path))
+    ledger = LedgerFolder(tree)
+    ledger.claim(task(step("a")))
+    (path,) = tmp_path.rglob("uid.json")
+    path.write_bytes(b"{")
+    again = LedgerFolder(tree)
+    assert again.known().records["uid"].phase is TaskPhase.HALTED
+    assert again.fence == 1
+    assert not again.unfinished()
+    tree.close()
+
