@@ -22,8 +22,9 @@ MASK: Final = "********"
 class Programs:
     """Runs the programs of tasks."""
 
-    def __init__(self, runs: Runs) -> None:
+    def __init__(self, runs: Runs, boot_id: str) -> None:
         self._runs = runs
+        self._boot_id = boot_id
 
     async def perform(self, action: ExecutionAction, attempt: Attempt) -> AttemptResult:
         """Run it to its end."""
@@ -31,7 +32,7 @@ class Programs:
             program = Program(
                 argv=(*as_user(action.user), *argv_of(action)),
                 timeout=attempt.timeout,
-                env={**action.env, **{name: value.decode("utf-8", "surrogateescape") for name, value in attempt.secrets.items()}},
+                env={**action.env, **_variables(attempt)},
                 cwd=action.working_directory or "/",
             )
             return judged(action, await self._runs.start(_id(attempt), program), attempt)
@@ -39,12 +40,21 @@ class Programs:
             return AttemptResult(succeeded=False, message=str(error))
 
     async def settle(self, action: ExecutionAction, attempt: Attempt) -> AttemptResult:
-        """Wait for a program that goes on, or take what it noted."""
+        """Wait for a program that goes on, or take what it noted.
+
+        One that never began begins now. In another boot nobody can tell: the notes were on their way to the disk.
+        """
+        if attempt.known.boot_id == self._boot_id and self._runs.withdraw(_id(attempt)):
+            return await self.perform(action, attempt)
         status = await self._runs.recover(_id(attempt), attempt.timeout)
         if status is None:
             return INTERRUPTED
         completed = Completed(tuple(argv_of(action)), status, self._runs.said(_id(attempt)), b"")
         return judged(action, completed, attempt)
+
+
+def _variables(attempt: Attempt) -> dict[str, str]:
+    return {name: value.decode("utf-8", "surrogateescape") for name, value in attempt.secrets.items()}
 
 
 def _id(attempt: Attempt) -> ResourceId:
