@@ -60,6 +60,52 @@ async def test_a_config_map_reaches_its_file(api: Api, start: Starts) -> None:
     await agent.reads("/etc/app", "level=debug\n")
 
 
+async def test_bytes_of_a_secret_and_a_config_map_arrive_as_they_are(api: Api, start: Starts) -> None:
+    agent = start()
+    first, second = bytes(range(256)), b"\xff\xfe\0" + b"hush-hush"
+    about = {"metadata": {"name": "logo", "namespace": api.namespace}}
+    await api.client.create(CONFIG_MAPS, {**about, "binaryData": {"png": encoded(first)}}, api.namespace)
+    files = [
+        owned("/etc/key", contentFrom={"secretKeyRef": {"name": "key-{{ .Node.Name }}", "key": "k"}}),
+        owned("/etc/logo", contentFrom={"configMapKeyRef": {"name": "logo", "key": "png"}}),
+        owned("/etc/literal", contentBase64=encoded(second)),
+    ]
+    await api.config_set("bytes", files=files)
+    await api.until(
+        lambda one: any("Secret key-web1 does not exist" in e.error for e in one.status.configsets)
+    )
+    secret = {"metadata": {"name": "key-web1", "namespace": api.namespace}, "data": {"k": encoded(first)}}
+    await api.client.create(SECRETS, secret, api.namespace)
+    await agent.reads("/etc/key", first)
+    await agent.reads("/etc/logo", first)
+    await agent.reads("/etc/literal", second)
+    assert agent.at("/etc/key").stat().st_mode & 0o777 == 0o600
+    await api.client.patch(SECRETS, "key-web1", api.namespace, MergePatch({"data": {"k": encoded(second)}}))
+    await agent.reads("/etc/key", second)
+    assert "hush-hush" not in agent.log.read_text()
+    assert "hush-hush" not in str((await api.node()).status)
+
+
+def encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+async def test_a_label_that_is_missing_fails_its_file_by_name(api: Api, start: Starts) -> None:
+    agent = start()
+    files = [
+        owned("/etc/rack", template="{{ .Node.Labels.rack }}"),
+        owned("/etc/other", template="{{ .Node.Labels.rack | default `none` }}"),
+    ]
+    await api.config_set("racks", files=files)
+    await agent.reads("/etc/other", "none")
+    why = "cannot render /etc/rack: line 1: there is no rack in Labels"
+    await api.until(lambda one: any(why in each.error for each in one.status.configsets))
+    assert not agent.at("/etc/rack").exists()
+    await api.respec("racks", files=files, templating={"missingKeys": "empty"})
+    await agent.reads("/etc/rack", "")
+    await api.ready("racks")
+
+
 async def test_an_agent_needs_no_right_to_other_secrets(api: Api, start: Starts, tmp_path: Path) -> None:
     """List and watch with metadata.name=X is what a Role with resourceNames allows."""
     await api.secret("mine", password="mine")

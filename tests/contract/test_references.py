@@ -229,6 +229,24 @@ async def test_an_agent_with_nothing_but_its_rights_gets_its_secrets(
     assert agent.stop() == 0
 
 
+async def test_a_host_may_read_what_its_files_take_their_content_from(
+    api: Api, me: Client, start: Starts, tmp_path: Path
+) -> None:
+    async def can() -> set[str]:
+        return await readable(me, api)
+
+    agent = start("web1", kubeconfig=tmp_path / "web1" / "kubeconfig")
+    name = "{{ if eq .Node.Name `web1` }}one{{ else }}other{{ end }}"
+    secret = owned("/etc/x", contentFrom={"secretKeyRef": {"name": name, "key": "key"}})
+    logo = owned("/etc/y", contentFrom={"configMapKeyRef": {"name": "two", "key": "key"}})
+    await api.config_set("web", {"role": "web"}, files=[secret, logo])
+    await becomes(can, {"secrets/one", "configmaps/two"})
+    await agent.reads("/etc/x", "value")
+    await api.respec("web", files=[logo])
+    await becomes(can, {"configmaps/two"})
+    assert agent.stop() == 0
+
+
 async def test_what_is_no_name_of_a_config_map_opens_none(api: Api, me: Client) -> None:
     """In a Role, the empty name would mean every ConfigMap of the namespace: listed and watched."""
     folder = f"{OURS}/{api.namespace}/configsets"

@@ -91,6 +91,25 @@ def test_the_secret(web1: Host) -> None:
     until(lambda: web1.shows("app", "MainPID") not in ("0", began), "the service is restarted")
 
 
+def test_the_bytes(web1: Host) -> None:
+    apply(web1, "06-binary-content")
+    web1.converge("keytab")
+    assert held(web1, "/etc/krb5.keytab") == "BQIAAAA7AAEAC0VYQU1QTEUuT1JH/w=="
+    assert web1.stat("/etc/krb5.keytab") == "root root 600"
+    assert held(web1, "/usr/share/pixmaps/site.ico") == "AAABAAEAEBD//g=="
+    assert held(web1, "/etc/site.magic") == "/v8AAQI="
+    data = bytes(range(256)) * 1024
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keytab-web1"}}
+    web1.api.apply({**secret, "data": {"krb5.keytab": base64.b64encode(data).decode()}})
+    wanted = base64.b64encode(data).decode()
+    until(lambda: held(web1, "/etc/krb5.keytab") == wanted, "the file follows the Secret, byte for byte")
+
+
+def held(host: Host, path: str) -> str:
+    """Return the bytes of a file in base64."""
+    return host.machine.run("base64", "-w0", path).stdout.strip()
+
+
 def test_the_mesh(web1: Host) -> None:
     apply(web1, "04-wireguard-mesh")
     web1.converge("mesh")

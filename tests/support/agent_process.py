@@ -155,9 +155,10 @@ class Agent:
     def at(self, path: str) -> Path:
         return self.root / path.lstrip("/")
 
-    async def reads(self, path: str, text: str) -> None:
+    async def reads(self, path: str, content: str | bytes) -> None:
         """Wait until a file of the host contains exactly this."""
-        await self.sees(lambda: self.at(path).exists() and self.at(path).read_text() == text)
+        data = content.encode() if isinstance(content, str) else content
+        await self.sees(lambda: self.at(path).exists() and self.at(path).read_bytes() == data)
 
     async def logs(self, text: str, times: int = 1) -> None:
         """Wait until this has been logged so often."""

@@ -24,7 +24,7 @@ def load(paths: Iterable[Path]) -> DeclaredInputs:
     sets: dict[str, ConfigSet] = {}
     nodes: dict[str, ManagedNode] = {}
     secrets: dict[str, dict[str, bytes]] = {}
-    config_maps: dict[str, dict[str, str]] = {}
+    config_maps: dict[str, dict[str, str | bytes]] = {}
     for path in _files(paths):
         for obj in manifests.load_all(_text(path), str(path)):
             kind = (obj["apiVersion"], obj["kind"])
@@ -37,7 +37,8 @@ def load(paths: Iterable[Path]) -> DeclaredInputs:
             elif kind == ("v1", "Secret"):
                 _add(secrets, _name(obj, path), _secret(obj, path), path)
             elif kind == ("v1", "ConfigMap"):
-                _add(config_maps, _name(obj, path), _texts(obj, "data", path), path)
+                values = {**_texts(obj, "data", path), **_bytes(obj, "binaryData", path)}
+                _add(config_maps, _name(obj, path), values, path)
             elif (other := kinds.named(*kind)) is not None:
                 manifest_checks.typed(obj, other.resource, str(path))  # not for hosts, but it may lie here
             else:
@@ -94,13 +95,19 @@ def _name(obj: Untyped, path: Path) -> str:
 
 
 def _secret(obj: Untyped, path: Path) -> dict[str, bytes]:
+    texts = {key: value.encode() for key, value in _texts(obj, "stringData", path).items()}
+    return {**_bytes(obj, "data", path), **texts}
+
+
+def _bytes(obj: Untyped, field: str, path: Path) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
-    for key, value in _texts(obj, "data", path).items():
+    for key, value in _texts(obj, field, path).items():
         try:
-            found[key] = base64.b64decode(value, validate=True)
+            found[key] = base64.b64decode("".join(value.split()), validate=True)
         except (binascii.Error, ValueError, TypeError) as error:
-            raise ManifestError(f"cannot use {path}: data.{key} of a Secret is not base64") from error
-    found.update({key: value.encode() for key, value in _texts(obj, "stringData", path).items()})
+            raise ManifestError(
+                f"cannot use {path}: {field}.{key} of a {obj['kind']} is not base64"
+            ) from error
     return found
 
 

@@ -78,12 +78,23 @@ class Secret(Struct):
     metadata: ObjectMeta = ObjectMeta()
     data: dict[str, bytes] | None = None
 
+    @property
+    def values(self) -> dict[str, bytes]:
+        """All that it holds."""
+        return self.data or {}
+
 
 class ConfigMap(Struct):
-    """`v1` ConfigMap; its `binaryData` is of no use to templates."""
+    """`v1` ConfigMap; no key is in both of its maps."""
 
     metadata: ObjectMeta = ObjectMeta()
     data: dict[str, str] | None = None
+    binary_data: dict[str, bytes] | None = None
+
+    @property
+    def values(self) -> dict[str, str | bytes]:
+        """All that it holds: texts, and bytes that are none."""
+        return {**(self.data or {}), **(self.binary_data or {})}
 
 
 class Role(Struct):

@@ -79,6 +79,18 @@ def test_the_mesh() -> None:
     )
 
 
+def test_the_bytes() -> None:
+    inputs = manifest_folder.load([EXAMPLES / "06-binary-content"])
+    cache = DesiredStateCache(Contenter(Inline()))
+    made = asyncio.run(cache.make(inputs.config_sets, inputs, host("web1", ""))).contents
+    shown = {path: one.data[-2:] if isinstance(one, Content) else one for path, one in made.items()}
+    assert shown == {
+        "/etc/krb5.keytab": b"G\xff",
+        "/usr/share/pixmaps/site.ico": b"\xff\xfe",
+        "/etc/site.magic": b"\x01\x02",
+    }
+
+
 def test_the_zone() -> None:
     keys = [SSHHostKey(algorithm=4, fingerprint_type=number, fingerprint="ab") for number in (1, 2)]
     text = rendered("05-sshfp-zone", "/etc/bind/sshfp.zone", host("web1", "", ssh_host_keys=keys))

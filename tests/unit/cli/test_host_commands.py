@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
 import json
 import os
 import re
@@ -160,6 +162,39 @@ def test_secrets_are_masked(place: Place, form: str) -> None:
     ran = place.apply()
     assert (ran.code, (place.root / "etc/s").read_text()) == (0, SECRET)
     assert SECRET not in ran.stdout + ran.stderr
+
+
+def content_from(name: str, key: str) -> dict[str, Any]:
+    kind = "secretKeyRef" if name == "s" else "configMapKeyRef"
+    return {kind: {"name": name, "key": key}}
+
+
+def test_bytes_arrive_as_they_are_and_a_plan_shows_none_of_them(place: Place) -> None:
+    data = b"\x89PNG\r\n\0\xff" + SECRET.encode()
+    encoded = base64.b64encode(data).decode()
+    secret = {**SECRET_OBJECT, "data": {"k": encoded}}
+    logo = {**SECRET_OBJECT, "kind": "ConfigMap", "metadata": {"name": "logo"}, "binaryData": {"k": encoded}}
+    files = [
+        owned("/etc/secret", contentFrom=content_from("s", "k")),
+        owned("/etc/logo", mode="0644", contentFrom=content_from("logo", "k")),
+        owned("/etc/literal", mode="0644", contentBase64=encoded),
+    ]
+    place.write(manifest(files=files), secret, logo)
+    (place.root / "etc/logo").write_bytes(b"\0")
+    ran = place.plan()
+    assert (ran.code, SECRET in ran.stdout + ran.stderr) == (2, False)
+    digest = hashlib.sha256(data).hexdigest()[:16]
+    found = hashlib.sha256(b"\0").hexdigest()[:16]
+    was = f"(binary or large: 21 bytes, SHA-256 {digest}, mode 0644; now 1 bytes, SHA-256 {found})"
+    assert was in ran.stdout
+    assert f"(binary or large: 21 bytes, SHA-256 {digest}, mode 0644)" in ran.stdout
+    assert "(made of Secrets, not shown: 21 bytes, mode 0600)" in ran.stdout
+    ran = place.apply()
+    assert (ran.code, SECRET in ran.stdout + ran.stderr) == (0, False)
+    for name in ("secret", "logo", "literal"):
+        assert (place.root / "etc" / name).read_bytes() == data
+    assert (place.root / "etc/secret").stat().st_mode & 0o777 == 0o600
+    assert place.plan().code == 0
 
 
 def on_a_terminal(*argv: str, **environ: str) -> tuple[int, bytes]:

@@ -23,7 +23,7 @@ from nodemanager.plan.desired import Contents, Desired, Failure
 from nodemanager.plan.focus import Lens
 from nodemanager.plan.resources import ResourceId
 from nodemanager.plan.stages import KINDS, HostKinds
-from nodemanager.plan.templates import NotRendered
+from nodemanager.plan.templates import NotRendered, references
 from nodemanager.rendering import referring
 
 
@@ -60,7 +60,7 @@ class DesiredStateCache:
 
     contenter: Contenter
     templated: bool = False
-    """Some file is made by a template, so that what it reads matters."""
+    """Some file is made by a template or from a reference, so that what it reads matters."""
     reads_peers: bool = False
     """Some template reads other nodes."""
     kinds: HostKinds = KINDS
@@ -124,7 +124,7 @@ class DesiredStateCache:
         if self._sets is not None and len(sets) == len(self._sets) and all(map(_same_set, sets, self._sets)):
             return
         self._sets = tuple(sets)
-        files = [file for one in sets for file in one.spec.files if file.template]
+        files = [file for one in sets for file in one.spec.files if references.refers(file)]
         self.templated = bool(files)
         self.reads_peers = any(map(templates.reads_peers, files))
         self._desired = merge.merge(sets, self.kinds)

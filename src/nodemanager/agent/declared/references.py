@@ -1,4 +1,4 @@
-"""Secrets and ConfigMaps that templates refer to: each watched by name, and no other one."""
+"""Secrets and ConfigMaps that files refer to: each watched by name, and no other one."""
 
 from __future__ import annotations
 
@@ -72,7 +72,9 @@ class ReferenceWatch:
         """Return the Secrets that are there; as long as the API has not said, those that are `known`."""
         return self._found("Secret", known)
 
-    def config_maps(self, known: Mapping[str, Mapping[str, str]]) -> Mapping[str, Mapping[str, str]]:
+    def config_maps(
+        self, known: Mapping[str, Mapping[str, str | bytes]]
+    ) -> Mapping[str, Mapping[str, str | bytes]]:
         """Return the ConfigMaps that are there; as long as the API has not said, those that are `known`."""
         return self._found("ConfigMap", known)
 
@@ -83,7 +85,7 @@ class ReferenceWatch:
                 continue
             obj = cache.get(ObjectKey(self._namespace, name))
             if obj is not None:
-                found[name] = obj.data or {}
+                found[name] = obj.values
             elif not cache.has_answered and name in known:
                 found[name] = known[name]
         return found

@@ -11,6 +11,20 @@ from nodemanager.kube.objects import ObjectMeta, Resource, Struct
 from nodemanager.kube.selectors import LabelSelector
 
 
+class Templating(Struct):
+    """How templates are rendered."""
+
+    missing_keys: Annotated[
+        str,
+        meta(
+            "What a template gets for a key that is not there, such as a label or a key of a Secret: error "
+            "(default) fails the file and names the key; empty is an empty text.",
+            enum=("error", "empty"),
+            default="error",
+        ),
+    ] = "error"
+
+
 class ConfigSetSpec(Struct):
     """What the hosts shall have; applied in the order packages, files, services, executions."""
 
@@ -44,6 +58,7 @@ class ConfigSetSpec(Struct):
             default="repair",
         ),
     ] = "repair"
+    templating: Annotated[Templating | None, meta("How the templates of this set are rendered.")] = None
     packages: Annotated[
         list[Package], meta("Packages to install or remove.", list_map_keys=("name",), max_items=8192)
     ] = []
@@ -63,8 +78,13 @@ class ConfigSetSpec(Struct):
         meta("Objects to annotate once this set has been applied.", max_items=256),
     ] = []
 
+    @property
+    def lax(self) -> bool:
+        """Whether a key that is missing is an empty text to its templates."""
+        return self.templating is not None and self.templating.missing_keys == "empty"
 
-SETTINGS: Final = frozenset(("node_selector", "priority", "drift", "notifies"))
+
+SETTINGS: Final = frozenset(("node_selector", "priority", "drift", "templating", "notifies"))
 """Fields of the spec that say whom it is for and how; every other one is a list of host resources."""
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
+from nodemanager.api.common import file_content
 from nodemanager.kube.hints import (
     ABSOLUTE_PATH,
     API_VERSION,
@@ -152,6 +153,7 @@ class File(Struct):
             '"/" can only be a directory, and cannot be purged',
             ".path",
         ),
+        *file_content.RULES,
     )
 
     path: Annotated[
@@ -176,6 +178,8 @@ class File(Struct):
         ),
     ] = "file"
     content: Annotated[str, meta("Literal content of the file.", max_length=TEXT_MAX)] = ""
+    content_base64: file_content.Base64 = ""
+    content_from: file_content.From = None
     template: Annotated[
         str,
         meta(

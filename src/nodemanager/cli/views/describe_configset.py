@@ -103,6 +103,10 @@ def _file(file: File) -> list[str]:
     owner = ":".join(part for part in (file.owner, file.group) if part)
     uses = [f"secret {name}" for name in file.secret_refs]
     uses += [f"configmap {name}" for name in file.config_map_refs]
+    if file.content_from is not None and (secret := file.content_from.secret_key_ref) is not None:
+        uses.append(f"secret {secret.name}, key {secret.key}")
+    if file.content_from is not None and (config_map := file.content_from.config_map_key_ref) is not None:
+        uses.append(f"configmap {config_map.name}, key {config_map.key}")
     return [file.path, file.ensure or "file", file.mode, owner, _content(file), ", ".join(uses)]
 
 
@@ -114,6 +118,8 @@ def _content(file: File) -> str:
         parts.append(f"{file.engine} of {describing.size(file.template)}")
     if file.content:
         parts.append(f"text of {describing.size(file.content)}")
+    if file.content_base64:
+        parts.append(f"base64 of {describing.size(file.content_base64)}")
     if file.validate is not None:
         parts.append(f"checked by {file.validate.command}")
     flags = {"written once": file.create_only, "purged": file.purge}

@@ -9,6 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 MASK = "(secret)"
+NOT_TEXT = (
+    "the bytes are no UTF-8 text, and it works on text; write them into the file as they are, with"
+    " contentFrom in place of template"
+)
+"""Why a function cannot be used on bytes, and what to write instead."""
 WHY_MAX = 4_000
 """Characters of an error: what a template spells may be long, and a status holds many."""
 _SHORTEST = 4
@@ -35,6 +40,10 @@ class NotRendered(TemplateError):
 
 class FunctionError(ValueError):
     """A function of a template refused its arguments; the text is ours and holds none of them."""
+
+
+class MissingKey(FunctionError):
+    """The template uses a key that is not there."""
 
 
 class TooMuch(FunctionError):

@@ -129,7 +129,7 @@ def _execution(error: gotpl.TemplateExecutionError) -> str:
         return unknown(undefined["name"])
     if missing := _MISSING.match(message):
         name = missing["name"]
-        return f'there is no .{name} here; where it may be missing, ask for it with (index X "{name}")'
+        return f'there is no .{name} here; where it may be missing, write (index X "{name}" | default "...")'
     if no_field := _NO_FIELD.match(message):
         return f"the value before .{no_field['name']} is no map, so it has no fields"
     if any(pattern.fullmatch(message) for pattern in _SAFE):

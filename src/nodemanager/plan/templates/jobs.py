@@ -36,6 +36,8 @@ class Job:
     """What an error calls it."""
     owner: str = ""
     """Whose it is: templates of one owner cannot use up the time of others."""
+    lax: bool = False
+    """A missing key is an empty text, not an error."""
 
 
 class Answer(msgspec.Struct, frozen=True, array_like=True):
@@ -67,6 +69,7 @@ class _Task(msgspec.Struct, frozen=True, array_like=True):
     text: bytes
     engine: str
     data: int
+    lax: bool = False
 
 
 class _Request(msgspec.Struct, frozen=True, array_like=True):
@@ -95,7 +98,7 @@ def encoded_request(jobs: Sequence[Job]) -> bytes:
             if seen == len(request.peers):
                 request.peers.append(job.data.nodes)
             request.seen.append(seen)
-        request.tasks.append(_Task(job.text.encode(errors="surrogatepass"), job.engine, place))
+        request.tasks.append(_Task(job.text.encode(errors="surrogatepass"), job.engine, place, job.lax))
     return msgspec.msgpack.encode(request)
 
 
@@ -107,7 +110,8 @@ def decoded_request(message: bytes) -> list[Job]:
         for node, seen in zip(request.nodes, request.seen, strict=True)
     ]
     return [
-        Job(task.text.decode(errors="surrogatepass"), data[task.data], task.engine) for task in request.tasks
+        Job(task.text.decode(errors="surrogatepass"), data[task.data], task.engine, lax=task.lax)
+        for task in request.tasks
     ]
 
 
@@ -120,7 +124,7 @@ def answers(jobs: Sequence[Job]) -> Iterator[Answer]:
 def _answer(job: Job) -> Answer:
     """Render. Whatever goes wrong is an answer: this is the last frame that a template can reach."""
     try:
-        text = render(job.text, job.data, engine=job.engine)
+        text = render(job.text, job.data, engine=job.engine, lax=job.lax)
         return Answer(text.encode(errors="surrogateescape"))
     except TemplateError as error:
         return Answer(why=_plain(error.why), line=error.line)
