@@ -197,6 +197,28 @@ def test_bytes_arrive_as_they_are_and_a_plan_shows_none_of_them(place: Place) ->
     assert place.plan().code == 0
 
 
+def test_templates_see_the_host_that_the_command_runs_on(place: Place) -> None:
+    """As they would if an agent reported it; what a manifest says of a host stays."""
+    (place.root / "etc/ssh").mkdir()
+    blob = base64.b64encode(b"\0\0\0\x0bssh-ed25519\0\0\0\x20" + bytes(32)).decode()
+    (place.root / "etc/ssh/ssh_host_ed25519_key.pub").write_text(f"ssh-ed25519 {blob} root@web1\n")
+    template = (
+        "{{ .Node.Status.Release }} {{ len .Node.Status.SSHHostKeys }} {{ .Node.Labels.role | default `-` }}"
+        "{{ range .Nodes }} {{ .Name }}={{ .Status.Release }}{{ end }}\n"
+    )
+    one = manifest(files=[owned("/etc/x", template=template)])
+    place.write(one)
+    release = os.uname().release
+    assert place.apply().code == 0
+    assert (place.root / "etc/x").read_text() == f"{release} 2 - web1={release}\n"
+    node = {"apiVersion": "common.nodemanager/v1", "kind": "ManagedNode", "status": {"release": "9.9"}}
+    named = {**node, "metadata": {"name": "web1", "labels": {"role": "db"}}}
+    place.write(one, named, {**node, "metadata": {"name": "web0"}})
+    assert place.plan().code == 2
+    assert place.apply().code == 0
+    assert (place.root / "etc/x").read_text() == "9.9 2 db web0=9.9 web1=9.9\n"
+
+
 def on_a_terminal(*argv: str, **environ: str) -> tuple[int, bytes]:
     """Return the exit code of a command whose output is a terminal, and what was seen there."""
     near, far = os.openpty()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nodemanager import __version__
 from nodemanager.agent.report.status import HostInventory
@@ -20,6 +20,18 @@ from nodemanager.kube.core import SECRETS
 
 log = logging.getLogger(__name__)
 PRIVATE, PUBLIC = "private-key", "public-key"
+
+
+async def inventory(tree: Tree, identity: Identity, run: Runner) -> HostInventory:
+    """Return what is seen of a host without asking anybody else."""
+    alive = tree.running
+    return HostInventory(
+        agent_version=__version__,
+        release=identity.kernel,
+        interfaces=await network.interfaces(run) if alive else {},
+        ssh_host_keys=ssh_keys.host_keys(tree),
+        wire_guard=await wireguard.interfaces(run) if alive else [],
+    )
 
 
 @dataclass(slots=True)
@@ -38,15 +50,8 @@ class HostInspector:
 
     async def look(self, node: ManagedNode) -> HostInventory:
         """Return what is there now."""
-        alive = self.tree.running
-        live = await wireguard.interfaces(self.run) if alive else []
-        return HostInventory(
-            agent_version=__version__,
-            release=self.identity.kernel,
-            interfaces=await network.interfaces(self.run) if alive else {},
-            ssh_host_keys=ssh_keys.host_keys(self.tree),
-            wire_guard=await self._with_own_key(node, live),
-        )
+        found = await inventory(self.tree, self.identity, self.run)
+        return replace(found, wire_guard=await self._with_own_key(node, list(found.wire_guard)))
 
     async def _with_own_key(self, node: ManagedNode, live: list[WireGuardStatus]) -> list[WireGuardStatus]:
         """Add the key that is kept for an interface that is not up yet, so that peers can learn it."""

@@ -94,6 +94,18 @@ def of_host(
     )
 
 
+def filled(status: ManagedNodeStatus, inventory: HostInventory) -> ManagedNodeStatus:
+    """Return the status with what was seen of the host wherever it says nothing."""
+    return msgspec.structs.replace(
+        status,
+        agent_version=status.agent_version or inventory.agent_version,
+        release=status.release or inventory.release,
+        interfaces=status.interfaces or dict(inventory.interfaces),
+        ssh_host_keys=status.ssh_host_keys or list(inventory.ssh_host_keys),
+        wire_guard=status.wire_guard or list(inventory.wire_guard),
+    )
+
+
 def of_upgrades(old: ManagedNodeStatus, upgrades: UpgradeStatus) -> ManagedNodeStatus:
     """Return the status with what became of upgrades."""
     return msgspec.structs.replace(

@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from nodemanager.agent.assembly import HostSetup, ManagedHost, NoLocks, assemble
 from nodemanager.agent.declared import contents
 from nodemanager.agent.declared.declared_inputs import DeclaredInputs
+from nodemanager.agent.report import host_inspector, status
+from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.cli import manifest_folder
 from nodemanager.cli.settings import host_options
 from nodemanager.cli.views import forms, output, waiting
@@ -21,6 +24,7 @@ from nodemanager.host.process import runner
 from nodemanager.host.results import Outcome, Result
 from nodemanager.plan import merge
 from nodemanager.plan.desired import Contents, Desired
+from nodemanager.plan.templates import references
 from nodemanager.rendering.renderer import Renderer, Rendering
 
 MAX = 300
@@ -83,8 +87,18 @@ async def wanted(
     elif not matching:
         labels = ", ".join(f"{key}={value}" for key, value in sorted(node.metadata.labels.items()))
         click.echo(output.one_line(f"no ConfigSet matches this host, whose labels are {labels}"), err=True)
+    if any(references.refers(file) for one in matching for file in one.spec.files):
+        node = await _as_reported(node, managed_host)
+        inputs = inputs.knowing(node)
     desired = merge.merge(matching)
     return desired, await contents.Contenter(renderer).make(desired, inputs, node)
+
+
+async def _as_reported(node: ManagedNode, managed_host: ManagedHost) -> ManagedNode:
+    """Return the ManagedNode with the status that an agent would report; what it says already, stays."""
+    run = managed_host.converger.observer.run
+    seen = await host_inspector.inventory(managed_host.tree, managed_host.identity, run)
+    return msgspec.structs.replace(node, status=status.filled(node.status, seen))
 
 
 def _plain(one: Result) -> dict[str, Any]:
