@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 from pathlib import Path
 from typing import Any
 
@@ -71,14 +72,12 @@ async def test_bytes_of_a_secret_and_a_config_map_arrive_as_they_are(api: Api, s
         owned("/etc/literal", contentBase64=encoded(second)),
     ]
     await api.config_set("bytes", files=files)
-    await api.until(
-        lambda one: any("Secret key-web1 does not exist" in e.error for e in one.status.configsets)
-    )
+    await agent.reads("/etc/literal", second)  # one file that waits does not hold up the others
+    assert not agent.at("/etc/key").exists()
     secret = {"metadata": {"name": "key-web1", "namespace": api.namespace}, "data": {"k": encoded(first)}}
     await api.client.create(SECRETS, secret, api.namespace)
     await agent.reads("/etc/key", first)
     await agent.reads("/etc/logo", first)
-    await agent.reads("/etc/literal", second)
     assert agent.at("/etc/key").stat().st_mode & 0o777 == 0o600
     await api.client.patch(SECRETS, "key-web1", api.namespace, MergePatch({"data": {"k": encoded(second)}}))
     await agent.reads("/etc/key", second)
@@ -177,6 +176,15 @@ async def test_a_file_follows_what_a_peer_reports(api: Api, start: Starts) -> No
     await web1.reads("/etc/peers", "web1\nweb2\n")
     await api.patch_node({"metadata": {"labels": {"tier": "1"}}}, "web2")
     await web1.reads("/etc/peers", "web1\nweb2 1\n")
+
+
+async def test_the_first_pass_knows_the_host_already(api: Api, start: Starts) -> None:
+    template = "{{ .Node.Status.Release }}{{ range .Nodes }} {{ .Name }}={{ .Status.Release }}{{ end }}"
+    await api.config_set("once", files=[owned("/etc/once", template=template, createOnly=True)])
+    agent = start()
+    await api.ready("once")
+    release = os.uname().release
+    assert agent.at("/etc/once").read_text() == f"{release} web1={release}"
 
 
 async def test_a_file_follows_what_the_host_itself_reports(api: Api, start: Starts) -> None:

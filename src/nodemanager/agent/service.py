@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from nodemanager.agent import served
@@ -33,7 +34,7 @@ from nodemanager.agent.passes.host_state import HostState, nobody
 from nodemanager.agent.passes.housekeeping import Housekeeper
 from nodemanager.agent.passes.notifies import Notifier
 from nodemanager.agent.passes.pass_schedule import PassSchedule
-from nodemanager.agent.report import contributions, status_sources
+from nodemanager.agent.report import contributions, host_inspector, status_sources
 from nodemanager.agent.report.contributions import DuplicateHost
 from nodemanager.agent.report.heartbeat import HeartbeatSender
 from nodemanager.agent.report.host_inspector import HostInspector
@@ -226,7 +227,14 @@ def _declarations(base: _Base) -> Declarations:
     base.manager.add(references)
     base.manager.add_server(renderer)  # ends last: a pass that is under way when we stop still renders
     node = NodeObject(link.client, link.nodes, link.key.namespace, managed_host.identity)
-    return Declarations(node, managed_host.identity, sources, DesiredStateCache(Contenter(renderer)))
+    first_look = partial(
+        host_inspector.as_reported,
+        root=managed_host.tree.root,
+        identity=managed_host.identity,
+        run=managed_host.converger.observer.run,
+    )
+    desired_states = DesiredStateCache(Contenter(renderer))
+    return Declarations(node, managed_host.identity, sources, desired_states, first_look)
 
 
 def _contributions(base: _Base, declared: Declarations, own: OwnToken | None) -> list[Contribution]:

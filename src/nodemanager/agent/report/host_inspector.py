@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import logging
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from nodemanager import __version__
+from nodemanager.agent.report import status
 from nodemanager.agent.report.status import HostInventory
 from nodemanager.api.common.managednode import ManagedNode, WireGuardStatus
 from nodemanager.client.verbs import Client
@@ -32,6 +36,13 @@ async def inventory(tree: Tree, identity: Identity, run: Runner) -> HostInventor
         ssh_host_keys=ssh_keys.host_keys(tree),
         wire_guard=await wireguard.interfaces(run) if alive else [],
     )
+
+
+async def as_reported(node: ManagedNode, root: str, identity: Identity, run: Runner) -> ManagedNode:
+    """Return a ManagedNode with the status that an agent would report; what it says already, stays."""
+    with contextlib.closing(Tree(root)) as tree:  # its own: others may work in theirs
+        seen = await inventory(tree, identity, run)
+    return msgspec.structs.replace(node, status=status.filled(node.status, seen))
 
 
 @dataclass(slots=True)

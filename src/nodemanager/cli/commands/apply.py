@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
 from nodemanager.agent.assembly import HostSetup, ManagedHost, NoLocks, assemble
 from nodemanager.agent.declared import contents
 from nodemanager.agent.declared.declared_inputs import DeclaredInputs
-from nodemanager.agent.report import host_inspector, status
-from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.agent.report import host_inspector
 from nodemanager.cli import manifest_folder
 from nodemanager.cli.settings import host_options
 from nodemanager.cli.views import forms, output, waiting
@@ -88,17 +86,11 @@ async def wanted(
         labels = ", ".join(f"{key}={value}" for key, value in sorted(node.metadata.labels.items()))
         click.echo(output.one_line(f"no ConfigSet matches this host, whose labels are {labels}"), err=True)
     if any(references.refers(file) for one in matching for file in one.spec.files):
-        node = await _as_reported(node, managed_host)
+        run = managed_host.converger.observer.run
+        node = await host_inspector.as_reported(node, managed_host.tree.root, managed_host.identity, run)
         inputs = inputs.knowing(node)
     desired = merge.merge(matching)
     return desired, await contents.Contenter(renderer).make(desired, inputs, node)
-
-
-async def _as_reported(node: ManagedNode, managed_host: ManagedHost) -> ManagedNode:
-    """Return the ManagedNode with the status that an agent would report; what it says already, stays."""
-    run = managed_host.converger.observer.run
-    seen = await host_inspector.inventory(managed_host.tree, managed_host.identity, run)
-    return msgspec.structs.replace(node, status=status.filled(node.status, seen))
 
 
 def _plain(one: Result) -> dict[str, Any]:
