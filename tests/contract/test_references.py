@@ -258,6 +258,12 @@ async def test_what_is_no_name_of_a_config_map_opens_none(api: Api, me: Client) 
             reply = await ask(api.client, "POST", folder, {**body, "spec": {"files": [file]}})
             if (reply.code, f"{field}[1]" in reply.message) != (422, True):
                 admitted.append((field, name, reply.code))
+        for source in ("secretKeyRef", "configMapKeyRef"):
+            taken = {"path": "/etc/x", "contentFrom": {source: {"name": name, "key": "key"}}}
+            body = custom("ConfigSet", f"{source.lower()}{number}", api.namespace, labels={"role": "web"})
+            reply = await ask(api.client, "POST", folder, {**body, "spec": {"files": [taken]}})
+            if (reply.code, f"contentFrom.{source}.name" in reply.message) != (422, True):
+                admitted.append((source, name, reply.code))
     await api.config_set("web", {"role": "web"}, files=reads("one", maps=("one",)))
 
     async def can() -> set[str]:

@@ -14,6 +14,7 @@ from nodemanager.plan.templates.budget import (
     DEPTH_MAX,
     LOOPS_MAX,
     OUTPUT_MAX,
+    Blank,
     Scope,
     compiled_once,
 )
@@ -40,6 +41,7 @@ _PLACE = re.compile(r"\Atemplate:\d+:\d+: ")
 _UNDEFINED = re.compile(r"\Afunction '(?P<name>[^']*)' (?:is )?not defined\Z")
 _MISSING = re.compile(r"\Amissing key or attribute '(?P<name>\w+)'\Z")
 _NO_FIELD = re.compile(r"\A(?:attribute|method|property) '(?P<name>\w+)' is not allowed\Z")
+_NO_LIST: Final = f"range cannot iterate over {Blank.__name__}"
 _SAFE: Final = tuple(
     re.compile(pattern)
     for pattern in (
@@ -132,6 +134,8 @@ def _execution(error: gotpl.TemplateExecutionError) -> str:
         return f'there is no .{name} here; where it may be missing, write (index X "{name}" | default "...")'
     if no_field := _NO_FIELD.match(message):
         return f"the value before .{no_field['name']} is no map, so it has no fields"
+    if message == _NO_LIST:
+        return "range needs a list, and the key is missing; add: | default (coll.Slice)"
     if any(pattern.fullmatch(message) for pattern in _SAFE):
         return _CALL.sub("", message)
     return "the action failed"
