@@ -19,8 +19,8 @@ from support.raw_api import RawApi
 
 CHUNK = 45
 PATHS = {
-    crd["spec"]["names"]["kind"]: f"/apis/{crd['spec']['group']}/v1/namespaces/default/"
-    f"{crd['spec']['names']['plural']}"
+    crd["spec"]["names"]["kind"]: f"/apis/{crd['spec']['group']}/{crd['spec']['versions'][0]['name']}"
+    f"/namespaces/default/{crd['spec']['names']['plural']}"
     for crd in crds.all_crds()
 }
 SCHEMAS = {

@@ -14,6 +14,7 @@ from typing import Final
 
 from nodemanager.api.common import kinds as common
 from nodemanager.api.kind_parts import IncompleteKind, KindEntry
+from nodemanager.api.maintenance import kinds as maintenance
 
 
 def registered(entries: Iterable[KindEntry]) -> tuple[KindEntry, ...]:
@@ -31,7 +32,7 @@ def registered(entries: Iterable[KindEntry]) -> tuple[KindEntry, ...]:
     return found
 
 
-KINDS: Final = registered([*common.KINDS])
+KINDS: Final = registered([*common.KINDS, *maintenance.KINDS])
 """In the order in which people are shown them."""
 
 BY_NAME: Final = tuple(sorted(KINDS, key=lambda kind: kind.resource.qualified_name))

@@ -23,7 +23,14 @@ from nodemanager.api.rights import operator_rights
 from nodemanager.api.rights.operator_rights import Right
 from nodemanager.client.calls import Selection
 from nodemanager.client.verbs import Client
-from nodemanager.controllers import configsets, host_roles, liveness, registration
+from nodemanager.controllers import (
+    configsets,
+    host_roles,
+    liveness,
+    maintenance_windows,
+    node_series,
+    registration,
+)
 from nodemanager.controllers.registration import Caches, ControllerContext, Entry, PartContext, Registration
 from nodemanager.kube.core import LEASES
 from nodemanager.kube.objects import ObjectKey, Resource
@@ -47,6 +54,8 @@ ENTRIES: Final[tuple[Entry, ...]] = (
     liveness.REGISTRATION,
     configsets.REGISTRATION,
     host_roles.REGISTRATION,
+    maintenance_windows.REGISTRATION,
+    node_series.REGISTRATION,
 )
 LEASE: Final = operator_rights.NAME
 _LEADING: Final = Right(LEASES, ("get", "create", "update", "patch"))

@@ -9,7 +9,8 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from nodemanager.agent.upgrades.schedule import History, ScheduleError, UpgradeRule, parse
+from nodemanager.agent.upgrades.schedule import History, UpgradeRule
+from nodemanager.api.schedules import ScheduleError, parse
 
 BERLIN = ZoneInfo("Europe/Berlin")
 MINUTE = timedelta(minutes=1)

@@ -9,15 +9,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from nodemanager.api import crds
+from nodemanager.api import crds, kinds
 from nodemanager.api.common import configset, declarations, managednode, node_conditions
 from nodemanager.kube import conditions, manifests, selectors
 from nodemanager.kube.objects import Resource
 from support import cases
 
-KINDS: dict[str, Resource[Any]] = {
-    kind.kind: kind for kind in (configset.CONFIG_SETS, managednode.MANAGED_NODES)
-}
+KINDS: dict[str, Resource[Any]] = {entry.resource.kind: entry.resource for entry in kinds.KINDS}
 SCHEMAS = {
     crd["spec"]["names"]["kind"]: crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     for crd in crds.all_crds()

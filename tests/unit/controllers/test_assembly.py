@@ -14,6 +14,8 @@ import pytest
 from nodemanager.api.common import node_conditions
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES
+from nodemanager.api.maintenance.maintenancewindow import MAINTENANCE_WINDOWS
+from nodemanager.api.maintenance.nodeseries import NODE_SERIES
 from nodemanager.client.auth.config import ClientConfig
 from nodemanager.client.calls import Selection
 from nodemanager.client.patches import MergePatch
@@ -81,7 +83,7 @@ async def ask(server: probes.ProbeServer, path: str) -> str:
 
 
 async def declare(client: Client) -> None:
-    """Create a host and a ConfigSet for it that refers to a Secret."""
+    """Create a host and a ConfigSet for it that refers to a Secret, a window that is open and a series."""
     files = [{"path": "/x", "template": "x", "secretRefs": ["one"]}]
     meta = {"name": "web1", "labels": {"role": "web"}}
     await client.create(MANAGED_NODES, {"metadata": meta}, NAMESPACE)
@@ -90,6 +92,10 @@ async def declare(client: Client) -> None:
         {"metadata": {"name": "base", "labels": {"role": "web"}}, "spec": {"files": files}},
         NAMESPACE,
     )
+    await client.create(
+        MAINTENANCE_WINDOWS, {"metadata": {"name": "ever"}, "spec": {"always": True}}, NAMESPACE
+    )
+    await client.create(NODE_SERIES, {"metadata": {"name": "all"}}, NAMESPACE)
 
 
 @pytest.mark.parametrize("entry", CONTROLLERS)

@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from nodemanager.agent.upgrades import schedule
 from nodemanager.api import manifest_checks
+from nodemanager.api import schedules as schedule
 from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet
 from nodemanager.host.base import HostError, ServiceKey, Wanted
 from nodemanager.host.files.tree import Tree

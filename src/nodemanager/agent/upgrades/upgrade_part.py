@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
-from nodemanager.agent.upgrades.schedule import History, UpgradeRule, parse
+from nodemanager.agent.upgrades.schedule import History, UpgradeRule
 from nodemanager.agent.upgrades.upgrade import (
     Order,
     UpgradeDependencies,
@@ -30,6 +30,7 @@ from nodemanager.api.common.managednode import (
     ManagedNode,
     ManagedNodeStatus,
 )
+from nodemanager.api.schedules import parse
 from nodemanager.host.inventory.timezone import local_zone
 from nodemanager.kube import times
 from nodemanager.kube.go import durations

@@ -8,7 +8,14 @@ from typing import Final
 from nodemanager.api import kinds
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES
-from nodemanager.cli.views import describe_configset, describe_node
+from nodemanager.api.maintenance.maintenancewindow import MAINTENANCE_WINDOWS
+from nodemanager.api.maintenance.nodeseries import NODE_SERIES
+from nodemanager.cli.views import (
+    describe_configset,
+    describe_maintenancewindow,
+    describe_node,
+    describe_nodeseries,
+)
 
 FILE: Final = "src/nodemanager/cli/views/descriptions.py"
 PART: Final = "renderer for describe"
@@ -16,6 +23,8 @@ PART: Final = "renderer for describe"
 RENDERERS: Final[dict[str, Callable[..., str]]] = {
     MANAGED_NODES.qualified_name: describe_node.render,
     CONFIG_SETS.qualified_name: describe_configset.render,
+    MAINTENANCE_WINDOWS.qualified_name: describe_maintenancewindow.render,
+    NODE_SERIES.qualified_name: describe_nodeseries.render,
 }
 """By qualified name: an object, the events about it and the time, in words."""
 

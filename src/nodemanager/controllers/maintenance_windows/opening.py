@@ -1,0 +1,122 @@
+"""Keeps the status of every window true: looks again when it opens or closes, and tells of both."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from nodemanager.api.maintenance.maintenancewindow import (
+    MAINTENANCE_WINDOWS,
+    VALID,
+    MaintenanceWindow,
+    MaintenanceWindowStatus,
+)
+from nodemanager.client.patches import MergePatch, difference
+from nodemanager.client.verbs import Client
+from nodemanager.controllers.maintenance_windows import judging
+from nodemanager.controllers.registration import Caches, ControllerContext, Wake
+from nodemanager.fleet.windows import exclusions, holidays, wall_clock
+from nodemanager.fleet.windows.exclusions import CalendarKey, Calendars
+from nodemanager.fleet.windows.spans import Span
+from nodemanager.kube import conditions, errors
+from nodemanager.kube.core import CONFIG_MAPS
+from nodemanager.kube.objects import ObjectKey
+from nodemanager.runtime.cache import Cache, Change
+from nodemanager.runtime.controller import Reconcile, ReconcileResult
+from nodemanager.runtime.events import EventRecorder
+
+log = logging.getLogger("nodemanager.operator")
+LOOK_SECONDS: Final = 60.0
+"""A window is looked at this often, at least: a clock may be set, a calendar changed."""
+AHEAD: Final = timedelta(days=400)
+"""How far events of calendars are read; what is beyond comes into sight in time."""
+OPENED: Final = "WindowOpened"
+CLOSED: Final = "WindowClosed"
+UNREADABLE: Final = "WindowUnreadable"
+
+
+@dataclass(frozen=True, slots=True)
+class WindowWatcher:
+    """Writes the status of windows, at the edges and when they are changed."""
+
+    client: Client
+    windows: Cache[MaintenanceWindow]
+    events: EventRecorder
+    now: Callable[[], datetime]
+
+    async def reconcile(self, key: ObjectKey) -> ReconcileResult | None:
+        """Judge a window anew, write what is news, and say when to look again."""
+        window = self.windows.get(key)
+        if window is None or window.metadata.deletion_timestamp:
+            return None
+        calendars = await self._calendars(window)
+        now = self.now()
+        wanted = judging.judge(window, calendars, now)
+        if patch := difference(msgspec.to_builtins(window.status), msgspec.to_builtins(wanted)):
+            # The list of conditions is written whole, so it must be based on the one that is there.
+            meta = {"resourceVersion": window.metadata.resource_version}
+            body = MergePatch({"metadata": meta, "status": patch})
+            with contextlib.suppress(errors.NotFound):
+                await self.client.patch(
+                    MAINTENANCE_WINDOWS, key.name, key.namespace, body, subresource="status"
+                )
+                self._tell(window, wanted)
+        return ReconcileResult(_until_edge(wanted, now))
+
+    async def _calendars(self, window: MaintenanceWindow) -> Calendars:
+        """Return the events of all calendars that the window names; what is missing is missing here, too."""
+        found: dict[CalendarKey, list[Span] | str] = {}
+        limits = Span(self.now() - AHEAD, self.now() + AHEAD)
+        for where in (exclusions.calendar_of(one, window.spec.time_zone) for one in window.spec.exclude):
+            if where is None:
+                continue
+            try:
+                kept = await self.client.get(CONFIG_MAPS, where.name, window.metadata.namespace)
+                text = (kept.data or {})[where.key]
+                zone = wall_clock.zone(where.zone)
+                found[where] = await asyncio.to_thread(holidays.events, text, limits, zone)
+            except (errors.NotFound, KeyError):
+                continue
+            except (errors.Forbidden, ValueError) as error:
+                found[where] = str(error)
+        return found
+
+    def _tell(self, window: MaintenanceWindow, wanted: MaintenanceWindowStatus) -> None:
+        """Report that a window opened, closed or cannot be read."""
+        valid = conditions.get(wanted.conditions, VALID)
+        before = conditions.get(window.status.conditions, VALID)
+        if valid and valid.status == conditions.FALSE and (before is None or before.message != valid.message):
+            log.warning("window %s is shut: %s", window.metadata.name, valid.message)
+            self.events.warning(MAINTENANCE_WINDOWS, window, UNREADABLE, valid.message)
+        if wanted.open != window.status.open:
+            until = f"until {wanted.closes_at}" if wanted.closes_at else "with no end in sight"
+            later = f"it opens again at {wanted.opens_at}" if wanted.opens_at else "it never opens again"
+            reason, said = (OPENED, f"open {until}") if wanted.open else (CLOSED, later)
+            self.events.normal(MAINTENANCE_WINDOWS, window, reason, said)
+
+
+def build(context: ControllerContext) -> Reconcile:
+    """Return the reconcile of windows."""
+    windows = context.caches.of(MAINTENANCE_WINDOWS)
+    return WindowWatcher(context.client, windows, context.events, context.now).reconcile
+
+
+def on_window(change: Change[MaintenanceWindow], _caches: Caches) -> Iterator[Wake]:
+    """Wake a window for what it says, not for the status that we wrote."""
+    if change.new is None:
+        return
+    if change.old is None or change.old.metadata.generation != change.new.metadata.generation:
+        yield Wake(change.key)
+
+
+def _until_edge(status: MaintenanceWindowStatus, now: datetime) -> float:
+    edges = [datetime.fromisoformat(edge) for edge in (status.closes_at, status.opens_at) if edge]
+    ahead = [(edge - now).total_seconds() for edge in edges]
+    return max(0.05, min([LOOK_SECONDS, *ahead]))

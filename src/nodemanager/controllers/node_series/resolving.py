@@ -1,0 +1,120 @@
+"""Keeps the status of every series equal to the hosts that it means."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode, is_silent
+from nodemanager.api.maintenance.nodeseries import (
+    NODE_SERIES,
+    RESOLVED,
+    NodeSeries,
+    NodeSeriesStatus,
+    SeriesGroup,
+)
+from nodemanager.client.patches import MergePatch, difference
+from nodemanager.client.verbs import Client
+from nodemanager.controllers.registration import Caches, ControllerContext, Wake
+from nodemanager.fleet import series
+from nodemanager.kube import conditions, errors, times
+from nodemanager.kube.conditions import Condition
+from nodemanager.kube.objects import ObjectKey
+from nodemanager.runtime.cache import Cache, Change
+from nodemanager.runtime.controller import Reconcile
+
+SETTLE_SECONDS: Final = 2.0
+"""Many hosts change at about the same time; they are counted together."""
+MAX_GROUPS: Final = 100
+MAX_NAMES: Final = 20
+ALL: Final = "AllFound"
+MISSING: Final = "NotFound"
+NOBODY: Final = "NoHost"
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesResolver:
+    """Writes the status of series when it says anything new."""
+
+    client: Client
+    series: Cache[NodeSeries]
+    nodes: Cache[ManagedNode]
+    now: Callable[[], datetime]
+
+    async def reconcile(self, key: ObjectKey) -> None:
+        """Count the hosts of a series anew."""
+        found = self.series.get(key)
+        if found is None or found.metadata.deletion_timestamp:
+            return
+        nodes = [node for node in self.nodes.values() if node.metadata.namespace == key.namespace]
+        wanted = resolve(found, nodes, times.rfc3339(self.now()))
+        if patch := difference(msgspec.to_builtins(found.status), msgspec.to_builtins(wanted)):
+            # The list of conditions is written whole, so it must be based on the one that is there.
+            meta = {"resourceVersion": found.metadata.resource_version}
+            body = MergePatch({"metadata": meta, "status": patch})
+            with contextlib.suppress(errors.NotFound):
+                await self.client.patch(NODE_SERIES, key.name, key.namespace, body, subresource="status")
+
+
+def build(context: ControllerContext) -> Reconcile:
+    """Return the reconcile of series."""
+    caches = context.caches
+    return SeriesResolver(
+        context.client, caches.of(NODE_SERIES), caches.of(MANAGED_NODES), context.now
+    ).reconcile
+
+
+def on_series(change: Change[NodeSeries], _caches: Caches) -> Iterator[Wake]:
+    """Wake a series for what it says, not for the status that we wrote."""
+    if change.new is None:
+        return
+    if change.old is None or change.old.metadata.generation != change.new.metadata.generation:
+        yield Wake(change.key)
+
+
+def on_node(change: Change[ManagedNode], caches: Caches) -> Iterator[Wake]:
+    """Wake all series of a namespace where a host came, went, was labelled, fell silent or is back."""
+    old, new = change.old, change.new
+    if old is not None and new is not None and _counted_as(old) == _counted_as(new):
+        return
+    for one in caches.of(NODE_SERIES).values():
+        if one.metadata.namespace == change.key.namespace:
+            yield Wake(ObjectKey(one.metadata.namespace, one.metadata.name), SETTLE_SECONDS)
+
+
+def _counted_as(node: ManagedNode) -> tuple[dict[str, str], bool]:
+    return node.metadata.labels, is_silent(node)
+
+
+def resolve(found: NodeSeries, nodes: Sequence[ManagedNode], now: str) -> NodeSeriesStatus:
+    """Return the status that follows from the hosts of a namespace; pure."""
+    members = series.members(found.spec, nodes)
+    meant = frozenset(members.hosts)
+    generation = found.metadata.generation
+    said = _condition(members, generation)
+    return NodeSeriesStatus(
+        observed_generation=generation,
+        hosts=len(meant),
+        silent=sum(is_silent(node) for node in nodes if node.metadata.name in meant),
+        groups=[SeriesGroup(group.name, len(group.hosts)) for group in members.groups[:MAX_GROUPS]],
+        first=list(members.hosts[:MAX_NAMES]),
+        not_found=list(members.not_found[:MAX_NAMES]),
+        conditions=conditions.set_condition(found.status.conditions, said, now),
+    )
+
+
+def _condition(members: series.Members, generation: int) -> Condition:
+    status, reason, message = conditions.TRUE, ALL, ""
+    if members.not_found:
+        names = ", ".join(members.not_found[:MAX_NAMES])
+        status, reason, message = conditions.FALSE, MISSING, f"there is no host {names}: correct spec.names"
+    elif not members.groups:
+        status, reason, message = conditions.FALSE, NOBODY, "no host is chosen: correct the selectors"
+    return Condition(
+        type=RESOLVED, status=status, reason=reason, message=message, observed_generation=generation
+    )

@@ -1,0 +1,4 @@
+"""Decisions about more than one host, pure: objects and the time in, what may start now out.
+
+The operator carries them out, `plan`, `why` and `simulate` show them, and agents use the part about windows.
+"""
