@@ -27,6 +27,7 @@ from nodemanager.agent.drift.watch_retry import WatchRetry
 from nodemanager.agent.link import api_link
 from nodemanager.agent.link.api_link import ApiLink
 from nodemanager.agent.link.api_reachability import ApiReachability, SecretLimits
+from nodemanager.agent.link.credential_watch import CredentialWatch
 from nodemanager.agent.link.token_renewal import TokenRenewal, TokenReporter
 from nodemanager.agent.passes.host_pass import HostPass, PassReports
 from nodemanager.agent.passes.host_state import HostState, nobody
@@ -104,6 +105,15 @@ class OwnToken:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnCredential:
+    """What the agent does about the credential that it uses."""
+
+    renewed: OwnToken | None = None
+    watch: CredentialWatch | None = None
+    """Notices another one on disk."""
+
+
+@dataclass(frozen=True, slots=True)
 class Agent:
     """All parts of one agent."""
 
@@ -164,7 +174,7 @@ def build(
     client: Client,
     options: AgentOptions,
     registry: Registry,
-    own_token: OwnToken | None = None,
+    own: OwnCredential = OwnCredential(),  # noqa: B008 - frozen
     on_stop: Callable[[], None] = lambda: None,
 ) -> Agent:
     """Wire an agent together; it does nothing before its manager runs, which calls `on_stop` at its end.
@@ -181,7 +191,7 @@ def build(
         drifts, _now, time.monotonic, DriftWatch(memory), who=watch.who if watch else nobody
     )
     duplicate = DuplicateHost(base.requests, base.link.warn)
-    others = [duplicate.contribute, *_contributions(base, declared, own_token)]
+    others = [duplicate.contribute, *_contributions(base, declared, own)]
     host = HostReport(host_state, drifts, base.managed_host.converger, memory)
     writer = _status_writer(base, declared, host, others)
     host_pass = _host_pass(base, declared, writer, watch)
@@ -229,7 +239,7 @@ def _declarations(base: _Base) -> Declarations:
     return Declarations(node, managed_host.identity, sources, DesiredStateCache(Contenter(renderer)))
 
 
-def _contributions(base: _Base, declared: Declarations, own: OwnToken | None) -> list[Contribution]:
+def _contributions(base: _Base, declared: Declarations, own: OwnCredential) -> list[Contribution]:
     """Return what servers, the host's own token and upgrades have to say in the status."""
     options, link, managed_host, requests = base.options, base.link, base.managed_host, base.requests
     checked = served.routes(base.manager, managed_host.progress, link.reachability)
@@ -247,13 +257,19 @@ def _contributions(base: _Base, declared: Declarations, own: OwnToken | None) ->
     return found
 
 
-def _token_contribution(base: _Base, own: OwnToken | None) -> Contribution:
-    """Have the host's own token renewed, if there is one, and say how that goes."""
+def _token_contribution(base: _Base, credential: OwnCredential) -> Contribution:
+    """Have the host's own token followed and renewed, if there is one, and say how that goes."""
+    own, watch = credential.renewed, credential.watch
+    if watch is not None:
+        base.manager.add_server(watch)
+        watch.subscribe(base.link.reachability.try_again)
     if own is None:
         return contributions.of_token(None)
     namespace, hostname = base.link.key
     reporter = TokenReporter(base.registry, base.link.warn, base.requests.pass_soon)
     renewal = TokenRenewal(own.client, own.config, own.token, own.path, hostname, namespace, reporter)
+    if watch is not None:
+        watch.subscribe(renewal.replaced)
     base.manager.add_server(renewal)  # first: it must not wait for caches, which need more than a token
     base.board.plug(status_sources.of_token(own.token))
     return contributions.of_token(renewal.condition)

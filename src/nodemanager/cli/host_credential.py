@@ -37,10 +37,8 @@ def check_whose(config: ClientConfig, hostname: str, namespace: str) -> None:
     """Raise if the credential that was refused is that of another host: one of the two names is wrong."""
     if not isinstance(config.credentials, BearerToken):
         return
-    life = renewed_token.lifetime(config.credentials.token)
-    *account, name = life.subject.split(":") if life else [""]
-    other = name.removeprefix(host_rights.PREFIX)
-    if account == ["system", "serviceaccount", namespace] and other not in (name, hostname):
+    other = host_rights.host_of_account(renewed_token.subject(config.credentials.token), namespace)
+    if other not in ("", hostname):
         raise errors.ConfigError(
             f"cannot get a token for {hostname}: the credential that was given may not do that: it is that of"
             f" {other}; if this host is {other}, add --hostname {other}, otherwise use the administrator's,"

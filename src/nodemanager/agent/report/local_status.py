@@ -34,7 +34,8 @@ class Api(Struct, omit_defaults=False):
     """How the agent stands with the API."""
 
     state: str = "unknown"
-    """connected, alone (it does not answer), refused (it does not know us), unknown."""
+    """connected, alone (it does not answer), refused (it does not know us), unasked (we have no credential to
+    show), unknown."""
     server: str = ""
     since: str | None = None
     """Since when it does not answer, or refuses us."""

@@ -64,6 +64,12 @@ def host_of(lease: str) -> str:
     return host if lease.startswith(PREFIX) and host not in (OPERATOR, DAEMONSET) else ""
 
 
+def host_of_account(user: str, namespace: str) -> str:
+    """Return the host whose ServiceAccount a user name means; empty = it is no host's of this namespace."""
+    account = user.removeprefix(f"system:serviceaccount:{namespace}:")
+    return "" if account == user else host_of(account)
+
+
 def cluster_name(access: HostAccess, *purpose: str) -> str:
     """Return the name of something that is one host's, and in no namespace.
 

@@ -6,9 +6,9 @@ import asyncio
 import gc
 import logging
 import os
-from dataclasses import replace
+import signal
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import click
@@ -20,13 +20,10 @@ from nodemanager.agent.link.api_reachability import SecretLimits
 from nodemanager.agent.link.token_renewal import publish_expiry
 from nodemanager.agent.report import status_sources
 from nodemanager.agent.upgrades.upgrade import UpgradeSettings
-from nodemanager.api.rights import host_rights
+from nodemanager.cli import agent_credential
 from nodemanager.cli.settings import agent_config, connect, go_options, host_names, host_options, logs
 from nodemanager.cli.settings.durations import Duration
-from nodemanager.client.auth.config import ClientConfig
-from nodemanager.client.auth.credentials import BearerToken
 from nodemanager.client.auth.exchanged_token import ExchangedToken
-from nodemanager.client.auth.renewed_token import RenewedToken
 from nodemanager.client.http.transport import HttpTransport
 from nodemanager.client.verbs import Client
 from nodemanager.host.files.bucket import MAX_AGE, MAX_SIZE, MAX_TOTAL, MAX_USER, BucketLimits
@@ -138,30 +135,71 @@ def command(settings: connect.Settings, root: str, hostname: str, **flags: Any) 
 
 
 async def run(settings: connect.Settings, options: service.AgentOptions, *, signals: bool = True) -> None:
-    """Run an agent until it is told to stop: by a signal, or else by being cancelled."""
+    """Run an agent until it is told to stop: by a signal, or else by being cancelled.
+
+    It begins anew where it finds a credential on disk with which it is another host, or at another API.
+    """
+    course = _Course()
+    if signals:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # one that comes between two of them ends nothing
+    while course.again:
+        await _run_once(settings, options, course, signals=signals)
+
+
+@dataclass(slots=True)
+class _Course:
+    """What one agent leaves to the next in this process."""
+
+    again: bool = True
+    """Whether there is a next one."""
+    shared: bool = False
+    """Whether the API lets us be a host with a credential that is named after another."""
+
+    def accept(self) -> None:
+        self.shared = True
+
+
+async def _run_once(
+    settings: connect.Settings, options: service.AgentOptions, course: _Course, *, signals: bool
+) -> None:
     registry = metrics.Registry()
     process_metrics.register(registry)
-    config, token = _with_own_token(connect.client_config(settings), settings)
+    hostname = options.host.hostname or os.uname().nodename
+    credential = agent_credential.load(settings, hostname, shared=course.shared or options.pod_identity)
+    course.again = False
+    config = credential.config
     if options.pod_identity:
-        name = options.host.hostname or os.uname().nodename
-        own = ExchangedToken(config, name, options.namespace)
-        publish_expiry(registry, name, lambda: own.life)
-        config, token = replace(config, credentials=own), None
+        own_token = ExchangedToken(config, hostname, options.namespace)
+        publish_expiry(registry, hostname, lambda: own_token.life)
+        config = replace(config, credentials=own_token)
     client = Client(HttpTransport(config))
-    own_token = _own_token(client, config, token, settings, options)
     notifications = sd_notify.of_process()
-    agent = service.build(client, options, registry, own_token, notifications.stopping)
-    hostname = agent.managed_host.identity.hostname
+
+    def begin_anew(reason: str) -> None:
+        course.again = True
+        agent.manager.stop(f"{reason}; it begins anew")
+
+    def on_stop() -> None:
+        if not course.again:
+            notifications.stopping()
+
+    own = service.OwnCredential()
+    if not options.pod_identity:
+        options = replace(options, host=replace(options.host, hostname=credential.host))
+        own = credential.of(client, begin_anew, course.accept)
+    agent = service.build(client, options, registry, own, on_stop)
     agent.board.plug(status_sources.of_reachability(agent.reachability, config.server))
     service_manager = self_care.look_after(agent, notifications, owns_process=signals)
     log.info(
         "nodemanager %s agent of %s, namespace %s, %s",
-        __version__, hostname, options.namespace, config.source,
+        __version__, agent.managed_host.identity.hostname, options.namespace, config.source,
     )  # fmt: skip
     if not agent.managed_host.tree.running:
         log.info("%s is an image, not the root of a running host: its services stay off", options.host.root)
 
     def look_again() -> None:
+        if own.watch is not None:
+            own.watch.look_now()
         agent.requests.pass_now()
         service_manager.reload()
 
@@ -174,34 +212,3 @@ async def run(settings: connect.Settings, options: service.AgentOptions, *, sign
     finally:
         await client.close()
         agent.close()
-
-
-def _with_own_token(
-    config: ClientConfig, settings: connect.Settings
-) -> tuple[ClientConfig, RenewedToken | None]:
-    """Return the configuration with a token that can be replaced, if a kubeconfig was named that has one."""
-    if not settings.kubeconfig or not isinstance(config.credentials, BearerToken):
-        return config, None
-    token = RenewedToken(config.credentials.token)
-    return replace(config, credentials=token), token
-
-
-def _own_token(
-    client: Client,
-    config: ClientConfig,
-    token: RenewedToken | None,
-    settings: connect.Settings,
-    options: service.AgentOptions,
-) -> service.OwnToken | None:
-    """Return the token of this host, if that is what we have."""
-    hostname = options.host.hostname or os.uname().nodename
-    if token is None or not is_own(token, hostname, options.namespace):
-        return None
-    path = Path(os.path.realpath(settings.kubeconfig))  # once; links are followed now
-    return service.OwnToken(client, config, token, path)
-
-
-def is_own(token: RenewedToken, hostname: str, namespace: str) -> bool:
-    """Tell whether a token is the host's own: nobody else's is renewed, and no other kubeconfig rewritten."""
-    account = f"system:serviceaccount:{namespace}:{host_rights.account_name(hostname)}"
-    return token.life is not None and token.life.subject == account
