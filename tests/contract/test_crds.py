@@ -161,26 +161,36 @@ def test_columns_of_a_node(cluster: apiserver.ApiServer) -> None:
     )
     status = {
         "release": "6.12.1",
+        "os": {"id": "debian", "version": "12", "prettyName": "Debian-12", "kernel": "6.12.1"},
         "agentVersion": "1.2.3",
         "drift": {"repaired": 7, "lastTime": None, "lastResource": "file:/etc/motd"},
         "conditions": [condition("Ready", "True", "Applied"), condition("Drifted", "False", "NoDrift")],
     }
     patch_status(cluster, "mn", "alpha", status)
     header, row = cluster.kubectl("get", "mn", "-n", NAMESPACE).stdout.splitlines()
-    assert header.split() == ["NAME", "OS", "RELEASE", "AGENT", "READY", "DRIFT", "AGE"]
-    assert row.split()[:-1] == ["alpha", "debian", "6.12.1", "1.2.3", "True", "False"]
+    assert header.split() == ["NAME", "OS", "RELEASE", "AGENT", "READY", "DRIFT", "LAST", "SEEN", "AGE"]
+    assert row.split()[:-1] == ["alpha", "Debian-12", "6.12.1", "1.2.3", "True", "False"]
     wide, row = cluster.kubectl("get", "mn", "-n", NAMESPACE, "-o", "wide").stdout.splitlines()
-    assert wide.split()[7:] == ["REASON", "REPAIRED", "CONFLICTED", "UPGRADED", "ARCH"]
+    assert wide.split()[9:] == ["REASON", "ALIVE", "REPAIRED", "CONFLICTED", "UPGRADED", "ARCH"]
     assert {"Applied", "7", "arm64"} <= set(row.split())
 
 
 def test_columns_of_a_set_and_the_category(cluster: apiserver.ApiServer) -> None:
     apply(cluster, config_set("clock", {"priority": 5}), managed_node("alpha"))
-    counts = {"matched": 4, "applied": 2, "failed": 1, "conflicted": 1}
+    counts = {"matched": 4, "applied": 2, "failed": 1, "unknown": 0, "conflicted": 1}
     patch_status(cluster, "cset", "clock", {"nodes": counts})
     header, row = cluster.kubectl("get", "cset", "-n", NAMESPACE).stdout.splitlines()
-    assert header.split() == ["NAME", "PRIORITY", "NODES", "APPLIED", "FAILED", "CONFLICTED", "AGE"]
-    assert row.split()[:-1] == ["clock", "5", "4", "2", "1", "1"]
+    assert header.split() == [
+        "NAME",
+        "PRIORITY",
+        "NODES",
+        "APPLIED",
+        "FAILED",
+        "UNKNOWN",
+        "CONFLICTED",
+        "AGE",
+    ]
+    assert row.split()[:-1] == ["clock", "5", "4", "2", "1", "0", "1"]
     everything = cluster.kubectl("get", "nodemanager", "-n", NAMESPACE, "-o", "name").stdout.split()
     assert everything == ["configset.common.nodemanager/clock", "managednode.common.nodemanager/alpha"]
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from nodemanager import __version__
 from nodemanager.agent.report.status import HostInventory
-from nodemanager.api.common.managednode import ManagedNode, WireGuardStatus
+from nodemanager.api.common.managednode import ManagedNode, OperatingSystem, WireGuardStatus
 from nodemanager.client.verbs import Client
 from nodemanager.host.base import Runner
 from nodemanager.host.files.tree import Tree
-from nodemanager.host.inventory import network, ssh_keys, wireguard
+from nodemanager.host.inventory import identity, network, ssh_keys, wireguard
 from nodemanager.host.inventory.identity import Identity
 from nodemanager.host.process.runner import RunError
 from nodemanager.kube import errors
@@ -20,6 +20,8 @@ from nodemanager.kube.core import SECRETS
 
 log = logging.getLogger(__name__)
 PRIVATE, PUBLIC = "private-key", "public-key"
+MAX_WORD, MAX_LINE = 64, 256
+"""What the API takes of one text: an os-release may say anything, and the rest of the status shall arrive."""
 
 
 @dataclass(slots=True)
@@ -42,11 +44,20 @@ class HostInspector:
         live = await wireguard.interfaces(self.run) if alive else []
         return HostInventory(
             agent_version=__version__,
-            release=self.identity.kernel,
+            os=self._operating_system(),
             interfaces=await network.interfaces(self.run) if alive else {},
             ssh_host_keys=ssh_keys.host_keys(self.tree),
             wire_guard=await self._with_own_key(node, live),
         )
+
+    def _operating_system(self) -> OperatingSystem:
+        """Return what runs here; read anew, as an upgrade changes it while we are running."""
+        release, kernel = identity.read_release(self.tree), self.identity.kernel
+        named = release.get("PRETTY_NAME") or f"{self.identity.system} {kernel}"
+        return OperatingSystem(
+            id=self.identity.os_id[:MAX_WORD], version=release.get("VERSION_ID", "")[:MAX_WORD],
+            pretty_name=named[:MAX_LINE], kernel=kernel[:MAX_LINE],
+        )  # fmt: skip
 
     async def _with_own_key(self, node: ManagedNode, live: list[WireGuardStatus]) -> list[WireGuardStatus]:
         """Add the key that is kept for an interface that is not up yet, so that peers can learn it."""

@@ -22,6 +22,7 @@ from nodemanager.api.common.managednode import (
     Heartbeat,
     Interface,
     ManagedNodeStatus,
+    OperatingSystem,
     SSHHostKey,
     WireGuardStatus,
 )
@@ -40,7 +41,7 @@ class HostInventory:
     """What was seen of the host itself."""
 
     agent_version: str = ""
-    release: str = ""
+    os: OperatingSystem = field(default_factory=OperatingSystem)
     interfaces: Mapping[str, Interface] = field(default_factory=dict)
     ssh_host_keys: Sequence[SSHHostKey] = ()
     wire_guard: Sequence[WireGuardStatus] = ()
@@ -85,7 +86,8 @@ def of_host(
         old,
         observed_generation=generation,
         agent_version=inventory.agent_version,
-        release=inventory.release,
+        release=inventory.os.kernel,
+        os=inventory.os,
         heartbeat=Heartbeat(lease_name=lease),
         interfaces=dict(inventory.interfaces),
         ssh_host_keys=list(inventory.ssh_host_keys),
