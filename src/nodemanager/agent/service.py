@@ -235,7 +235,8 @@ def _declarations(base: _Base) -> Declarations:
     base.manager.add_cache(OptionalCache(link.config_sets, sources), OptionalCache(link.nodes, sources))
     base.manager.add(references)
     base.manager.add_server(renderer)  # ends last: a pass that is under way when we stop still renders
-    node = NodeObject(link.client, link.nodes, link.key.namespace, managed_host.identity)
+    custom = base.options.host.labels
+    node = NodeObject(link.client, link.nodes, link.key.namespace, managed_host.identity, custom)
     return Declarations(node, managed_host.identity, sources, DesiredStateCache(Contenter(renderer)))
 
 
@@ -247,6 +248,7 @@ def _contributions(base: _Base, declared: Declarations, own: OwnCredential) -> l
     servers = served.servers(*addresses, base.registry, checked, requests.status_soon)
     base.manager.add_server(*servers)
     found = [contributions.of_servers(servers), _token_contribution(base, own)]
+    found.append(contributions.of_labels(lambda: declared.node.refusal))
     if managed_host.tree.running:  # an image is not upgraded, and cannot be rebooted
         told = UpgradeReporter(link.key.name, base.registry, link.events)
         part = upgrades(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from nodemanager.api.rights import host_rights
 from nodemanager.cli.settings import connect
 from nodemanager.cli.views import waiting
@@ -15,10 +18,18 @@ from nodemanager.kube import errors
 
 
 async def issue(
-    settings: connect.Settings, hostname: str, ttl: float, *, tried: bool
+    settings: connect.Settings,
+    hostname: str,
+    ttl: float,
+    *,
+    tried: bool,
+    labels: Mapping[str, str] | None = None,
 ) -> tuple[bytes, IssuedToken]:
-    """Return a kubeconfig with a new token of a host; `tried`: only after the API has taken that token."""
-    config = connect.client_config(settings)
+    """Return a kubeconfig with a new token of a host, and its labels, if it has any.
+
+    `tried`: only after the API has taken that token.
+    """
+    config = replace(connect.client_config(settings), labels=labels or {})
     client = Client(waiting.TellingTransport(HttpTransport(config), config.server))
     try:
         issued = await host_tokens.issue(client, hostname, settings.namespace, ttl)

@@ -127,7 +127,7 @@ class CredentialWatch:
 def _same_account(one: ClientConfig, token: str, other: ClientConfig, its_token: str) -> bool:
     """Tell whether two tokens are of one account of one API, reached in one way."""
     here, there = (
-        (at.server, at.ca, at.tls_server_name, at.insecure, at.proxy, renewed_token.subject(of))
+        (at.server, at.ca, at.tls_server_name, at.insecure, at.proxy, at.labels, renewed_token.subject(of))
         for at, of in ((one, token), (other, its_token))
     )
     return here == there

@@ -184,6 +184,8 @@ class Board:
 def _is_fault(condition: Condition) -> bool:
     if condition.type == conditions.READY:
         return condition.status != conditions.TRUE
+    if condition.type == node_conditions.LABELLED:
+        return condition.status == conditions.FALSE
     bad = (node_conditions.DRIFTED, node_conditions.CONTESTED, conditions.CONFLICTED)
     return condition.type in bad and condition.status == conditions.TRUE
 

@@ -269,7 +269,8 @@ class ManagedNodeStatus(Struct):
     conditions: Annotated[
         list[Condition],
         meta(
-            "Ready, Alive, Drifted, Contested, Conflicted, Watching, TokenRenewed, Duplicated and Served.",
+            "Ready, Alive, Drifted, Contested, Conflicted, Watching, TokenRenewed, Duplicated, Labelled and "
+            "Served.",
             list_map_keys=("type",),
             max_items=64,
         ),

@@ -21,7 +21,7 @@ from nodemanager.agent.link.token_renewal import publish_expiry
 from nodemanager.agent.report import status_sources
 from nodemanager.agent.upgrades.upgrade import UpgradeSettings
 from nodemanager.cli import agent_credential
-from nodemanager.cli.settings import agent_config, connect, go_options, host_names, host_options, logs
+from nodemanager.cli.settings import agent_config, connect, go_options, host_names, host_options, labels, logs
 from nodemanager.cli.settings.durations import Duration
 from nodemanager.client.auth.exchanged_token import ExchangedToken
 from nodemanager.client.http.transport import HttpTransport
@@ -95,6 +95,8 @@ Examples:
 @click.option("--state.secret-max-age", "secret_age", type=Duration(), default="0", show_default=True,
               metavar="TIME",
               help="How long known Secrets are used without an answer of the API; 0 = for ever.")  # fmt: skip
+@labels.option("A label of this host, beside those that it was joined with; `nodemanager rbac --label` must"
+               " declare it. May be given again.")  # fmt: skip
 @click.option("--pod-identity", is_flag=True,
               help="In a DaemonSet: exchange the pod's token for that of the host it runs on.")  # fmt: skip
 @go_options.ignored
@@ -118,7 +120,10 @@ def command(settings: connect.Settings, root: str, hostname: str, **flags: Any) 
     priority.step_back(flags["nice"])
     allocator.keep_little()
     limits = BucketLimits(flags["max_size"], flags["max_age"], Caps(flags["max_total"], flags["max_user"]))
-    host = HostSetup(root, hostname, bucket=flags["bucket"], backups=limits, start_delay=flags["start_delay"])
+    host = HostSetup(
+        root, hostname, bucket=flags["bucket"], backups=limits, start_delay=flags["start_delay"],
+        labels=flags["labels"],
+    )  # fmt: skip
     options = service.AgentOptions(
         settings.namespace,
         host,
@@ -184,8 +189,9 @@ async def _run_once(
             notifications.stopping()
 
     own = service.OwnCredential()
+    labelled = {**credential.read.labels, **options.host.labels}
+    options = replace(options, host=replace(options.host, hostname=credential.host, labels=labelled))
     if not options.pod_identity:
-        options = replace(options, host=replace(options.host, hostname=credential.host))
         own = credential.of(client, begin_anew, course.accept)
     agent = service.build(client, options, registry, own, on_stop)
     agent.board.plug(status_sources.of_reachability(agent.reachability, config.server))
