@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
 import os
@@ -14,7 +15,7 @@ from typing import Any
 import click
 
 from nodemanager import __version__
-from nodemanager.agent import self_care, service
+from nodemanager.agent import self_care, service, standby
 from nodemanager.agent.assembly import HostSetup
 from nodemanager.agent.link.api_reachability import SecretLimits
 from nodemanager.agent.link.token_renewal import publish_expiry
@@ -97,6 +98,8 @@ Examples:
               help="How long known Secrets are used without an answer of the API; 0 = for ever.")  # fmt: skip
 @labels.option("A label of this host, beside those that it was joined with; `nodemanager rbac --label` must"
                " declare it. May be given again.")  # fmt: skip
+@click.option("--leader-elect", "leader_elect", type=bool, is_flag=False, flag_value="true", default="false",
+              help="Where another agent works on this host, stand by, and take over after it.")  # fmt: skip
 @click.option("--pod-identity", is_flag=True,
               help="In a DaemonSet: exchange the pod's token for that of the host it runs on.")  # fmt: skip
 @go_options.ignored
@@ -136,7 +139,21 @@ def command(settings: connect.Settings, root: str, hostname: str, **flags: Any) 
         key_file=flags["key_file"],
         realtime=flags["realtime"],
     )
-    asyncio.run(run(settings, options))
+    asyncio.run(run_elected(settings, options) if flags["leader_elect"] else run(settings, options))
+
+
+async def run_elected(settings: connect.Settings, options: service.AgentOptions) -> None:
+    """Run an agent as soon as no other works on this host, until it is told to stop by a signal."""
+    notifications = sd_notify.of_process()
+
+    def waiting(why: str) -> None:
+        notifications.ready()  # this is what it is to do, and it may take for ever
+        notifications.status(why)
+
+    lead = await standby.elected(options.host.root, options.host.state, waiting)
+    if lead is not None:
+        with contextlib.closing(lead):
+            await run(settings, options)
 
 
 async def run(settings: connect.Settings, options: service.AgentOptions, *, signals: bool = True) -> None:
