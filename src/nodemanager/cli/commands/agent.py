@@ -10,6 +10,7 @@ import os
 import signal
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import click
@@ -29,7 +30,7 @@ from nodemanager.client.http.transport import HttpTransport
 from nodemanager.client.verbs import Client
 from nodemanager.host.files.bucket import MAX_AGE, MAX_SIZE, MAX_TOTAL, MAX_USER, BucketLimits
 from nodemanager.host.files.bucket_room import Caps
-from nodemanager.host.process import allocator, priority
+from nodemanager.host.process import allocator, background, priority
 from nodemanager.runtime import metrics, probes, process_metrics, sd_notify
 from nodemanager.runtime.manager import StopTimedOut
 
@@ -100,6 +101,9 @@ Examples:
                " declare it. May be given again.")  # fmt: skip
 @click.option("--leader-elect", "leader_elect", type=bool, is_flag=False, flag_value="true", default="false",
               help="Where another agent works on this host, stand by, and take over after it.")  # fmt: skip
+@click.option("--pid-file", type=click.Path(path_type=Path), default=background.PID_FILE, show_default=True,
+              metavar="PATH", help="Where a script of FreeBSD's rc.d that does not use daemon(8) looks for"
+              " the process.")  # fmt: skip
 @click.option("--pod-identity", is_flag=True,
               help="In a DaemonSet: exchange the pod's token for that of the host it runs on.")  # fmt: skip
 @go_options.ignored
@@ -119,7 +123,16 @@ def command(settings: connect.Settings, root: str, hostname: str, **flags: Any) 
     if flags["verify"]:
         click.echo("the configuration is valid")
         return
-    logs.configure(flags["log_level"], flags["log_format"])
+    with contextlib.ExitStack() as stack:
+        in_background = background.is_expected(os.environ)
+        if in_background:
+            connect.client_config(settings)  # what is wrong with it is told while somebody listens
+            stack.enter_context(background.entered(flags["pid_file"]))
+        logs.configure(flags["log_level"], flags["log_format"], syslog=in_background)
+        _start(settings, root, hostname, flags)
+
+
+def _start(settings: connect.Settings, root: str, hostname: str, flags: dict[str, Any]) -> None:
     priority.step_back(flags["nice"])
     allocator.keep_little()
     limits = BucketLimits(flags["max_size"], flags["max_age"], Caps(flags["max_total"], flags["max_user"]))
