@@ -175,6 +175,7 @@ def test_columns_of_a_node(cluster: apiserver.ApiServer) -> None:
     )
     status = {
         "release": "6.12.1",
+        "os": {"id": "debian", "version": "12", "prettyName": "Debian-12", "kernel": "6.12.1"},
         "agentVersion": "1.2.3",
         "drift": {"repaired": 7, "lastTime": None, "lastResource": "file:/etc/motd"},
         "conditions": [condition("Ready", "True", "Applied"), condition("Drifted", "False", "NoDrift")],
@@ -190,7 +191,7 @@ def test_columns_of_a_node(cluster: apiserver.ApiServer) -> None:
 
 def test_columns_of_a_set_and_the_category(cluster: apiserver.ApiServer) -> None:
     apply(cluster, config_set("clock", {"priority": 5}), managed_node("alpha"))
-    counts = {"matched": 4, "applied": 2, "failed": 1, "conflicted": 1}
+    counts = {"matched": 4, "applied": 2, "failed": 1, "unknown": 0, "conflicted": 1}
     patch_status(cluster, "cset", "clock", {"nodes": counts})
     header, row = cluster.kubectl("get", "cset", "-n", NAMESPACE).stdout.splitlines()
     assert cells(header) == titles("ConfigSet")

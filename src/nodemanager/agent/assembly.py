@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
@@ -64,6 +65,8 @@ class HostSetup:
     backups: BucketLimits = field(default_factory=BucketLimits)
     start_delay: float = 3.0
     """Seconds after which a service that was started is looked at again."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels that the host is to have beside those that tell what it is."""
 
 
 def assemble(options: HostSetup, locks: Locks, no_wait_locks: Locks | None = None) -> ManagedHost:

@@ -28,6 +28,7 @@ from nodemanager.agent.drift.watch_retry import WatchRetry
 from nodemanager.agent.link import api_link
 from nodemanager.agent.link.api_link import ApiLink
 from nodemanager.agent.link.api_reachability import ApiReachability, SecretLimits
+from nodemanager.agent.link.credential_watch import CredentialWatch
 from nodemanager.agent.link.token_renewal import TokenRenewal, TokenReporter
 from nodemanager.agent.passes.host_pass import HostPass, PassReports
 from nodemanager.agent.passes.host_state import HostState, nobody
@@ -105,6 +106,15 @@ class OwnToken:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnCredential:
+    """What the agent does about the credential that it uses."""
+
+    renewed: OwnToken | None = None
+    watch: CredentialWatch | None = None
+    """Notices another one on disk."""
+
+
+@dataclass(frozen=True, slots=True)
 class Agent:
     """All parts of one agent."""
 
@@ -165,7 +175,7 @@ def build(
     client: Client,
     options: AgentOptions,
     registry: Registry,
-    own_token: OwnToken | None = None,
+    own: OwnCredential = OwnCredential(),  # noqa: B008 - frozen
     on_stop: Callable[[], None] = lambda: None,
 ) -> Agent:
     """Wire an agent together; it does nothing before its manager runs, which calls `on_stop` at its end.
@@ -182,7 +192,7 @@ def build(
         drifts, _now, time.monotonic, DriftWatch(memory), who=watch.who if watch else nobody
     )
     duplicate = DuplicateHost(base.requests, base.link.warn)
-    others = [duplicate.contribute, *_contributions(base, declared, own_token)]
+    others = [duplicate.contribute, *_contributions(base, declared, own)]
     host = HostReport(host_state, drifts, base.managed_host.converger, memory)
     writer = _status_writer(base, declared, host, others)
     host_pass = _host_pass(base, declared, writer, watch)
@@ -226,7 +236,8 @@ def _declarations(base: _Base) -> Declarations:
     base.manager.add_cache(OptionalCache(link.config_sets, sources), OptionalCache(link.nodes, sources))
     base.manager.add(references)
     base.manager.add_server(renderer)  # ends last: a pass that is under way when we stop still renders
-    node = NodeObject(link.client, link.nodes, link.key.namespace, managed_host.identity)
+    custom = base.options.host.labels
+    node = NodeObject(link.client, link.nodes, link.key.namespace, managed_host.identity, custom)
     first_look = partial(
         host_inspector.as_reported,
         root=managed_host.tree.root,
@@ -237,7 +248,7 @@ def _declarations(base: _Base) -> Declarations:
     return Declarations(node, managed_host.identity, sources, desired_states, first_look)
 
 
-def _contributions(base: _Base, declared: Declarations, own: OwnToken | None) -> list[Contribution]:
+def _contributions(base: _Base, declared: Declarations, own: OwnCredential) -> list[Contribution]:
     """Return what servers, the host's own token and upgrades have to say in the status."""
     options, link, managed_host, requests = base.options, base.link, base.managed_host, base.requests
     checked = served.routes(base.manager, managed_host.progress, link.reachability)
@@ -245,6 +256,7 @@ def _contributions(base: _Base, declared: Declarations, own: OwnToken | None) ->
     servers = served.servers(*addresses, base.registry, checked, requests.status_soon)
     base.manager.add_server(*servers)
     found = [contributions.of_servers(servers), _token_contribution(base, own)]
+    found.append(contributions.of_labels(lambda: declared.node.refusal))
     if managed_host.tree.running:  # an image is not upgraded, and cannot be rebooted
         told = UpgradeReporter(link.key.name, base.registry, link.events)
         part = upgrades(
@@ -255,13 +267,19 @@ def _contributions(base: _Base, declared: Declarations, own: OwnToken | None) ->
     return found
 
 
-def _token_contribution(base: _Base, own: OwnToken | None) -> Contribution:
-    """Have the host's own token renewed, if there is one, and say how that goes."""
+def _token_contribution(base: _Base, credential: OwnCredential) -> Contribution:
+    """Have the host's own token followed and renewed, if there is one, and say how that goes."""
+    own, watch = credential.renewed, credential.watch
+    if watch is not None:
+        base.manager.add_server(watch)
+        watch.subscribe(base.link.reachability.try_again)
     if own is None:
         return contributions.of_token(None)
     namespace, hostname = base.link.key
     reporter = TokenReporter(base.registry, base.link.warn, base.requests.pass_soon)
     renewal = TokenRenewal(own.client, own.config, own.token, own.path, hostname, namespace, reporter)
+    if watch is not None:
+        watch.subscribe(renewal.replaced)
     base.manager.add_server(renewal)  # first: it must not wait for caches, which need more than a token
     base.board.plug(status_sources.of_token(own.token))
     return contributions.of_token(renewal.condition)

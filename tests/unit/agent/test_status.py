@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nodemanager.agent.report import status
 from nodemanager.agent.report.status import Collection, HostInventory, Pass
-from nodemanager.api.common.managednode import Drift, Heartbeat, ManagedNodeStatus
+from nodemanager.api.common.managednode import Drift, Heartbeat, ManagedNodeStatus, OperatingSystem
 from nodemanager.client.patches import difference
 from nodemanager.host.results import Outcome, Result
 from nodemanager.kube import conditions
@@ -111,7 +111,7 @@ def test_many_failures_are_counted_not_listed() -> None:
 
 def test_what_was_seen_replaces_what_was_seen_before_and_keeps_the_rest() -> None:
     old = ManagedNodeStatus(last_upgrade="2026-01-01T00:00:00Z", release="5.0", file_backups={"/x": "1"})
-    new = status.of_host(old, HostInventory(agent_version="1", release="6.1"), "lease", 3)
+    new = status.of_host(old, HostInventory(agent_version="1", os=OperatingSystem(kernel="6.1")), "lease", 3)
     assert (new.last_upgrade, new.release, new.file_backups) == ("2026-01-01T00:00:00Z", "6.1", {"/x": "1"})
     assert (new.observed_generation, new.heartbeat) == (3, Heartbeat(lease_name="lease"))
 

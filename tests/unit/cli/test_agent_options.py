@@ -21,7 +21,7 @@ def _started(monkeypatch: pytest.MonkeyPatch) -> list[service.AgentOptions]:
         started.append(options)
 
     monkeypatch.setattr(cmd_agent, "run", run)
-    monkeypatch.setattr(logs, "configure", lambda *_: None)
+    monkeypatch.setattr(logs, "configure", lambda *_, **_flags: None)
     return started
 
 

@@ -34,7 +34,8 @@ class Api(Struct, omit_defaults=False):
     """How the agent stands with the API."""
 
     state: str = "unknown"
-    """connected, alone (it does not answer), refused (it does not know us), unknown."""
+    """connected, alone (it does not answer), refused (it does not know us), unasked (we have no credential to
+    show), unknown."""
     server: str = ""
     since: str | None = None
     """Since when it does not answer, or refuses us."""
@@ -183,6 +184,8 @@ class Board:
 def _is_fault(condition: Condition) -> bool:
     if condition.type == conditions.READY:
         return condition.status != conditions.TRUE
+    if condition.type == node_conditions.LABELLED:
+        return condition.status == conditions.FALSE
     bad = (node_conditions.DRIFTED, node_conditions.CONTESTED, conditions.CONFLICTED)
     return condition.type in bad and condition.status == conditions.TRUE
 

@@ -22,6 +22,7 @@ from nodemanager.api.common.managednode import (
     Heartbeat,
     Interface,
     ManagedNodeStatus,
+    OperatingSystem,
     SSHHostKey,
     WireGuardStatus,
 )
@@ -40,7 +41,7 @@ class HostInventory:
     """What was seen of the host itself."""
 
     agent_version: str = ""
-    release: str = ""
+    os: OperatingSystem = field(default_factory=OperatingSystem)
     interfaces: Mapping[str, Interface] = field(default_factory=dict)
     ssh_host_keys: Sequence[SSHHostKey] = ()
     wire_guard: Sequence[WireGuardStatus] = ()
@@ -85,7 +86,8 @@ def of_host(
         old,
         observed_generation=generation,
         agent_version=inventory.agent_version,
-        release=inventory.release,
+        release=inventory.os.kernel,
+        os=inventory.os,
         heartbeat=Heartbeat(lease_name=lease),
         interfaces=dict(inventory.interfaces),
         ssh_host_keys=list(inventory.ssh_host_keys),
@@ -99,7 +101,8 @@ def filled(status: ManagedNodeStatus, inventory: HostInventory) -> ManagedNodeSt
     return msgspec.structs.replace(
         status,
         agent_version=status.agent_version or inventory.agent_version,
-        release=status.release or inventory.release,
+        release=status.release or inventory.os.kernel,
+        os=status.os if status.os is not None else inventory.os,
         interfaces=status.interfaces or dict(inventory.interfaces),
         ssh_host_keys=status.ssh_host_keys or list(inventory.ssh_host_keys),
         wire_guard=status.wire_guard or list(inventory.wire_guard),

@@ -67,7 +67,9 @@ def of_reachability(reachability: ApiReachability, server: str) -> local_status.
 
     def fill(snapshot: Snapshot) -> Snapshot:
         state = (
-            "refused"
+            "unasked"
+            if reachability.unasked
+            else "refused"
             if reachability.refused
             else "alone"
             if reachability.since() is not None

@@ -36,7 +36,7 @@ _MANAGED_NODE: Final = KindEntry(
     resource=MANAGED_NODES,
     short_names=("mn",),
     columns=(
-        KindColumn("OS", r".metadata.labels.nodemanager\.io/os", "Operating system, from os-release."),
+        KindColumn("OS", ".status.os.prettyName", "Operating system and its version, from os-release."),
         KindColumn("Release", ".status.release", "Kernel release."),
         KindColumn("Agent", ".status.agentVersion", "Version of the agent."),
         KindColumn("Ready", condition("Ready"), "Whether everything declared for the host holds."),

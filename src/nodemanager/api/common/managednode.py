@@ -245,6 +245,19 @@ class Drift(Struct, omit_defaults=False):
     ] = []
 
 
+class OperatingSystem(Struct):
+    """What runs on a host, as its os-release says."""
+
+    id: Annotated[str, meta("ID, such as debian.", pattern=ASCII, max_length=64)] = ""
+    version: Annotated[
+        str, meta('VERSION_ID, such as "12"; empty where there are none.', pattern=ASCII, max_length=64)
+    ] = ""
+    pretty_name: Annotated[
+        str, meta("PRETTY_NAME, such as Debian GNU/Linux 12 (bookworm).", pattern=ASCII, max_length=256)
+    ] = ""
+    kernel: Annotated[str, meta("Kernel release, as in uname -r.", pattern=ASCII, max_length=256)] = ""
+
+
 class ManagedNodeStatus(Struct):
     """What the agent saw on the host; never what was wished for."""
 
@@ -256,7 +269,8 @@ class ManagedNodeStatus(Struct):
     conditions: Annotated[
         list[Condition],
         meta(
-            "Ready, Alive, Drifted, Contested, Conflicted, Watching, TokenRenewed, Duplicated and Served.",
+            "Ready, Alive, Drifted, Contested, Conflicted, Watching, TokenRenewed, Duplicated, Labelled and "
+            "Served.",
             list_map_keys=("type",),
             max_items=64,
         ),
@@ -265,6 +279,7 @@ class ManagedNodeStatus(Struct):
         str, meta("Version of the agent on the host.", pattern=ASCII, max_length=256)
     ] = ""
     release: Annotated[str, meta("Kernel release, as in uname -r.", pattern=ASCII, max_length=256)] = ""
+    os: Annotated[OperatingSystem | None, meta("Operating system of the host.")] = None
     heartbeat: Annotated[Heartbeat | None, meta("Sign of life, kept out of this object to spare writes.")] = (
         None
     )

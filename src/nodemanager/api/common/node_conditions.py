@@ -86,3 +86,12 @@ ADDRESS_UNAVAILABLE: Final = "AddressUnavailable"
 
 LISTENING: Final = "Listening"
 """Reason of Served=True: the address could be had after all."""
+
+LABELLED: Final = "Labelled"
+"""Condition type: the host has the labels that its agent was told. Absent as long as none was refused."""
+
+LABELS_SET: Final = "LabelsSet"
+"""Reason of Labelled=True: the host has them after all."""
+
+LABELS_REFUSED: Final = "LabelsRefused"
+"""Reason of Labelled=False: nobody declared them for this host; the message says how."""

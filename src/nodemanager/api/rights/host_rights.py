@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from nodemanager.api import kinds
+from nodemanager.api.common.configset import GROUP
 from nodemanager.api.common.managednode import LABEL_OS
 from nodemanager.api.common.matching import ARCH, OS
 from nodemanager.api.kind_parts import READ
@@ -29,6 +30,11 @@ SUFFIXES: Final = ("-token-refresh", "-drain", "-references")
 HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
 OWN_LABELS: Final = (OS, ARCH, HOSTNAME_LABEL, LABEL_OS)
 """Labels that a host may set on itself; with any other it could opt in to what is meant for others."""
+LABELS: Final = "labels"
+"""No kind: a Role that lets `set` the labels of a name such as role=web is where people declare them."""
+SET: Final = "set"
+MAX_LABELS: Final = 8
+"""How many of them a host may set with one write: each is a question that the policy has to ask."""
 MAX_EVENT_HOST: Final = 220
 """How much of a host's name is in those of its Events at most: names have at most 253 characters."""
 POLICY: Final = "nodemanager-hosts"
@@ -51,6 +57,8 @@ class HostAccess:
     """Leases it may take turns with other hosts with."""
     daemonset: str = ""
     """Namespace of the DaemonSet whose pod on this host may get the host's token; empty = none may."""
+    labels: Sequence[str] = ()
+    """Labels with their values, such as role=web, that it may set on its ManagedNode."""
 
 
 def account_name(hostname: str) -> str:
@@ -62,6 +70,12 @@ def host_of(lease: str) -> str:
     """Return the host that a Lease is the sign of life of; empty = it is something else."""
     host = lease.removeprefix(PREFIX)
     return host if lease.startswith(PREFIX) and host not in (OPERATOR, DAEMONSET) else ""
+
+
+def host_of_account(user: str, namespace: str) -> str:
+    """Return the host whose ServiceAccount a user name means; empty = it is no host's of this namespace."""
+    account = user.removeprefix(f"system:serviceaccount:{namespace}:")
+    return "" if account == user else host_of(account)
 
 
 def cluster_name(access: HostAccess, *purpose: str) -> str:
@@ -158,6 +172,8 @@ def _own_rules(access: HostAccess) -> list[Object]:
         rule(["coordination.k8s.io"], ["leases"], ["get", "update", "patch"], leases),
         rule([""], ["events"], ["create", "patch"]),
     ]
+    if access.labels:
+        rules.append(rule([GROUP], [LABELS], [SET], access.labels))
     if access.wide_secrets:
         rules += [rule([""], ["secrets", "configmaps"], READ), rule([""], ["secrets"], ["create"])]
     return rules

@@ -32,6 +32,8 @@ def render(node: ManagedNode, events: Sequence[core.Event], now: datetime) -> st
 
 def _add_host(report: output.Report, node: ManagedNode, now: datetime) -> None:
     spec, status = node.spec, node.status
+    if status.os is not None:
+        report.field("OS", status.os.pretty_name or status.os.id)
     report.field("Release", status.release or output.UNKNOWN)
     report.field("Agent", status.agent_version or "has not reported yet")
     report.field("Alive", _life(status, now))

@@ -16,7 +16,7 @@ WIDTH: Final = 14
 MAX_DRIFTS: Final = 10
 MAX_ROWS: Final = 40
 MAX_MESSAGE: Final = 100
-_API_COLOURS: Final = {"connected": "green", "alone": "yellow", "refused": "red"}
+_API_COLOURS: Final = {"connected": "green", "alone": "yellow", "refused": "red", "unasked": "red"}
 
 
 def text(
@@ -31,7 +31,7 @@ def text(
         _line("State", state),
         *(" " * WIDTH + output.one_line(fault, 160) for fault in faults),
         _line("API", _api(snapshot.api, now, style)),
-        *([" " * WIDTH + output.one_line(snapshot.api.why, 160)] if snapshot.api.why else []),
+        *([" " * WIDTH + output.one_line(snapshot.api.why)] if snapshot.api.why else []),
     ]
     if snapshot.token is not None:
         lines.append(_line("Token", _token(snapshot, now, style)))
@@ -108,6 +108,7 @@ def _agent(snapshot: Snapshot, now: datetime) -> str:
 def _api(api: Api, now: datetime, style: output.Style) -> str:
     words = {
         "connected": "connected", "alone": "no answer", "refused": "refuses our credential",
+        "unasked": "not asked for want of a credential",
     }.get(api.state, "not asked yet")  # fmt: skip
     shown = style.paint(words, _API_COLOURS.get(api.state, ""))
     since = f" {_lasting(api.since, now)}" if api.since else ""

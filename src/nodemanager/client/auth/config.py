@@ -69,5 +69,7 @@ class ClientConfig:
     proxy: str = ""
     """URL of a proxy, or empty for a direct connection."""
     credentials: Credentials = field(default_factory=Anonymous)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels that the kubeconfig of a host declares for it."""
     source: str = ""
     """Where this came from, for messages: a file and context, or "the service account of this pod"."""
