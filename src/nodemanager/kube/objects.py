@@ -84,7 +84,6 @@ class HasMetadata(Protocol):
     @property
     def metadata(self) -> ObjectMeta:
         """Who this object is."""
-        ...
 
 
 T = TypeVar("T")

@@ -22,23 +22,18 @@ class RoleLister(Protocol):
     @property
     def revision(self) -> int:
         """A number that changes with every change to one of them."""
-        ...
 
     def cluster_roles(self) -> Iterable[Object]:
         """Return all ClusterRoles."""
-        ...
 
     def cluster_role_bindings(self) -> Iterable[Object]:
         """Return all ClusterRoleBindings."""
-        ...
 
     def roles(self, namespace: str) -> Iterable[Object]:
         """Return the Roles of a namespace."""
-        ...
 
     def role_bindings(self, namespace: str) -> Iterable[Object]:
         """Return the RoleBindings of a namespace."""
-        ...
 
 
 _Key = tuple[str, tuple[str, ...], Attributes]

@@ -102,37 +102,30 @@ class Served(Protocol):
     @property
     def group(self) -> str:
         """API group; empty for the core group."""
-        ...
 
     @property
     def version(self) -> str:
         """Version of the group."""
-        ...
 
     @property
     def kind(self) -> str:
         """Kind of the objects."""
-        ...
 
     @property
     def plural(self) -> str:
         """Name in paths."""
-        ...
 
     @property
     def namespaced(self) -> bool:
         """Whether objects live in namespaces."""
-        ...
 
     @property
     def verbs(self) -> tuple[str, ...]:
         """What can be done with objects."""
-        ...
 
     @property
     def subresources(self) -> Mapping[str, tuple[str, ...]]:
         """Name of each subresource, with its verbs."""
-        ...
 
 
 REVIEWS: tuple[Published, ...] = tuple(
