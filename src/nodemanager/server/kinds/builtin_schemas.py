@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from nodemanager.kube.patching import merge_types
+from nodemanager.kube.patching import merge_types, strategies
+from nodemanager.kube.patching.strategies import Strategy
 from nodemanager.server.kinds.schemas import core as core
 from nodemanager.server.kinds.schemas import extension as extension
 from nodemanager.server.kinds.schemas import groups as groups
@@ -67,6 +68,12 @@ def structural(group: str, version: str, kind: str) -> Schema | None:
     """
     name = definition_name(group, version, kind)
     return None if name is None else _inlined({"$ref": REF + name}, ())
+
+
+@cache
+def strategy(group: str, version: str, kind: str) -> Strategy:
+    """Return how a strategic merge patch changes a built-in kind."""
+    return strategies.of_schema(structural(group, version, kind) or {})
 
 
 def references(schema: Any) -> Iterator[str]:

@@ -203,8 +203,12 @@ def serve(catalogue: Catalogue, obj: Untyped) -> None:
     if not is_established(obj):
         catalogue.forget(name)
         return
-    served = [version for version in _versions(obj) if version.get("served")]
-    catalogue.define(name, tuple(_kind(obj, version) for version in served))
+    catalogue.define(name, kinds_of(obj))
+
+
+def kinds_of(obj: Untyped) -> tuple[ServedKind, ...]:
+    """Return what a definition defines: one kind for each version that it serves."""
+    return tuple(_kind(obj, version) for version in _versions(obj) if version.get("served"))
 
 
 def _versions(obj: Untyped) -> list[Untyped]:
