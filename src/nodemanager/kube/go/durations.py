@@ -13,15 +13,9 @@ MAX_TEXT = 128
 _SECOND = 10**9
 _LIMIT = 2**63 - 1
 _UNITS = {
-    "ns": 1,
-    "us": 10**3,
-    "\N{MICRO SIGN}s": 10**3,
-    "\N{GREEK SMALL LETTER MU}s": 10**3,
-    "ms": 10**6,
-    "s": _SECOND,
-    "m": 60 * _SECOND,
-    "h": 3600 * _SECOND,
-}
+    "ns": 1, "us": 10**3, "\N{MICRO SIGN}s": 10**3, "\N{GREEK SMALL LETTER MU}s": 10**3, "ms": 10**6,
+    "s": _SECOND, "m": 60 * _SECOND, "h": 3600 * _SECOND,
+}  # fmt: skip
 _PART = re.compile(r"(?P<whole>[0-9]*)\.?(?P<fraction>[0-9]*)(?P<unit>[^0-9.]*)")
 _HINT = 'write it like "1h30m", "45s" or "250ms"'
 
