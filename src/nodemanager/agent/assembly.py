@@ -12,11 +12,13 @@ from nodemanager.host.apply import Locks, Tools
 from nodemanager.host.base import Busy
 from nodemanager.host.files.bucket import Bucket, BucketLimits
 from nodemanager.host.files.tree import Tree
-from nodemanager.host.inventory import detect, identity
+from nodemanager.host.inventory import identity
 from nodemanager.host.inventory.identity import Identity
 from nodemanager.host.observe import Observer
+from nodemanager.host.packages import choose as choose_packages
 from nodemanager.host.process import environment
 from nodemanager.host.process.runs import Runs
+from nodemanager.host.services import choose as choose_services
 from nodemanager.host.state.journal import STATE, Journal
 from nodemanager.host.state.state_lock import StateLock
 
@@ -75,9 +77,9 @@ def assemble(options: HostSetup, locks: Locks, no_wait_locks: Locks | None = Non
     who = identity.identify(tree, options.hostname)
     progress = Progress()
     run = progress.timed(environment.host_runner(tree.root))
-    packages = detect.package_manager(tree, who, run)
-    services = detect.service_manager(tree, who, run, options.start_delay)
-    no_wait_services = detect.service_manager(tree, who, run, None)
+    packages = choose_packages.package_manager(tree, who, run)
+    services = choose_services.choose(tree, who, run, options.start_delay)
+    no_wait_services = choose_services.choose(tree, who, run, None)
     lock = StateLock(tree, options.state)
     journal = Journal(tree, options.state)
     bucket = Bucket(tree, options.bucket or f"{options.state}/filebucket", options.backups)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,7 +15,6 @@ from nodemanager.agent.service import Agent
 from nodemanager.runtime import watchdog
 from nodemanager.runtime.sd_notify import Notifications
 
-log = logging.getLogger(__name__)
 READY_SECONDS: Final = 10.0
 """How long the first pass holds back READY: an agent whose API is gone is up all the same."""
 PAUSE: Final = 1.0

@@ -41,7 +41,6 @@ class Locks(Protocol):
 
     def hold(self, name: str) -> AbstractAsyncContextManager[None]:
         """Hold a lock while inside."""
-        ...
 
 
 @dataclass(slots=True)

@@ -50,7 +50,6 @@ class Runner(Protocol):
 
     async def __call__(self, argv: Sequence[str], **how: Unpack[How]) -> Completed:
         """Run a program to its end and return what it wrote, whatever its exit status."""
-        ...
 
 
 class Wanted(NamedTuple):
@@ -66,36 +65,28 @@ class PackageManager(Protocol):
     @property
     def name(self) -> str:
         """How people call it."""
-        ...
 
     @property
     def databases(self) -> tuple[str, ...]:
         """Paths that change whenever it installs or removes something: they are watched for drift."""
-        ...
 
     async def installed(self) -> Mapping[str, str]:
         """Return the version of every installed package by name, without a process where that is possible."""
-        ...
 
     async def candidates(self, names: Sequence[str]) -> Mapping[str, str]:
         """Return the newest version on offer of each of these; unknown names are missing."""
-        ...
 
     async def install(self, wanted: Sequence[Wanted]) -> None:
         """Install, upgrade or downgrade all of these, or none."""
-        ...
 
     async def remove(self, names: Sequence[str]) -> None:
         """Remove these and only these; fails when something else that is installed needs one of them."""
-        ...
 
     async def upgrade_all(self, hold: Sequence[Wanted] = ()) -> None:
         """Upgrade everything that is installed, except that held packages stay at their version."""
-        ...
 
     async def reboot_needed(self) -> str:
         """Return why the host should reboot after an upgrade, or an empty string."""
-        ...
 
 
 class ServiceKey(NamedTuple):
@@ -111,36 +102,27 @@ class ServiceManager(Protocol):
     @property
     def name(self) -> str:
         """How people call it."""
-        ...
 
     async def observe(self, keys: Iterable[ServiceKey]) -> Mapping[ServiceKey, ServiceFact]:
         """Return the state of each; one that cannot be observed has an `error`."""
-        ...
 
     async def refresh(self, user: str = "") -> None:
         """Read unit files again (daemon-reload)."""
-        ...
 
     async def enable(self, key: ServiceKey, *, enabled: bool) -> bool:
         """Make it start at boot, or not; return whether `refresh` is needed for the manager to notice."""
-        ...
 
     async def set_arguments(self, key: ServiceKey, arguments: str) -> None:
         """Set its flags, where the service manager knows such a thing."""
-        ...
 
     async def start(self, key: ServiceKey) -> None:
         """Start it, and fail unless it still runs after a moment."""
-        ...
 
     async def stop(self, key: ServiceKey) -> None:
         """Stop it and wait until it has stopped."""
-        ...
 
     async def restart(self, key: ServiceKey) -> None:
         """Restart it, and fail unless it still runs after a moment."""
-        ...
 
     async def reload(self, key: ServiceKey) -> None:
         """Reload it; restart it where it cannot reload."""
-        ...

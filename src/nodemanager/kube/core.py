@@ -127,21 +127,12 @@ CLUSTER_ROLE_BINDINGS: Resource[Untyped] = Resource(
 PODS: Resource[Untyped] = Resource("", "v1", "Pod", "pods", dict)
 NODES: Resource[Untyped] = Resource("", "v1", "Node", "nodes", dict, namespaced=False)
 SERVICE_ACCOUNTS: Resource[Untyped] = Resource("", "v1", "ServiceAccount", "serviceaccounts", dict)
+_ADMISSION = "admissionregistration.k8s.io"
 POLICIES: Resource[Untyped] = Resource(
-    "admissionregistration.k8s.io",
-    "v1",
-    "ValidatingAdmissionPolicy",
-    "validatingadmissionpolicies",
-    dict,
-    False,
+    _ADMISSION, "v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies", dict, False
 )
 POLICY_BINDINGS: Resource[Untyped] = Resource(
-    "admissionregistration.k8s.io",
-    "v1",
-    "ValidatingAdmissionPolicyBinding",
-    "validatingadmissionpolicybindings",
-    dict,
-    False,
+    _ADMISSION, "v1", "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", dict, False
 )
 CRDS: Resource[Untyped] = Resource(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", dict, False

@@ -12,7 +12,7 @@ from nodemanager.plan import resources
 from nodemanager.plan.desired import Desired, Item
 from nodemanager.plan.facts import Facts, ServiceFact
 from nodemanager.plan.host_kinds import Declaring, DriftRule, HostKind, Metric, PlanInput
-from nodemanager.plan.needs import ServiceNeeds, service_needs
+from nodemanager.plan.needs import ServiceNeeds
 from nodemanager.plan.resources import ResourceId
 from nodemanager.plan.steps import Blocked, ChangeService, Noop, RestartService, Step
 from nodemanager.plan.subscribers import because, held_cause
@@ -136,7 +136,7 @@ KIND: Final[HostKind[Service, ServiceNeeds, Facts]] = HostKind(
         unite=_united,
         subscriptions=lambda service: service.subscribe_files if service.ensure == "running" else (),
     ),
-    needs=lambda given: service_needs(given.desired),
+    needs=lambda given: given.desired.services,
     plan=_plan_input,
     count=Metric("nodemanager_service_operations_total", "Services changed.", by="operation"),
     drift=DriftRule(),

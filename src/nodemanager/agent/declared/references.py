@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,7 +13,6 @@ from nodemanager.kube.objects import ObjectKey, Resource
 from nodemanager.plan.templates import References
 from nodemanager.runtime.cache import Cache
 
-log = logging.getLogger(__name__)
 FIRST_READ = 10.0
 """Seconds that the first reading of what is newly referred to may take before a pass goes on without it."""
 

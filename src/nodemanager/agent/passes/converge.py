@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -300,8 +300,3 @@ def _without_aborted(steps: list[Step], aborted: set[str]) -> list[Step]:
         else:
             kept.append(step)
     return kept
-
-
-def failures(results: Iterable[Result]) -> list[Result]:
-    """Return what did not go well."""
-    return [one for one in results if one.bad]

@@ -16,7 +16,7 @@ from nodemanager.host.files.tree import Tree
 from nodemanager.host.init.executable import plain
 from nodemanager.host.init.installing import Installer, ServiceSettings
 from nodemanager.host.init.systems import SYSTEMS, System
-from nodemanager.host.inventory import detect, identity
+from nodemanager.host.inventory import identity
 from nodemanager.host.process import environment
 from nodemanager.host.services import choose
 
@@ -118,4 +118,4 @@ def _manager(tree: Tree, system: System) -> ServiceManager | None:
     if found is None or found.name != system.name:
         return None
     run = environment.host_runner(tree.root)
-    return detect.service_manager(tree, identity.identify(tree), run, START_DELAY)
+    return choose.choose(tree, identity.identify(tree), run, START_DELAY)

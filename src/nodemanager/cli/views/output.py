@@ -10,6 +10,8 @@ from typing import Final, TextIO
 
 import click
 
+from nodemanager.kube.times import human_duration as human_duration
+
 NONE: Final = "<none>"
 UNKNOWN: Final = "<unknown>"
 _PADDING: Final = 3
@@ -44,27 +46,6 @@ def _is_plain(cell: str) -> bool:
 
 
 # Time
-
-
-def human_duration(seconds: float) -> str:
-    """Return a duration in the two or fewer units that matter, as kubectl does: 90s, 5m30s, 3d4h, 2y."""
-    whole = int(seconds)
-    if whole < 0:  # a clock that is a second ahead is no reason to alarm anybody
-        return "0s" if whole == -1 else "<invalid>"
-    minutes, hours, days = whole // 60, whole // 3600, whole // 86400
-    steps = (
-        (whole < 120, (whole, "s"), (0, "")),
-        (minutes < 10, (minutes, "m"), (whole % 60, "s")),
-        (minutes < 180, (minutes, "m"), (0, "")),
-        (hours < 8, (hours, "h"), (minutes % 60, "m")),
-        (hours < 48, (hours, "h"), (0, "")),
-        (days < 8, (days, "d"), (hours % 24, "h")),
-        (days < 730, (days, "d"), (0, "")),
-        (days < 2920, (days // 365, "y"), (days % 365, "d")),
-        (True, (days // 365, "y"), (0, "")),
-    )
-    (large, unit), (small, smaller) = next(step[1:] for step in steps if step[0])
-    return f"{large}{unit}{small}{smaller}" if small else f"{large}{unit}"
 
 
 def parse_time(timestamp: str | None) -> datetime | None:

@@ -25,15 +25,12 @@ class Credentials(Protocol):
 
     async def headers(self) -> Headers:
         """Return the headers that authenticate a request."""
-        ...
 
     async def tls_identity(self) -> TlsIdentity | None:
         """Return the client certificate to present, if there is one."""
-        ...
 
     async def refresh(self) -> bool:
         """React to a 401: drop what is cached; tell whether trying again may help."""
-        ...
 
 
 class Anonymous:

@@ -258,7 +258,9 @@ class Connection:
                 " a client certificate, check that ours is not expired"
             ) from error
         except OSError as error:
-            raise _broken(error) from error
+            raise errors.Unreachable(
+                f"cannot go on: the connection broke: {error.strerror or error}"
+            ) from error
 
 
 def _drop(opened: asyncio.Future[Streams]) -> None:
@@ -268,10 +270,6 @@ def _drop(opened: asyncio.Future[Streams]) -> None:
 
 def _new_cycle() -> h11.Connection:
     return h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEADER)
-
-
-def _broken(error: OSError) -> errors.Unreachable:
-    return errors.Unreachable(f"cannot go on: the connection broke: {error.strerror or error}")
 
 
 def _keep_alive(writer: asyncio.StreamWriter) -> None:

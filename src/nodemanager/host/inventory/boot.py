@@ -21,11 +21,9 @@ class Boot(Protocol):
 
     async def boot_id(self) -> str:
         """Return what differs between any two boots, and stays the same within one."""
-        ...
 
     async def reboot(self) -> None:
         """Ask for a reboot; returns when that was accepted, not when it happens."""
-        ...
 
 
 class HostBoot:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from nodemanager.host.base import NotSupported, Runner, ServiceKey, ToolFailed
+from nodemanager.host.base import Runner, ServiceKey, ToolFailed
 from nodemanager.host.process import runner
 from nodemanager.host.services import refusals
 from nodemanager.plan.facts import ServiceFact
@@ -111,19 +111,13 @@ class RcD:
         refusals.check(done, f"{verb} {key.name}")
 
     async def _set(self, key: ServiceKey, what: str, argv: list[str]) -> None:
-        self._refuse(key)
+        refusals.check_key(self.name, key)
         refusals.check(await self._ask(argv), f"{what} {key.name}")
 
     def _check(self, key: ServiceKey, verb: str) -> None:
-        self._refuse(key)
+        refusals.check_key(self.name, key)
         if not self._booted:
             raise refusals.not_running(self.name, verb, key)
-
-    def _refuse(self, key: ServiceKey) -> None:
-        if key.user:
-            raise NotSupported(refusals.no_users(self.name, key))
-        if not refusals.is_name(key.name):
-            raise NotSupported(refusals.no_name(key))
 
     async def _ask(self, argv: list[str]) -> runner.Completed:
         return await self._run(argv, timeout=ASK_SECONDS)

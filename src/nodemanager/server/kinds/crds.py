@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from nodemanager.kube.cel.rules import check_rules
 from nodemanager.kube.errors import Cause
@@ -102,9 +101,9 @@ def faults(obj: Untyped, old: Untyped | None) -> list[Cause]:
         found.append(value_invalid("metadata.name", obj["metadata"].get("name", ""), why))
     found += _group_faults(group)
     if spec.get("scope") not in ("Cluster", "Namespaced"):
-        missing = not spec.get("scope")
-        cause = value_required("spec.scope") if missing else _unsupported_scope(spec["scope"])
-        found.append(cause)
+        known = ("Cluster", "Namespaced")
+        given = value_unsupported("spec.scope", spec.get("scope"), known)
+        found.append(given if spec.get("scope") else value_required("spec.scope"))
     found += _version_faults(spec)
     found += _names_faults(names)
     if (spec.get("conversion") or {}).get("strategy") != "None":
@@ -115,10 +114,6 @@ def faults(obj: Untyped, old: Untyped | None) -> list[Cause]:
             if spec.get(field) != old["spec"].get(field):
                 found.append(value_invalid(f"spec.{field}", spec.get(field), "field is immutable"))
     return found
-
-
-def _unsupported_scope(scope: Any) -> Cause:
-    return value_unsupported("spec.scope", scope, ("Cluster", "Namespaced"))
 
 
 def _group_faults(group: str) -> list[Cause]:
@@ -203,8 +198,12 @@ def serve(catalogue: Catalogue, obj: Untyped) -> None:
     if not is_established(obj):
         catalogue.forget(name)
         return
-    served = [version for version in _versions(obj) if version.get("served")]
-    catalogue.define(name, tuple(_kind(obj, version) for version in served))
+    catalogue.define(name, kinds_of(obj))
+
+
+def kinds_of(obj: Untyped) -> tuple[ServedKind, ...]:
+    """Return what a definition defines: one kind for each version that it serves."""
+    return tuple(_kind(obj, version) for version in _versions(obj) if version.get("served"))
 
 
 def _versions(obj: Untyped) -> list[Untyped]:
