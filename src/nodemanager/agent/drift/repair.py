@@ -223,7 +223,7 @@ class RepairLoop:
         before = host_state.changes
         told = host_state.repaired(results, touched)
         for one in results:
-            if one.bad:
+            if one.failed:  # what waits is looked at by the pass that begins when that is over
                 resource = host_state.watch.owning_resource(one.id, desired_state.declared)
                 self._later[resource] = touched.get(resource, now)
         if told:
@@ -237,7 +237,9 @@ class RepairLoop:
             desired_state.declared, desired_state.observed
         )  # all: subscribers are in it, too
         try:
-            return await self._converger.repair(focus, desired_state.contents, observe_only)
+            return await self._converger.repair(
+                focus, desired_state.contents, observe_only, self._host_state.held
+            )
         except Exception as error:
             expected = isinstance(error, OSError)
             said = str(error) if expected else f"{type(error).__name__}: {error}"

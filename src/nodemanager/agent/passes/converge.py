@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -31,7 +31,7 @@ from nodemanager.host.results import Outcome, Result
 from nodemanager.host.stages import PARTS
 from nodemanager.host.state.state_lock import StateLock
 from nodemanager.kube.go import durations
-from nodemanager.plan import drift_policies, subscribers
+from nodemanager.plan import drift_policies, subscribers, unmade
 from nodemanager.plan.desired import Contents, Desired
 from nodemanager.plan.focus import Focus
 from nodemanager.plan.host_kinds import AnyKind, PlanInput
@@ -39,9 +39,15 @@ from nodemanager.plan.layout import Layout
 from nodemanager.plan.resources import FILE, ResourceId
 from nodemanager.plan.stages import KINDS, HostKinds
 from nodemanager.plan.steps import Blocked, Step
+from nodemanager.plan.unmade import HeldBack
 
 log = logging.getLogger(__name__)
 _NOTHING: Final = frozenset[ResourceId]()
+
+
+def _never(_: ResourceId) -> bool:
+    """Say of everything that it never held: where nothing is remembered."""
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +59,8 @@ class _Stage:
     """What is only looked at."""
     unknown: Mapping[ResourceId, str] = field(default_factory=dict)
     """What must not run now, and why."""
+    held_back: HeldBack = field(default_factory=dict)
+    """What must not begin before a file that cannot be made yet."""
 
 
 @dataclass(slots=True)
@@ -97,19 +105,29 @@ class Converger:
         for kind in self.kinds:
             work = Work(PlanInput(desired, contents, pending, changing), self.observer, self.tools)
             found = kind.plan(work.given, await self._look(kind, work))
+            found = unmade.without(found, unmade.held_back(desired, contents, _never))
             changing = {**changing, **subscribers.owed(found)}
             steps += found
         return steps
 
     async def run(
-        self, desired: Desired, contents: Contents, observe_only: AbstractSet[ResourceId] = _NOTHING
+        self,
+        desired: Desired,
+        contents: Contents,
+        observe_only: AbstractSet[ResourceId] = _NOTHING,
+        held: Callable[[ResourceId], bool] = _never,
     ) -> list[Result]:
-        """Make it so, and return what became of every resource; those `observe_only` are not changed."""
+        """Make it so, and return what became of every resource; those `observe_only` are not changed.
+
+        What `held` before as it is declared now is put back even if a file that comes before it lacks its
+        content.
+        """
         with self.progress.working():
-            return await self._run(desired, contents, observe_only)
+            found = unmade.held_back(desired, contents, held)
+            return await self._run(desired, contents, observe_only, found)
 
     async def _run(
-        self, desired: Desired, contents: Contents, observe_only: AbstractSet[ResourceId]
+        self, desired: Desired, contents: Contents, observe_only: AbstractSet[ResourceId], found: HeldBack
     ) -> list[Result]:
         no_wait = replace(self.tools, locks=self.no_wait_locks or self.tools.locks)
         results: list[Result] = []
@@ -120,7 +138,7 @@ class Converger:
                     unknown = await self._begin(desired)
                 if kind.name == FILE:  # what repairs noted until now is about the state before this pass
                     self._aborted = set()
-                stage = _Stage(kind, observe_only, unknown)
+                stage = _Stage(kind, observe_only, unknown, found)
                 done = await self._bring_about(stage, self._work(desired, contents, no_wait))
             if no_wait.locks is not self.tools.locks:
                 done = await self._bring_about_locked(stage, desired, contents, no_wait, done)
@@ -136,7 +154,11 @@ class Converger:
         return unknown
 
     async def repair(
-        self, focus: Focus, contents: Contents, observe_only: AbstractSet[ResourceId] = _NOTHING
+        self,
+        focus: Focus,
+        contents: Contents,
+        observe_only: AbstractSet[ResourceId] = _NOTHING,
+        held: Callable[[ResourceId], bool] = _never,
     ) -> list[Result]:
         """Put back a few resources, files first, and return what became of them.
 
@@ -144,10 +166,11 @@ class Converger:
         at. No other tool is asked.
         """
         with self.progress.working():
-            return await self._repair(focus, contents, observe_only)
+            found = unmade.held_back(focus.lens.desired, contents, held)
+            return await self._repair(focus, contents, observe_only, found)
 
     async def _repair(
-        self, focus: Focus, contents: Contents, observe_only: AbstractSet[ResourceId]
+        self, focus: Focus, contents: Contents, observe_only: AbstractSet[ResourceId], found: HeldBack
     ) -> list[Result]:
         journal, results = self.tools.journal, list[Result]()
         no_wait = replace(
@@ -159,14 +182,14 @@ class Converger:
         for kind in self.kinds.put_back:
             if focus.desired.items.get(kind.name):
                 work = self._work(focus.desired, contents, no_wait, focus.layout)
-                results += await self._bring_about(_Stage(kind, observe_only), work)
+                results += await self._bring_about(_Stage(kind, observe_only, {}, found), work)
         newly = {one for one, entry in journal.pending().items() if entry != before.get(one)}
         owed = focus.lens.owed(focus.ids | newly)
         unknown = dict.fromkeys(journal.started(), "how its last run ended is found out by the next pass")
         for kind in self.kinds.owed:
             if owed.items.get(kind.name):
                 work = self._work(owed, contents, no_wait, focus.layout)
-                results += await self._bring_about(_Stage(kind, observe_only, unknown), work)
+                results += await self._bring_about(_Stage(kind, observe_only, unknown, found), work)
         return results
 
     def _work(self, desired: Desired, contents: Contents, tools: Tools, layout: Layout | None = None) -> Work:
@@ -192,7 +215,7 @@ class Converger:
             )
             if kind.name in self.kinds.after_files:
                 steps = _without_aborted(steps, self._aborted)
-            steps = _without(steps, stage.unknown)
+            steps = unmade.without(_without(steps, stage.unknown), stage.held_back)
             done = await self.parts[kind.name].apply(steps, work)
             results = _newer(results, done) if results else done
             if not kind.again(steps, work.given):

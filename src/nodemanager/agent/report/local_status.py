@@ -56,6 +56,7 @@ class SetState(Struct, omit_defaults=False):
     name: str
     last_applied: str | None = None
     error: str = ""
+    waiting: str = ""
     conflicts: list[str] = []
 
 

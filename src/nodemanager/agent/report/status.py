@@ -218,7 +218,8 @@ def _entry(
         resource_version=meta.resource_version,
         observed_generation=meta.generation,
         last_applied=old.last_applied if old else None,
-        error=_joined(one for one in mine if one.bad),
+        error=_joined(one for one in mine if one.failed),
+        waiting=_joined(one for one in mine if one.outcome is Outcome.WAITING),
         conflicts=list(done.conflicts.get(meta.name, ())),
     )
     changed = any(one.outcome is Outcome.CHANGED for one in mine)
@@ -238,13 +239,21 @@ def _ready(done: Pass) -> Condition:
     bad = [one for one in done.results if one.bad]
     if not bad:
         return Condition(type=conditions.READY, status=conditions.TRUE, reason=node_conditions.APPLIED)
-    refused = all("its validation failed" in one.message for one in bad if one.outcome is Outcome.FAILED)
-    failed = any(one.outcome is Outcome.FAILED for one in bad)
+    failed = [one for one in bad if one.failed]
+    if not failed:
+        return Condition(
+            type=conditions.READY,
+            status=conditions.FALSE,
+            reason=node_conditions.WAITING,
+            message=_joined(bad),
+        )
+    refused = all("its validation failed" in one.message for one in failed if one.outcome is Outcome.FAILED)
+    tried = any(one.outcome is Outcome.FAILED for one in failed)
     return Condition(
         type=conditions.READY,
         status=conditions.FALSE,
-        reason=node_conditions.VALIDATION_FAILED if failed and refused else node_conditions.APPLY_FAILED,
-        message=_joined(bad),
+        reason=node_conditions.VALIDATION_FAILED if tried and refused else node_conditions.APPLY_FAILED,
+        message=_joined([*failed, *(one for one in bad if not one.failed)]),
     )
 
 
@@ -315,7 +324,12 @@ def _conflicted(done: Pass) -> Condition:
 
 def _joined(results: Iterable[Result]) -> str:
     """Return the messages of failures, the first few in full and the number of the others."""
-    return _listed([f"{one.id}: {one.message}" for one in results])
+    return _listed([f"{one.id}: {_why(one)}" for one in results])
+
+
+def _why(one: Result) -> str:
+    """Return what is wrong; of what waits, only for what: nobody has to do anything about it yet."""
+    return f"waits for {one.awaits}" if one.outcome is Outcome.WAITING and one.awaits else one.message
 
 
 def _listed(said: Sequence[str]) -> str:

@@ -13,6 +13,10 @@ APPLIED: Final = "Applied"
 APPLY_FAILED: Final = "ApplyFailed"
 """Reason of Ready=False: at least one resource could not be brought about; the message names it."""
 
+WAITING: Final = "Waiting"
+"""Reason of Ready=False: what a resource needs is on its way, such as a Secret that the operator has yet to
+let the host read; what has not come after a minute is ApplyFailed."""
+
 VALIDATION_FAILED: Final = "ValidationFailed"
 """Reason of Ready=False: `validate` refused the new content of a file, and the old one is in place."""
 
