@@ -66,6 +66,11 @@ class Result:
         """Whether it is not what it shall be, and somebody has to do something about it."""
         return self.bad and self.outcome is not Outcome.WAITING
 
+    @property
+    def said(self) -> str:
+        """What is wrong; of what waits, only for what: nobody has to do anything about it yet."""
+        return f"waits for {self.awaits}" if self.awaits and not self.failed else self.message
+
 
 def idle_outcome(step: Step) -> Outcome:
     """Return how it goes with a step that does nothing."""

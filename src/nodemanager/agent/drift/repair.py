@@ -213,9 +213,11 @@ class RepairLoop:
             return  # the first pass has yet to begin, and looks at everything
         now = self._clock()
         waiting = host_state.backoff.waiting(now)
+        busy = self._converger.background.left_alone(desired_state.desired, touched)
         if waiting:  # also what depends on the touched resources: it would be looked at with them
             put_off = desired_state.lens.narrow(touched).ids & waiting
             self._later.update({one: touched.get(one, now) for one in put_off})
+        waiting |= busy  # what is busy is looked at by the pass that begins when that is over
         focus = desired_state.lens.narrow((one for one in touched if one not in waiting), waiting)
         if not focus.ids:
             return

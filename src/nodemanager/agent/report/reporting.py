@@ -148,7 +148,7 @@ class Reporter:
             if self._told.get(str(one.id)) != one.message:
                 log.warning("drift: %s is left alone: %s", one.id, one.message.partition("\n")[0])
         elif one.outcome is Outcome.WAITING:
-            log.info("%s waits: %s", one.id, one.message)
+            log.info("%s: %s", one.id, one.said)
         elif one.bad and self._told.get(str(one.id)) != one.message:
             reason = "Failed" if one.outcome is Outcome.FAILED else "Blocked"
             log.warning("%s %s: %s", one.id, reason.lower(), one.message)

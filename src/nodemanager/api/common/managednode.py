@@ -265,7 +265,8 @@ class ManagedNodeStatus(Struct):
     conditions: Annotated[
         list[Condition],
         meta(
-            "Ready, Alive, Drifted, Contested, Conflicted, Watching, TokenRenewed, Duplicated and Served.",
+            "Ready, Progressing, Alive, Drifted, Contested, Conflicted, Watching, TokenRenewed, Duplicated "
+            "and Served.",
             list_map_keys=("type",),
             max_items=64,
         ),
