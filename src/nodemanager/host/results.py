@@ -74,9 +74,9 @@ class Result:
 
 def idle_outcome(step: Step) -> Outcome:
     """Return how it goes with a step that does nothing."""
-    if isinstance(step, Waiting):
-        return Outcome.WAITING
-    return Outcome.BLOCKED if isinstance(step, Blocked) else Outcome.UNCHANGED
+    if not isinstance(step, Blocked):
+        return Outcome.UNCHANGED
+    return Outcome.WAITING if isinstance(step, Waiting) else Outcome.BLOCKED
 
 
 def result(step: Step, outcome: Outcome, message: str = "", seconds: float = 0.0) -> Result:
@@ -86,5 +86,9 @@ def result(step: Step, outcome: Outcome, message: str = "", seconds: float = 0.0
     said = said.encode(errors="surrogateescape").decode(errors="backslashreplace")  # names of files
     return Result(
         step.id, step.sources, outcome, said, seconds, step.WORDS.done, step.operations, step.REPAIRS,
-        step.lock, step.news, awaits=step.awaits if isinstance(step, Waiting) else "",
+        step.lock, step.news, awaits=_awaits(step) if outcome is Outcome.WAITING else "",
     )  # fmt: skip
+
+
+def _awaits(step: Step) -> str:
+    return step.awaits if isinstance(step, Waiting) else ""

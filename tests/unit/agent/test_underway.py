@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -12,11 +15,13 @@ from nodemanager.agent.report import status
 from nodemanager.agent.report.status import Pass
 from nodemanager.api.common import node_conditions
 from nodemanager.api.common.managednode import ManagedNodeStatus
+from nodemanager.client.http.transport import Request, Response
 from nodemanager.host.results import Outcome, Result
-from nodemanager.kube import conditions
+from nodemanager.kube import conditions, errors
 from nodemanager.plan.resources import ResourceId
 from nodemanager.plan.steps import InstallPackage, Step
-from support.root_tree import config_set
+from support.reporting_host import ReportingHost
+from support.root_tree import config_set, needs_root
 
 RUN = ResourceId("exec", "web/sh#1")
 RUNNING = Result(RUN, ("web",), Outcome.WAITING, "is running")
@@ -117,3 +122,60 @@ def test_ready_is_never_true_of_something_that_is_not_over(
         one = conditions.get(found.conditions, type_)
         assert one
         assert (one.status, one.reason, one.message, one.observed_generation) == (*said, 4)
+
+
+class Nobody:
+    """An API that is not asked for anything."""
+
+    async def send(self, _: Request) -> Response:
+        raise errors.Unreachable("nobody is there")
+
+    async def reauthenticate(self) -> bool:
+        return False
+
+    async def close(self) -> None:
+        """Hold nothing open."""
+
+
+@pytest.fixture
+async def host(tmp_path: Path) -> AsyncIterator[ReportingHost]:
+    found = ReportingHost(tmp_path, Nobody())
+    found.machine.converger.underway.seconds = 0
+    yield found
+    await found.close()
+
+
+def said(host: ReportingHost) -> dict[str, tuple[str, str]]:
+    """Return status and message of what would be written now."""
+    found = host.report.contribute(ManagedNodeStatus(), host.report.now(), datetime(2026, 1, 1, tzinfo=UTC))
+    return {one.type: (one.status, one.message) for one in found.conditions}
+
+
+@needs_root
+async def test_the_first_pass_of_a_host_is_told_of_if_it_is_long(host: ReportingHost) -> None:
+    underway = host.machine.converger.underway
+    assert said(host) == {}
+    with underway.passing():
+        await asyncio.sleep(0.01)
+        underway.doing(install("jq"))
+        assert not host.report.empty, "or nothing would be written"
+        assert said(host) == {
+            "Ready": ("False", "install package:jq"),
+            "Progressing": ("True", "install package:jq"),
+        }
+    assert said(host) == {}
+
+
+@needs_root
+async def test_what_failed_so_far_is_told_and_what_is_mended_is_not(host: ReportingHost) -> None:
+    host.report.passed(Pass([config_set("web")], {}, (), None), 1)
+    host.host_state.results[BROKEN.id] = BROKEN
+    assert said(host)["Ready"] == ("False", f"{BROKEN.id}: {BROKEN.message}")
+    underway = host.machine.converger.underway
+    other = replace(BROKEN, id=ResourceId("package", "jq"), message="cannot install jq")
+    with underway.passing():
+        await asyncio.sleep(0.01)
+        underway.doing(install("jq"))
+        underway.done([replace(BROKEN, outcome=Outcome.UNCHANGED), other])
+        assert said(host)["Ready"] == ("False", "package:jq: cannot install jq")
+        assert said(host)["Progressing"][0] == "True"

@@ -28,6 +28,7 @@ from nodemanager.host.results import Outcome, Result, idle_outcome, result
 from nodemanager.host.state.journal import Journal
 from nodemanager.plan.resources import ResourceId, shown
 from nodemanager.plan.steps import (
+    Blocked,
     FileStep,
     MakeDirectory,
     MakeLink,
@@ -120,7 +121,7 @@ class FileBatch:
         if not isinstance(step, FileStep):
             if step.ACTS:
                 raise TypeError(f"cannot do {type(step).__name__} to files")
-            self._say(step, idle_outcome(step))
+            self._say(step, idle_outcome(step) if isinstance(step, Blocked) else Outcome.UNCHANGED)
             return
         if obstacle := self._obstacle(step):
             self._say(step, Outcome.BLOCKED, obstacle)
