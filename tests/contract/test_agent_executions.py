@@ -6,8 +6,8 @@ import asyncio
 import os
 import shutil
 import subprocess
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,9 @@ from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
 from nodemanager.client.calls import Selection
 from nodemanager.client.watch import WatchEvent
 from nodemanager.kube import conditions
+from support import cli
 from support.agent_process import Agent, Api, Starts, owned
+from support.either import Place
 from support.root_tree import needs_root
 
 pytestmark = needs_root
@@ -143,3 +145,43 @@ async def test_an_agent_that_stops_leaves_it_alone_and_does_not_wait(api: Api, s
     assert told(node, conditions.READY) != (conditions.TRUE, node_conditions.APPLIED) or "long" not in {
         one.name for one in node.status.configsets
     }, "nobody said that it was over"
+
+
+@contextmanager
+def operator(place: Place, log: Path) -> Iterator[None]:
+    """`nodemanager operator`, which rolls up what hosts report."""
+    argv = [
+        *cli.ARGV, "operator", "--kubeconfig", str(place.kubeconfig), "-n", place.namespace,
+        "--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--no-leader-elect",
+    ]  # fmt: skip
+    with log.open("wb") as file:
+        process = subprocess.Popen(argv, stdout=file, stderr=file, env=cli.environment())
+    try:
+        yield
+    finally:
+        process.terminate()
+        assert process.wait(50) == 0, log.read_text()
+
+
+async def test_whoever_waits_for_a_set_or_a_host_is_not_fooled(
+    api: Api, place: Place, start: Starts, tmp_path: Path
+) -> None:
+    def waits(what: str, seconds: int) -> bool:
+        done = place.run("wait", "--for=condition=Ready", what, f"--timeout={seconds}s")
+        return done.returncode == 0
+
+    agent = start()
+    with operator(place, tmp_path / "operator.log"):
+        await settled(api, agent)
+        assert await asyncio.to_thread(waits, "configset/other", 30)
+        await api.config_set("long", files=[owned("/etc/long", content="one\n")])
+        assert await asyncio.to_thread(waits, "configset/long", 30)
+        await api.respec("long", executions=[run()])  # a new generation of a set that is Ready
+        assert not await asyncio.to_thread(waits, "configset/long", 4)
+        assert (agent.root / "began").exists()
+        assert not await asyncio.to_thread(waits, "managednode/web1", 1)
+        assert await asyncio.to_thread(waits, "configset/other", 1)
+        (agent.root / "done").touch()
+        await asyncio.to_thread((agent.root / "go-on").write_text, "now\n")
+        assert await asyncio.to_thread(waits, "configset/long", 30)
+        assert await asyncio.to_thread(waits, "managednode/web1", 1)
