@@ -10,9 +10,12 @@ from typing import Any
 
 import yaml
 
+from nodemanager.api.common import node_conditions
 from nodemanager.api.common.configset import CONFIG_SETS
+from nodemanager.client.calls import Selection
 from nodemanager.client.patches import MergePatch
-from nodemanager.kube.core import CONFIG_MAPS, SECRETS
+from nodemanager.kube import conditions
+from nodemanager.kube.core import CONFIG_MAPS, EVENTS, SECRETS
 from nodemanager.kube.objects import Resource, Untyped
 from support import kubeconfigs
 from support.agent_process import Agent, Api, Starts, owned
@@ -32,8 +35,14 @@ async def test_a_secret_reaches_its_file_and_nobody_elses_eyes(api: Api, start: 
         owned("/etc/plain", content="plain\n"),
     ]
     await api.config_set("db", files=files)
-    node = await api.until(lambda one: any(each.error for each in one.status.configsets))
-    assert "Secret db-web1 does not exist, or this host may not read it" in node.status.configsets[0].error
+    node = await api.until(lambda one: any(each.waiting for each in one.status.configsets))
+    assert node.status.configsets[0].waiting == "file:/etc/db: waits for Secret db-web1"
+    ready = conditions.get(node.status.conditions, conditions.READY)
+    assert ready
+    assert (ready.status, ready.reason) == (conditions.FALSE, node_conditions.WAITING)
+    assert not any(each.error for each in node.status.configsets)
+    told = (await api.client.list(EVENTS, Selection(api.namespace))).items
+    assert [one.reason for one in told if one.type == "Warning"] == []
     await agent.reads("/etc/plain", "plain\n")  # one file that waits does not hold up the others
     assert not agent.at("/etc/db").exists()
     await api.secret("db-web1", password="first-secret")
@@ -43,7 +52,7 @@ async def test_a_secret_reaches_its_file_and_nobody_elses_eyes(api: Api, start: 
     await api.secret("db-web1", password="second-secret")
     await agent.reads("/etc/db", "second-secret\n")
     await api.client.delete(SECRETS, "db-web1", api.namespace)
-    await api.until(lambda one: "Secret db-web1 does not exist" in one.status.configsets[0].error)
+    await api.until(lambda one: "Secret db-web1" in one.status.configsets[0].waiting)
     assert agent.at("/etc/db").read_text() == "second-secret\n"
     assert "secret\n" not in str((await api.node()).status)
     assert "first-secret" not in agent.log.read_text()
@@ -117,10 +126,8 @@ async def test_an_agent_needs_no_right_to_other_secrets(api: Api, start: Starts,
     await api.config_set("db", files=files)
     agent = start(kubeconfig=account)
     await agent.reads("/etc/mine", "mine\n")
-    node = await api.until(lambda one: one.status.configsets and one.status.configsets[0].error)
-    assert node.status.configsets[0].error.startswith(
-        "file:/etc/other: cannot render /etc/other: Secret other"
-    )
+    node = await api.until(lambda one: one.status.configsets and one.status.configsets[0].waiting)
+    assert node.status.configsets[0].waiting == "file:/etc/other: waits for Secret other"
     await api.secret("mine", password="changed")
     await agent.reads("/etc/mine", "changed\n")
 

@@ -14,13 +14,14 @@ import pytest
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.client.auth import host_kubeconfig, kubeconfig
+from nodemanager.client.calls import Selection
 from nodemanager.client.patches import MergePatch
 from nodemanager.client.subresources import request_token
 from nodemanager.client.verbs import Client
 from nodemanager.controllers import assembly
 from nodemanager.host.process import runner
 from nodemanager.kube import errors, manifests
-from nodemanager.kube.core import CONFIG_MAPS, ROLE_BINDINGS, ROLES
+from nodemanager.kube.core import CONFIG_MAPS, EVENTS, ROLE_BINDINGS, ROLES
 from nodemanager.kube.objects import Resource
 from support import cli
 from support.agent_process import Api, Starts, owned
@@ -221,6 +222,8 @@ async def test_an_agent_with_nothing_but_its_rights_gets_its_secrets(
 
     await api.config_set("web", {"role": "web"}, files=[file("one")])
     await agent.reads("/etc/x", "value")
+    told = (await api.client.list(EVENTS, Selection(api.namespace))).items
+    assert [one.message for one in told if one.type == "Warning"] == []  # it waited, and did not fail
     await api.secret("one", key="changed")
     await agent.reads("/etc/x", "changed")
     await api.respec("web", files=[file("two")])

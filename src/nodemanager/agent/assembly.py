@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
+from nodemanager.agent.passes.background import Background
 from nodemanager.agent.passes.converge import Converger
 from nodemanager.agent.passes.progress import Progress
+from nodemanager.agent.passes.underway import Underway
 from nodemanager.host.apply import Locks, Tools
 from nodemanager.host.base import Busy
 from nodemanager.host.files.bucket import Bucket, BucketLimits
@@ -47,11 +49,14 @@ class ManagedHost:
     """Folder, below the root, for what must survive us."""
     lock: StateLock
     progress: Progress
+    records: tuple[Tree, ...] = ()
+    """The same host, for those who keep records while others change files: descriptors are not shared."""
 
     def close(self) -> None:
         """Give back what is held open."""
         self.lock.release()
-        self.tree.close()
+        for one in (self.tree, *self.records):
+            one.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +76,29 @@ class HostSetup:
     """Labels that the host is to have beside those that tell what it is."""
 
 
-def assemble(options: HostSetup, locks: Locks, no_wait_locks: Locks | None = None) -> ManagedHost:
-    """Return the host below a root, with the tools that it has; `no_wait_locks` are not waited for."""
+def _nobody() -> None:
+    """Tell nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassSetup:
+    """How passes follow each other."""
+
+    patience: float | None = None
+    """Seconds that a pass waits for executions before it is over without them; None = to their end."""
+    ended: Callable[[], None] = _nobody
+    """Asks for a pass, because executions ended that none waited for."""
+    long: Callable[[], None] = _nobody
+    """Told that a pass which changes something takes longer than a moment."""
+
+
+def assemble(
+    options: HostSetup, locks: Locks, no_wait_locks: Locks | None = None, passes: PassSetup | None = None
+) -> ManagedHost:
+    """Return the host below a root, with the tools that it has; `no_wait_locks` are not waited for.
+
+    Without `passes` there is only one, which waits for everything.
+    """
     tree = Tree(options.root)
     who = identity.identify(tree, options.hostname)
     progress = Progress()
@@ -81,10 +107,15 @@ def assemble(options: HostSetup, locks: Locks, no_wait_locks: Locks | None = Non
     services = choose_services.choose(tree, who, run, options.start_delay)
     no_wait_services = choose_services.choose(tree, who, run, None)
     lock = StateLock(tree, options.state)
-    journal = Journal(tree, options.state)
+    records = Tree(options.root), Tree(options.root)
+    journal = Journal(records[0], options.state)
     bucket = Bucket(tree, options.bucket or f"{options.state}/filebucket", options.backups)
-    runs = Runs(tree, journal, run, f"{options.state}/runs")
+    runs = Runs(records[1], journal, run, f"{options.state}/runs")
     tools = Tools(packages, services, runs, journal, locks, progress.tick)
     observer = Observer(tree, packages, services, run)
-    converger = Converger(observer, tools, bucket, lock, no_wait_services, no_wait_locks, progress)
-    return ManagedHost(tree, who, converger, journal, bucket, options.state, lock, progress)
+    passes = passes or PassSetup()
+    converger = Converger(
+        observer, tools, bucket, lock, no_wait_services, no_wait_locks, progress,
+        background=Background(passes.ended), patience=passes.patience, underway=Underway(passes.long),
+    )  # fmt: skip
+    return ManagedHost(tree, who, converger, journal, bucket, options.state, lock, progress, records)

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from nodemanager.agent import served
-from nodemanager.agent.assembly import HostSetup, ManagedHost, assemble
+from nodemanager.agent.assembly import HostSetup, ManagedHost, PassSetup, assemble
 from nodemanager.agent.declared.changes import DeclaredChanges
 from nodemanager.agent.declared.contents import Contenter
 from nodemanager.agent.declared.declarations import Declarations
@@ -35,6 +35,7 @@ from nodemanager.agent.passes.host_state import HostState, nobody
 from nodemanager.agent.passes.housekeeping import Housekeeper
 from nodemanager.agent.passes.notifies import Notifier
 from nodemanager.agent.passes.pass_schedule import PassSchedule
+from nodemanager.agent.passes.underway import LONG_SECONDS
 from nodemanager.agent.report import contributions, host_inspector, status_sources
 from nodemanager.agent.report.contributions import DuplicateHost
 from nodemanager.agent.report.heartbeat import HeartbeatSender
@@ -212,14 +213,17 @@ def _base(client: Client, options: AgentOptions, registry: Registry, on_stop: Ca
         Vault(options.host.root, options.host.state), options.secrets, changed=board.changed
     )
     link = api_link.link(client, reachability, key)
-    managed_host = assemble(replace(options.host, hostname=hostname), link.locks, link.locks.at_once())
+    requests = Requests(WorkQueue("host", metrics=registry), key, board.changed)
+    passes = PassSetup(LONG_SECONDS, requests.pass_now, requests.status_soon)
+    host = replace(options.host, hostname=hostname)
+    managed_host = assemble(host, link.locks, link.locks.at_once(), passes)
     served.tell_build(registry, managed_host.identity)
     return _Base(
         options,
         registry,
         board,
         Manager(log=log, start_timeout=None, on_stop=on_stop),
-        Requests(WorkQueue("host", metrics=registry), key, board.changed),
+        requests,
         link,
         managed_host,
     )
@@ -328,7 +332,7 @@ def _add_loop(base: _Base, host_pass: HostPass) -> LastPass:
         "host", last_pass.timed(answer), queue=requests.queue, metrics=base.registry, log=log, concurrency=2,
         expected=(errors.KubeError, HostError, RunError),
     )  # fmt: skip
-    base.manager.add(loop)
+    base.manager.add(loop, base.managed_host.converger.background)
     return last_pass
 
 

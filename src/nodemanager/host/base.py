@@ -43,6 +43,8 @@ class How(TypedDict, total=False):
     cwd: str | None
     finish: bool
     """Nothing but the program itself ends it: no timeout, no cancelled caller."""
+    bounded: bool
+    """With `finish`: the timeout does end it, all the same."""
 
 
 class Runner(Protocol):

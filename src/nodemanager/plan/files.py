@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from nodemanager.api.common.declarations import File
-from nodemanager.plan import attributes, resources
+from nodemanager.plan import attributes, resources, unmade
 from nodemanager.plan.attributes import FileAttributes, UnknownOwner
 from nodemanager.plan.desired import Content, Contents, Desired, Failure, Item
 from nodemanager.plan.facts import NOBODY, Facts, FileFact, Kind
@@ -99,7 +99,7 @@ def _file(item: Item[File], before: FileFact, declared: FileAttributes, scene: _
     path = item.declaration.path
     content = scene.contents.get(path, Failure("its content was not made"))
     if isinstance(content, Failure):
-        return _blocked(item, content.message)
+        return unmade.put_off(item.id, item.sources, content.message, content.awaits)
     if before.kind in (Kind.DIRECTORY, Kind.OTHER):
         return _blocked(item, f"cannot write {path}: it is {before.kind.words}; move it out of the way")
     reasons = {Kind.ABSENT: "does not exist", Kind.SYMLINK: f"is a link to {resources.shown(before.target)}"}

@@ -106,6 +106,17 @@ class Blocked(Step):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting(Blocked):
+    """Nothing yet: what it needs may be on its way, so that nobody has to do anything for now."""
+
+    REPAIRS = False
+    WORDS = Words("cannot yet", "put off")
+
+    awaits: str = ""
+    """What others are to bring, such as `Secret db`; empty = we bring it ourselves, and are at it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Observed(Step):
     """Nothing, although somebody else changed it: its drift policy says to leave it alone."""
 

@@ -70,6 +70,11 @@ def summary(status: ConfigSetStatus) -> tuple[int, int, int, int, str, str]:
             id="one failed",
         ),
         pytest.param(
+            [node("x", AppliedConfigSet(name="base", observed_generation=3, waiting="for a Secret"))],
+            (1, 0, 0, 0, "False", "Applying"),
+            id="waiting",
+        ),
+        pytest.param(
             [node("x", report(3, "", "file:/x"))], (1, 0, 0, 1, "False", "Applying"), id="conflicted"
         ),
     ],

@@ -165,7 +165,8 @@ def _lacking(file: File, needed: templates.References, inputs: DeclaredInputs) -
         if missing is not None:
             return Failure(
                 f"cannot {verb} {file.path}: {kind} {missing} does not exist, or this host may not read"
-                f" it; create it in the namespace of the ConfigSet, or correct {_field(file, kind)}"
+                f" it; create it in the namespace of the ConfigSet, or correct {_field(file, kind)}",
+                awaits=f"{kind} {missing}",
             )
     return None
 

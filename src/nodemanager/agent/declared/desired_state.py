@@ -17,7 +17,9 @@ from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.agent.drift import drift
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import ManagedNode, ManagedNodeStatus
+from nodemanager.api.common.node_conditions import PROGRESSING
 from nodemanager.host.base import Wanted
+from nodemanager.kube import conditions
 from nodemanager.plan import merge, templates
 from nodemanager.plan.desired import Contents, Desired, Failure
 from nodemanager.plan.focus import Lens
@@ -145,17 +147,19 @@ class DesiredStateCache:
         )
 
 
-def visible(node: ManagedNode) -> tuple[object, ...]:
+def visible(node: ManagedNode, *, own: bool = False) -> tuple[object, ...]:
     """Return the part of a node whose change has templates rendered again: what it is, not what it last did.
 
     Templates see the whole status. If a time stamp or a version in it were a reason, two hosts that
-    write each other's into a file would never come to rest.
+    write each other's into a file would never come to rest; nor would one host whose `own` passes are told
+    in it.
     """
     status = msgspec.structs.replace(
         node.status, observed_generation=0, conditions=[], configsets=[], drift=None, file_backups={},
         last_file_bucket_gc=None, heartbeat=None,
     )  # fmt: skip
-    states = [(one.type, one.status) for one in node.status.conditions]
+    passing = {PROGRESSING, conditions.READY} if own else {PROGRESSING}
+    states = [(one.type, one.status) for one in node.status.conditions if one.type not in passing]
     return node.metadata.labels, status, states
 
 

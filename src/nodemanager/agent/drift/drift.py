@@ -52,7 +52,11 @@ class DriftWatch:
         self, declared: Mapping[ResourceId, Declared], observed: AbstractSet[ResourceId]
     ) -> frozenset[ResourceId]:
         """Return those of the `observed` resources that held as they are declared: they are left alone."""
-        return frozenset(one for one in observed if self._same(one, declared))
+        return frozenset(one for one in observed if self.held(one, declared))
+
+    def held(self, one: ResourceId, declared: Mapping[ResourceId, Declared]) -> bool:
+        """Tell whether something held when it was last looked at, as it is declared now."""
+        return one in declared and self._held.get(one) == declared[one]
 
     def judge(
         self, declared: Mapping[ResourceId, Declared], results: Sequence[Result], *, whole: bool = True
@@ -76,7 +80,7 @@ class DriftWatch:
         for one in about:
             if one not in bad:
                 self._held[one] = declared[one]
-            elif bad[one] is Outcome.FAILED and not self._same(one, declared):
+            elif bad[one] is Outcome.FAILED and not self.held(one, declared):
                 self._held.pop(one, None)  # half of it may be done
         for known, still in ((self._seen, seen), (self._told, bad.keys())):
             for one in [one for one in known if one not in still]:
@@ -121,9 +125,6 @@ class DriftWatch:
             return False
         resource = self.owning_resource(one.id, declared)
         return resource in declared and held.get(resource) == declared[resource]
-
-    def _same(self, one: ResourceId, declared: Mapping[ResourceId, Declared]) -> bool:
-        return one in declared and self._held.get(one) == declared[one]
 
     def _document(self) -> dict[str, str]:
         held, seen = self._held.copy(), self._seen.copy()  # a thread does this, and repairs go on

@@ -57,6 +57,7 @@ class SetState(Struct, omit_defaults=False):
     name: str
     last_applied: str | None = None
     error: str = ""
+    waiting: str = ""
     conflicts: list[str] = []
 
 

@@ -101,7 +101,8 @@ class Reporter:
         name = config_set.metadata.name
         mine = [one for one in results if name in one.sources]
         bad = any(one.bad for one in mine)
-        self._applies.labels(self._node, name, "error" if bad else "success").inc()
+        if not bad or any(one.failed for one in mine):
+            self._applies.labels(self._node, name, "error" if bad else "success").inc()
         self._seconds.labels(self._node, name).observe(sum(one.seconds for one in mine))
         if conflicts := desired.conflicts.get(name):
             self._conflicts.labels(self._node, name).inc(len(conflicts))
@@ -146,6 +147,8 @@ class Reporter:
         elif one.outcome is Outcome.OBSERVED:
             if self._told.get(str(one.id)) != one.message:
                 log.warning("drift: %s is left alone: %s", one.id, one.message.partition("\n")[0])
+        elif one.outcome is Outcome.WAITING:
+            log.info("%s: %s", one.id, one.said)
         elif one.bad and self._told.get(str(one.id)) != one.message:
             reason = "Failed" if one.outcome is Outcome.FAILED else "Blocked"
             log.warning("%s %s: %s", one.id, reason.lower(), one.message)
@@ -155,7 +158,7 @@ class Reporter:
 
 def _lasts(one: Result) -> bool:
     """Tell whether the next pass will find it so, too."""
-    return one.bad or one.outcome is Outcome.OBSERVED
+    return one.failed or one.outcome is Outcome.OBSERVED
 
 
 def _counter(metric: Metric, registry: Registry) -> Family[Counter]:

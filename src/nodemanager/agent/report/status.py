@@ -76,6 +76,8 @@ class Pass:
     """What is not watched, in words; None = nothing is."""
     declared: AbstractSet[str] = frozenset()
     """Paths of the files that are declared."""
+    under_way: str = ""
+    """What a pass that takes long is at; empty = none is under way."""
 
 
 def of_host(
@@ -174,8 +176,9 @@ def of_pass(old: ManagedNodeStatus, done: Pass, now: datetime, generation: int) 
     entries = [
         _entry(one, before.get(one.metadata.name), done, by_set[one.metadata.name], now) for one in sets
     ]
-    found = old.conditions
-    for condition in (_ready(done), _drifted(done), _contested(done), _conflicted(done), _watching(done)):
+    found, ready = old.conditions, _ready(done)
+    others = _drifted(done), _contested(done), _conflicted(done), _watching(done)
+    for condition in (ready, _progressing(done, ready.reason), *others):
         dated = msgspec.structs.replace(condition, observed_generation=generation)
         found = conditions.set_condition(found, dated, stamp)
     return msgspec.structs.replace(
@@ -233,7 +236,8 @@ def _entry(
         resource_version=meta.resource_version,
         observed_generation=meta.generation,
         last_applied=old.last_applied if old else None,
-        error=_joined(one for one in mine if one.bad),
+        error=_joined(one for one in mine if one.failed),
+        waiting=_joined(one for one in mine if one.outcome is Outcome.WAITING),
         conflicts=list(done.conflicts.get(meta.name, ())),
     )
     changed = any(one.outcome is Outcome.CHANGED for one in mine)
@@ -251,16 +255,42 @@ def _is_old(stamp: str | None, now: datetime) -> bool:
 
 def _ready(done: Pass) -> Condition:
     bad = [one for one in done.results if one.bad]
-    if not bad:
+    failed = [one for one in bad if one.failed]
+    at = _under_way(done)
+    if not bad and not at:
         return Condition(type=conditions.READY, status=conditions.TRUE, reason=node_conditions.APPLIED)
-    refused = all("its validation failed" in one.message for one in bad if one.outcome is Outcome.FAILED)
-    failed = any(one.outcome is Outcome.FAILED for one in bad)
+    tried = [one for one in failed if one.outcome is Outcome.FAILED]
+    if tried and all("its validation failed" in one.message for one in tried):
+        reason = node_conditions.VALIDATION_FAILED
+    elif failed:
+        reason = node_conditions.APPLY_FAILED
+    else:
+        reason = node_conditions.APPLYING if at else node_conditions.WAITING
+    waiting = [one for one in bad if not one.failed]
     return Condition(
-        type=conditions.READY,
-        status=conditions.FALSE,
-        reason=node_conditions.VALIDATION_FAILED if failed and refused else node_conditions.APPLY_FAILED,
-        message=_joined(bad),
+        type=conditions.READY, status=conditions.FALSE, reason=reason,
+        message=_joined([*failed, *waiting]) or at,
+    )  # fmt: skip
+
+
+def _progressing(done: Pass, settled: str) -> Condition:
+    """Tell whether something is being changed right now; if not, `settled` says how it stands."""
+    if at := _under_way(done):
+        return applying(at)
+    return Condition(type=node_conditions.PROGRESSING, status=conditions.FALSE, reason=settled)
+
+
+def _under_way(done: Pass) -> str:
+    """Return what is being done: by a pass, or by executions that no pass waits for."""
+    return _cut(done.under_way) or _joined(
+        one for one in done.results if one.outcome is Outcome.WAITING and not one.awaits
     )
+
+
+def applying(at: str, type_: str = node_conditions.PROGRESSING) -> Condition:
+    """Return that something is being changed right now; of the type Ready, that this is not over."""
+    status = conditions.TRUE if type_ == node_conditions.PROGRESSING else conditions.FALSE
+    return Condition(type=type_, status=status, reason=node_conditions.APPLYING, message=at)
 
 
 def not_ready(why: str) -> Condition:
@@ -330,7 +360,7 @@ def _conflicted(done: Pass) -> Condition:
 
 def _joined(results: Iterable[Result]) -> str:
     """Return the messages of failures, the first few in full and the number of the others."""
-    return _listed([f"{one.id}: {one.message}" for one in results])
+    return _listed([f"{one.id}: {one.said}" for one in results])
 
 
 def _listed(said: Sequence[str]) -> str:

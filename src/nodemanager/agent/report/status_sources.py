@@ -230,7 +230,11 @@ def of_watch(host_state: HostState) -> local_status.Source:
 
 def _set(one: AppliedConfigSet) -> SetState:
     return SetState(
-        name=one.name, last_applied=one.last_applied, error=one.error, conflicts=one.conflicts[:MAX_SHOWN]
+        name=one.name,
+        last_applied=one.last_applied,
+        error=one.error,
+        waiting=one.waiting,
+        conflicts=one.conflicts[:MAX_SHOWN],
     )
 
 

@@ -128,6 +128,15 @@ class AppliedConfigSet(Struct):
         str | None, meta("When it was last applied.", format="date-time", nullable=True)
     ] = None
     error: Annotated[str, meta("What went wrong; empty = nothing.", pattern=TEXT, max_length=32768)] = ""
+    waiting: Annotated[
+        str,
+        meta(
+            "What has yet to be applied because it waits for something, such as a Secret or the end of an "
+            "execution; empty = nothing.",
+            pattern=TEXT,
+            max_length=32768,
+        ),
+    ] = ""
     conflicts: Annotated[
         list[Annotated[str, meta("A resource.", pattern=PRINTABLE)]],
         meta(
@@ -269,8 +278,8 @@ class ManagedNodeStatus(Struct):
     conditions: Annotated[
         list[Condition],
         meta(
-            "Ready, Alive, Drifted, Contested, Conflicted, Watching, TokenRenewed, Duplicated, Labelled and "
-            "Served.",
+            "Ready, Progressing, Alive, Drifted, Contested, Conflicted, Watching, TokenRenewed, Duplicated, "
+            "Labelled and Served.",
             list_map_keys=("type",),
             max_items=64,
         ),

@@ -13,6 +13,17 @@ APPLIED: Final = "Applied"
 APPLY_FAILED: Final = "ApplyFailed"
 """Reason of Ready=False: at least one resource could not be brought about; the message names it."""
 
+PROGRESSING: Final = "Progressing"
+"""Condition type: the host is being changed right now, and the message says what is being done. Told of what
+takes longer than about two seconds; when it is False, its reason is that of Ready."""
+
+APPLYING: Final = "Applying"
+"""Reason of Progressing=True, and of Ready=False as long as nothing has failed: the rest is to come."""
+
+WAITING: Final = "Waiting"
+"""Reason of Ready=False: what a resource needs is on its way, such as a Secret that the operator has yet to
+let the host read; what has not come after a minute is ApplyFailed."""
+
 VALIDATION_FAILED: Final = "ValidationFailed"
 """Reason of Ready=False: `validate` refused the new content of a file, and the old one is in place."""
 

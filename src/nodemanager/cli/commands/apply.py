@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,8 @@ async def _apply(inputs: DeclaredInputs, managed_host: ManagedHost) -> list[Resu
             click.echo(output.one_line(f"conflict in ConfigSet {name}: {conflict}"), err=True)
     async with waiting.told(lambda: f"at work: {managed_host.progress.program() or 'this host'}"):
         results = await managed_host.converger.run(desired, made)
+    # Here nobody brings what is missing while we wait.
+    results = [replace(one, outcome=Outcome.BLOCKED) if one.awaits else one for one in results]
     held = [Result(one, (), Outcome.BLOCKED, why) for one, why in desired.held.items()]
     return results + held
 

@@ -174,8 +174,10 @@ def _drift(snapshot: Snapshot, now: datetime) -> str:
 def _sets(sets: Sequence[SetState], now: datetime, style: output.Style) -> list[str]:
     rows = []
     for one in sets:
-        result = "fails" if one.error else "conflict" if one.conflicts else "holds"
-        said = one.error or "; ".join(one.conflicts)
+        result = (
+            "fails" if one.error else "conflict" if one.conflicts else "waits" if one.waiting else "holds"
+        )
+        said = one.error or "; ".join(one.conflicts) or one.waiting
         rows.append([one.name, result, _age(one.last_applied, now), output.one_line(said, MAX_MESSAGE)])
     return _table(["CONFIGSET", "RESULT", "APPLIED", "MESSAGE"], rows, style)
 

@@ -141,7 +141,7 @@ class _Hosts:
     failed: list[str]
     conflicted: list[str]
     waiting: list[str]
-    """Those that have yet to apply it, or cannot for a conflict."""
+    """Those that have yet to apply all of it, or cannot for a conflict."""
     silent: list[str]
     """What they reported before counts no more."""
 
@@ -169,7 +169,7 @@ def _report(node: ManagedNode, name: str) -> AppliedConfigSet | None:
 def _holds(report: AppliedConfigSet, generation: int) -> bool:
     """Tell whether all of this generation is in force; agents of the Go project do not say which one is."""
     current = report.observed_generation in (0, generation)
-    return current and not report.error and not report.conflicts
+    return current and not report.error and not report.waiting and not report.conflicts
 
 
 def _hosts(count: int) -> str:

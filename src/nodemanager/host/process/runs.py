@@ -24,7 +24,6 @@ from nodemanager.host.files.tree import Tree
 from nodemanager.host.process import processes
 from nodemanager.host.process.processes import Process
 from nodemanager.host.process.runner import CommandTimedOut, Completed, RunError
-from nodemanager.host.process.threads import to_the_end
 from nodemanager.host.state import state_files
 from nodemanager.host.state.journal import STATE, Journal
 from nodemanager.kube.go import durations
@@ -63,7 +62,10 @@ class Runs:
         self._folder = folder
 
     async def run(self, resource: ResourceId, execution: Execution) -> Completed:
-        """Run a program to its end, also if we are told to stop; it counts as owed until it is settled."""
+        """Run a program to its end, and count it as owed until it is settled.
+
+        A cancelled caller leaves it alone: it goes on, and `recover` finds out how it ended.
+        """
         try:
             self._tree.forget()
             state_files.prepare_below(self._tree, self._folder)
@@ -78,7 +80,7 @@ class Runs:
         self._journal.begin(resource)
         bounding = asyncio.create_task(self._bound(resource))
         try:
-            return await to_the_end(self._supervised(resource, execution))
+            return await self._supervised(resource, execution)
         finally:
             bounding.cancel()
 
@@ -87,7 +89,7 @@ class Runs:
         timeout = durations.parse(execution.timeout)
         argv = ["/bin/sh", "-c", SUPERVISOR, self._note(resource), *program]
         try:
-            ended = await self._run(argv, stdin=GO, timeout=timeout)
+            ended = await self._run(argv, stdin=GO, timeout=timeout, finish=True, bounded=True)
         except CommandTimedOut as error:
             raise CommandTimedOut(
                 f"cannot run {execution.command}: it did not finish within {timeout:g} s and was killed"
