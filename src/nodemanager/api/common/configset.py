@@ -6,9 +6,15 @@ from typing import Annotated, Final
 
 from nodemanager.api.common.declarations import Execution, File, Notify, Package, Service
 from nodemanager.kube.conditions import Condition
-from nodemanager.kube.hints import meta
+from nodemanager.kube.hints import Rule, meta
 from nodemanager.kube.objects import ObjectMeta, Resource, Struct
 from nodemanager.kube.selectors import LabelSelector
+
+_EACH_SERVICE_ONCE = Rule(  # a list that is a map does not help: its keys have to be given, or have a default
+    "[self.map(s, s.name + '/' + (has(s.user) ? s.user : ''))]"
+    ".all(keys, keys.all(one, keys.exists_one(other, one == other)))",
+    "no two items may have the same name and user",
+)
 
 
 class ConfigSetSpec(Struct):
@@ -52,7 +58,7 @@ class ConfigSetSpec(Struct):
     ] = []
     services: Annotated[
         list[Service],
-        meta("Services to start, stop, enable and restart.", list_map_keys=("name", "user"), max_items=2048),
+        meta("Services to start, stop, enable and restart.", _EACH_SERVICE_ONCE, max_items=128),
     ] = []
     executions: Annotated[
         list[Execution],
