@@ -91,6 +91,28 @@ async def test_a_reboot_that_is_asked_for_is_done_without_need() -> None:
 
 
 @virtual_time.test
+async def test_the_next_slots_are_told_and_change_only_when_one_is_over() -> None:
+    world = World()  # begins half a minute before three
+    host = told(world)
+    host.node = scheduled(host.node, schedule="0 */8 * * *", delay="20h")
+    living = asyncio.create_task(world.run(24 * HOUR))
+    seen: list[tuple[str, ...]] = []
+    for _ in range(23 * 60):
+        await asyncio.sleep(60)
+        assert host.part is not None
+        slots = host.part.status.next_slots
+        seen += [] if slots in seen[-1:] else [slots]
+    assert seen == [  # the delay leaves out two of three
+        ("2026-06-01T08:00:00Z", "2026-06-02T08:00:00Z", "2026-06-03T08:00:00Z"),
+        ("2026-06-02T08:00:00Z", "2026-06-03T08:00:00Z", "2026-06-04T08:00:00Z"),
+    ]
+    host.node = annotated(host.node, hold="")
+    assert host.part is not None
+    assert host.part.status.next_slots == ()
+    await living
+
+
+@virtual_time.test
 async def test_a_schedule_that_cannot_be_read_is_told_and_can_be_mended() -> None:
     world = World()
     host = told(world)

@@ -23,6 +23,7 @@ from nodemanager.api.common.managednode import (
     Interface,
     ManagedNodeStatus,
     SSHHostKey,
+    UpcomingUpgrades,
     WireGuardStatus,
 )
 from nodemanager.host.results import Outcome, Result
@@ -100,6 +101,7 @@ def of_upgrades(old: ManagedNodeStatus, upgrades: UpgradeStatus) -> ManagedNodeS
         old,
         last_upgrade=upgrades.last_upgrade,
         kubernetes_node_cordoned=upgrades.kubernetes_node_cordoned,
+        upgrade=UpcomingUpgrades(list(upgrades.next_slots)) if upgrades.next_slots else None,
     )
 
 
