@@ -141,7 +141,7 @@ Labels:         role=web
 Created:        <none>
 Priority:       10
 For hosts with: labels role=web
-                any labels (nodeSelector {})
+                OR any labels (nodeSelector {})
 Hosts:          4 matched, 2 applied, 1 failed, 1 conflicted
 Conditions:     <none>
 Packages (2):

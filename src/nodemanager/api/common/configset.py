@@ -92,10 +92,14 @@ class ConfigSetStatus(Struct):
     """What became of the set; written by the operator."""
 
     observed_generation: Annotated[int, meta("The metadata.generation this status is about.", minimum=0)] = 0
+    chosen_by: Annotated[
+        str,
+        meta("Which hosts it is meant for, in words: by its labels OR by its nodeSelector.", max_length=1024),
+    ] = ""
     nodes: Annotated[NodeCounts | None, meta("Hosts, counted by result.")] = None
     conditions: Annotated[
         list[Condition],
-        meta("Ready, and Conflicted.", list_map_keys=("type",), max_items=64),
+        meta("Ready, Conflicted, and Invalid.", list_map_keys=("type",), max_items=64),
     ] = []
 
 
