@@ -64,13 +64,18 @@ def _hosts(one: ConfigSet) -> Iterator[Finding]:
 def _twice(one: ConfigSet) -> Iterator[Finding]:
     for kind in KINDS:
         declaring = kind.declaring
-        seen: set[object] = set()
+        seen: dict[object, object] = {}
         for place, declaration in enumerate(getattr(one.spec, declaring.field)):
             resource = declaring.identify(one.metadata.name, declaration)
+            plain = declaring.plain(declaration)
             if resource in seen:
-                message = f"{resource} is declared twice in this set; remove one of them"
-                yield finding(one, "declared-twice", ("spec", declaring.field, place), message, "error")
-            seen.add(resource)
+                same = seen[resource] == plain
+                message = (
+                    f"{resource} is declared twice in this set{'' if same else ', differently'}; remove one"
+                )
+                path = ("spec", declaring.field, place)
+                yield finding(one, "declared-twice", path, message, "warning" if same else "error")
+            seen.setdefault(resource, plain)
 
 
 def _path(one: ConfigSet, where: tuple[Step, ...], file: File) -> Iterator[Finding]:

@@ -26,10 +26,12 @@ def jobs(config_set: ConfigSet) -> list[Job]:
     ]
 
 
-def findings(config_set: ConfigSet, answers: Sequence[Rendered]) -> Iterator[Finding]:
-    """Yield what the answers to the `jobs` of a set say of its templates."""
+def findings(
+    config_set: ConfigSet, answers: Sequence[Rendered], *, limits: bool = False
+) -> Iterator[Finding]:
+    """Yield what the answers to the `jobs` of a set say of its templates; with `limits`, also who met one."""
     for (path, file, _, _), answer in zip(_templates(config_set), answers, strict=True):
-        if isinstance(answer, TemplateError) and not isinstance(answer, NotRendered):
+        if isinstance(answer, TemplateError) and (limits or not isinstance(answer, NotRendered)):
             why = _ALL.sub("", answer.why)
             found = finding(config_set, "template-syntax", path, f"{file}: {why}", "error")
             yield replace(found, line=answer.line, column=answer.column)
