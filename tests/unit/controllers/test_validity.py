@@ -40,6 +40,20 @@ async def test_a_template_that_cannot_be_read_is_told_by_file_line_and_column() 
     )
 
 
+async def test_a_template_that_takes_for_ever_to_read_holds_up_nobody() -> None:
+    """It meets a limit of the process that reads it, which another set does not notice."""
+    endless = File(
+        path="/etc/endless", engine="jinja", template="{{ " + "(" * 20_000 + "1" + ")" * 20_000 + " }}"
+    )
+    async with Renderer(runner.companion, NAMES) as renderer:
+        validity = Validity(renderer)
+        first = await validity.condition(declaring(endless))
+        other = await validity.condition(declaring(File(path="/etc/motd", template="{{ .X }}"), generation=2))
+    assert first.status in ("True", "Unknown")
+    assert first.message
+    assert (other.status, other.reason) == ("False", "NoFindings")
+
+
 async def test_labels_of_a_gitops_tool_are_a_warning() -> None:
     found = await judged(declaring(labels={"role": "web", "argocd.argoproj.io/instance": "site"}))
     assert (found.status, found.reason) == ("False", "Warnings")

@@ -153,7 +153,7 @@ def visible(node: ManagedNode) -> tuple[object, ...]:
     """
     status = msgspec.structs.replace(
         node.status, observed_generation=0, conditions=[], configsets=[], drift=None, file_backups={},
-        last_file_bucket_gc=None, heartbeat=None,
+        last_file_bucket_gc=None, heartbeat=None, upgrade=None,
     )  # fmt: skip
     states = [(one.type, one.status) for one in node.status.conditions]
     return node.metadata.labels, status, states
