@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from nodemanager.agent.report import status
 from nodemanager.agent.upgrades.upgrade_host import ToolsHost
 from nodemanager.agent.upgrades.upgrade_record import (
     Phase,
@@ -106,9 +107,13 @@ async def test_the_next_slots_are_told_and_change_only_when_one_is_over() -> Non
         ("2026-06-01T08:00:00Z", "2026-06-02T08:00:00Z", "2026-06-03T08:00:00Z"),
         ("2026-06-02T08:00:00Z", "2026-06-03T08:00:00Z", "2026-06-04T08:00:00Z"),
     ]
-    host.node = annotated(host.node, hold="")
     assert host.part is not None
+    written = status.of_upgrades(ManagedNodeStatus(), host.part.status)
+    assert written.upgrade is not None
+    assert tuple(written.upgrade.next_slots) == seen[-1]
+    host.node = annotated(host.node, hold="")
     assert host.part.status.next_slots == ()
+    assert status.of_upgrades(written, host.part.status).upgrade is None
     await living
 
 
