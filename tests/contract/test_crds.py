@@ -118,7 +118,7 @@ def test_refused_with_field_and_fix(cluster: apiserver.ApiServer, path: Path) ->
         assert fragment in done.stderr
 
 
-def test_defaults_appear(cluster: apiserver.ApiServer) -> None:
+def test_defaults_appear_outside_of_lists_only(cluster: apiserver.ApiServer) -> None:
     spec = {
         "packages": [{"name": "p"}],
         "files": [{"path": "/f", "validate": {"command": "v"}}, {"path": "/g", "ensure": ""}],
@@ -126,35 +126,30 @@ def test_defaults_appear(cluster: apiserver.ApiServer) -> None:
         "executions": [{"command": "e", "creates": "/c"}],
     }
     apply(cluster, config_set("defaults", spec))
-    assert get(cluster, "cset", "defaults")["spec"] == {
-        "priority": 0,
-        "drift": "repair",
-        "packages": [{"name": "p", "ensure": "installed"}],
-        "files": [
-            {
-                "path": "/f",
-                "ensure": "file",
-                "engine": "gotemplate",
-                "validate": {"command": "v", "timeoutSeconds": 30, "onFailure": "rollback"},
-            },
-            {"path": "/g", "ensure": "", "engine": "gotemplate"},
-        ],
-        "services": [{"name": "s", "user": ""}],
-        "executions": [{"command": "e", "creates": "/c", "timeout": "5m"}],
-    }
+    assert get(cluster, "cset", "defaults")["spec"] == {"priority": 0, "drift": "repair", **spec}
+
+
+def test_as_many_services_as_may_be_are_looked_at(cluster: apiserver.ApiServer) -> None:
+    """The rule that finds one that is there twice must not run out of its budget."""
+    names = [{"name": f"{'s' * 240}{number}", "user": "u" * 250} for number in range(128)]
+    apply(cluster, config_set("many", {"services": names}))
+    names[127] = names[0]
+    done = cluster.kubectl("apply", "-n", NAMESPACE, "-f", "-", check=False,
+                           stdin=manifests.dump(config_set("many", {"services": names})))  # fmt: skip
+    assert "no two items may have the same name and user" in done.stderr
 
 
 def test_two_owners_share_one_set(cluster: apiserver.ApiServer) -> None:
-    """Lists are maps: server-side apply of two managers merges files by path, services by name and user."""
-    for manager, user in (("one", "alice"), ("two", "bob")):
-        spec = {"files": [{"path": f"/etc/{manager}"}], "services": [{"name": "sync", "user": user}]}
+    """Lists are maps: server-side apply of two managers merges files by path, packages by name."""
+    for manager in ("one", "two"):
+        spec = {"files": [{"path": f"/etc/{manager}"}], "packages": [{"name": manager}]}
         cluster.kubectl(
             "apply", "-n", NAMESPACE, "--server-side", f"--field-manager={manager}", "-f", "-",
             stdin=manifests.dump(config_set("shared", spec)),
         )  # fmt: skip
     merged = get(cluster, "cset", "shared")["spec"]
     assert [file["path"] for file in merged["files"]] == ["/etc/one", "/etc/two"]
-    assert [service["user"] for service in merged["services"]] == ["alice", "bob"]
+    assert [package["name"] for package in merged["packages"]] == ["one", "two"]
 
 
 def titles(kind: str, *, wide: bool = False) -> list[str]:

@@ -55,7 +55,7 @@ async def test_objects_are_created_watched_changed_and_deleted(server: Server) -
         following = asyncio.create_task(cache.run())
         await asyncio.wait_for(cache.synced(), 50)
         made = await client.create(CONFIG_SETS, SET, NAMESPACE)
-        assert made.spec.packages[0].ensure == "installed"  # a default of the schema
+        assert made.spec.drift == "repair"  # a default of the schema
         assert made.metadata.generation == 1
         patched = await client.patch(CONFIG_SETS, "clock", NAMESPACE, MergePatch({"spec": {"priority": 7}}))
         assert (patched.spec.priority, patched.metadata.generation) == (7, 2)

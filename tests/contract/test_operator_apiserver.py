@@ -127,6 +127,27 @@ async def test_rolls_up_what_hosts_report(
     assert "Traceback" not in log
 
 
+async def test_a_template_that_cannot_be_read_is_marked(
+    kube: apiserver.ApiServer, namespace: str, operator: Operator
+) -> None:
+    """Nothing is refused; the condition names file, line and column, and goes with the mistake."""
+    spec = {"nodeSelector": {}, "files": [{"path": "/etc/motd", "template": "hello\n{{ if }}\n"}]}
+    meta = {"name": "base", "namespace": namespace}
+    body = {"apiVersion": "common.nodemanager/v1", "kind": "ConfigSet", "metadata": meta, "spec": spec}
+    kube.kubectl("apply", "-f", "-", stdin=json.dumps(body))
+
+    def invalid() -> tuple[str, str]:
+        found = status(kube, namespace).get("conditions", [])
+        return next(((one["status"], one["message"]) for one in found if one["type"] == "Invalid"), ("", ""))
+
+    said = "spec.files[0].template: line 2, column 7: /etc/motd: missing value for command"
+    await until(lambda: invalid() == ("True", said), 50)
+    body["spec"] = {**spec, "files": [{"path": "/etc/motd", "template": "{{ .Node.Name }}"}]}
+    kube.kubectl("apply", "-f", "-", stdin=json.dumps(body))
+    await until(lambda: invalid() == ("False", ""), 50)
+    assert status(kube, namespace)["chosenBy"] == "any labels (nodeSelector {})"
+
+
 async def test_a_second_one_waits_for_the_first(
     kube: apiserver.ApiServer, namespace: str, operator: Operator, tmp_path: Path
 ) -> None:

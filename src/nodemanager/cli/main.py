@@ -47,6 +47,7 @@ COMMANDS: Final = {
     ),
     "status": Entry("nodemanager.cli.commands.status", "Tell how this host is doing, as its agent sees it."),
     "plan": Entry("nodemanager.cli.commands.plan", "Show what would change on this host."),
+    "lint": Entry("nodemanager.cli.commands.lint", "Find mistakes in manifests before they reach hosts."),
     "apply": Entry("nodemanager.cli.commands.apply", "Make this host what manifests say, without an API."),
     "backups": Entry("nodemanager.cli.commands.backups", "List what files contained before."),
     "restore": Entry("nodemanager.cli.commands.restore", "Put back what a file contained."),
@@ -58,6 +59,7 @@ COMMANDS: Final = {
     "bootstrap": Entry("nodemanager.cli.commands.bootstrap", "Fetch this host's own credential."),
     "install-service": Entry("nodemanager.cli.commands.install_service", "Have this host start the agent."),
     "crds": Entry("nodemanager.cli.commands.crds", "Print, install or uninstall our kinds."),
+    "schemas": Entry("nodemanager.cli.commands.schemas", "Print JSON schemas of our kinds, for editors."),
     "completion": Entry("nodemanager.cli.commands.completion", "Print the completion script of a shell."),
     "version": Entry("nodemanager.cli.commands.version", "Print the version."),
 }

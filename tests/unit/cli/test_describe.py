@@ -43,6 +43,7 @@ status:
   kubernetesNodeCordoned: "2026-01-02T03:00:00Z"
   jailed: true
   lastUpgrade: "2026-01-01T03:04:05Z"
+  upgrade: {nextSlots: ["2026-01-02T03:04:00Z", "2026-01-04T03:30:00Z"]}
   fileBackups: {/etc/motd: abc}
   drift: {repaired: 4, lastTime: "2026-01-02T03:03:05Z", lastResource: "file:/etc/motd"}
   conditions:
@@ -75,6 +76,8 @@ Cordoned:       since 2026-01-02T03:00:00Z (4m5s ago)
 Backups:        1 file can be restored
 Upgrade:        schedule 30 3 * * 0, group web
                 last 2026-01-01T03:04:05Z (24h ago)
+                next 2026-01-02T03:04:00Z (is over)
+                next 2026-01-04T03:30:00Z (in 2d)
                 held back by annotation upgrade.nodemanager/hold
 Drift:          4 foreign changes undone
                 last file:/etc/motd, 2026-01-02T03:03:05Z (60s ago)
@@ -138,7 +141,7 @@ Labels:         role=web
 Created:        <none>
 Priority:       10
 For hosts with: labels role=web
-                any labels (nodeSelector {})
+                OR any labels (nodeSelector {})
 Hosts:          4 matched, 2 applied, 1 failed, 1 conflicted
 Conditions:     <none>
 Packages (2):

@@ -17,6 +17,7 @@ from nodemanager.client.http.transport import Request
 from nodemanager.client.verbs import Client
 from nodemanager.controllers import configsets, registration
 from nodemanager.controllers.configsets import rollup
+from nodemanager.controllers.configsets.validity import Validity
 from nodemanager.controllers.registration import Caches
 from nodemanager.kube import conditions, errors
 from nodemanager.kube.objects import ObjectKey, ObjectMeta
@@ -25,6 +26,7 @@ from nodemanager.runtime.metrics import Registry
 from nodemanager.runtime.queue import WorkQueue
 from support import virtual_time
 from support.model_api import Answer, status_body
+from support.rendering import Inline
 
 NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
 
@@ -196,7 +198,7 @@ class Rolled:
         self.nodes = Cache(client, MANAGED_NODES, Selection("ns"))
         self.queue: WorkQueue[ObjectKey] = WorkQueue("configset", metrics=Registry())
         self.rollup = rollup.ConfigSetRollup(
-            client, self.sets, self.nodes, lambda: datetime.fromisoformat(NOW)
+            client, self.sets, self.nodes, Validity(Inline()), lambda: datetime.fromisoformat(NOW)
         )
         caches = Caches("configset", {CONFIG_SETS: self.sets, MANAGED_NODES: self.nodes})
         registration.connect(configsets.REGISTRATION.watches, caches, self.queue)
@@ -273,7 +275,8 @@ async def test_hosts_of_another_namespace_do_not_count_and_nothing_new_is_not_wr
     await rolled.rollup.reconcile(BASE)
     [body] = rolled.wire.bodies
     assert body["status"]["nodes"]["matched"] == 0
-    status = rollup.summarise(config_set(), [], NOW)
+    judged = await Validity(Inline()).condition(config_set())
+    status = rollup.summarise(config_set(), [], NOW, judged)
     rolled.sets._put(BASE, ConfigSet(metadata=config_set().metadata, status=status))
     await rolled.rollup.reconcile(BASE)
     assert len(rolled.wire.bodies) == 1

@@ -24,6 +24,7 @@ from nodemanager.api.common.managednode import (
     ManagedNodeStatus,
     OperatingSystem,
     SSHHostKey,
+    UpcomingUpgrades,
     WireGuardStatus,
 )
 from nodemanager.host.results import Outcome, Result
@@ -117,6 +118,7 @@ def of_upgrades(old: ManagedNodeStatus, upgrades: UpgradeStatus) -> ManagedNodeS
         old,
         last_upgrade=upgrades.last_upgrade,
         kubernetes_node_cordoned=upgrades.kubernetes_node_cordoned,
+        upgrade=UpcomingUpgrades(list(upgrades.next_slots)) if upgrades.next_slots else None,
     )
 
 

@@ -6,9 +6,15 @@ from typing import Annotated, Final
 
 from nodemanager.api.common.declarations import Execution, File, Notify, Package, Service
 from nodemanager.kube.conditions import Condition
-from nodemanager.kube.hints import meta
+from nodemanager.kube.hints import Rule, meta
 from nodemanager.kube.objects import ObjectMeta, Resource, Struct
 from nodemanager.kube.selectors import LabelSelector
+
+_EACH_SERVICE_ONCE = Rule(  # a list that is a map does not help: its keys have to be given, or have a default
+    "[self.map(s, s.name + '/' + (has(s.user) ? s.user : ''))]"
+    ".all(keys, keys.all(one, keys.exists_one(other, one == other)))",
+    "no two items may have the same name and user",
+)
 
 
 class Templating(Struct):
@@ -67,7 +73,7 @@ class ConfigSetSpec(Struct):
     ] = []
     services: Annotated[
         list[Service],
-        meta("Services to start, stop, enable and restart.", list_map_keys=("name", "user"), max_items=2048),
+        meta("Services to start, stop, enable and restart.", _EACH_SERVICE_ONCE, max_items=128),
     ] = []
     executions: Annotated[
         list[Execution],
@@ -106,10 +112,14 @@ class ConfigSetStatus(Struct):
     """What became of the set; written by the operator."""
 
     observed_generation: Annotated[int, meta("The metadata.generation this status is about.", minimum=0)] = 0
+    chosen_by: Annotated[
+        str,
+        meta("Which hosts it is meant for, in words: by its labels OR by its nodeSelector.", max_length=1024),
+    ] = ""
     nodes: Annotated[NodeCounts | None, meta("Hosts, counted by result.")] = None
     conditions: Annotated[
         list[Condition],
-        meta("Ready, and Conflicted.", list_map_keys=("type",), max_items=64),
+        meta("Ready, Conflicted, and Invalid.", list_map_keys=("type",), max_items=64),
     ] = []
 
 

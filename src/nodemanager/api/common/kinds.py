@@ -24,6 +24,7 @@ _CONFIG_SET: Final = KindEntry(
         AGE,
         KindColumn("Ready", condition("Ready"), "Whether it holds on all its hosts.", priority=1),
         KindColumn("Message", condition("Ready", "message"), "Why it does not.", priority=1),
+        KindColumn("Chosen By", ".status.chosenBy", "What a host needs to get it.", priority=1),
     ),
     page="reference/configset.md",
     hosts=(KindRight(READ),),

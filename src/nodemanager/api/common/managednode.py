@@ -11,6 +11,7 @@ import msgspec
 
 from nodemanager.api.common import node_conditions
 from nodemanager.api.common.configset import GROUP, VERSION
+from nodemanager.api.schedule_rules import SCHEDULE
 from nodemanager.kube import conditions as conditions_
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.hints import (
@@ -24,7 +25,6 @@ from nodemanager.kube.hints import (
     PATH_MAX,
     PRINTABLE,
     TEXT,
-    Rule,
     meta,
 )
 from nodemanager.kube.objects import ObjectMeta, Resource, Struct
@@ -37,12 +37,6 @@ ANNOTATION_HOLD: Final = "upgrade.nodemanager/hold"
 
 ANNOTATION_REBOOT: Final = "upgrade.nodemanager/reboot"
 """Annotation that, with the value `always`, makes a host reboot after every upgrade, needed or not."""
-
-_SCHEDULE = Rule(
-    r"self == '' || self.matches('^[ \\t]*(@(hourly|daily|weekly|monthly|yearly|annually)"
-    r"|[-0-9A-Za-z*/,#?]+([ \\t]+[-0-9A-Za-z*/,#?]+){4,6})[ \\t]*$')",
-    'must be a cron schedule of 5 to 7 fields, such as "30 3 * * 0", or a name, such as "@daily"',
-)
 
 
 class Upgrade(Struct):
@@ -58,7 +52,7 @@ class Upgrade(Struct):
     ] = ""
     schedule: Annotated[
         str,
-        meta('Cron schedule in the host\'s time zone, such as "30 3 * * 0".', _SCHEDULE, max_length=256),
+        meta('Cron schedule in the host\'s time zone, such as "30 3 * * 0".', *SCHEDULE, max_length=256),
     ] = ""
     delay: Annotated[
         str,
@@ -267,6 +261,15 @@ class OperatingSystem(Struct):
     kernel: Annotated[str, meta("Kernel release, as in uname -r.", pattern=ASCII, max_length=256)] = ""
 
 
+class UpcomingUpgrades(Struct):
+    """When the host may upgrade next."""
+
+    next_slots: Annotated[
+        list[Annotated[str, meta("A moment.", format="date-time")]],
+        meta("The next slots of spec.upgrade, if each of them is used.", max_items=16),
+    ] = []
+
+
 class ManagedNodeStatus(Struct):
     """What the agent saw on the host; never what was wished for."""
 
@@ -332,6 +335,9 @@ class ManagedNodeStatus(Struct):
     ] = msgspec.field(default=None, name="lastFileBucketGC")
     last_upgrade: Annotated[
         str | None, meta("When the last upgrade was done.", format="date-time", nullable=True)
+    ] = None
+    upgrade: Annotated[
+        UpcomingUpgrades | None, meta("Upgrades to come; absent = none, as the spec is, or on hold.")
     ] = None
     kubernetes_node_cordoned: Annotated[
         str | None,

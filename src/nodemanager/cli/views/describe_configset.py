@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from nodemanager.api.common import matching
 from nodemanager.api.common.configset import ConfigSet, ConfigSetSpec
 from nodemanager.api.common.declarations import Execution, File, Package, Service
 from nodemanager.cli.views import describing, output
 from nodemanager.cli.views.describing import ROWS_LIMIT
-from nodemanager.kube import core, selectors
+from nodemanager.kube import core
 from nodemanager.plan.resources import EXEC, FILE, PACKAGE, SERVICE
 from nodemanager.plan.stages import KINDS, HostKinds
 
@@ -53,18 +54,10 @@ def render(
 
 def _chosen(config: ConfigSet) -> list[str]:
     """Return the ways in which a host may be chosen."""
-    ways = []
-    if config.metadata.labels:
-        ways.append(
-            "labels " + ",".join(f"{name}={value}" for name, value in sorted(config.metadata.labels.items()))
-        )
-    if config.spec.node_selector is not None:
-        try:
-            text = selectors.format_selector(config.spec.node_selector)
-        except ValueError as error:
-            text = str(error)
-        ways.append(f"nodeSelector {text}" if text else "any labels (nodeSelector {})")
-    return ways or ["nothing: it has neither labels nor a nodeSelector, so it is for no host"]
+    first, *others = matching.ways(config) or [
+        "nothing: it has neither labels nor a nodeSelector, so it is for no host"
+    ]
+    return [first, *(f"OR {way}" for way in others)]
 
 
 def _add_counts(report: output.Report, config: ConfigSet) -> None:

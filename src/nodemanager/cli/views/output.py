@@ -68,6 +68,14 @@ def ago(timestamp: str | None, now: datetime) -> str:
     return f"{timestamp} ({age(timestamp, now)} ago)" if timestamp else NONE
 
 
+def ahead(timestamp: str, now: datetime) -> str:
+    """Return a timestamp with how long it is until then; one that is over says so."""
+    moment = parse_time(timestamp)
+    if moment is None or moment <= now:
+        return f"{timestamp} (is over)"
+    return f"{timestamp} (in {human_duration((moment - now).total_seconds())})"
+
+
 # Colour
 
 

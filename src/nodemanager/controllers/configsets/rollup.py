@@ -1,6 +1,7 @@
 """Rolls up what the hosts report about each ConfigSet into the status of the ConfigSet.
 
     ManagedNode.status.configsets of all hosts  ->  ConfigSet.status.nodes and conditions
+    what the set itself declares                ->  its condition Invalid (see `validity`)
 
 One writer instead of every host: with many, they would fight over one condition.
 """
@@ -19,6 +20,7 @@ from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet, ConfigSetSt
 from nodemanager.api.common.managednode import MANAGED_NODES, AppliedConfigSet, ManagedNode, is_silent
 from nodemanager.client.patches import MergePatch, difference
 from nodemanager.client.verbs import Client
+from nodemanager.controllers.configsets.validity import Validity
 from nodemanager.controllers.registration import Caches, ControllerContext, Wake
 from nodemanager.kube import conditions, errors, times
 from nodemanager.kube.conditions import Condition
@@ -31,6 +33,8 @@ SETTLE_SECONDS = 0.5
 STATUS_SECONDS = 30.0
 """Only the status of a set changed: by us, or by somebody with whom we do not race (agents of the Go project
 write a condition of their own, and would answer at network speed)."""
+MAX_WAYS = 1024
+"""Characters about how hosts are chosen, as in the schema."""
 MAX_NAMED = 5
 """Hosts that a message names before it only counts."""
 
@@ -43,11 +47,13 @@ class ConfigSetRollup:
         client: Client,
         config_sets: Cache[ConfigSet],
         nodes: Cache[ManagedNode],
+        validity: Validity,
         now: Callable[[], datetime],
     ) -> None:
         self._client = client
         self._config_sets = config_sets
         self._nodes = nodes
+        self._validity = validity
         self._now = now
 
     async def reconcile(self, key: ObjectKey) -> None:
@@ -55,8 +61,9 @@ class ConfigSetRollup:
         config_set = self._config_sets.get(key)
         if config_set is None or config_set.metadata.deletion_timestamp:
             return
+        judged = await self._validity.condition(config_set)
         nodes = [node for node in self._nodes.values() if node.metadata.namespace == key.namespace]
-        wanted = summarise(config_set, nodes, times.rfc3339(self._now()))
+        wanted = summarise(config_set, nodes, times.rfc3339(self._now()), judged)
         old, new = msgspec.to_builtins(config_set.status), msgspec.to_builtins(wanted)
         if patch := difference(old, new):
             # The list of conditions is written whole, so it must be based on the one that is there.
@@ -70,7 +77,11 @@ def build(context: ControllerContext) -> Reconcile:
     """Return the reconcile of the roll-up."""
     caches = context.caches
     return ConfigSetRollup(
-        context.client, caches.of(CONFIG_SETS), caches.of(MANAGED_NODES), context.now
+        context.client,
+        caches.of(CONFIG_SETS),
+        caches.of(MANAGED_NODES),
+        Validity(context.renderer),
+        context.now,
     ).reconcile
 
 
@@ -115,7 +126,9 @@ def _counted_as(node: ManagedNode) -> tuple[dict[str, str], bool]:
     return node.metadata.labels, is_silent(node)
 
 
-def summarise(config_set: ConfigSet, nodes: Iterable[ManagedNode], now: str) -> ConfigSetStatus:
+def summarise(
+    config_set: ConfigSet, nodes: Iterable[ManagedNode], now: str, *judged: Condition
+) -> ConfigSetStatus:
     """Return the status that follows from what the hosts report; pure."""
     generation = config_set.metadata.generation
     matched = [node for node in nodes if matching.matches(config_set, node.metadata.labels)]
@@ -128,9 +141,13 @@ def summarise(config_set: ConfigSet, nodes: Iterable[ManagedNode], now: str) -> 
         conflicted=len(hosts.conflicted),
     )
     found = list(config_set.status.conditions)
-    for condition in (_ready(hosts, generation), _conflicted(hosts.conflicted, generation)):
+    for condition in (_ready(hosts, generation), _conflicted(hosts.conflicted, generation), *judged):
         found = conditions.set_condition(found, condition, now)
-    return ConfigSetStatus(observed_generation=generation, nodes=counts, conditions=found)
+    return ConfigSetStatus(generation, _shortened(" OR ".join(matching.ways(config_set))), counts, found)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= MAX_WAYS else f"{text[: MAX_WAYS - 3]}..."
 
 
 @dataclass(frozen=True, slots=True)

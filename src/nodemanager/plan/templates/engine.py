@@ -38,6 +38,21 @@ def render(
         raise TemplateError(name, masked(str(error), data.secrets())) from None
 
 
+def parse(text: str, *, engine: str = "gotemplate", name: str = "template") -> None:
+    """Read the template; raise TemplateError, with line and column, if that cannot be done."""
+    if engine not in ENGINES or is_literal(text):
+        return
+    _check_size(text, name)
+    if engine == "jinja":
+        from nodemanager.plan.templates import jinja
+
+        jinja.parse(text, name)
+    else:
+        from nodemanager.plan.templates import gotemplate
+
+        gotemplate.parse(text, name)
+
+
 def is_literal(text: str) -> bool:
     """Tell whether a template has nothing to be rendered: it is its own output."""
     return not any(mark in text for mark in _MARKS)

@@ -22,12 +22,15 @@ _SHORTEST = 4
 class TemplateError(ValueError):
     """A template that cannot be rendered; reads `cannot render NAME: line 3: why`."""
 
-    def __init__(self, name: str, why: str, line: int | None = None) -> None:
-        where = "" if line is None else f"line {line}: "
+    def __init__(self, name: str, why: str, line: int | None = None, column: int | None = None) -> None:
+        where = (
+            "" if line is None else f"line {line}: " if column is None else f"line {line}, column {column}: "
+        )
         why = why if len(why) <= WHY_MAX else f"{why[:WHY_MAX]}..."
         super().__init__(f"cannot render {name}: {where}{why}")
         self.name = name
         self.line = line
+        self.column = column
         self.why = why
 
 

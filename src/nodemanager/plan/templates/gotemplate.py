@@ -68,6 +68,25 @@ def render(text: str, scope: Scope, name: str) -> str:
     return _run(lambda: compiled(text), scope.root, scope, lambda why, line: TemplateError(name, why, line))
 
 
+def parse(text: str, name: str) -> None:
+    """Read a Go template; raise TemplateError if that cannot be done."""
+    try:
+        compiled(text)
+    except gotpl.TemplateSyntaxError as error:
+        raise TemplateError(name, _syntax(error), error.line, _column(text, error)) from None
+    except RecursionError:
+        raise TemplateError(name, "it is nested too deeply") from None
+    except gotpl.TemplateError:
+        raise TemplateError(name, "the template cannot be used") from None
+
+
+def _column(text: str, error: gotpl.TemplateSyntaxError) -> int | None:
+    """Return the column of an error, unless something was put in before it for the library."""
+    before = error.column - 1
+    ours, theirs = (source.split("\n")[error.line - 1][:before] for source in (text, rewrite(text)))
+    return error.column if ours == readable(theirs) else None
+
+
 def nested(source: str, context: Any, scope: Scope, what: str) -> str:
     """Render a template that another one made, with the definitions of the outer one at hand.
 

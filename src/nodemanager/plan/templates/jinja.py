@@ -6,6 +6,7 @@ calls, filters and joined texts all go through the meter here (see `jinja_counti
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -27,6 +28,7 @@ from nodemanager.plan.templates.jinja_filters import FILTERS, GLOBALS, METHODS, 
 from nodemanager.plan.templates.shapes import Record
 
 _HINT: Final = "where it may be missing, use the filter default(...)"
+_MARK: Final = re.compile(r"\{[{%#]")
 _PASSING: Final = ("d", "default")
 """Filters that hand on what they are given, also a macro."""
 _FAULTS: Final = (
@@ -219,6 +221,24 @@ def render(text: str, scope: Scope, name: str) -> str:
         raise TemplateError(name, why, _line(error)) from None
     finally:
         CURRENT.reset(token)
+
+
+def parse(text: str, name: str) -> None:
+    """Read a Jinja2 template; raise TemplateError if that cannot be done."""
+    try:
+        compiled(text)
+    except jinja2.TemplateSyntaxError as error:
+        raise TemplateError(name, _syntax(error), error.lineno, _column(text, error.lineno)) from None
+    except (RecursionError, MemoryError):
+        raise TemplateError(name, "it is nested too deeply") from None
+    except (jinja2.TemplateError, *_FAULTS) as error:
+        raise TemplateError(name, f"the template failed with {type(error).__name__}") from None
+
+
+def _column(text: str, line: int) -> int | None:
+    """Return where the tag begins that a line has; Jinja2 tells the line only, which may have several."""
+    marks = [found.start() + 1 for found in _MARK.finditer((text.split("\n")[line - 1 :] or [""])[0])]
+    return marks[0] if len(marks) == 1 else None
 
 
 def _output(template: jinja2.Template, scope: Scope) -> str:
