@@ -129,16 +129,6 @@ def test_defaults_appear_outside_of_lists_only(cluster: apiserver.ApiServer) -> 
     assert get(cluster, "cset", "defaults")["spec"] == {"priority": 0, "drift": "repair", **spec}
 
 
-def test_as_many_services_as_may_be_are_looked_at(cluster: apiserver.ApiServer) -> None:
-    """The rule that finds one that is there twice must not run out of its budget."""
-    names = [{"name": f"{'s' * 240}{number}", "user": "u" * 250} for number in range(128)]
-    apply(cluster, config_set("many", {"services": names}))
-    names[127] = names[0]
-    done = cluster.kubectl("apply", "-n", NAMESPACE, "-f", "-", check=False,
-                           stdin=manifests.dump(config_set("many", {"services": names})))  # fmt: skip
-    assert "no two items may have the same name and user" in done.stderr
-
-
 def test_two_owners_share_one_set(cluster: apiserver.ApiServer) -> None:
     """Lists are maps: server-side apply of two managers merges files by path, packages by name."""
     for manager in ("one", "two"):

@@ -6,15 +6,9 @@ from typing import Annotated, Final
 
 from nodemanager.api.common.declarations import Execution, File, Notify, Package, Service
 from nodemanager.kube.conditions import Condition
-from nodemanager.kube.hints import Rule, meta
+from nodemanager.kube.hints import meta
 from nodemanager.kube.objects import ObjectMeta, Resource, Struct
 from nodemanager.kube.selectors import LabelSelector
-
-_EACH_SERVICE_ONCE = Rule(  # a list that is a map does not help: its keys have to be given, or have a default
-    "[self.map(s, s.name + '/' + (has(s.user) ? s.user : ''))]"
-    ".all(keys, keys.all(one, keys.exists_one(other, one == other)))",
-    "no two items may have the same name and user",
-)
 
 
 class Templating(Struct):
@@ -73,7 +67,8 @@ class ConfigSetSpec(Struct):
     ] = []
     services: Annotated[
         list[Service],
-        meta("Services to start, stop, enable and restart.", _EACH_SERVICE_ONCE, max_items=128),
+        # No map by name and user: a key has to be given, or have a default, which no item of a list may.
+        meta("Services to start, stop, enable and restart.", max_items=2048),
     ] = []
     executions: Annotated[
         list[Execution],
