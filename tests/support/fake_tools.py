@@ -27,6 +27,14 @@ class MemoryPackages:
     async def candidates(self, names: Sequence[str]) -> Mapping[str, str]:
         return {name: self.offered[name] for name in names if name in self.offered}
 
+    async def rehearse(self, install: Sequence[Wanted], remove: Sequence[str]) -> Mapping[str, str]:
+        del remove
+        return {
+            one.name: f"cannot install {one.name}: no such package"
+            for one in install
+            if one.name not in self.offered
+        }
+
     async def install(self, wanted: Sequence[Wanted]) -> None:
         self.calls.append("install " + " ".join(one.name for one in wanted))
         unknown = [one.name for one in wanted if one.name not in self.offered]

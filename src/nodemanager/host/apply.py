@@ -98,6 +98,24 @@ async def apply_packages(steps: Sequence[Step], tools: Tools) -> list[Result]:
     return results
 
 
+async def rehearse_packages(steps: Sequence[Step], tools: Tools) -> list[Step]:
+    """Return the steps; what the package manager would refuse is held back, with the reason."""
+    install = [Wanted(one.name, one.version) for one in steps if isinstance(one, InstallPackage)]
+    remove = [one.name for one in steps if isinstance(one, RemovePackage)]
+    if tools.packages is None or not (install or remove):
+        return list(steps)
+    try:
+        refused = await tools.packages.rehearse(install, remove)
+    except (HostError, RunError) as error:
+        refused = dict.fromkeys([*(one.name for one in install), *remove], str(error))
+    return [
+        Blocked(id=step.id, sources=step.sources, reason=refused[step.name])
+        if isinstance(step, InstallPackage | RemovePackage) and step.name in refused
+        else step
+        for step in steps
+    ]
+
+
 async def _one_package(step: Step, tools: Tools) -> list[Result]:
     began = tools.clock()
     try:

@@ -29,6 +29,16 @@ class Words(NamedTuple):
     """In an Event and in the log, once it is done: `installed`."""
 
 
+class Lack(NamedTuple):
+    """Something that another step may bring."""
+
+    what: str
+    then: str
+    """What is done once it is there: `will start`."""
+    files: tuple[str, ...] = ()
+    """Ends of paths of files that bring it; a package may bring it in any case."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """Something about one resource."""
@@ -55,6 +65,11 @@ class Step:
             return
         if "WORDS" not in cls.__dict__ or not hasattr(cls, "REPAIRS"):
             raise TypeError(f"step {cls.__name__} says too little of itself: give it WORDS and REPAIRS")
+
+    @property
+    def words(self) -> Words:
+        """How this one reads."""
+        return self.WORDS
 
     @property
     def owning_resource(self) -> ResourceId:
@@ -103,6 +118,24 @@ class Blocked(Step):
     ACTS = False
     REPAIRS = True
     WORDS = Words("cannot", "held back")
+
+    lack: Lack | None = None
+    """What is missing, if that is all that is in the way."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected(Step):
+    """In a preview only: what will be done once steps above it have brought what it lacks."""
+
+    REPAIRS = True
+    WORDS = Words("later", "done later")
+
+    verb: str
+
+    @property
+    def words(self) -> Words:
+        """What will be done."""
+        return Words(self.verb, "done later")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,6 +314,11 @@ class RestartService(Step):
     lock_group: str = ""
     causes: tuple[str, ...] = ()
     refresh: bool = False
+
+    @property
+    def words(self) -> Words:
+        """Whether it is restarted or reloaded."""
+        return Words("reload", "reloaded") if self.reload else self.WORDS
 
     @property
     def lock(self) -> str:

@@ -31,7 +31,7 @@ from nodemanager.host.results import Outcome, Result
 from nodemanager.host.stages import PARTS
 from nodemanager.host.state.state_lock import StateLock
 from nodemanager.kube.go import durations
-from nodemanager.plan import drift_policies, subscribers
+from nodemanager.plan import drift_policies, preview, subscribers
 from nodemanager.plan.desired import Contents, Desired
 from nodemanager.plan.focus import Focus
 from nodemanager.plan.host_kinds import AnyKind, PlanInput
@@ -97,6 +97,7 @@ class Converger:
         for kind in self.kinds:
             work = Work(PlanInput(desired, contents, pending, changing), self.observer, self.tools)
             found = kind.plan(work.given, await self._look(kind, work))
+            found = preview.expect(await self.parts[kind.name].rehearse(found, work), steps)
             changing = {**changing, **subscribers.owed(found)}
             steps += found
         return steps

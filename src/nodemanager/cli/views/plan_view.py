@@ -23,7 +23,7 @@ def lines(
     """Yield the plan line by line; with `everything`, also what is as declared."""
     count = {"change": 0, "cannot": 0, "keep": 0}
     for step in found:
-        verb = step.WORDS.verb
+        verb = step.words.verb
         kind = "change" if step.ACTS else verb
         count[kind] += 1
         if kind == "keep" and not everything:
