@@ -167,7 +167,7 @@ class DiskTools:
     async def restart(self, key: ServiceKey) -> None:
         self._did("restart", key.name, self._load())
 
-    async def reload(self, key: ServiceKey) -> None:
+    async def reload(self, key: ServiceKey) -> bool:
         raise NotImplementedError
 
 

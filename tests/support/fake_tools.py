@@ -62,6 +62,8 @@ class MemoryServices:
     def __init__(self, **services: ServiceFact) -> None:
         self.facts = {ServiceKey(name): fact for name, fact in services.items()}
         self.broken: set[str] = set()
+        self.no_reload: set[str] = set()
+        """Those that are restarted where they shall reload."""
         self.calls: list[str] = []
 
     def _do(self, deed: str, key: ServiceKey, **change: object) -> None:
@@ -94,8 +96,9 @@ class MemoryServices:
     async def restart(self, key: ServiceKey) -> None:
         self._do("restart", key, running=True)
 
-    async def reload(self, key: ServiceKey) -> None:
+    async def reload(self, key: ServiceKey) -> bool:
         self._do("reload", key)
+        return key.name not in self.no_reload
 
 
 class MemoryLocks:

@@ -153,6 +153,6 @@ class ServiceManager(Protocol):
         """Restart it, and fail unless it still runs after a moment."""
         ...
 
-    async def reload(self, key: ServiceKey) -> None:
-        """Reload it; restart it where it cannot reload."""
+    async def reload(self, key: ServiceKey) -> bool:
+        """Reload it; restart it where it cannot reload. Return whether it was reloaded."""
         ...

@@ -289,6 +289,18 @@ class ChangeService(Step):
     """The service manager has to read its unit files again first."""
 
     @property
+    def words(self) -> Words:
+        """What is done to it: `enable, start`, or nothing but to read its unit file again."""
+        done = {"enable": "enabled", "disable": "disabled", "start": "started", "stop": "stopped"}
+        verbs = list(self.operations)
+        if self.arguments is not None:
+            verbs.append("set arguments")
+            done["set arguments"] = "given its arguments"
+        if not verbs:
+            return Words("read again", "read again")
+        return Words(", ".join(verbs), ", ".join(done[verb] for verb in verbs))
+
+    @property
     def news(self) -> bool:
         """Whether it is left as it is: its manager only reads files again, which may be anybody's."""
         return self.enable is None and self.run is None and self.arguments is None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from nodemanager.api import kinds
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.cli.views import describe_configset, describe_node
+from nodemanager.kube.objects import Resource
 
 FILE: Final = "src/nodemanager/cli/views/descriptions.py"
 PART: Final = "renderer for describe"
@@ -18,5 +19,10 @@ RENDERERS: Final[dict[str, Callable[..., str]]] = {
     CONFIG_SETS.qualified_name: describe_configset.render,
 }
 """By qualified name: an object, the events about it and the time, in words."""
+
+RELATED: Final[dict[str, tuple[str, Resource[Any]]]] = {
+    CONFIG_SETS.qualified_name: ("nodes", MANAGED_NODES),
+}
+"""Objects of the same namespace that a renderer wants besides: as this argument, None if unreadable."""
 
 kinds.require(PART, RENDERERS, FILE)

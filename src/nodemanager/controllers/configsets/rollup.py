@@ -14,9 +14,9 @@ from datetime import datetime
 
 import msgspec
 
-from nodemanager.api.common import matching
+from nodemanager.api.common import matching, set_reports
 from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet, ConfigSetStatus, NodeCounts
-from nodemanager.api.common.managednode import MANAGED_NODES, AppliedConfigSet, ManagedNode, is_silent
+from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode, is_silent
 from nodemanager.client.patches import MergePatch, difference
 from nodemanager.client.verbs import Client
 from nodemanager.controllers.registration import Caches, ControllerContext, Wake
@@ -149,7 +149,7 @@ class _Hosts:
     def of(cls, config_set: ConfigSet, nodes: Sequence[ManagedNode]) -> _Hosts:
         found = cls([], [], [], [], [])
         for node in nodes:
-            name, report = node.metadata.name, _report(node, config_set.metadata.name)
+            name, report = node.metadata.name, set_reports.report_of(node, config_set.metadata.name)
             if is_silent(node):
                 found.silent.append(name)
                 continue
@@ -157,19 +157,9 @@ class _Hosts:
                 found.conflicted.append(name)
             if report and report.error:
                 found.failed.append(name)
-            holds = report is not None and _holds(report, config_set.metadata.generation)
+            holds = report is not None and set_reports.holds(report, config_set.metadata.generation)
             (found.applied if holds else found.waiting).append(name)
         return found
-
-
-def _report(node: ManagedNode, name: str) -> AppliedConfigSet | None:
-    return next((entry for entry in node.status.configsets if entry.name == name), None)
-
-
-def _holds(report: AppliedConfigSet, generation: int) -> bool:
-    """Tell whether all of this generation is in force; agents of the Go project do not say which one is."""
-    current = report.observed_generation in (0, generation)
-    return current and not report.error and not report.conflicts
 
 
 def _hosts(count: int) -> str:
