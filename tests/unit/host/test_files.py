@@ -212,6 +212,19 @@ async def test_validation_sees_the_new_content_and_can_refuse_it(host: RootTree)
     assert outcomes(await host.converge(config_set("a", files=files)))["file:/x"] == "changed"
 
 
+async def test_a_validation_that_fails_twice_says_the_same_twice(host: RootTree) -> None:
+    """Events are counted when they are equal: the name of a temporary file would keep them apart."""
+    script = (
+        f"echo {host.path}${{STAGED}}: line 1: bad; cd {host.path}; ls -A | grep nodemanager- >&2; exit 3"
+    )
+    check = {"command": "/bin/sh", "args": ["-c", script]}
+    declared = config_set("a", files=[{"path": "/x", "content": "bad", "validate": check}])
+    first, second = [failure(await host.converge(declared), "file:/x") for _ in range(2)]
+    assert first == second
+    assert ".nodemanager-" not in first
+    assert f"{host.path}/x: line 1: bad" in first
+
+
 async def test_a_validation_that_fails_does_not_repeat_secrets(host: RootTree) -> None:
     check = {"command": "/bin/sh", "args": ["-c", f"cat {host.path}${{STAGED}} >&2; exit 3"]}
     desired = merge.merge([config_set("a", files=[{"path": "/x", "validate": check}])])

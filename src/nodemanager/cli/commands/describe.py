@@ -56,6 +56,7 @@ async def _run(targets: list[kinds.Target], settings: connect.Settings) -> int:
                 click.echo(f"error: {output.one_line(str(error))}", err=True)
                 code = 1
                 continue
+            text = output.wrapped(text, output.terminal_width())
             click.echo(f"\n\n{text}" if begun else text)
             begun = True
     return code

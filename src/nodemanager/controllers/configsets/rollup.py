@@ -23,6 +23,7 @@ from nodemanager.controllers.registration import Caches, ControllerContext, Wake
 from nodemanager.kube import conditions, errors, times
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.objects import ObjectKey, key_of
+from nodemanager.kube.wording import plural
 from nodemanager.runtime.cache import Cache, Change
 from nodemanager.runtime.controller import Reconcile
 
@@ -162,10 +163,6 @@ class _Hosts:
         return found
 
 
-def _hosts(count: int) -> str:
-    return "1 host" if count == 1 else f"{count} hosts"
-
-
 def _ready(hosts: _Hosts, generation: int) -> Condition:
     if hosts.failed:
         status, reason, message = conditions.FALSE, "ApplyFailed", f"failed on {_named(hosts.failed)}"
@@ -176,7 +173,7 @@ def _ready(hosts: _Hosts, generation: int) -> Condition:
         said = f"not applied on {_named(hosts.waiting)} yet"
         status, reason, message = conditions.FALSE, "Applying", said
     elif hosts.applied:
-        said = f"applied on {_hosts(len(hosts.applied))}"
+        said = f"applied on {plural(len(hosts.applied), 'host')}"
         status, reason, message = conditions.TRUE, "Applied", said
     else:
         status, reason, message = conditions.UNKNOWN, "NoHost", "no host matches its labels or nodeSelector"
