@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from nodemanager.host.files.tree import Tree
+from nodemanager.host.inventory import users
 from nodemanager.plan import merge
 from nodemanager.plan.desired import Content
 from nodemanager.plan.facts import Facts, FileFact
@@ -327,3 +329,14 @@ async def test_a_directory_that_is_not_empty_is_not_removed(host: RootTree) -> N
     host.at("/d/x").write_text("")
     results = await host.converge(config_set("a", files=[{"path": "/d", "ensure": "absent"}]))
     assert "remove its content first" in failure(results, "file:/d")
+
+
+async def test_a_folder_without_users_still_has_a_root(tmp_path: Path) -> None:
+    """So that something can be tried in an empty one."""
+    tree = Tree(str(tmp_path))
+    assert users.user_numbers(tree, ["root", "www-data"]) == {"root": 0}
+    assert users.group_numbers(tree, ["root"]) == {"root": 0}
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/passwd").write_text("toor:x:0:0::/:\n")
+    assert users.user_numbers(tree, ["root", "toor"]) == {"toor": 0}
+    tree.close()
