@@ -14,6 +14,7 @@ from nodemanager.plan.steps import Step, WriteFile
 
 MAX_SHOWN: Final = 256 * 1024
 """Files beyond this are compared by size only."""
+MAX_REASON: Final = 400
 _COLOURS: Final = {"remove": "red", "cannot": "yellow", "keep": "", "run": "cyan", "restart": "cyan"}
 
 
@@ -31,7 +32,7 @@ def lines(
         colour = _COLOURS.get(verb, "green")
         yield (
             style.paint(output.one_line(str(step.id)), colour)
-            + f"  {verb}: {output.one_line(step.reason, 200)}"
+            + f"  {verb}: {output.one_line(step.reason, MAX_REASON)}"
         )
         yield from (f"    {line}" for line in details(step, tree, style))
     if count["cannot"]:
