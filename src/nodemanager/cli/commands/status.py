@@ -122,7 +122,8 @@ class _Printer:
         if self._form == "table":
             shown = status_view.text(snapshot, _now(), _style())
             if sys.stdout.isatty():
-                shown = output.wrapped(shown, output.terminal_width())
+                lines, gap, tables = shown.partition("\n\n")
+                shown = lines + gap + output.wrapped(tables, output.terminal_width())
             before = HOME if self._live else "\n" if self._begun else ""
             click.echo(before + shown)
         else:
