@@ -31,7 +31,7 @@ async def _serve(manager: ServiceManager, order: dict[str, Any]) -> dict[str, An
         case "refresh":
             await manager.refresh(key.user)
         case deed:
-            await getattr(manager, deed)(key)
+            return {"returned": await getattr(manager, deed)(key)}
     return {}
 
 

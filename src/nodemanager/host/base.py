@@ -10,6 +10,8 @@ Adapters build argv and parse output in pure functions, and run programs through
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol, Required, TypedDict, Unpack
 
@@ -31,6 +33,12 @@ class Busy(HostError):
 
 class ToolFailed(HostError):
     """A tool ran and failed."""
+
+
+def root_remedy(error: OSError) -> str:
+    """Return what to do, as the end of a message, if only root may do what failed."""
+    denied = error.errno in (errno.EACCES, errno.EPERM) and os.geteuid() != 0
+    return "; only root may: run it with sudo" if denied else ""
 
 
 class How(TypedDict, total=False):
@@ -77,6 +85,9 @@ class PackageManager(Protocol):
 
     async def candidates(self, names: Sequence[str]) -> Mapping[str, str]:
         """Return the newest version on offer of each of these; unknown names are missing."""
+
+    async def rehearse(self, install: Sequence[Wanted], remove: Sequence[str]) -> Mapping[str, str]:
+        """Return by name why some of these could not be; nothing is changed, no index is refreshed."""
 
     async def install(self, wanted: Sequence[Wanted]) -> None:
         """Install, upgrade or downgrade all of these, or none."""
@@ -126,5 +137,5 @@ class ServiceManager(Protocol):
     async def restart(self, key: ServiceKey) -> None:
         """Restart it, and fail unless it still runs after a moment."""
 
-    async def reload(self, key: ServiceKey) -> None:
-        """Reload it; restart it where it cannot reload."""
+    async def reload(self, key: ServiceKey) -> bool:
+        """Reload it; restart it where it cannot reload. Return whether it was reloaded."""

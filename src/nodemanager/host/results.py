@@ -85,7 +85,7 @@ def result(step: Step, outcome: Outcome, message: str = "", seconds: float = 0.0
     said = message or (step.reason if outcome is not Outcome.UNCHANGED else "")
     said = said.encode(errors="surrogateescape").decode(errors="backslashreplace")  # names of files
     return Result(
-        step.id, step.sources, outcome, said, seconds, step.WORDS.done, step.operations, step.REPAIRS,
+        step.id, step.sources, outcome, said, seconds, step.words.done, step.operations, step.REPAIRS,
         step.lock, step.news, awaits=_awaits(step) if outcome is Outcome.WAITING else "",
     )  # fmt: skip
 

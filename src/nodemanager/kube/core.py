@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from nodemanager.kube import wording
 from nodemanager.kube.objects import ObjectMeta, Resource, Struct, Untyped
 
 MAX_EVENT_MESSAGE: Final = 1024
@@ -66,10 +67,7 @@ def event_message(text: str) -> str:
 
     File names are bytes: what is no Unicode in one must not end us when it is encoded.
     """
-    data = text.encode("utf-8", "replace")
-    if len(data) <= MAX_EVENT_MESSAGE:
-        return data.decode()
-    return data[: MAX_EVENT_MESSAGE - 3].decode("utf-8", "ignore") + "..."
+    return wording.shorten_bytes(text, MAX_EVENT_MESSAGE)
 
 
 class Secret(Struct):

@@ -23,6 +23,7 @@ from nodemanager.plan.needs import FileNeeds, file_needs
 from nodemanager.plan.resources import ResourceId
 from nodemanager.plan.steps import (
     Blocked,
+    Lack,
     MakeDirectory,
     MakeLink,
     Noop,
@@ -87,7 +88,8 @@ def _plan(item: Item[File], scene: _Scene) -> Step:
     try:
         declared = attributes.declared(wanted, scene.facts)
     except UnknownOwner as error:
-        return _blocked(item, str(error))
+        lack = Lack("its owner or group", "will write")
+        return Blocked(id=item.id, sources=item.sources, reason=str(error), lack=lack)
     if wanted.ensure == "directory":
         return _directory(item, before, declared, scene)
     if wanted.ensure == "symlink":

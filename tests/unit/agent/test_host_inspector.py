@@ -123,6 +123,21 @@ async def test_without_wg_no_key_is_made_and_the_known_one_is_not_lost(
     )
 
 
+async def test_what_keeps_a_key_from_being_looked_after_is_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def forbidden(exchange: Exchange) -> None:
+        await exchange.refuse(403, "Forbidden")
+
+    tree = Tree(str(tmp_path))
+    async with serve(forbidden) as server, connected(ClientConfig(server.url)) as client:
+        inspector = HostInspector(tree, WHO, host_with_wg(tmp_path), client)
+        for _ in range(3):
+            await inspector.look(node())
+    tree.close()
+    assert caplog.text.count("cannot look after the WireGuard key of wg0") == 1
+
+
 async def test_a_key_is_made_once_and_again_when_it_was_deleted(tmp_path: Path) -> None:
     stored: dict[str, dict[str, object]] = {}
 

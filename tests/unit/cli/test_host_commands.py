@@ -270,7 +270,7 @@ def test_apply_backups_restore(place: Place) -> None:
 AS_NOBODY = """\
 import os, sys
 from nodemanager.cli import main
-from nodemanager.cli.commands import backups, restore
+from nodemanager.cli.commands import apply, backups, plan, restore
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 sys.exit(main.run([*{argv!r}, "--root", {root!r}]))
 """
@@ -289,6 +289,26 @@ def test_what_somebody_may_not_read_is_not_told_to_be_missing(argv: list[str], o
     )
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "error: cannot read the backups of this host: only root may; run it with sudo\n"
+
+
+@needs_root
+@pytest.mark.parametrize("command", ["plan", "apply"])
+def test_who_is_not_root_is_told_to_use_sudo_and_not_to_remove_the_state(
+    command: str, open_folder: Path
+) -> None:
+    place = Place(open_folder)
+    place.write(manifest(files=[owned("/etc/motd", content="new\n")]))
+    assert place.apply().code == 0
+    argv = [command, "-f", str(place.manifests), "--hostname", "web1"]
+    script = AS_NOBODY.format(root=str(place.root), argv=argv)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"error: cannot read what is owed from {place.root}/var/lib/nodemanager/pending.json: Permission"
+        " denied; only root may: run it with sudo\n"
+    )
 
 
 def test_apply_goes_on_after_a_failure_and_says_so(place: Place) -> None:

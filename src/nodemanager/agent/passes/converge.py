@@ -34,7 +34,7 @@ from nodemanager.host.observe import Observer
 from nodemanager.host.results import Outcome, Result, result
 from nodemanager.host.stages import PARTS
 from nodemanager.host.state.state_lock import StateLock
-from nodemanager.plan import drift_policies, subscribers, unmade
+from nodemanager.plan import drift_policies, preview, subscribers, unmade
 from nodemanager.plan.desired import Contents, Desired, Item
 from nodemanager.plan.focus import Focus
 from nodemanager.plan.host_kinds import AnyKind, PlanInput
@@ -118,6 +118,7 @@ class Converger:
             work = Work(PlanInput(desired, contents, pending, changing), self.observer, self.tools)
             found = kind.plan(work.given, await self._look(kind, work))
             found = unmade.without(found, unmade.held_back(desired, contents, _never))
+            found = preview.expect(await self.parts[kind.name].rehearse(found, work), steps)
             changing = {**changing, **subscribers.owed(found)}
             steps += found
         return steps

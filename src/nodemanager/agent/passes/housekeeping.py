@@ -13,6 +13,7 @@ from typing import Final
 from nodemanager.agent.report.status import Collection
 from nodemanager.host.files.bucket import Bucket
 from nodemanager.host.process.threads import in_thread
+from nodemanager.kube.wording import plural
 
 log = logging.getLogger(__name__)
 INTERVAL: Final = 3600.0
@@ -47,5 +48,5 @@ class Housekeeper:
     def _collect(self) -> Collection:
         removed = self.bucket.collect()
         if removed:
-            log.info("removed %d backups that were older than they have to be", removed)
+            log.info("removed %s older than they have to be", plural(removed, "backup"))
         return Collection(removed, {one.digest for one in self.bucket.backups()})

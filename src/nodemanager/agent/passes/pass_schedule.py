@@ -27,6 +27,8 @@ class PassSchedule:
     """Seconds after which to look again where the ManagedNode does not say; 0 = never by itself."""
     _failures: int = 0
     _again_in: float | None = None
+    _told: str = ""
+    """What was last said of a period that cannot be used."""
 
     def passed(self, *, failed: bool, again_in: float | None = None) -> None:
         """Take note of the end of a pass, whether something failed, and in how many seconds waiting ends."""
@@ -50,5 +52,7 @@ class PassSchedule:
         try:
             return durations.parse(node.spec.reconcile_period) if node.spec.reconcile_period else self.period
         except ValueError as error:
-            log.warning("cannot use spec.reconcilePeriod: %s; it is %g s instead", error, self.period)
+            if str(error) != self._told:
+                log.warning("cannot use spec.reconcilePeriod: %s; it is %g s instead", error, self.period)
+            self._told = str(error)
             return self.period

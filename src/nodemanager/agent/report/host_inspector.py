@@ -66,6 +66,8 @@ class HostInspector:
     identity: Identity
     run: Runner
     client: Client
+    _told: str = ""
+    """What was last said of a key that cannot be looked after."""
 
     def close(self) -> None:
         """Give back what is held open."""
@@ -85,9 +87,12 @@ class HostInspector:
             name = f"wg-{wanted.interface}-{node.metadata.name}"
             public = await self._public_key(name, node.metadata.namespace)
         except (errors.KubeError, RunError, ValueError) as error:
-            log.warning("cannot look after the WireGuard key of %s: %s", wanted.interface, error)
+            if str(error) != self._told:
+                log.warning("cannot look after the WireGuard key of %s: %s", wanted.interface, error)
+            self._told = str(error)
             known = [one for one in node.status.wire_guard if one.name == wanted.interface]
             return _by_name([*live, *known])  # peers must not lose a key because we could not ask for it
+        self._told = ""
         return _by_name([*live, WireGuardStatus(name=wanted.interface, public_key=public)])
 
     async def _public_key(self, name: str, namespace: str) -> str:

@@ -159,7 +159,7 @@ class HostReport:
         """Say, once, that a status has no room for so many backups."""
         if untold and not self._crowded:
             log.warning(
-                "the status has no room for %d backups, most of them of what nobody declares:"
-                " nodemanager backups has them all", untold,
+                "the status has no room for all backups: %d are not in it, most of them of what nobody"
+                " declares; nodemanager backups has them all", untold,
             )  # fmt: skip
         self._crowded = self._crowded or untold > 0

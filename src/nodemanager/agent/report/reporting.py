@@ -139,7 +139,7 @@ class Reporter:
     def _tell(self, node: ManagedNode | None, one: Result) -> None:
         """Log and send what is new; a failure that lasts is told once, until it changes."""
         if one.outcome is Outcome.CHANGED:
-            said = f"{one.id} {one.done} ({one.message})"
+            said = f"{one.id} {one.done}{_whose(one)} ({one.message})"
             by = f", by {one.by}" if one.by else ""
             log.info("%s%s (%.0f ms)%s", "drift: " if one.drifted else "", said, one.seconds * 1000, by)
             if self._events and node is not None and not one.drifted:  # each drift is reported by itself
@@ -154,6 +154,12 @@ class Reporter:
             log.warning("%s %s: %s", one.id, reason.lower(), one.message)
             if self._events and node is not None:
                 self._events.warning(MANAGED_NODES, node, reason, f"{one.id}: {one.message}")
+
+
+def _whose(one: Result) -> str:
+    """Return for whom something was done."""
+    words = "ConfigSets" if one.sources[1:] else "ConfigSet"
+    return f" for {words} {', '.join(one.sources)}" if one.sources else ""
 
 
 def _lasts(one: Result) -> bool:

@@ -28,7 +28,7 @@ from nodemanager.api.common.managednode import (
     WireGuardStatus,
 )
 from nodemanager.host.results import Outcome, Result
-from nodemanager.kube import conditions, times
+from nodemanager.kube import conditions, times, wording
 from nodemanager.kube.conditions import Condition
 
 REFRESH: Final = timedelta(hours=1)
@@ -366,11 +366,11 @@ def _joined(results: Iterable[Result]) -> str:
 
 
 def _listed(said: Sequence[str]) -> str:
-    shown = list(said[:MAX_NAMED])
+    shown = [wording.shorten(one, MAX_ERROR // MAX_NAMED) for one in said[:MAX_NAMED]]
     if len(said) > MAX_NAMED:
         shown.append(f"and {len(said) - MAX_NAMED} more")
     return _cut("; ".join(shown))
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= MAX_ERROR else text[: MAX_ERROR - 3] + "..."
+    return wording.shorten(text, MAX_ERROR)

@@ -19,7 +19,7 @@ from nodemanager.agent import service
 from nodemanager.agent.assembly import HostSetup
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
-from nodemanager.cli import embedded_api
+from nodemanager.cli import embedded_api, program
 from nodemanager.cli.settings import connect, logs
 from nodemanager.cli.views import output
 from nodemanager.client.calls import Selection
@@ -138,7 +138,7 @@ def command(keep: bool) -> None:
 
             shutil.rmtree(folder, ignore_errors=True)
     where = f"the folder is {folder}" if keep else "the folder is gone"
-    click.echo(f"\nThat took {time.monotonic() - began:.1f} s; {where}. Next: nodemanager up --help")
+    click.echo(f"\nThat took {time.monotonic() - began:.1f} s; {where}. Next: {program.current()} up --help")
 
 
 async def _play(folder: Path) -> None:

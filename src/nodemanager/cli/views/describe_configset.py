@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from nodemanager.api.common import matching
+from nodemanager.api.common import matching, set_reports
 from nodemanager.api.common.configset import ConfigSet, ConfigSetSpec
 from nodemanager.api.common.declarations import Execution, File, Package, Service
+from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.api.common.set_reports import SetOnHost
 from nodemanager.cli.views import describing, output
 from nodemanager.cli.views.describing import ROWS_LIMIT
 from nodemanager.kube import core
@@ -39,14 +41,18 @@ def render(
     now: datetime,
     kinds: HostKinds = KINDS,
     columns: Mapping[str, Columns] | None = None,
+    *,
+    nodes: Sequence[ManagedNode] | None = None,
 ) -> str:
-    """Return the description of a ConfigSet."""
+    """Return the description of a ConfigSet; `nodes` are all hosts, if they could be read."""
     report = output.Report()
     describing.add_head(report, config.metadata, now)
     report.field("Priority", str(config.spec.priority))
     report.field("For hosts with", *_chosen(config))
     _add_counts(report, config)
     describing.add_conditions(report, config.status.conditions, config.metadata.generation, now)
+    if nodes is not None:
+        _add_hosts(report, set_reports.on_hosts(config, nodes), now)
     _add_declarations(report, config.spec, kinds, kinds.each("columns", columns or COLUMNS))
     describing.add_events(report, events, now)
     return report.text()
@@ -65,11 +71,24 @@ def _add_counts(report: output.Report, config: ConfigSet) -> None:
     if nodes is None:
         report.field("Hosts", "not counted yet")
         return
-    report.field(
-        "Hosts",
-        f"{nodes.matched} matched, {nodes.applied} applied, {nodes.failed} failed,"
-        f" {nodes.conflicted} conflicted",
-    )
+    counts = {"applied": nodes.applied, "failed": nodes.failed, "conflicted": nodes.conflicted}
+    counts |= {"unknown": nodes.unknown} if nodes.unknown else {}
+    said = "".join(f", {count} {state}" for state, count in counts.items())
+    report.field("Hosts", f"{nodes.matched} matched{said}")
+
+
+def _add_hosts(report: output.Report, hosts: Sequence[SetOnHost], now: datetime) -> None:
+    """Say how it goes on each host, and since when; the worst first."""
+    rows = [
+        [
+            one.host,
+            one.state,
+            output.age(one.since, now) if one.since else "",
+            output.one_line(one.reason, describing.MESSAGE_LIMIT),
+        ]
+        for one in hosts
+    ]
+    report.table(_title("On hosts", rows), ["HOST", "STATE", "SINCE", "REASON"], rows, ROWS_LIMIT)
 
 
 def _add_declarations(

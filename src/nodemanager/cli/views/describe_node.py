@@ -10,6 +10,7 @@ from nodemanager.api.common import managednode, node_conditions
 from nodemanager.api.common.managednode import ManagedNode, ManagedNodeStatus
 from nodemanager.cli.views import describing, output
 from nodemanager.kube import conditions, core
+from nodemanager.kube.wording import plural
 
 _KEY_ALGORITHMS: Final = {1: "RSA", 2: "DSA", 3: "ECDSA", 4: "Ed25519", 6: "Ed448"}
 _KEY_HASHES: Final = {1: "SHA-1", 2: "SHA-256"}
@@ -48,8 +49,7 @@ def _add_host(report: output.Report, node: ManagedNode, now: datetime) -> None:
     if status.kubernetes_node_cordoned:
         report.field("Cordoned", f"since {output.ago(status.kubernetes_node_cordoned, now)}")
     if status.file_backups:
-        count = len(status.file_backups)
-        report.field("Backups", f"{count} file{'' if count == 1 else 's'} can be restored")
+        report.field("Backups", f"{plural(len(status.file_backups), 'file')} can be restored")
 
 
 def _life(status: ManagedNodeStatus, now: datetime) -> str:
@@ -85,7 +85,7 @@ def _add_drift(report: output.Report, status: ManagedNodeStatus, now: datetime) 
         report.field("Drift", "nothing had to be repaired")
         return
     last = f"last {drift.last_resource or output.UNKNOWN}, {output.ago(drift.last_time, now)}"
-    report.field("Drift", f"{drift.repaired} foreign changes undone", last)
+    report.field("Drift", f"{plural(drift.repaired, 'foreign change')} undone", last)
 
 
 def _add_config_sets(report: output.Report, status: ManagedNodeStatus, now: datetime) -> None:

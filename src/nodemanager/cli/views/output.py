@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,9 +12,16 @@ from typing import Final, TextIO
 import click
 
 from nodemanager.kube.times import human_duration as human_duration
+from nodemanager.kube.wording import shorten
 
 NONE: Final = "<none>"
 UNKNOWN: Final = "<unknown>"
+MIN_COLUMNS: Final = 80
+"""Nothing is made narrower than this."""
+FIELD_WIDTH: Final = 16
+_NARROWEST: Final = 24
+"""A cell with less room than this begins a line of its own."""
+_LABEL: Final = re.compile("[A-Z][A-Za-z ]*: +")
 _PADDING: Final = 3
 _MIN_WIDTH: Final = 6
 _COLOURS: Final = {
@@ -30,10 +38,10 @@ _COLOURS: Final = {
 
 
 def one_line(text: str, limit: int = 0) -> str:
-    """Return somebody else's text as one line that cannot steer a terminal, cut to `limit` characters."""
+    """Return somebody else's text as one line that cannot steer a terminal, in at most `limit` characters."""
     flat = " ".join(text.split())
     flat = "".join(char if char.isprintable() else "?" for char in flat)
-    return f"{flat[: limit - 3]}..." if limit and len(flat) > limit else flat
+    return shorten(flat, limit) if limit else flat
 
 
 def printable(line: str) -> str:
@@ -143,13 +151,56 @@ class TableWriter:
         return "".join(self._style.cell(header, cell) for header, cell in pairs).rstrip()
 
 
+# Width
+
+
+def terminal_width() -> int:
+    """Return how many columns there are: those of the terminal, or 80 where there is none."""
+    import shutil  # here and below: an agent imports this module, and never needs them
+
+    return shutil.get_terminal_size((MIN_COLUMNS, 0)).columns
+
+
+def wrapped(text: str, width: int) -> str:
+    """Return a report in so many columns: the last cell of a line that is too long goes on below itself."""
+    width = max(width, MIN_COLUMNS)
+    return "\n".join(part for line in text.splitlines() for part in _wrapped(line, width))
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    plain = click.unstyle(line)
+    if len(plain) <= width:
+        return [line]
+    start = _last_cell(plain)
+    head, rest = line[: len(line) - len(plain) + start], plain[start:]  # the last cell is never coloured
+    if width - start < _NARROWEST:  # it begins a line of its own
+        indent = " " * (len(plain) - len(plain.lstrip()) + _PADDING)
+        return [head.rstrip(), *(indent + part for part in _parts(rest, width - len(indent)))]
+    first, *more = _parts(rest, width - start)
+    return [head + first, *(" " * start + part for part in more)]
+
+
+def _last_cell(line: str) -> int:
+    """Return where the last cell of a line begins: after its label, or after the last gap."""
+    if label := _LABEL.match(line):
+        return label.end()
+    gap = line.rfind(" " * _PADDING)  # no cell has two spaces in a row
+    return gap + _PADDING if line[: max(gap, 0)].strip() else len(line) - len(line.lstrip())
+
+
+def _parts(text: str, width: int) -> list[str]:
+    import textwrap
+
+    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+
+
 # Reports
 
 
 class Report:
     """A text of labelled lines, sections and small tables, built from top to bottom."""
 
-    def __init__(self, label_width: int = 16) -> None:
+    def __init__(self, label_width: int = FIELD_WIDTH) -> None:
         self._width = label_width
         self._lines: list[str] = []
 

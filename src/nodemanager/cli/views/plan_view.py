@@ -17,6 +17,7 @@ MAX_SHOWN: Final = 256 * 1024
 """Files beyond this are compared by size only."""
 _DIGITS: Final = 16
 """Of a digest: enough to compare it by eye with what sha256sum prints."""
+MAX_REASON: Final = 400
 _COLOURS: Final = {"remove": "red", "cannot": "yellow", "keep": "", "run": "cyan", "restart": "cyan"}
 
 
@@ -26,7 +27,7 @@ def lines(
     """Yield the plan line by line; with `everything`, also what is as declared."""
     count = {"change": 0, "cannot": 0, "keep": 0}
     for step in found:
-        verb = step.WORDS.verb
+        verb = step.words.verb
         kind = "change" if step.ACTS else verb
         count[kind] += 1
         if kind == "keep" and not everything:
@@ -34,7 +35,7 @@ def lines(
         colour = _COLOURS.get(verb, "green")
         yield (
             style.paint(output.one_line(str(step.id)), colour)
-            + f"  {verb}: {output.one_line(step.reason, 200)}"
+            + f"  {verb}: {output.one_line(step.reason, MAX_REASON)}"
         )
         yield from (f"    {line}" for line in details(step, tree, style))
     if count["cannot"]:

@@ -15,9 +15,9 @@ from datetime import datetime
 
 import msgspec
 
-from nodemanager.api.common import matching
+from nodemanager.api.common import matching, set_reports
 from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet, ConfigSetStatus, NodeCounts
-from nodemanager.api.common.managednode import MANAGED_NODES, AppliedConfigSet, ManagedNode, is_silent
+from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode, is_silent
 from nodemanager.client.patches import MergePatch, difference
 from nodemanager.client.verbs import Client
 from nodemanager.controllers.configsets.validity import Validity
@@ -25,6 +25,7 @@ from nodemanager.controllers.registration import Caches, ControllerContext, Wake
 from nodemanager.kube import conditions, errors, times
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.objects import ObjectKey, key_of
+from nodemanager.kube.wording import plural
 from nodemanager.runtime.cache import Cache, Change
 from nodemanager.runtime.controller import Reconcile
 
@@ -166,7 +167,7 @@ class _Hosts:
     def of(cls, config_set: ConfigSet, nodes: Sequence[ManagedNode]) -> _Hosts:
         found = cls([], [], [], [], [])
         for node in nodes:
-            name, report = node.metadata.name, _report(node, config_set.metadata.name)
+            name, report = node.metadata.name, set_reports.report_of(node, config_set.metadata.name)
             if is_silent(node):
                 found.silent.append(name)
                 continue
@@ -174,23 +175,9 @@ class _Hosts:
                 found.conflicted.append(name)
             if report and report.error:
                 found.failed.append(name)
-            holds = report is not None and _holds(report, config_set.metadata.generation)
+            holds = report is not None and set_reports.holds(report, config_set.metadata.generation)
             (found.applied if holds else found.waiting).append(name)
         return found
-
-
-def _report(node: ManagedNode, name: str) -> AppliedConfigSet | None:
-    return next((entry for entry in node.status.configsets if entry.name == name), None)
-
-
-def _holds(report: AppliedConfigSet, generation: int) -> bool:
-    """Tell whether all of this generation is in force; agents of the Go project do not say which one is."""
-    current = report.observed_generation in (0, generation)
-    return current and not report.error and not report.waiting and not report.conflicts
-
-
-def _hosts(count: int) -> str:
-    return "1 host" if count == 1 else f"{count} hosts"
 
 
 def _ready(hosts: _Hosts, generation: int) -> Condition:
@@ -203,7 +190,7 @@ def _ready(hosts: _Hosts, generation: int) -> Condition:
         said = f"not applied on {_named(hosts.waiting)} yet"
         status, reason, message = conditions.FALSE, "Applying", said
     elif hosts.applied:
-        said = f"applied on {_hosts(len(hosts.applied))}"
+        said = f"applied on {plural(len(hosts.applied), 'host')}"
         status, reason, message = conditions.TRUE, "Applied", said
     else:
         status, reason, message = conditions.UNKNOWN, "NoHost", "no host matches its labels or nodeSelector"

@@ -90,12 +90,13 @@ class OpenRC:
         """Restart it, and fail unless it still runs after a moment."""
         await self._bring_up(key, "restart")
 
-    async def reload(self, key: ServiceKey) -> None:
+    async def reload(self, key: ServiceKey) -> bool:
         """Reload it; restart it where its script has no such command."""
         self._check(key, "reload")
         told = await self._ask(["rc-service", "--nocolor", key.name, "describe"])
         can = "reload" in parse_describe(told.stdout + told.stderr)
         await self._bring_up(key, "reload" if can else "restart")
+        return can
 
     async def stop(self, key: ServiceKey) -> None:
         """Stop it and wait until it has stopped."""

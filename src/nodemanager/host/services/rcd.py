@@ -76,15 +76,16 @@ class RcD:
         """Restart it, and fail unless it still runs after a moment."""
         await self._bring_up(key, "restart")
 
-    async def reload(self, key: ServiceKey) -> None:
+    async def reload(self, key: ServiceKey) -> bool:
         """Reload it; restart it where its script has no such command."""
         self._check(key, "reload")
         done = await self._run(["service", key.name, "onereload"], timeout=JOB_SECONDS)
         if done.returncode != 0 and _UNKNOWN_COMMAND.search(done.stderr + done.stdout):
             await self._bring_up(key, "restart")
-            return
+            return False
         refusals.check(done, f"reload {key.name}")
         await self._verify(key, "reload")
+        return True
 
     async def stop(self, key: ServiceKey) -> None:
         """Stop it and wait until it has stopped."""

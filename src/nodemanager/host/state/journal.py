@@ -14,8 +14,8 @@ from typing import Final
 
 import msgspec
 
-from nodemanager.host.base import HostError
-from nodemanager.host.files.tree import Tree
+from nodemanager.host.base import HostError, root_remedy
+from nodemanager.host.files.tree import Tree, TreeError
 from nodemanager.host.state import state_files
 from nodemanager.kube.errors import UNREADABLE
 from nodemanager.plan.facts import Pending
@@ -91,10 +91,12 @@ class Journal:
             found = msgspec.json.decode(data, type=_Document)
             self._entries = {parse_id(text): entry for text, entry in found.pending.items()}
         except (OSError, *UNREADABLE, ValueError) as error:
-            raise JournalError(
-                f"cannot read what is owed from {self._tree.outside(self._path)}: {error}; restart the"
-                " services whose files changed recently, then remove the file"
-            ) from error
+            where = self._tree.outside(self._path)
+            if isinstance(error, TreeError):  # it says itself what to do
+                raise JournalError(f"cannot read what is owed: {error}") from error
+            remedy = root_remedy(error) if isinstance(error, OSError) else ""
+            remedy = remedy or "; restart the services whose files changed recently, then remove the file"
+            raise JournalError(f"cannot read what is owed from {where}: {_why(error)}{remedy}") from error
 
     def pending(self) -> Mapping[ResourceId, Pending]:
         """Return everything that is owed."""
@@ -180,9 +182,12 @@ class Journal:
             state_files.prepare_folder(self._tree, self.folder)
             state_files.write(self._tree, self._path, msgspec.json.encode(document))
         except OSError as error:
-            why = error.strerror or str(error)
             raise JournalError(
-                f"cannot record what is owed in {self._tree.outside(self._path)}: {why}; nothing that would"
-                " need a restart is changed until this is possible"
+                f"cannot record what is owed in {self._tree.outside(self._path)}: {_why(error)}; nothing that"
+                f" would need a restart is changed until this is possible{root_remedy(error)}"
             ) from error
         self._entries = entries
+
+
+def _why(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
