@@ -13,15 +13,14 @@ from nodemanager.api.rights import host_policy
 from nodemanager.cli import host_quotas
 from nodemanager.server.bootstrap import Preset
 from nodemanager.server.embedded import ServerOptions
+from nodemanager.server.http.endpoint import Endpoint
 
 NAMESPACE: Final = "nodemanager"
 
 
-def options(
-    data_dir: Path, host: str = "127.0.0.1", port: int = 6443, namespace: str = NAMESPACE
-) -> ServerOptions:
+def options(data_dir: Path, endpoint: Endpoint, namespace: str = NAMESPACE) -> ServerOptions:
     """Return how to serve our API from a folder."""
-    return ServerOptions(data_dir, host, port, namespace, presets(), host_quotas.rule())
+    return ServerOptions(data_dir, endpoint, namespace, presets(), host_quotas.rule())
 
 
 def presets() -> tuple[Preset, ...]:

@@ -28,6 +28,7 @@ from nodemanager.server.bootstrap import Preset, ensure_defaults
 from nodemanager.server.collection.expiry import Expiry
 from nodemanager.server.http import certs, http_log, private_files
 from nodemanager.server.http.app import ApiSettings, HttpApi
+from nodemanager.server.http.endpoint import Endpoint
 from nodemanager.server.http.idle_connections import (
     SHARE,
     IdleConnections,
@@ -56,6 +57,10 @@ TLS_BUFFER = 16 * 1024
 STOP_SECONDS = 5.0
 GOODBYE_SECONDS = 1.0
 """Once all is answered: how long clients may take to read the rest and to end TLS."""
+HIDDEN = (
+    "it listens on every address of this host, and the kubeconfig says %s, which is good on this host only;"
+    " for others say how they reach it: --advertise-address HOST"
+)
 LINGER_SECONDS = 1.0
 """How long a refused body is read on: its sender would not see the refusal while it still sends."""
 
@@ -65,8 +70,7 @@ class ServerOptions:
     """Where the server keeps its data, where it listens, and what is there from the start."""
 
     data_dir: Path
-    host: str = "127.0.0.1"
-    port: int = 6443
+    endpoint: Endpoint
     namespace: str = "default"
     """A namespace that is created if it is not one of Kubernetes' own."""
     presets: Sequence[Preset] = ()
@@ -111,12 +115,11 @@ class EmbeddedServer:
         sslproto.SSLProtocol.max_size = TLS_BUFFER
         # aiohttp puts it into answers to what is no HTTP; `app` removes it from all others.
         web_response.SERVER_SOFTWARE = ""  # type: ignore[attr-defined]
-        with listen(options.host, options.port) as sock:
-            address = sock.getsockname()
-            host = f"[{address[0]}]" if ":" in address[0] else address[0]
-            self.url = f"https://{host}:{address[1]}"
-            names = [*dict.fromkeys([address[0], options.host, "127.0.0.1", "::1", "localhost"])]
-            serving = Serving(authority, folder / "serving.pem", names, utc_now)
+        endpoint = options.endpoint
+        with listen(endpoint.host, endpoint.port) as sock:
+            address, port = sock.getsockname()[:2]
+            self.url = endpoint.url(address, port)
+            serving = Serving(authority, folder / "serving.pem", endpoint.certificate_names(address), utc_now)
             runner = web.AppRunner(
                 api.application(), access_log=None, shutdown_timeout=STOP_SECONDS,
                 lingering_time=LINGER_SECONDS, logger=http_log.LOG,
@@ -139,6 +142,8 @@ class EmbeddedServer:
                 site = web.SockSite(runner, sock, ssl_context=serving.context)
                 await site.start()
                 log.info("serving on %s, kubeconfig %s", self.url, self.kubeconfig)
+                if endpoint.is_hidden(address):
+                    log.warning(HIDDEN, self.url)
                 self._listening.set()
                 try:
                     await asyncio.get_running_loop().create_future()

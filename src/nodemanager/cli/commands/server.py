@@ -13,10 +13,10 @@ import click
 from nodemanager import __version__
 from nodemanager.cli import embedded_api, server_metrics
 from nodemanager.cli.settings import logs
-from nodemanager.cli.settings.addresses import BindAddress
+from nodemanager.cli.settings.addresses import endpoint_options
 from nodemanager.runtime.manager import Manager
-from nodemanager.runtime.probes import ListenAddress
 from nodemanager.server.embedded import DATABASE, EmbeddedServer, ServerOptions
+from nodemanager.server.http.endpoint import Endpoint
 from nodemanager.store import backup as backups
 
 log = logging.getLogger("nodemanager.server")
@@ -44,13 +44,13 @@ _DATA_DIR = click.option(
 Examples:
   nodemanager server --data-dir ./data                  serve on 127.0.0.1:6443
   export KUBECONFIG=./data/admin.kubeconfig             then, in another shell
+  nodemanager server --bind-address 0.0.0.0:6443 --advertise-address api.example.org   for other hosts
   nodemanager server backup --data-dir ./data state.bak while it runs
   nodemanager server restore --data-dir ./data state.bak   when it does not
 """,
 )
 @_DATA_DIR
-@click.option("--bind-address", type=BindAddress(), default="127.0.0.1:6443", show_default=True,
-              metavar="HOST:PORT", help="Where to listen; port 0 takes a free one.")  # fmt: skip
+@endpoint_options
 @logs.LEVEL_OPTION
 @click.option("--log-format", type=click.Choice(logs.FORMATS), default="text", show_default=True,
               help="Lines for people, or for a collector.")  # fmt: skip
@@ -60,7 +60,7 @@ Examples:
 def command(
     ctx: click.Context,
     data_dir: Path | None,
-    bind_address: ListenAddress,
+    endpoint: Endpoint,
     log_level: str,
     log_format: str,
     request_log: bool,
@@ -72,7 +72,7 @@ def command(
     if ctx.invoked_subcommand is not None:
         return
     logs.configure(log_level.upper(), log_format)
-    options = embedded_api.options(data_dir or default_data_dir(), bind_address.host, bind_address.port)
+    options = embedded_api.options(data_dir or default_data_dir(), endpoint)
     asyncio.run(_run(options, request_log))
 
 
