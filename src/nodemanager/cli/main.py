@@ -56,7 +56,9 @@ COMMANDS: Final = {
     "rbac": Entry("nodemanager.cli.commands.rbac", "Print what lets a host in."),
     "token": Entry("nodemanager.cli.commands.token", "Print a short-lived credential for a new host."),
     "bootstrap": Entry("nodemanager.cli.commands.bootstrap", "Fetch this host's own credential."),
-    "install-service": Entry("nodemanager.cli.commands.install_service", "Have this host start the agent."),
+    "install-service": Entry(
+        "nodemanager.cli.commands.install_service", "Have this host start the agent, operator or server."
+    ),
     "crds": Entry("nodemanager.cli.commands.crds", "Print, install or uninstall our kinds."),
     "completion": Entry("nodemanager.cli.commands.completion", "Print the completion script of a shell."),
     "version": Entry("nodemanager.cli.commands.version", "Print the version."),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -89,7 +91,9 @@ async def _run(options: ServerOptions, request_log: bool) -> None:
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 def backup(data_dir: Path | None, file: Path) -> None:
     """Write a consistent copy of everything to FILE, also while the server runs."""
-    summary = backups.backup((data_dir or default_data_dir()) / DATABASE, file)
+    folder = data_dir or default_data_dir()
+    with _in_hands_of_its_owner(folder):
+        summary = backups.backup(folder / DATABASE, file)
     click.echo(f"wrote {file}: {summary.objects} objects at revision {summary.revision}")
 
 
@@ -98,5 +102,20 @@ def backup(data_dir: Path | None, file: Path) -> None:
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 def restore(data_dir: Path | None, file: Path) -> None:
     """Put the copy in FILE in place; the server must be stopped. What was there is kept beside it."""
-    aside = backups.restore(file, (data_dir or default_data_dir()) / DATABASE)
+    folder = data_dir or default_data_dir()
+    with _in_hands_of_its_owner(folder):
+        aside = backups.restore(file, folder / DATABASE)
     click.echo(f"restored {file}" + (f"; what was there is now {aside}" if aside else ""))
+
+
+@contextlib.contextmanager
+def _in_hands_of_its_owner(folder: Path) -> Iterator[None]:
+    """Have what root leaves in a data folder belong to whoever the server of that folder runs as."""
+    try:
+        yield
+    finally:
+        if os.geteuid() == 0 and folder.is_dir():
+            owner = folder.stat()
+            for path in folder.iterdir():
+                if path.lstat().st_uid != owner.st_uid:
+                    os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
