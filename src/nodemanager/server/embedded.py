@@ -6,9 +6,10 @@ data folder -> CA, token key -> store -> default objects -> admin.kubeconfig -> 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from asyncio import sslproto
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +25,8 @@ from nodemanager.server.access.store_listers import StoredObjects, StoredRoles
 from nodemanager.server.access.tokens import Tokens
 from nodemanager.server.admission.policies import Policies
 from nodemanager.server.admission.policy_writes import PolicyWrites
+from nodemanager.server.audit.audit_log import AuditLog, AuditOptions
+from nodemanager.server.audit.log_file import LogFile
 from nodemanager.server.bootstrap import Preset, ensure_defaults
 from nodemanager.server.collection.expiry import Expiry
 from nodemanager.server.http import certs, http_log, private_files
@@ -37,7 +40,7 @@ from nodemanager.server.http.idle_connections import (
     sockets_of,
 )
 from nodemanager.server.http.listening_socket import listen
-from nodemanager.server.http.observation import Instrument, Instruments
+from nodemanager.server.http.observation import Instrument, Instruments, RequestObserver
 from nodemanager.server.http.serving import Serving
 from nodemanager.server.hub import Hub, utc_now
 from nodemanager.server.kinds import disruption
@@ -76,6 +79,7 @@ class ServerOptions:
     presets: Sequence[Preset] = ()
     quota_rule: QuotaRule | None = None
     """How much single users may keep; None = as much as they like."""
+    audit: AuditOptions | None = None
 
 
 class EmbeddedServer:
@@ -109,9 +113,25 @@ class EmbeddedServer:
             await store.close()
 
     async def _serve(self, store: Store) -> None:
+        authority = certs.load_or_create(self._options.data_dir / "ca.pem", utc_now())
+        with self._audited() as audit:
+            await self._listen(self._api(store, audit), authority)
+
+    @contextlib.contextmanager
+    def _audited(self) -> Iterator[tuple[RequestObserver, ...]]:
+        """Keep the audit log open, if there is to be one."""
+        options = self._options.audit
+        if options is None:
+            yield ()
+            return
+        file = LogFile(options.path, options.limits)
+        try:
+            yield (AuditLog(options.policy, file),)
+        finally:
+            file.close()
+
+    async def _listen(self, api: HttpApi, authority: certs.Authority) -> None:
         folder, options = self._options.data_dir, self._options
-        authority = certs.load_or_create(folder / "ca.pem", utc_now())
-        api = self._api(store)
         sslproto.SSLProtocol.max_size = TLS_BUFFER
         # aiohttp puts it into answers to what is no HTTP; `app` removes it from all others.
         web_response.SERVER_SOFTWARE = ""  # type: ignore[attr-defined]
@@ -158,7 +178,7 @@ class EmbeddedServer:
                 await hang_up(sockets, GOODBYE_SECONDS)
                 await asyncio.gather(*background, return_exceptions=True)
 
-    def _api(self, store: Store) -> HttpApi:
+    def _api(self, store: Store, audit: Sequence[RequestObserver]) -> HttpApi:
         catalogue = Catalogue((*core.with_tokens(BUILTIN), *core.REVIEWS))
         hub = Hub(store, catalogue)
         key = token_keys.load_or_create(self._options.data_dir / "service-account-key.pem")
@@ -178,7 +198,7 @@ class EmbeddedServer:
                 ("pods", "eviction"): Evictions(disruption.refresh),
             },
             pages=(Feed(hub).page, core.key_pages(tokens), *instruments.pages),
-            observers=instruments.observers,
+            observers=(*instruments.observers, *audit),
         )
         return HttpApi(hub, gate, settings)
 

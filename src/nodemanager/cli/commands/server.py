@@ -16,6 +16,7 @@ from nodemanager import __version__
 from nodemanager.cli import embedded_api, server_metrics
 from nodemanager.cli.settings import logs
 from nodemanager.cli.settings.addresses import endpoint_options
+from nodemanager.cli.settings.audit_options import AuditSettings, audit_options
 from nodemanager.runtime.manager import Manager
 from nodemanager.server.embedded import DATABASE, EmbeddedServer, ServerOptions
 from nodemanager.server.http.endpoint import Endpoint
@@ -53,6 +54,7 @@ Examples:
 )
 @_DATA_DIR
 @endpoint_options
+@audit_options
 @logs.LEVEL_OPTION
 @click.option("--log-format", type=click.Choice(logs.FORMATS), default="text", show_default=True,
               help="Lines for people, or for a collector.")  # fmt: skip
@@ -63,6 +65,7 @@ def command(
     ctx: click.Context,
     data_dir: Path | None,
     endpoint: Endpoint,
+    audit: AuditSettings,
     log_level: str,
     log_format: str,
     request_log: bool,
@@ -74,7 +77,7 @@ def command(
     if ctx.invoked_subcommand is not None:
         return
     logs.configure(log_level.upper(), log_format)
-    options = embedded_api.options(data_dir or default_data_dir(), endpoint)
+    options = embedded_api.options(data_dir or default_data_dir(), endpoint, audit=audit)
     asyncio.run(_run(options, request_log))
 
 
