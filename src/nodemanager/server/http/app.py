@@ -182,7 +182,13 @@ class HttpApi:
         if not info.is_resource and health.is_open(info.path):
             return await self._health.answer(request, info.path)
         asked = _attributes(info, query)
-        user = self._gate.admit(peer_of(request), list(request.headers.items()), asked)
+        headers = list(request.headers.items())
+        try:
+            user = self._gate.admit(peer_of(request), headers, asked)
+        except errors.Forbidden:  # they may not act as somebody else; it is to be known who tried
+            own = [(name, value) for name, value in headers if not name.lower().startswith("impersonate-")]
+            seen.who = self._gate.admit(peer_of(request), own, asked)
+            raise
         seen.user, seen.who = user.name, user
         self._gate.authorize(user, asked)
         if not info.is_resource:
