@@ -59,7 +59,9 @@ COMMANDS: Final = {
     "rbac": Entry("nodemanager.cli.commands.rbac", "Print what lets a host in."),
     "token": Entry("nodemanager.cli.commands.token", "Print a short-lived credential for a new host."),
     "bootstrap": Entry("nodemanager.cli.commands.bootstrap", "Fetch this host's own credential."),
-    "install-service": Entry("nodemanager.cli.commands.install_service", "Have this host start the agent."),
+    "install-service": Entry(
+        "nodemanager.cli.commands.install_service", "Have this host start the agent, operator or server."
+    ),
     "crds": Entry("nodemanager.cli.commands.crds", "Print, install or uninstall our kinds."),
     "schemas": Entry("nodemanager.cli.commands.schemas", "Print JSON schemas of our kinds, for editors."),
     "completion": Entry("nodemanager.cli.commands.completion", "Print the completion script of a shell."),

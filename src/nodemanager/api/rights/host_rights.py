@@ -40,6 +40,8 @@ MAX_EVENT_HOST: Final = 220
 POLICY: Final = "nodemanager-hosts"
 NODE_ROLE: Final = "nodemanager-node"
 """The role that all hosts share."""
+MANUAL_ROLE: Final = "nodemanager-host"
+"""The role of hosts that somebody lets in without `nodemanager rbac`."""
 _MAX_NAME: Final = 253
 
 
@@ -144,11 +146,23 @@ def node_role() -> Object:
     Kubernetes lets everybody ask by default; clusters whose administrators took that away still
     let hosts check themselves. What a host may do is in the namespace, in a Role of its own.
     """
-    rules = [
+    return role("ClusterRole", NODE_ROLE, "", _questions())
+
+
+def manual_role() -> Object:
+    """Return a role for hosts that are let in by hand, each of them bound to it in their namespace.
+
+    It cannot name a host, so what keeps each to its own objects there is the admission policy alone. It has
+    no `serviceaccounts/token`: who may get everybody's token is no host to that policy any more.
+    """
+    return role("ClusterRole", MANUAL_ROLE, "", [*_questions(), *_own_rules(HostAccess("", ""))])
+
+
+def _questions() -> list[Object]:
+    return [
         rule(["authentication.k8s.io"], ["selfsubjectreviews"], ["create"]),
         rule(["authorization.k8s.io"], ["selfsubjectaccessreviews"], ["create"]),
     ]
-    return role("ClusterRole", NODE_ROLE, "", rules)
 
 
 def _token_binding(name: str, access: HostAccess) -> Object:
@@ -165,7 +179,7 @@ def _token_binding(name: str, access: HostAccess) -> Object:
 
 def _own_rules(access: HostAccess) -> list[Object]:
     host = access.hostname
-    leases = [account_name(host), *access.lock_groups]
+    leases = [account_name(host), *access.lock_groups] if host else []
     rules = [
         *(each for kind in kinds.BY_NAME for each in rbac_objects.grants(kind.resource, kind.hosts, host)),
         rule(["coordination.k8s.io"], ["leases"], ["create"]),

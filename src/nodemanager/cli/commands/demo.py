@@ -31,6 +31,7 @@ from nodemanager.kube.core import EVENTS
 from nodemanager.runtime.metrics import Registry
 from nodemanager.runtime.tasks import end
 from nodemanager.server.embedded import EmbeddedServer
+from nodemanager.server.http.endpoint import Endpoint
 
 HOST: Final = "demo"
 NAMESPACE: Final = "nodemanager"
@@ -153,7 +154,7 @@ async def _stage(folder: Path) -> AsyncIterator[Stage]:
     """Start an API on SQLite, and an agent whose host is a folder."""
     root = folder / "host"
     (root / "etc" / "app").mkdir(parents=True)
-    server = EmbeddedServer(embedded_api.options(folder / "api", port=0))
+    server = EmbeddedServer(embedded_api.options(folder / "api", Endpoint(port=0)))
     tasks = [asyncio.create_task(server.run(), name="embedded API")]
     try:
         async with patient("the API"):

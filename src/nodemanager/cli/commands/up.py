@@ -16,13 +16,13 @@ from nodemanager.cli.commands import agent as cmd_agent
 from nodemanager.cli.commands import operator as cmd_operator
 from nodemanager.cli.commands.server import default_data_dir
 from nodemanager.cli.settings import connect, logs
-from nodemanager.cli.settings.addresses import BindAddress
+from nodemanager.cli.settings.addresses import endpoint_options
 from nodemanager.cli.settings.host_options import host_options
 from nodemanager.kube import errors
 from nodemanager.runtime.manager import Manager
-from nodemanager.runtime.probes import ListenAddress
 from nodemanager.runtime.tasks import end
 from nodemanager.server.embedded import EmbeddedServer
+from nodemanager.server.http.endpoint import Endpoint
 
 log = logging.getLogger("nodemanager.up")
 NEXT = """
@@ -52,14 +52,13 @@ Examples:
 @click.option("--data-dir", type=click.Path(path_type=Path, file_okay=False, resolve_path=True), default=None,
               metavar="DIR",
               help="Where the embedded server keeps its data. Default: as `nodemanager server`.")  # fmt: skip
-@click.option("--bind-address", type=BindAddress(), default="127.0.0.1:6443", show_default=True,
-              metavar="HOST:PORT", help="Where the embedded server listens; port 0: a free one.")  # fmt: skip
+@endpoint_options
 @click.option("-y", "--yes", is_flag=True,
               help="Ask nothing. Else root at a terminal is asked once, before this machine is"
               " managed.")  # fmt: skip
 @logs.LEVEL_OPTION
 def command(
-    settings: connect.Settings, root: str, hostname: str, data_dir: Path | None, bind_address: ListenAddress,
+    settings: connect.Settings, root: str, hostname: str, data_dir: Path | None, endpoint: Endpoint,
     yes: bool, log_level: str,
 ) -> None:  # fmt: skip
     """Run operator and agent on the current cluster, or on an embedded API where there is none.
@@ -70,7 +69,7 @@ def command(
     logs.configure(log_level.upper(), "text")
     # No fixed ports of their own: who wants metrics and probes runs `nodemanager operator` and `agent`.
     agent = service.AgentOptions(settings.namespace, HostSetup(root, hostname), "0", "0")
-    asyncio.run(_run(settings, agent, data_dir or default_data_dir(), bind_address))
+    asyncio.run(_run(settings, agent, data_dir or default_data_dir(), endpoint))
 
 
 def _has_cluster(settings: connect.Settings) -> bool:
@@ -84,12 +83,12 @@ def _has_cluster(settings: connect.Settings) -> bool:
 
 
 async def _run(
-    settings: connect.Settings, agent: service.AgentOptions, data_dir: Path, bind_address: ListenAddress
+    settings: connect.Settings, agent: service.AgentOptions, data_dir: Path, endpoint: Endpoint
 ) -> None:
     if _has_cluster(settings):
         await _run_both(settings, agent)
         return
-    options = embedded_api.options(data_dir, bind_address.host, bind_address.port, settings.namespace)
+    options = embedded_api.options(data_dir, endpoint, settings.namespace)
     server = EmbeddedServer(options)
     manager = Manager(log=log)
     manager.add_server(server)

@@ -18,6 +18,7 @@ from nodemanager.server.kinds.resources import (
     Catalogue,
     PrinterColumn,
     ServedKind,
+    version_order,
 )
 from nodemanager.server.verbs import jsonpath, stored
 from nodemanager.server.verbs.metadata import label_faults, name_faults
@@ -158,6 +159,8 @@ def _version_faults(spec: Untyped) -> list[Cause]:
             found.append(value_invalid(f"{at}.name", version.get("name", ""), "must be a DNS-1035 label"))
         if names.count(version.get("name")) > 1:
             found.append(value_invalid(f"{at}.name", version.get("name"), "must be unique"))
+        if "scale" in (version.get("subresources") or {}):
+            found.append(value_forbidden(f"{at}.subresources.scale", "this server does not serve it"))
         found += _schema_faults(version, at) + _column_faults(version, at)
     return found
 
@@ -214,16 +217,25 @@ def _kind(obj: Untyped, version: Untyped) -> ServedKind:
     spec, names = obj["spec"], obj["spec"]["names"]
     subresources = {"status": STATUS_VERBS} if "status" in (version.get("subresources") or {}) else {}
     fields = tuple(one["jsonPath"].removeprefix(".") for one in version.get("selectableFields") or [])
-    api_version = f"{spec['group']}/{version['name']}"
-    warning = version.get("deprecationWarning") or f"{api_version} {names['kind']} is deprecated"
     return ServedKind(
         spec["group"], version["name"], names["kind"], names["plural"], spec["scope"] == "Namespaced",
         names.get("singular", ""), names.get("listKind", ""), tuple(names.get("shortNames") or ()),
         tuple(names.get("categories") or ()), CUSTOM_VERBS, subresources, fields,
         version["schema"]["openAPIV3Schema"], _columns(version), custom=True, counted=True,
         unconditional=False,
-        warning=warning if version.get("deprecated") else "",
+        warning=_deprecation(spec, version) if version.get("deprecated") else "",
     )  # fmt: skip
+
+
+def _deprecation(spec: Untyped, version: Untyped) -> str:
+    """Return what users of a deprecated version are told; without words of its own, what to use instead."""
+    if version.get("deprecationWarning"):
+        return str(version["deprecationWarning"])
+    group, kind = spec["group"], spec["names"]["kind"]
+    served = [one["name"] for one in spec["versions"] if one.get("served") and not one.get("deprecated")]
+    best = min([*served, version["name"]], key=version_order)
+    better = "" if best == version["name"] else f"; use {group}/{best} {kind}"
+    return f"{group}/{version['name']} {kind} is deprecated{better}"
 
 
 def _columns(version: Untyped) -> tuple[PrinterColumn, ...]:

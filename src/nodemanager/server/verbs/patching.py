@@ -149,7 +149,7 @@ def _applying(applied: Untyped) -> Step:
             why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
             raise refusals.conflict(call.kind, call.info.name, why)
         return replace(
-            pending, obj=schema.normalised(obj, NormalForm.SENT), warnings=decoding.deprecation(call),
+            pending, obj=schema.normalised(obj, NormalForm.SENT), warnings=(),
             options=replace(options, applied=merged.managed_fields),
         )  # fmt: skip
 
