@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
@@ -66,8 +67,16 @@ class HostSetup:
     """Seconds after which a service that was started is looked at again."""
 
 
-def assemble(options: HostSetup, locks: Locks, no_wait_locks: Locks | None = None) -> ManagedHost:
-    """Return the host below a root, with the tools that it has; `no_wait_locks` are not waited for."""
+def assemble(
+    options: HostSetup,
+    locks: Locks,
+    no_wait_locks: Locks | None = None,
+    may_act: Callable[[], bool] = lambda: True,
+) -> ManagedHost:
+    """Return the host below a root, with the tools that it has; `no_wait_locks` are not waited for.
+
+    Nothing is changed while `may_act` says so.
+    """
     tree = Tree(options.root)
     who = identity.identify(tree, options.hostname)
     progress = Progress()
@@ -81,5 +90,5 @@ def assemble(options: HostSetup, locks: Locks, no_wait_locks: Locks | None = Non
     runs = Runs(tree, journal, run, f"{options.state}/runs")
     tools = Tools(packages, services, runs, journal, locks, progress.tick)
     observer = Observer(tree, packages, services, run)
-    converger = Converger(observer, tools, bucket, lock, no_wait_services, no_wait_locks, progress)
+    converger = Converger(observer, tools, bucket, lock, no_wait_services, no_wait_locks, progress, may_act)
     return ManagedHost(tree, who, converger, journal, bucket, options.state, lock, progress)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from nodemanager.plan.resources import ResourceId
-from nodemanager.plan.steps import Observed, Step
+from nodemanager.plan.steps import Held, Observed, Step
 
 
 class Outcome(StrEnum):
@@ -19,6 +19,8 @@ class Outcome(StrEnum):
     """Not tried: something else is in the way."""
     OBSERVED = "observed"
     """Not tried: somebody else changed it, and its drift policy says to leave it alone."""
+    HELD = "held"
+    """Not tried: the host is held, so it waits for the end of that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,11 @@ class Result:
     def bad(self) -> bool:
         """Whether it is not what it shall be, although it was to be made so."""
         return self.outcome in (Outcome.FAILED, Outcome.BLOCKED)
+
+
+def left_alone(step: Observed) -> Outcome:
+    """Return how it went with what was only looked at."""
+    return Outcome.HELD if isinstance(step, Held) else Outcome.OBSERVED
 
 
 def result(step: Step, outcome: Outcome, message: str = "", seconds: float = 0.0) -> Result:

@@ -192,6 +192,7 @@ async def test_hosts_are_counted_by_what_is_known() -> None:
     assert 'nodemanager_hosts{state="alive"} 2' in text
     assert 'nodemanager_hosts{state="silent"} 1' in text
     assert 'nodemanager_hosts{state="unknown"} 2' in text
+    assert 'nodemanager_hosts{state="held"} 0' in text
 
 
 @virtual_time.test

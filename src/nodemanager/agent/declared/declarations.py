@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from nodemanager.agent.declared.declared_inputs import DeclaredInputs
@@ -35,6 +35,8 @@ class Declarations:
     identity: Identity
     sources: Sources
     desired_states: DesiredStateCache
+    heard: Callable[[ManagedNode], None] = lambda _node: None
+    """Told of our ManagedNode before anything is done about it."""
     labels: Mapping[str, str] | None = None
     """Labels of the host in the last pass; None before the first."""
 
@@ -57,6 +59,7 @@ class Declarations:
 
     async def current(self, node: ManagedNode) -> Declared:
         """Return what is declared for our ManagedNode as of now, and remember it."""
+        self.heard(node)
         self.labels = node.metadata.labels
         sets = self.sources.inputs().matching(node)
         await self.sources.follow(await self.desired_states.references(sets, node))

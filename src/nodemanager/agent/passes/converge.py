@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -70,6 +70,8 @@ class Converger:
     """Locks that are not waited for: while another host holds one, nothing else on this host waits for it."""
     progress: Progress = field(default_factory=Progress)
     """Notices a pass that hangs."""
+    may_act: Callable[[], bool] = lambda: True
+    """Whether the host may be changed now: asked before each stage and each repair."""
     kinds: HostKinds = KINDS
     parts: HostParts = field(default_factory=lambda: PARTS)
     """How each of the kinds is observed and changed."""
@@ -193,6 +195,7 @@ class Converger:
             if kind.name in self.kinds.after_files:
                 steps = _without_aborted(steps, self._aborted)
             steps = _without(steps, stage.unknown)
+            steps = steps if self.may_act() else drift_policies.hold_back(steps)
             done = await self.parts[kind.name].apply(steps, work)
             results = _newer(results, done) if results else done
             if not kind.again(steps, work.given):

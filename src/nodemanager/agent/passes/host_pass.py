@@ -95,14 +95,16 @@ class HostPass:
         await in_thread(self.host_state.watch.save)
         failed = any(one.bad for one in results)
         self.schedule.passed(failed=failed)
-        for event in waiting if not failed else ():
+        held = any(one.outcome is Outcome.HELD for one in results)
+        for event in waiting if not failed and not held else ():
             event.set()
         await self.follow()  # before the report, which says what cannot be watched
         await self.reports.passed(node, declared, results, collection)
 
 
 def _bad_sets(results: Sequence[Result]) -> set[str]:
-    return {name for one in results if one.bad for name in one.sources}
+    """Return the sets that do not hold, whether it was tried or not."""
+    return {name for one in results if one.bad or one.outcome is Outcome.HELD for name in one.sources}
 
 
 def _held(desired: Desired) -> list[Result]:

@@ -101,11 +101,12 @@ class Reporter:
         name = config_set.metadata.name
         mine = [one for one in results if name in one.sources]
         bad = any(one.bad for one in mine)
-        self._applies.labels(self._node, name, "error" if bad else "success").inc()
+        held = any(one.outcome is Outcome.HELD for one in mine)
+        self._applies.labels(self._node, name, "error" if bad else "held" if held else "success").inc()
         self._seconds.labels(self._node, name).observe(sum(one.seconds for one in mine))
         if conflicts := desired.conflicts.get(name):
             self._conflicts.labels(self._node, name).inc(len(conflicts))
-        if not bad:
+        if not bad and not held:
             now = self._clock()
             self._last.labels(self._node, name).set(now)
             version = config_set.metadata.resource_version
@@ -143,9 +144,11 @@ class Reporter:
             log.info("%s%s (%.0f ms)%s", "drift: " if one.drifted else "", said, one.seconds * 1000, by)
             if self._events and node is not None and not one.drifted:  # each drift is reported by itself
                 self._events.normal(MANAGED_NODES, node, "Changed", said)
-        elif one.outcome is Outcome.OBSERVED:
+        elif one.outcome in (Outcome.OBSERVED, Outcome.HELD):
             if self._told.get(str(one.id)) != one.message:
-                log.warning("drift: %s is left alone: %s", one.id, one.message.partition("\n")[0])
+                what = "held back" if one.outcome is Outcome.HELD else "left alone"
+                drift = "drift: " if one.drifted else ""
+                log.warning("%s%s is %s: %s", drift, one.id, what, one.message.partition("\n")[0])
         elif one.bad and self._told.get(str(one.id)) != one.message:
             reason = "Failed" if one.outcome is Outcome.FAILED else "Blocked"
             log.warning("%s %s: %s", one.id, reason.lower(), one.message)
@@ -155,7 +158,7 @@ class Reporter:
 
 def _lasts(one: Result) -> bool:
     """Tell whether the next pass will find it so, too."""
-    return one.bad or one.outcome is Outcome.OBSERVED
+    return one.bad or one.outcome in (Outcome.OBSERVED, Outcome.HELD)
 
 
 def _counter(metric: Metric, registry: Registry) -> Family[Counter]:

@@ -221,6 +221,13 @@ def _entry(
         error=_joined(one for one in mine if one.bad),
         conflicts=list(done.conflicts.get(meta.name, ())),
     )
+    if held := sum(one.outcome is Outcome.HELD for one in mine):
+        return msgspec.structs.replace(
+            new,
+            resource_version=old.resource_version if old else "",
+            observed_generation=old.observed_generation if old else 0,
+            held=held,
+        )
     changed = any(one.outcome is Outcome.CHANGED for one in mine)
     if changed or new != old or _is_old(new.last_applied, now):
         return msgspec.structs.replace(new, last_applied=times.rfc3339(now))
@@ -236,6 +243,12 @@ def _is_old(stamp: str | None, now: datetime) -> bool:
 
 def _ready(done: Pass) -> Condition:
     bad = [one for one in done.results if one.bad]
+    if not bad and (held := [one for one in done.results if one.outcome is Outcome.HELD]):
+        waiting = _listed([f"{one.id}: {one.message.partition(chr(10))[0]}" for one in held])
+        return Condition(
+            type=conditions.READY, status=conditions.FALSE, reason=node_conditions.HELD,
+            message=_cut(f"this waits for the end of the hold: {waiting}"),
+        )  # fmt: skip
     if not bad:
         return Condition(type=conditions.READY, status=conditions.TRUE, reason=node_conditions.APPLIED)
     refused = all("its validation failed" in one.message for one in bad if one.outcome is Outcome.FAILED)
@@ -268,12 +281,17 @@ def _drifted(done: Pass) -> Condition:
             type=node_conditions.DRIFTED, status=conditions.TRUE, reason=node_conditions.CONTESTED,
             message=_listed(list(map(str, done.contested))),
         )  # fmt: skip
-    if observed := [one for one in done.results if one.outcome is Outcome.OBSERVED]:
+    if observed := [one for one in done.results if one.outcome is Outcome.OBSERVED or _held_drift(one)]:
         return Condition(
             type=node_conditions.DRIFTED, status=conditions.TRUE, reason=node_conditions.OBSERVED,
             message=_joined(observed),
         )  # fmt: skip
     return Condition(type=node_conditions.DRIFTED, status=conditions.FALSE, reason=node_conditions.NO_DRIFT)
+
+
+def _held_drift(one: Result) -> bool:
+    """Tell whether somebody changed it while the host is held; what is new to declare is no drift."""
+    return one.outcome is Outcome.HELD and one.drifted
 
 
 def _contested(done: Pass) -> Condition:

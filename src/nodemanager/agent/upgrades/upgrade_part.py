@@ -100,7 +100,8 @@ class UpgradePart:
     """Upgrades the host when its ManagedNode says so.
 
     `node` returns our ManagedNode as it is known now; `changed()` is to be called when its spec,
-    its annotations or its status became different. `report` is told of every change of `status`.
+    its annotations or its status became different, or what `may_act` returns. `report` is told of every
+    change of `status`.
     """
 
     name = "upgrades"
@@ -113,6 +114,7 @@ class UpgradePart:
         *,
         settings: UpgradeSettings | None = None,
         zone: Callable[[], tzinfo] = local_zone,
+        may_act: Callable[[], bool] = lambda: True,
         report: Callable[[UpgradeStatus], None] = lambda _: None,
     ) -> None:
         self._deps = dependencies
@@ -120,6 +122,7 @@ class UpgradePart:
         self._reporter = reporter
         self._settings = settings or UpgradeSettings()
         self._zone = zone
+        self._may_act = may_act
         self._report = report
         self._wake = asyncio.Event()
         self._complaint = ""
@@ -160,7 +163,8 @@ class UpgradePart:
         """Return what is to be done now, or when to look again."""
         node = self._node()
         spec = node.spec.upgrade if node is not None else None
-        if node is None or spec is None or not spec.schedule or ANNOTATION_HOLD in node.metadata.annotations:
+        held = not self._may_act() or (node is not None and ANNOTATION_HOLD in node.metadata.annotations)
+        if node is None or spec is None or not spec.schedule or held:
             self._complain("")
             return None, None
         try:

@@ -7,8 +7,9 @@ from datetime import datetime
 from typing import Final
 
 from nodemanager.agent.link import api_reachability
-from nodemanager.agent.report.local_status import Api, Owed, SetState, Snapshot
+from nodemanager.agent.report.local_status import Api, HeldState, Owed, SetState, Snapshot
 from nodemanager.agent.report.status_sources import CLOCK_SLACK
+from nodemanager.api.common.acting import HoldOrigin
 from nodemanager.cli.views import output
 from nodemanager.plan.stages import KINDS, HostKinds
 
@@ -30,6 +31,7 @@ def text(
         _line("Agent", output.one_line(_agent(snapshot, now))),
         _line("State", state),
         *(" " * WIDTH + output.one_line(fault, 160) for fault in faults),
+        *([_line("Held", _hold(snapshot.hold, style))] if snapshot.hold else []),
         _line("API", _api(snapshot.api, now, style)),
         *([" " * WIDTH + output.one_line(snapshot.api.why, 160)] if snapshot.api.why else []),
     ]
@@ -103,6 +105,13 @@ def _agent(snapshot: Snapshot, now: datetime) -> str:
     memory = f", {snapshot.memory / 2**20:.0f} MiB" if snapshot.memory else ""
     up = _age(snapshot.started, now)
     return f"nodemanager {snapshot.version}, process {snapshot.pid}, up {up}{memory}"
+
+
+def _hold(hold: HeldState, style: output.Style) -> str:
+    lasting = style.paint(f"for {output.human_duration(hold.seconds)} more", "yellow")
+    where = "on this host" if hold.origin == HoldOrigin.HOST else "through the API"
+    by = f", by {hold.by}" if hold.by else ""
+    return f"{lasting}, {output.one_line(f'until {hold.until}, {where}{by}: {hold.reason}')}"
 
 
 def _api(api: Api, now: datetime, style: output.Style) -> str:

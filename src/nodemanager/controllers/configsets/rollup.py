@@ -16,7 +16,13 @@ import msgspec
 
 from nodemanager.api.common import matching
 from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet, ConfigSetStatus, NodeCounts
-from nodemanager.api.common.managednode import MANAGED_NODES, AppliedConfigSet, ManagedNode, is_silent
+from nodemanager.api.common.managednode import (
+    MANAGED_NODES,
+    AppliedConfigSet,
+    ManagedNode,
+    is_held,
+    is_silent,
+)
 from nodemanager.client.patches import MergePatch, difference
 from nodemanager.client.verbs import Client
 from nodemanager.controllers.registration import Caches, ControllerContext, Wake
@@ -110,9 +116,9 @@ def affected(change: Change[ManagedNode], config_sets: Iterable[ConfigSet]) -> l
     ]
 
 
-def _counted_as(node: ManagedNode) -> tuple[dict[str, str], bool]:
+def _counted_as(node: ManagedNode) -> tuple[dict[str, str], bool, bool]:
     """Return what decides, besides its reports, which sets a host counts for and how."""
-    return node.metadata.labels, is_silent(node)
+    return node.metadata.labels, is_silent(node), is_held(node)
 
 
 def summarise(config_set: ConfigSet, nodes: Iterable[ManagedNode], now: str) -> ConfigSetStatus:
@@ -125,6 +131,7 @@ def summarise(config_set: ConfigSet, nodes: Iterable[ManagedNode], now: str) -> 
         applied=len(hosts.applied),
         failed=len(hosts.failed),
         unknown=len(hosts.silent),
+        held=len(hosts.held),
         conflicted=len(hosts.conflicted),
     )
     found = list(config_set.status.conditions)
@@ -144,10 +151,12 @@ class _Hosts:
     """Those that have yet to apply it, or cannot for a conflict."""
     silent: list[str]
     """What they reported before counts no more."""
+    held: list[str]
+    """Those where it waits for the end of a hold, whatever else is the matter there."""
 
     @classmethod
     def of(cls, config_set: ConfigSet, nodes: Sequence[ManagedNode]) -> _Hosts:
-        found = cls([], [], [], [], [])
+        found = cls([], [], [], [], [], [])
         for node in nodes:
             name, report = node.metadata.name, _report(node, config_set.metadata.name)
             if is_silent(node):
@@ -155,9 +164,12 @@ class _Hosts:
                 continue
             if report and report.conflicts:
                 found.conflicted.append(name)
+            holds = report is not None and _holds(report, config_set.metadata.generation)
+            if not holds and is_held(node):
+                found.held.append(name)
+                continue
             if report and report.error:
                 found.failed.append(name)
-            holds = report is not None and _holds(report, config_set.metadata.generation)
             (found.applied if holds else found.waiting).append(name)
         return found
 
@@ -169,7 +181,7 @@ def _report(node: ManagedNode, name: str) -> AppliedConfigSet | None:
 def _holds(report: AppliedConfigSet, generation: int) -> bool:
     """Tell whether all of this generation is in force; agents of the Go project do not say which one is."""
     current = report.observed_generation in (0, generation)
-    return current and not report.error and not report.conflicts
+    return current and not report.error and not report.conflicts and not report.held
 
 
 def _hosts(count: int) -> str:
@@ -185,11 +197,16 @@ def _ready(hosts: _Hosts, generation: int) -> Condition:
     elif hosts.waiting:
         said = f"not applied on {_named(hosts.waiting)} yet"
         status, reason, message = conditions.FALSE, "Applying", said
+    elif hosts.held:
+        said = f"waits for the end of a hold on {_named(hosts.held)}"
+        status, reason, message = conditions.FALSE, "HostsHeld", said
     elif hosts.applied:
         said = f"applied on {_hosts(len(hosts.applied))}"
         status, reason, message = conditions.TRUE, "Applied", said
     else:
         status, reason, message = conditions.UNKNOWN, "NoHost", "no host matches its labels or nodeSelector"
+    if hosts.held and reason != "HostsHeld":
+        message += f"; held: {_named(hosts.held)}"
     return Condition(
         type=conditions.READY, status=status, reason=reason, message=message, observed_generation=generation
     )
