@@ -330,7 +330,7 @@ def _add_link(
     )
     delivery = Delivery(link.client, drifts, declared.node, link.reachability, writer.request)
     base.manager.add(link.events, beat, link.reachability, drifts, delivery)
-    link.hurry_when_back(declared.sources.references.hurry)
+    link.hurry_when_back(declared.sources.references.hurry, beat.hurry)
 
 
 def _show(base: _Base, host_state: HostState, drifts: DriftLog, last_pass: LastPass) -> None:

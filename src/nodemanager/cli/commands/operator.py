@@ -7,13 +7,14 @@ import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 import click
 
 from nodemanager import __version__
 from nodemanager.cli.settings import connect, logs
 from nodemanager.client.calls import Selection
-from nodemanager.client.http.transport import HttpTransport
+from nodemanager.client.http.transport import HttpTransport, Request, Response, Transport
 from nodemanager.client.verbs import Client
 from nodemanager.controllers import assembly
 from nodemanager.controllers.assembly import Dependencies, Operator
@@ -23,6 +24,8 @@ from nodemanager.runtime import metrics, probes, process_metrics
 from nodemanager.runtime.manager import StopTimedOut
 
 log = logging.getLogger("nodemanager.operator")
+SIZES: Final = (64, 256, 1024, 4096, 16384, 65536, 262144, 1048576)
+"""Bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,8 @@ async def run(settings: connect.Settings, options: Options) -> None:
     registry = metrics.Registry()
     process_metrics.register(registry)
     config = connect.client_config(settings)
-    client = Client(HttpTransport(config), observe=_request_counter(registry, config.server))
+    transport = _Measured(HttpTransport(config), registry, config.server)
+    client = Client(transport, observe=_request_counter(registry, config.server))
     try:
         await _check_kinds(client, settings.namespace)
         given = Dependencies(client, settings.namespace, registry, runner.companion, options.leader_elect)
@@ -114,6 +118,27 @@ async def _check_kinds(client: Client, namespace: str) -> None:
         except errors.TransportError as error:
             log.warning("%s; going on, the API may come back", error)
             return
+
+
+class _Measured:
+    """A transport that counts the bytes of what is sent."""
+
+    def __init__(self, inner: Transport, registry: metrics.Registry, server: str) -> None:
+        self._inner = inner
+        self._host = server.partition("://")[2]
+        self._bytes = registry.histogram(
+            "rest_client_request_size_bytes", "Bodies of requests to the API.", ("verb", "host"), SIZES
+        )
+
+    async def send(self, request: Request) -> Response:
+        self._bytes.labels(request.method, self._host).observe(len(request.body))
+        return await self._inner.send(request)
+
+    async def reauthenticate(self) -> bool:
+        return await self._inner.reauthenticate()
+
+    async def close(self) -> None:
+        await self._inner.close()
 
 
 def _request_counter(registry: metrics.Registry, server: str) -> Callable[[str, str, float], None]:

@@ -11,6 +11,7 @@ from nodemanager.agent.report.local_status import Api, HeldState, Owed, SetState
 from nodemanager.agent.report.status_sources import CLOCK_SLACK
 from nodemanager.api.common.acting import HoldOrigin
 from nodemanager.cli.views import output
+from nodemanager.client.http.server_clock import OUR_CLOCK
 from nodemanager.plan.stages import KINDS, HostKinds
 
 WIDTH: Final = 14
@@ -33,7 +34,7 @@ def text(
         *(" " * WIDTH + output.one_line(fault, 160) for fault in faults),
         *([_line("Held", _hold(snapshot.hold, style))] if snapshot.hold else []),
         _line("API", _api(snapshot.api, now, style)),
-        *([" " * WIDTH + output.one_line(snapshot.api.why, 160)] if snapshot.api.why else []),
+        *([" " * WIDTH + output.one_line(snapshot.api.why, 400)] if snapshot.api.why else []),
     ]
     if snapshot.token is not None:
         lines.append(_line("Token", _token(snapshot, now, style)))
@@ -132,7 +133,9 @@ def _token(snapshot: Snapshot, now: datetime, style: output.Style) -> str:
         return output.UNKNOWN
     rest = (expires - now).total_seconds()
     if rest <= 0:
-        gone = f"expired {output.human_duration(-rest)} ago; run nodemanager bootstrap again"
+        doubt = OUR_CLOCK in snapshot.api.why
+        todo = f"if {OUR_CLOCK} is right: set it first" if doubt else "run nodemanager bootstrap again"
+        gone = f"expired {output.human_duration(-rest)} ago; {todo}"
         return style.paint(gone, "red")
     renewal = output.parse_time(token.renewal)
     due = (renewal - now).total_seconds() if renewal else 0.0
