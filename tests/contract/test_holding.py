@@ -8,11 +8,13 @@ import re
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet
-from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
 from nodemanager.client.calls import Selection
 from nodemanager.controllers.configsets.rollup import summarise
-from nodemanager.kube import conditions, times
+from nodemanager.kube import conditions, errors, times
 from nodemanager.kube.core import EVENTS
 from support import cli
 from support.agent_process import Agent, Api, Starts, owned
@@ -216,6 +218,10 @@ async def test_what_cannot_be_held_is_refused(api: Api, tmp_path: Path) -> None:
     assert "--until TIME" in long.stderr
     for until in ("2020-01-01T00:00:00Z", "2099-01-01T00:00:00", "tomorrow"):
         assert (await run(api, "hold", "web9", "--reason", "x", "--until", until)).code == 2
+    await api.client.create(MANAGED_NODES, {"metadata": {"name": "web1"}}, api.namespace)
+    for hold in ({"until": "2099-01-01T00:00:00Z"}, {"reason": "x"}, {"reason": "", "until": "tomorrow"}):
+        with pytest.raises(errors.Invalid, match=r"spec\.hold"):
+            await api.patch_node({"spec": {"hold": hold}})
     empty = await asyncio.to_thread(cli.run, "hold", "--reason", "x", "--root", str(tmp_path))
     assert (empty.code, empty.stdout) == (1, "")
     assert "no agent was ever here" in empty.stderr
