@@ -72,10 +72,11 @@ def _add_counts(report: output.Report, config: ConfigSet) -> None:
     if nodes is None:
         report.field("Hosts", "not counted yet")
         return
+    more = "".join(f", {n} {word}" for n, word in ((nodes.unknown, "silent"), (nodes.held, "held")) if n)
     report.field(
         "Hosts",
         f"{nodes.matched} matched, {nodes.applied} applied, {nodes.failed} failed,"
-        f" {nodes.conflicted} conflicted",
+        f" {nodes.conflicted} conflicted{more}",
     )
 
 
