@@ -167,7 +167,7 @@ def test_columns_of_a_node(cluster: apiserver.ApiServer) -> None:
     }
     patch_status(cluster, "mn", "alpha", status)
     header, row = cluster.kubectl("get", "mn", "-n", NAMESPACE).stdout.splitlines()
-    assert header.split() == "NAME OS RELEASE AGENT READY DRIFT HELD LAST SEEN AGE".split()
+    assert " ".join(header.split()) == "NAME OS RELEASE AGENT READY DRIFT HELD LAST SEEN AGE"
     assert row.split()[:-1] == ["alpha", "debian", "6.12.1", "1.2.3", "True", "False"]
     wide, row = cluster.kubectl("get", "mn", "-n", NAMESPACE, "-o", "wide").stdout.splitlines()
     assert wide.split()[10:] == ["REASON", "ALIVE", "REPAIRED", "CONFLICTED", "UPGRADED", "ARCH"]
@@ -179,7 +179,7 @@ def test_columns_of_a_set_and_the_category(cluster: apiserver.ApiServer) -> None
     counts = {"matched": 4, "applied": 2, "failed": 1, "conflicted": 1}
     patch_status(cluster, "cset", "clock", {"nodes": counts})
     header, row = cluster.kubectl("get", "cset", "-n", NAMESPACE).stdout.splitlines()
-    assert header.split() == "NAME PRIORITY NODES APPLIED FAILED UNKNOWN HELD CONFLICTED AGE".split()
+    assert " ".join(header.split()) == "NAME PRIORITY NODES APPLIED FAILED UNKNOWN HELD CONFLICTED AGE"
     assert row.split()[:-1] == ["clock", "5", "4", "2", "1", "1"]
     everything = cluster.kubectl("get", "nodemanager", "-n", NAMESPACE, "-o", "name").stdout.split()
     assert everything == ["configset.common.nodemanager/clock", "managednode.common.nodemanager/alpha"]

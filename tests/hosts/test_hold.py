@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -10,8 +11,9 @@ from support.fleet import until
 from support.source_host import SourceHost, unit
 
 SERVICE = "[Service]\nExecStart=/bin/sleep inf\n[Install]\nWantedBy=multi-user.target\n"
-SPEC = {
-    "files": [{"path": "/etc/motd", "content": "one\n"}],
+FILES = [{"path": "/etc/motd", "content": "one\n"}]
+SPEC: dict[str, Any] = {
+    "files": FILES,
     "services": [{"name": "app", "ensure": "running", "enable": True}],
     "executions": [
         {"command": "sh", "args": ["-c", "cat /etc/motd >> /var/log/runs"], "subscribe_files": ["/etc/motd"]}
@@ -35,7 +37,7 @@ def test_nothing_changes_on_a_held_host_and_all_that_waited_is_done(host: Source
     until(lambda: host.condition("Held") == "True", "the API hears of it")
     host.machine.run("systemctl", "stop", "app")
     host.machine.write("/etc/motd", "by hand\n")
-    two = {**SPEC, "files": [*SPEC["files"], {"path": "/etc/new", "content": "x\n"}]}
+    two = {**SPEC, "files": [*FILES, {"path": "/etc/new", "content": "x\n"}]}
     host.api.config_set("base", host.name, **two)
     until(lambda: host.status().get("drift", {}).get("observed", 0) >= 2, "both drifts are counted")
     until(lambda: [one.get("held") for one in host.status()["configsets"]] == [3], "all of it waits")

@@ -83,7 +83,10 @@ def _moment(text: str) -> datetime:
 
 
 def _who() -> str:
-    user = os.environ.get("SUDO_USER") or getpass.getuser()
+    try:
+        user = os.environ.get("SUDO_USER") or getpass.getuser()
+    except (KeyError, OSError):  # nobody knows this user, as in some containers
+        user = f"uid {os.getuid()}"
     return output.one_line(f"{user}@{os.uname().nodename}")[:BY_MAX]
 
 
