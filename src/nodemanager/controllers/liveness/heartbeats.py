@@ -111,8 +111,9 @@ class Heartbeats:
                 LivenessJudgement(Life.UNTOLD, again_in=left) if left > 0 else LivenessJudgement(Life.NEVER)
             )
         silent_for = now - known.at
-        left = max(known.at, self._steady_since) + PATIENCE * known.duration - now
+        limit = PATIENCE * known.duration
+        left = max(known.at, self._steady_since) + limit - now
         if left <= 0:
             return LivenessJudgement(Life.SILENT, silent_for)
-        trusted = known.changed and silent_for < known.duration
+        trusted = known.changed and silent_for < limit
         return LivenessJudgement(Life.ALIVE if trusted else Life.UNTOLD, silent_for, left)
