@@ -19,8 +19,9 @@ from support import debian_packages
 from support.liveness_chaos import CALM, LONGEST, SILENT_LEASES, schedule, watched
 
 HOSTS = ("h1", "h2", "h3")
-SECONDS = float(os.environ.get("NODEMANAGER_CHAOS_SECONDS", "40"))
-SEED = int(os.environ.get("NODEMANAGER_CHAOS_SEED", "105"))
+SECONDS = float(os.environ.get("NODEMANAGER_CHAOS_SECONDS", "30"))
+SEED = int(os.environ.get("NODEMANAGER_CHAOS_SEED", "2553"))
+"""The one that is used if none is given has everything happen in a short time."""
 LEASE = 60 if SECONDS >= 600 else 20
 """Seconds; in a long run as in use."""
 
