@@ -119,6 +119,7 @@ class Agent:
     metrics: str = "0"
     probes: str = "0"
     environ: dict[str, str] = field(default_factory=dict)
+    argv: tuple[str, ...] = cli.ARGV
 
     @property
     def log(self) -> Path:
@@ -127,7 +128,7 @@ class Agent:
     def start(self) -> None:
         """Start the process."""
         argv = [
-            *cli.ARGV, "agent", "--root", str(self.root), "--hostname", self.hostname, "-n", self.namespace,
+            *self.argv, "agent", "--root", str(self.root), "--hostname", self.hostname, "-n", self.namespace,
             "--kubeconfig", str(self.kubeconfig), "--metrics-bind-address", self.metrics,
             "--health-probe-bind-address", self.probes, *self.flags,
         ]  # fmt: skip

@@ -90,6 +90,8 @@ class PassSetup:
     """Asks for a pass, because executions ended that none waited for."""
     long: Callable[[], None] = _nobody
     """Told that a pass which changes something takes longer than a moment."""
+    may_act: Callable[[], bool] = lambda: True
+    """Nothing is changed while it says no."""
 
 
 def assemble(
@@ -115,7 +117,7 @@ def assemble(
     observer = Observer(tree, packages, services, run)
     passes = passes or PassSetup()
     converger = Converger(
-        observer, tools, bucket, lock, no_wait_services, no_wait_locks, progress,
+        observer, tools, bucket, lock, no_wait_services, no_wait_locks, progress, passes.may_act,
         background=Background(passes.ended), patience=passes.patience, underway=Underway(passes.long),
     )  # fmt: skip
     return ManagedHost(tree, who, converger, journal, bucket, options.state, lock, progress, records)

@@ -74,7 +74,8 @@ def look_after(agent: Agent, notifications: Notifications, *, owns_process: bool
     """
     manager = agent.manager
     reporter = ServiceReporter(notifications, agent.board, lambda: agent.last_pass.over)
-    manager.add_server(reporter, StatusSocket(agent.board, agent.managed_host.tree.root))
+    socket = StatusSocket(agent.board, agent.managed_host.tree.root, holds_changed=agent.holds.reload)
+    manager.add_server(reporter, socket)
     if owns_process:
         stuck = agent.managed_host.progress.stuck
         watching = watchdog.of_service_manager(notifications, stuck)

@@ -25,6 +25,8 @@ from nodemanager.agent.drift.drift import DriftWatch
 from nodemanager.agent.drift.drift_log import DriftLog
 from nodemanager.agent.drift.repair import RepairLoop
 from nodemanager.agent.drift.watch_retry import WatchRetry
+from nodemanager.agent.holds import keeping
+from nodemanager.agent.holds.keeping import HoldKeeper
 from nodemanager.agent.link import api_link
 from nodemanager.agent.link.api_link import ApiLink
 from nodemanager.agent.link.api_reachability import ApiReachability, SecretLimits
@@ -126,6 +128,7 @@ class Agent:
     last_pass: LastPass
     host_pass: HostPass
     drifts: DriftLog
+    holds: HoldKeeper
 
     @property
     def requests(self) -> Requests:
@@ -151,6 +154,7 @@ class Agent:
         """Give back what is held open."""
         for one in (
             self.drifts,
+            self.holds,
             self.sources.memory,
             self.reachability,
             self.writer.inspector,
@@ -169,6 +173,7 @@ class _Base:
     manager: Manager
     requests: Requests
     link: ApiLink
+    holds: HoldKeeper
     managed_host: ManagedHost
 
 
@@ -193,7 +198,7 @@ def build(
         drifts, _now, time.monotonic, DriftWatch(memory), who=watch.who if watch else nobody
     )
     duplicate = DuplicateHost(base.requests, base.link.warn)
-    others = [duplicate.contribute, *_contributions(base, declared, own)]
+    others = [duplicate.contribute, base.holds.contribute, *_contributions(base, declared, own)]
     host = HostReport(host_state, drifts, base.managed_host.converger, memory)
     writer = _status_writer(base, declared, host, others)
     host_pass = _host_pass(base, declared, writer, watch)
@@ -202,7 +207,7 @@ def build(
     _show(base, host_state, drifts, last_pass)
     DeclaredChanges(declared, base.requests, lambda: duplicate.duplicated).start()
     base.requests.pass_now()
-    return Agent(base.manager, base.managed_host, base.board, last_pass, host_pass, drifts)
+    return Agent(base.manager, base.managed_host, base.board, last_pass, host_pass, drifts, base.holds)
 
 
 def _base(client: Client, options: AgentOptions, registry: Registry, on_stop: Callable[[], None]) -> _Base:
@@ -214,19 +219,23 @@ def _base(client: Client, options: AgentOptions, registry: Registry, on_stop: Ca
     )
     link = api_link.link(client, reachability, key)
     requests = Requests(WorkQueue("host", metrics=registry), key, board.changed)
-    passes = PassSetup(LONG_SECONDS, requests.pass_now, requests.status_soon)
-    host = replace(options.host, hostname=hostname)
-    managed_host = assemble(host, link.locks, link.locks.at_once(), passes)
-    served.tell_build(registry, managed_host.identity)
-    return _Base(
-        options,
-        registry,
-        board,
-        Manager(log=log, start_timeout=None, on_stop=on_stop),
-        requests,
-        link,
-        managed_host,
+    holds = HoldKeeper(Vault(options.host.root, options.host.state), requests.pass_now)
+    passes = PassSetup(LONG_SECONDS, requests.pass_now, requests.status_soon, holds.may_act)
+    managed_host = assemble(
+        replace(options.host, hostname=hostname), link.locks, link.locks.at_once(), passes
     )
+    served.tell_build(registry, managed_host.identity)
+    manager = Manager(log=log, start_timeout=None, on_stop=on_stop)
+    _add_holds(manager, registry, link, holds)
+    return _Base(options, registry, board, manager, requests, link, holds, managed_host)
+
+
+def _add_holds(manager: Manager, registry: Registry, link: ApiLink, holds: HoldKeeper) -> None:
+    """Have holds heard of, from the API and from root on this host, and their ends noticed."""
+    hears = keeping.of_node(holds, link.events)
+    link.nodes.subscribe(lambda change: hears(change) if change.key == link.key else None)
+    keeping.count(holds, registry, link.key.name)
+    manager.add_server(holds)
 
 
 def _declarations(base: _Base) -> Declarations:
@@ -249,7 +258,9 @@ def _declarations(base: _Base) -> Declarations:
         run=managed_host.converger.observer.run,
     )
     desired_states = DesiredStateCache(Contenter(renderer))
-    return Declarations(node, managed_host.identity, sources, desired_states, first_look)
+    return Declarations(
+        node, managed_host.identity, sources, desired_states, first_look, base.holds.look
+    )  # fmt: skip
 
 
 def _contributions(base: _Base, declared: Declarations, own: OwnCredential) -> list[Contribution]:
@@ -264,8 +275,9 @@ def _contributions(base: _Base, declared: Declarations, own: OwnCredential) -> l
     if managed_host.tree.running:  # an image is not upgraded, and cannot be rebooted
         told = UpgradeReporter(link.key.name, base.registry, link.events)
         part = upgrades(
-            managed_host, link, requests, lambda: declared.desired_states.pins, told, options.upgrades
-        )
+            managed_host, link, requests, lambda: declared.desired_states.pins, base.holds, told,
+            options.upgrades,
+        )  # fmt: skip
         base.manager.add(part)
         found.append(contributions.of_upgrades(part))
     return found
@@ -310,7 +322,8 @@ def _host_pass(
         watch_retry = WatchRetry(repairs.follow, host_state, writer.request)
         base.manager.add(watch, repairs, watch_retry)
         follow = watch_retry.follow
-    schedule = PassSchedule(Housekeeper(base.managed_host.bucket, time.monotonic), base.options.period)
+    housekeeper = Housekeeper(base.managed_host.bucket, time.monotonic, base.holds.may_act)
+    schedule = PassSchedule(housekeeper, base.options.period)
     reports = PassReports(writer, reporter, Notifier(base.link.client))
     return HostPass(declared, converger, host_state, schedule, base.requests, reports, follow)
 
@@ -346,7 +359,7 @@ def _add_link(
     )
     delivery = Delivery(link.client, drifts, declared.node, link.reachability, writer.request)
     base.manager.add(link.events, beat, link.reachability, drifts, delivery)
-    link.hurry_when_back(declared.sources.references.hurry)
+    link.hurry_when_back(declared.sources.references.hurry, beat.hurry)
 
 
 def _show(base: _Base, host_state: HostState, drifts: DriftLog, last_pass: LastPass) -> None:
@@ -355,6 +368,7 @@ def _show(base: _Base, host_state: HostState, drifts: DriftLog, last_pass: LastP
     for source in (
         status_sources.of_process(name, base.options.namespace, root),
         last_pass.fill,
+        base.holds.fill,
         status_sources.of_journal(base.managed_host.journal),
         status_sources.of_drifts(drifts),
         status_sources.of_watch(host_state),

@@ -48,6 +48,8 @@ COMMANDS: Final = {
         "nodemanager.cli.commands.agent", "Make this host what its ConfigSets say, and keep it so."
     ),
     "status": Entry("nodemanager.cli.commands.status", "Tell how this host is doing, as its agent sees it."),
+    "hold": Entry("nodemanager.cli.commands.hold", "Keep a host as it is for a while."),
+    "unhold": Entry("nodemanager.cli.commands.unhold", "Let a host that is held go on."),
     "plan": Entry("nodemanager.cli.commands.plan", "Show what would change on this host."),
     "lint": Entry("nodemanager.cli.commands.lint", "Find mistakes in manifests before they reach hosts."),
     "apply": Entry("nodemanager.cli.commands.apply", "Make this host what manifests say, without an API."),

@@ -21,7 +21,7 @@ from nodemanager.host.base import (
 from nodemanager.host.process.runner import RunError
 from nodemanager.host.process.runs import Runs
 from nodemanager.host.process.threads import to_the_end
-from nodemanager.host.results import Outcome, Result, idle_outcome, result
+from nodemanager.host.results import Outcome, Result, idle_outcome, left_alone, result
 from nodemanager.host.state.journal import Journal, JournalError
 from nodemanager.plan.resources import ResourceId
 from nodemanager.plan.steps import (
@@ -60,7 +60,7 @@ def idle(step: Step) -> Result:
     if step.ACTS:
         raise TypeError(f"cannot do {type(step).__name__} to {step.id}: there is nobody who carries it out")
     if isinstance(step, Observed):
-        return replace(result(step, Outcome.OBSERVED), mark=step.reason)
+        return replace(result(step, left_alone(step)), mark=step.reason)
     return result(step, idle_outcome(step))
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from nodemanager.plan.resources import ResourceId
-from nodemanager.plan.steps import Blocked, Observed, Step, Waiting
+from nodemanager.plan.steps import Blocked, Held, Observed, Step, Waiting
 
 
 class Outcome(StrEnum):
@@ -21,6 +21,8 @@ class Outcome(StrEnum):
     """Not tried yet: what it needs is on its way."""
     OBSERVED = "observed"
     """Not tried: somebody else changed it, and its drift policy says to leave it alone."""
+    HELD = "held"
+    """Not tried: the host is held, so it waits for the end of that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,11 @@ def idle_outcome(step: Step) -> Outcome:
     if not isinstance(step, Blocked):
         return Outcome.UNCHANGED
     return Outcome.WAITING if isinstance(step, Waiting) else Outcome.BLOCKED
+
+
+def left_alone(step: Observed) -> Outcome:
+    """Return how it went with what was only looked at."""
+    return Outcome.HELD if isinstance(step, Held) else Outcome.OBSERVED
 
 
 def result(step: Step, outcome: Outcome, message: str = "", seconds: float = 0.0) -> Result:

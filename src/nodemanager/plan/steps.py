@@ -162,6 +162,14 @@ class Observed(Step):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Held(Observed):
+    """Nothing, although something is to be done: the host is held, so it waits for the end of that."""
+
+    REPAIRS = True
+    WORDS = Words("hold", "held back")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InstallPackage(Step):
     """Install, upgrade or downgrade a package."""
 

@@ -81,6 +81,21 @@ async def test_a_host_on_hold_does_nothing_until_the_hold_is_lifted() -> None:
 
 
 @virtual_time.test
+async def test_no_upgrade_begins_on_a_host_that_may_not_act() -> None:
+    world = World()
+    host = told(world)
+    host.held = True
+    living = asyncio.create_task(world.run(2 * HOUR))
+    await asyncio.sleep(HOUR)
+    assert host.deeds == []
+    host.held = False
+    assert host.part is not None
+    host.part.changed()
+    await living
+    assert [what for what, _ in host.deeds] == ["upgrade", "reboot"]
+
+
+@virtual_time.test
 async def test_a_reboot_that_is_asked_for_is_done_without_need() -> None:
     world = World()
     host = told(world)

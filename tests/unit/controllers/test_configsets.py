@@ -105,6 +105,42 @@ def test_what_a_silent_host_reported_counts_no_more() -> None:
     assert ready.message == "no sign of life of y, z"
 
 
+def held(one: ManagedNode) -> ManagedNode:
+    """The same host, which says that it is held."""
+    mark = conditions.Condition(type="Held", status="True", reason="HeldByAPI")
+    status = ManagedNodeStatus(configsets=one.status.configsets, conditions=[mark])
+    return ManagedNode(metadata=one.metadata, status=status)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "expected", "said"),
+    [
+        pytest.param([held(node("x", report()))], (1, 0, "True"), "applied on 1 host", id="nothing waits"),
+        pytest.param(
+            [held(node("x", report(2))), node("y", report())],
+            (1, 1, "False"), "waits for the end of a hold on x", id="a newer generation waits",
+        ),
+        pytest.param(
+            [held(node("x", AppliedConfigSet(name="base", observed_generation=3, held=1)))],
+            (0, 1, "False"), "waits for the end of a hold on x", id="a drift waits",
+        ),
+        pytest.param(
+            [held(node("x", report(3, "boom"))), node("y")],
+            (0, 1, "False"), "not applied on y yet; held: x", id="a failure on a held host is none",
+        ),
+    ],
+)  # fmt: skip
+def test_a_host_that_is_held_has_not_failed(
+    nodes: list[ManagedNode], expected: tuple[int, int, str], said: str
+) -> None:
+    status = rollup.summarise(config_set(), nodes, NOW)
+    ready = conditions.get(status.conditions, "Ready")
+    assert status.nodes is not None
+    assert ready is not None
+    assert (status.nodes.applied, status.nodes.held, ready.status) == expected
+    assert (status.nodes.failed, ready.message) == (0, said)
+
+
 def test_a_failure_is_worse_news_than_silence() -> None:
     nodes = [node("x", report(3, "boom")), silent(node("y", report()))]
     assert summary(rollup.summarise(config_set(), nodes, NOW))[-1] == "ApplyFailed"
@@ -232,7 +268,7 @@ async def test_what_a_host_reports_is_counted_after_a_moment_and_once() -> None:
     assert await rolled.settled() == ["base"]
     await rolled.rollup.reconcile(BASE)
     assert rolled.wire.bodies[0]["status"]["nodes"] == {
-        "matched": 2, "applied": 1, "failed": 0, "unknown": 0, "conflicted": 0,
+        "matched": 2, "applied": 1, "failed": 0, "unknown": 0, "held": 0, "conflicted": 0,
     }  # fmt: skip
     rolled.queue.shut_down()
 

@@ -37,6 +37,8 @@ class Declarations:
     desired_states: DesiredStateCache
     first_look: Callable[[ManagedNode], Awaitable[ManagedNode]]
     """Fills in the status of a host that has not reported yet: its templates need not wait for that."""
+    heard: Callable[[ManagedNode], None] = lambda _node: None
+    """Told of our ManagedNode before anything is done about it."""
     labels: Mapping[str, str] | None = None
     """Labels of the host in the last pass; None before the first."""
 
@@ -60,6 +62,7 @@ class Declarations:
 
     async def current(self, node: ManagedNode) -> Declared:
         """Return what is declared for our ManagedNode as of now, and remember it."""
+        self.heard(node)
         self.labels = node.metadata.labels
         sets = self.sources.inputs().matching(node)
         await self.sources.follow(await self.desired_states.references(sets, node))

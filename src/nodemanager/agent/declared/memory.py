@@ -198,6 +198,20 @@ def _only(kind: type[T], data: Mapping[str, object]) -> dict[str, T]:
     return {key: value for key, value in data.items() if isinstance(value, kind)}
 
 
+def declaring_sets(vault: Vault, path: str) -> list[str]:
+    """Return the names of the ConfigSets that declared a file when the agent last heard of them."""
+    try:
+        data = vault.load(DESIRED)
+        found = msgspec.json.decode(data, type=_Desired) if data else _Desired()
+    except (VaultError, *UNREADABLE, ValueError):
+        return []
+    return [
+        one.metadata.name
+        for one in found.config_sets
+        if any(file.path.rstrip("/") == path.rstrip("/") for file in one.spec.files)
+    ]
+
+
 def _unversioned(desired: _Desired) -> _Desired:
     """Return what matters: the operator counts hosts in ConfigSets, and we report in our ManagedNode."""
     return msgspec.structs.replace(

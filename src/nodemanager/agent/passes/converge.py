@@ -84,6 +84,8 @@ class Converger:
     """Locks that are not waited for: while another host holds one, nothing else on this host waits for it."""
     progress: Progress = field(default_factory=Progress)
     """Notices a pass that hangs."""
+    may_act: Callable[[], bool] = lambda: True
+    """Whether the host may be changed now: asked before each stage and each repair."""
     kinds: HostKinds = KINDS
     parts: HostParts = field(default_factory=lambda: PARTS)
     """How each of the kinds is observed and changed."""
@@ -240,6 +242,8 @@ class Converger:
                 steps = _without_aborted(steps, self._aborted)
             steps = unmade.without(_without(steps, stage.unknown), stage.held_back)
             steps = self.background.put_off(steps, stage.busy)
+            if not self.may_act():
+                steps = drift_policies.hold_back(steps)
             if kind.background:
                 steps = self._start(steps, work)
             elif acting := changes(steps):
@@ -290,11 +294,16 @@ class Converger:
         for step in steps:
             again = ended.get(step.id) is Outcome.CHANGED and step.id in work.given.pending
             if step.ACTS and (step.id not in ended or again):
-                apply = functools.partial(self.parts[step.id.kind].apply, [step], work)
+                apply = functools.partial(self._apply_later, step, work)
                 jobs.setdefault(step.sources[0], []).append(Job(step.id, step.sources, apply))
         for config_set, todo in jobs.items():
             self.background.start(config_set, todo)
         return [step for step in steps if not step.ACTS]
+
+    async def _apply_later(self, step: Step, work: Work) -> list[Result]:
+        """Do what had to wait for its turn, unless the host was held meanwhile."""
+        steps = [step] if self.may_act() else drift_policies.hold_back([step])
+        return await self.parts[step.id.kind].apply(steps, work)
 
     async def _finished(
         self, results: list[Result], items: Sequence[Item[Any]], *, whole: bool = False

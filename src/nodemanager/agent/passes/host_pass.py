@@ -97,14 +97,16 @@ class HostPass:
         await in_thread(self.host_state.watch.save)
         failed, clock = any(one.failed for one in results), self.host_state.clock()
         self.schedule.passed(failed=failed, again_in=self.host_state.patience.due_in(clock))
-        for event in waiting if not any(one.bad for one in results) else ():
+        held = any(one.outcome is Outcome.HELD for one in results)
+        for event in waiting if not held and not any(one.bad for one in results) else ():
             event.set()
         await self.follow()  # before the report, which says what cannot be watched
         await self.reports.passed(node, declared, results, collection)
 
 
 def _bad_sets(results: Sequence[Result]) -> set[str]:
-    return {name for one in results if one.bad for name in one.sources}
+    """Return the sets that do not hold, whether it was tried or not."""
+    return {name for one in results if one.bad or one.outcome is Outcome.HELD for name in one.sources}
 
 
 def _held(desired: Desired) -> list[Result]:

@@ -26,6 +26,8 @@ class Housekeeper:
     bucket: Bucket
     clock: Callable[[], float]
     """Seconds that only ever grow."""
+    may_act: Callable[[], bool] = lambda: True
+    """Whether something on the host may be changed."""
     _next: float | None = None
 
     def due_in(self) -> float | None:
@@ -39,6 +41,8 @@ class Housekeeper:
         if self.due_in() != 0.0:
             return None
         self._next = self.clock() + INTERVAL
+        if not self.may_act():
+            return None
         try:
             return await in_thread(self._collect)
         except OSError as error:

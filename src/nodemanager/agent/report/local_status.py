@@ -69,6 +69,18 @@ class Owed(Struct, omit_defaults=False):
     causes: list[str] = []
 
 
+class HeldState(Struct, omit_defaults=False):
+    """What keeps the agent from changing anything."""
+
+    reason: str = ""
+    until: str = ""
+    by: str = ""
+    origin: str = ""
+    """HeldByAPI or HeldByHost."""
+    seconds: float = 0.0
+    """How long it lasts yet."""
+
+
 class Passes(Struct, omit_defaults=False):
     """When the agent looks at the whole host."""
 
@@ -107,6 +119,7 @@ class Snapshot(Struct, omit_defaults=False):
     """When this was put together."""
     api: Api = Api()
     token: Token | None = None
+    hold: HeldState | None = None
     passes: Passes = Passes()
     conditions: list[Condition] = []
     config_sets: list[SetState] = []
@@ -137,6 +150,8 @@ class Snapshot(Struct, omit_defaults=False):
         faults = self.faults()
         held = f"{sets} ConfigSet{'' if sets == 1 else 's'}, {total} resource{'' if total == 1 else 's'}"
         parts = [f"{held}: {f'does not hold: {faults[0]}' if faults else 'all as declared'}"]
+        if self.hold:
+            parts.append(f"held until {self.hold.until}: {self.hold.reason}")
         if self.drift.last_time:
             parts.append(f"last drift {self.drift.last_time} {self.drift.last_resource}")
         parts.append(f"API {self.api.state}")

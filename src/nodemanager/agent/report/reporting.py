@@ -101,12 +101,13 @@ class Reporter:
         name = config_set.metadata.name
         mine = [one for one in results if name in one.sources]
         bad = any(one.bad for one in mine)
+        held = any(one.outcome is Outcome.HELD for one in mine)
         if not bad or any(one.failed for one in mine):
-            self._applies.labels(self._node, name, "error" if bad else "success").inc()
+            self._applies.labels(self._node, name, "error" if bad else "held" if held else "success").inc()
         self._seconds.labels(self._node, name).observe(sum(one.seconds for one in mine))
         if conflicts := desired.conflicts.get(name):
             self._conflicts.labels(self._node, name).inc(len(conflicts))
-        if not bad:
+        if not bad and not held:
             now = self._clock()
             self._last.labels(self._node, name).set(now)
             version = config_set.metadata.resource_version
@@ -144,9 +145,11 @@ class Reporter:
             log.info("%s%s (%.0f ms)%s", "drift: " if one.drifted else "", said, one.seconds * 1000, by)
             if self._events and node is not None and not one.drifted:  # each drift is reported by itself
                 self._events.normal(MANAGED_NODES, node, "Changed", said)
-        elif one.outcome is Outcome.OBSERVED:
+        elif one.outcome in (Outcome.OBSERVED, Outcome.HELD):
             if self._told.get(str(one.id)) != one.message:
-                log.warning("drift: %s is left alone: %s", one.id, one.message.partition("\n")[0])
+                what = "held back" if one.outcome is Outcome.HELD else "left alone"
+                drift = "drift: " if one.drifted else ""
+                log.warning("%s%s is %s: %s", drift, one.id, what, one.message.partition("\n")[0])
         elif one.outcome is Outcome.WAITING:
             log.info("%s: %s", one.id, one.said)
         elif one.bad and self._told.get(str(one.id)) != one.message:
@@ -164,7 +167,7 @@ def _whose(one: Result) -> str:
 
 def _lasts(one: Result) -> bool:
     """Tell whether the next pass will find it so, too."""
-    return one.failed or one.outcome is Outcome.OBSERVED
+    return one.failed or one.outcome in (Outcome.OBSERVED, Outcome.HELD)
 
 
 def _counter(metric: Metric, registry: Registry) -> Family[Counter]:

@@ -242,6 +242,13 @@ def _entry(
         waiting=_joined(one for one in mine if one.outcome is Outcome.WAITING),
         conflicts=list(done.conflicts.get(meta.name, ())),
     )
+    if held := sum(one.outcome is Outcome.HELD for one in mine):
+        return msgspec.structs.replace(
+            new,
+            resource_version=old.resource_version if old else "",
+            observed_generation=old.observed_generation if old else 0,
+            held=held,
+        )
     changed = any(one.outcome is Outcome.CHANGED for one in mine)
     if changed or new != old or _is_old(new.last_applied, now):
         return msgspec.structs.replace(new, last_applied=times.rfc3339(now))
@@ -259,6 +266,12 @@ def _ready(done: Pass) -> Condition:
     bad = [one for one in done.results if one.bad]
     failed = [one for one in bad if one.failed]
     at = _under_way(done)
+    if not bad and (held := [one for one in done.results if one.outcome is Outcome.HELD]):
+        waits = _listed([f"{one.id}: {one.message.partition(chr(10))[0]}" for one in held])
+        return Condition(
+            type=conditions.READY, status=conditions.FALSE, reason=node_conditions.HELD,
+            message=_cut(f"this waits for the end of the hold: {waits}"),
+        )  # fmt: skip
     if not bad and not at:
         return Condition(type=conditions.READY, status=conditions.TRUE, reason=node_conditions.APPLIED)
     tried = [one for one in failed if one.outcome is Outcome.FAILED]
@@ -315,12 +328,17 @@ def _drifted(done: Pass) -> Condition:
             type=node_conditions.DRIFTED, status=conditions.TRUE, reason=node_conditions.CONTESTED,
             message=_listed(list(map(str, done.contested))),
         )  # fmt: skip
-    if observed := [one for one in done.results if one.outcome is Outcome.OBSERVED]:
+    if observed := [one for one in done.results if one.outcome is Outcome.OBSERVED or _held_drift(one)]:
         return Condition(
             type=node_conditions.DRIFTED, status=conditions.TRUE, reason=node_conditions.OBSERVED,
             message=_joined(observed),
         )  # fmt: skip
     return Condition(type=node_conditions.DRIFTED, status=conditions.FALSE, reason=node_conditions.NO_DRIFT)
+
+
+def _held_drift(one: Result) -> bool:
+    """Tell whether somebody changed it while the host is held; what is new to declare is no drift."""
+    return one.outcome is Outcome.HELD and one.drifted
 
 
 def _contested(done: Pass) -> Condition:

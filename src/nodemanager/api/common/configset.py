@@ -98,6 +98,13 @@ class NodeCounts(Struct, omit_defaults=False):
     unknown: Annotated[
         int, meta("Hosts that are silent, so that nobody knows; they count nowhere else.", format="int32")
     ] = 0
+    held: Annotated[
+        int,
+        meta(
+            "Hosts that are held, and where something waits for the end of that; they count nowhere else.",
+            format="int32",
+        ),
+    ] = 0
     conflicted: Annotated[
         int, meta("Hosts where another ConfigSet of equal priority says otherwise.", format="int32")
     ] = 0

@@ -18,6 +18,7 @@ _CONFIG_SET: Final = KindEntry(
         KindColumn("Applied", ".status.nodes.applied", "Hosts where all of it holds.", "integer"),
         KindColumn("Failed", ".status.nodes.failed", "Hosts where a part could not be applied.", "integer"),
         KindColumn("Unknown", ".status.nodes.unknown", "Hosts that are silent.", "integer"),
+        KindColumn("Held", ".status.nodes.held", "Hosts where it waits for the end of a hold.", "integer"),
         KindColumn(
             "Conflicted", ".status.nodes.conflicted", "Hosts where another set says otherwise.", "integer"
         ),
@@ -44,6 +45,7 @@ _MANAGED_NODE: Final = KindEntry(
         KindColumn(
             "Drift", condition("Drifted"), "Whether the host differs right now from what is declared."
         ),
+        KindColumn("Held", condition("Held"), "Whether nothing on the host is changed for now."),
         KindColumn(
             "Last Seen", ".status.lastSeen", "Time since the last sign of life of a silent host.", "date"
         ),

@@ -10,6 +10,7 @@ from typing import Annotated, Final
 import msgspec
 
 from nodemanager.api.common import node_conditions
+from nodemanager.api.common.acting import Hold
 from nodemanager.api.common.configset import GROUP, VERSION
 from nodemanager.api.schedule_rules import SCHEDULE
 from nodemanager.kube import conditions as conditions_
@@ -91,6 +92,14 @@ class ManagedNodeSpec(Struct):
     ] = ""
     upgrade: Annotated[Upgrade | None, meta("When to upgrade; omitted = never by itself.")] = None
     wire_guard: Annotated[WireGuardSpec | None, meta("WireGuard keys; omitted = none.")] = None
+    hold: Annotated[
+        Hold | None,
+        meta(
+            "Keep the host as it is until a time: it goes on to look and report, and changes nothing. See "
+            "nodemanager hold.",
+            atomic=True,
+        ),
+    ] = None
 
 
 class Interface(Struct):
@@ -139,6 +148,9 @@ class AppliedConfigSet(Struct):
             max_items=8192,
         ),
     ] = []
+    held: Annotated[
+        int, meta("Resources that wait for the end of a hold; observedGeneration is without them.", minimum=0)
+    ] = 0
 
 
 class SSHHostKey(Struct, omit_defaults=False):
@@ -282,7 +294,7 @@ class ManagedNodeStatus(Struct):
         list[Condition],
         meta(
             "Ready, Progressing, Alive, Drifted, Contested, Conflicted, Watching, TokenRenewed, Duplicated, "
-            "Labelled and Served.",
+            "Labelled, Served and Held.",
             list_map_keys=("type",),
             max_items=64,
         ),
@@ -362,6 +374,11 @@ def is_silent(node: ManagedNode) -> bool:
     """Tell whether a host is known to be silent, so that nothing it reported counts any more."""
     found = conditions_.get(node.status.conditions, node_conditions.ALIVE)
     return found is not None and found.status == conditions_.FALSE
+
+
+def is_held(node: ManagedNode) -> bool:
+    """Tell whether a host says that it is held, so that it changes nothing."""
+    return conditions_.is_true(node.status.conditions, node_conditions.HELD)
 
 
 MANAGED_NODES: Final = Resource(GROUP, VERSION, "ManagedNode", "managednodes", ManagedNode)

@@ -88,6 +88,14 @@ OTHER_AGENT: Final = "OtherAgent"
 ONE_AGENT: Final = "OneAgent"
 """Reason of Duplicated=False: nobody else does any more."""
 
+HELD: Final = "Held"
+"""Condition type: nothing on the host is changed until the hold ends; its reasons are those of
+`acting.HoldOrigin`. Absent as long as it never was. Also the reason of Ready=False: something waits for the
+end of the hold."""
+
+NOT_HELD: Final = "NotHeld"
+"""Reason of Held=False: the hold has ended."""
+
 SERVED: Final = "Served"
 """Condition type: metrics and health probes are served where the agent was told to. Absent as long as they
 always were."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from nodemanager.api.common import matching, node_conditions
 from nodemanager.api.common.configset import ConfigSet
-from nodemanager.api.common.managednode import AppliedConfigSet, ManagedNode, is_silent
+from nodemanager.api.common.managednode import AppliedConfigSet, ManagedNode, is_held, is_silent
 from nodemanager.kube import conditions
 
 
@@ -18,6 +18,7 @@ class SetProgress(StrEnum):
     FAILED = "failed"
     CONFLICTED = "conflicted"
     SILENT = "silent"
+    HELD = "held"
     APPLYING = "applying"
     APPLIED = "applied"
 
@@ -40,7 +41,7 @@ def report_of(node: ManagedNode, config_set: str) -> AppliedConfigSet | None:
 def holds(report: AppliedConfigSet, generation: int) -> bool:
     """Tell whether all of this generation is in force; agents of the Go project do not say which one is."""
     current = report.observed_generation in (0, generation)
-    return current and not report.error and not report.waiting and not report.conflicts
+    return current and not (report.error or report.waiting or report.conflicts or report.held)
 
 
 def on_hosts(config_set: ConfigSet, nodes: Iterable[ManagedNode]) -> list[SetOnHost]:
@@ -57,6 +58,10 @@ def _on_host(config_set: ConfigSet, node: ManagedNode) -> SetOnHost:
     generation = config_set.metadata.generation
     if is_silent(node):
         return SetOnHost(name, SetProgress.SILENT, "no sign of life", _since(node, node_conditions.ALIVE))
+    if is_held(node) and (report is None or not holds(report, generation)):
+        held = conditions.get(node.status.conditions, node_conditions.HELD)
+        since = held.last_transition_time if held else None
+        return SetOnHost(name, SetProgress.HELD, "waits for the end of the hold", since)
     if report is None:
         return SetOnHost(name, SetProgress.APPLYING, "has not reported it yet", None)
     if report.error:

@@ -6,13 +6,14 @@ import asyncio
 import logging
 import os
 from dataclasses import dataclass
+from typing import Final
 
 import click
 
 from nodemanager import __version__
 from nodemanager.cli.settings import connect, logs
 from nodemanager.client.calls import Selection
-from nodemanager.client.http.transport import HttpTransport
+from nodemanager.client.http.transport import HttpTransport, Request, Response, Transport
 from nodemanager.client.verbs import Client
 from nodemanager.controllers import assembly
 from nodemanager.controllers.assembly import Dependencies, Operator
@@ -27,6 +28,8 @@ CHECK_SECONDS = 10.0
 """How long the first question to the API may take; its caches then wait as long as it takes."""
 _OUTAGES = errors.TooManyRequests, errors.InternalError, errors.ServiceUnavailable, errors.ServerTimeout
 """Answers of an API that is not well, as while it starts."""
+SIZES: Final = (64, 256, 1024, 4096, 16384, 65536, 262144, 1048576)
+"""Bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,8 @@ async def _run_until_deposed(settings: connect.Settings, options: Options) -> No
     process_metrics.register(registry)
     config = connect.client_config(settings)
     requests = _Requests(registry, config.server)
-    client = Client(HttpTransport(config), observe=requests.observe)
+    transport = _Measured(HttpTransport(config), registry, config.server)
+    client = Client(transport, observe=requests.observe)
     try:
         await _check_kinds(client, settings.namespace)
         given = Dependencies(client, settings.namespace, registry, runner.companion, options.leader_elect)
@@ -138,6 +142,27 @@ async def _check_kinds(client: Client, namespace: str) -> None:
         except (errors.TransportError, *_OUTAGES, TimeoutError) as error:
             log.warning("cannot look for our kinds: %s; waiting for the API", str(error) or "no answer")
             return
+
+
+class _Measured:
+    """A transport that counts the bytes of what is sent."""
+
+    def __init__(self, inner: Transport, registry: metrics.Registry, server: str) -> None:
+        self._inner = inner
+        self._host = server.partition("://")[2]
+        self._bytes = registry.histogram(
+            "rest_client_request_size_bytes", "Bodies of requests to the API.", ("verb", "host"), SIZES
+        )
+
+    async def send(self, request: Request) -> Response:
+        self._bytes.labels(request.method, self._host).observe(len(request.body))
+        return await self._inner.send(request)
+
+    async def reauthenticate(self) -> bool:
+        return await self._inner.reauthenticate()
+
+    async def close(self) -> None:
+        await self._inner.close()
 
 
 class _Requests:

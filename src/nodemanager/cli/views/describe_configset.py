@@ -72,7 +72,8 @@ def _add_counts(report: output.Report, config: ConfigSet) -> None:
         report.field("Hosts", "not counted yet")
         return
     counts = {"applied": nodes.applied, "failed": nodes.failed, "conflicted": nodes.conflicted}
-    counts |= {"unknown": nodes.unknown} if nodes.unknown else {}
+    counts |= {"silent": nodes.unknown} if nodes.unknown else {}
+    counts |= {"held": nodes.held} if nodes.held else {}
     said = "".join(f", {count} {state}" for state, count in counts.items())
     report.field("Hosts", f"{nodes.matched} matched{said}")
 

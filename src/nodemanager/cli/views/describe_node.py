@@ -38,6 +38,8 @@ def _add_host(report: output.Report, node: ManagedNode, now: datetime) -> None:
     report.field("Release", status.release or output.UNKNOWN)
     report.field("Agent", status.agent_version or "has not reported yet")
     report.field("Alive", _life(status, now))
+    if held := _hold(node, now):
+        report.field("Held", held)
     if status.heartbeat is not None and status.heartbeat.lease_name:
         report.field("Heartbeat", f"Lease {status.heartbeat.lease_name}")
     if spec.domain:
@@ -61,6 +63,20 @@ def _life(status: ManagedNodeStatus, now: datetime) -> str:
     if found.status == conditions.FALSE:
         return f"no, last seen {output.ago(status.last_seen, now)}" if status.last_seen else "no"
     return output.one_line(f"unknown: {found.message}", describing.MESSAGE_LIMIT)
+
+
+def _hold(node: ManagedNode, now: datetime) -> str:
+    """Return what holds the host; empty = nothing does, and nobody wants it to."""
+    found = conditions.get(node.status.conditions, node_conditions.HELD)
+    if found is not None and found.status == conditions.TRUE:
+        since = output.ago(found.last_transition_time, now)
+        return output.one_line(f"since {since}: {found.message}", describing.MESSAGE_LIMIT)
+    hold = node.spec.hold
+    end = output.parse_time(hold.until) if hold else None
+    if hold is None or end is None or end <= now:
+        return ""
+    said = f"not yet, its agent has not confirmed it: {hold.reason}; until {hold.until}"
+    return output.one_line(said, describing.MESSAGE_LIMIT)
 
 
 def _add_upgrade(report: output.Report, node: ManagedNode, now: datetime) -> None:

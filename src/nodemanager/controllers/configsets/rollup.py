@@ -17,7 +17,7 @@ import msgspec
 
 from nodemanager.api.common import matching, set_reports
 from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet, ConfigSetStatus, NodeCounts
-from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode, is_silent
+from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode, is_held, is_silent
 from nodemanager.client.patches import MergePatch, difference
 from nodemanager.client.verbs import Client
 from nodemanager.controllers.configsets.validity import Validity
@@ -122,9 +122,9 @@ def affected(change: Change[ManagedNode], config_sets: Iterable[ConfigSet]) -> l
     ]
 
 
-def _counted_as(node: ManagedNode) -> tuple[dict[str, str], bool]:
+def _counted_as(node: ManagedNode) -> tuple[dict[str, str], bool, bool]:
     """Return what decides, besides its reports, which sets a host counts for and how."""
-    return node.metadata.labels, is_silent(node)
+    return node.metadata.labels, is_silent(node), is_held(node)
 
 
 def summarise(
@@ -139,6 +139,7 @@ def summarise(
         applied=len(hosts.applied),
         failed=len(hosts.failed),
         unknown=len(hosts.silent),
+        held=len(hosts.held),
         conflicted=len(hosts.conflicted),
     )
     found = list(config_set.status.conditions)
@@ -162,10 +163,12 @@ class _Hosts:
     """Those that have yet to apply all of it, or cannot for a conflict."""
     silent: list[str]
     """What they reported before counts no more."""
+    held: list[str]
+    """Those where it waits for the end of a hold, whatever else is the matter there."""
 
     @classmethod
     def of(cls, config_set: ConfigSet, nodes: Sequence[ManagedNode]) -> _Hosts:
-        found = cls([], [], [], [], [])
+        found = cls([], [], [], [], [], [])
         for node in nodes:
             name, report = node.metadata.name, set_reports.report_of(node, config_set.metadata.name)
             if is_silent(node):
@@ -173,9 +176,12 @@ class _Hosts:
                 continue
             if report and report.conflicts:
                 found.conflicted.append(name)
+            holds = report is not None and set_reports.holds(report, config_set.metadata.generation)
+            if not holds and is_held(node):
+                found.held.append(name)
+                continue
             if report and report.error:
                 found.failed.append(name)
-            holds = report is not None and set_reports.holds(report, config_set.metadata.generation)
             (found.applied if holds else found.waiting).append(name)
         return found
 
@@ -189,11 +195,16 @@ def _ready(hosts: _Hosts, generation: int) -> Condition:
     elif hosts.waiting:
         said = f"not applied on {_named(hosts.waiting)} yet"
         status, reason, message = conditions.FALSE, "Applying", said
+    elif hosts.held:
+        said = f"waits for the end of a hold on {_named(hosts.held)}"
+        status, reason, message = conditions.FALSE, "HostsHeld", said
     elif hosts.applied:
         said = f"applied on {plural(len(hosts.applied), 'host')}"
         status, reason, message = conditions.TRUE, "Applied", said
     else:
         status, reason, message = conditions.UNKNOWN, "NoHost", "no host matches its labels or nodeSelector"
+    if hosts.held and reason != "HostsHeld":
+        message += f"; held: {_named(hosts.held)}"
     return Condition(
         type=conditions.READY, status=status, reason=reason, message=message, observed_generation=generation
     )

@@ -24,7 +24,7 @@ from nodemanager.host.files.bucket import Bucket
 from nodemanager.host.files.durable import Unsynced
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.process.threads import in_thread
-from nodemanager.host.results import Outcome, Result, idle_outcome, result
+from nodemanager.host.results import Outcome, Result, idle_outcome, left_alone, result
 from nodemanager.host.state.journal import Journal
 from nodemanager.plan.resources import ResourceId, shown
 from nodemanager.plan.steps import (
@@ -145,7 +145,7 @@ class FileBatch:
         said = f"{step.reason}\n{seen.diff}" if seen.diff else step.reason
         self.results.append(
             replace(
-                result(step, Outcome.OBSERVED, said),
+                result(step, left_alone(step), said),
                 found=seen.found,
                 wanted=seen.wanted,
                 mark=f"{step.reason} {seen.private}",
