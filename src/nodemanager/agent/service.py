@@ -6,13 +6,12 @@ import logging
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 
 from nodemanager.agent import served
-from nodemanager.agent.assembly import HostSetup, ManagedHost, PassSetup, assemble
+from nodemanager.agent.assembly import ManagedHost, PassSetup, assemble
 from nodemanager.agent.declared.changes import DeclaredChanges
 from nodemanager.agent.declared.contents import Contenter
 from nodemanager.agent.declared.declarations import Declarations
@@ -29,9 +28,9 @@ from nodemanager.agent.holds import keeping
 from nodemanager.agent.holds.keeping import HoldKeeper
 from nodemanager.agent.link import api_link
 from nodemanager.agent.link.api_link import ApiLink
-from nodemanager.agent.link.api_reachability import ApiReachability, SecretLimits
-from nodemanager.agent.link.credential_watch import CredentialWatch
+from nodemanager.agent.link.api_reachability import ApiReachability
 from nodemanager.agent.link.token_renewal import TokenRenewal, TokenReporter
+from nodemanager.agent.options import AgentOptions, OwnCredential, secret_vault
 from nodemanager.agent.passes.host_pass import HostPass, PassReports
 from nodemanager.agent.passes.host_state import HostState, nobody
 from nodemanager.agent.passes.housekeeping import Housekeeper
@@ -50,16 +49,12 @@ from nodemanager.agent.report.reporting import Reporter
 from nodemanager.agent.report.status_sources import LastPass
 from nodemanager.agent.report.status_writer import Contribution, StatusWriter
 from nodemanager.agent.requests import Requests
-from nodemanager.agent.upgrades.upgrade import UpgradeSettings
 from nodemanager.agent.upgrades.upgrade_part import UpgradeReporter
 from nodemanager.agent.upgrades.upgrading import upgrades
-from nodemanager.client.auth.config import ClientConfig
-from nodemanager.client.auth.renewed_token import RenewedToken
 from nodemanager.client.verbs import Client
 from nodemanager.host.base import HostError
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.process.runner import RunError, companion
-from nodemanager.host.state.state_key import KeyRefused, cipher_of
 from nodemanager.host.state.vault import Vault
 from nodemanager.host.watches import host_watch
 from nodemanager.host.watches.host_watch import HostWatch
@@ -73,48 +68,6 @@ from nodemanager.runtime.metrics import Registry
 from nodemanager.runtime.queue import WorkQueue
 
 log = logging.getLogger("nodemanager.agent")
-PERIOD = 600.0
-"""Often enough for a foreign change not to last, and for alerts on `last applied` to stay quiet."""
-
-
-@dataclass(frozen=True, slots=True)
-class AgentOptions:
-    """How the agent runs."""
-
-    namespace: str = "nodemanager"
-    host: HostSetup = field(default_factory=HostSetup)
-    metrics_address: str = ":8080"
-    probe_address: str = ":8081"
-    period: float = PERIOD
-    """Seconds after which to look again although nothing happened; 0 = never."""
-    upgrades: UpgradeSettings = field(default_factory=UpgradeSettings)
-    pod_identity: bool = False
-    """Exchange the token of the pod we are in for that of the host it runs on."""
-    secrets: SecretLimits = field(default_factory=SecretLimits)
-    key_file: str = ""
-    """What Secrets are encrypted with on disk; empty = with nothing."""
-    realtime: bool = True
-    """Whether to hear of changes on the host, and repair at once; if not, the period alone notices them."""
-
-
-@dataclass(frozen=True, slots=True)
-class OwnToken:
-    """The credential of the host, if it is one that the agent renews."""
-
-    client: Client
-    config: ClientConfig
-    token: RenewedToken
-    path: Path
-    """The kubeconfig of the host."""
-
-
-@dataclass(frozen=True, slots=True)
-class OwnCredential:
-    """What the agent does about the credential that it uses."""
-
-    renewed: OwnToken | None = None
-    watch: CredentialWatch | None = None
-    """Notices another one on disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +196,7 @@ def _declarations(base: _Base) -> Declarations:
     link, managed_host = base.link, base.managed_host
     references = ReferenceWatch(link.client, link.key.namespace, base.requests.pass_soon)
     plain = Vault(base.options.host.root, base.options.host.state)
-    memory = Memory(plain, _secret_vault(base.options), link.key)
+    memory = Memory(plain, secret_vault(base.options), link.key)
     sources = Sources(link.config_sets, link.nodes, references, memory, link.reachability)
     renderer = Renderer(companion, answered=lambda _answer: managed_host.progress.tick())
     base.manager.add_cache(OptionalCache(link.config_sets, sources), OptionalCache(link.nodes, sources))
@@ -386,17 +339,6 @@ def _watch(base: _Base) -> HostWatch | None:
 
 async def _watch_nothing() -> None:
     """Leave it to the period to notice changes."""
-
-
-def _secret_vault(options: AgentOptions) -> Vault | None:
-    """Return where Secrets are kept; None if they should be encrypted and cannot be."""
-    try:
-        key = options.key_file
-        cipher = cipher_of(key, os.environ.get("CREDENTIALS_DIRECTORY", "")) if key else None
-    except KeyRefused as error:
-        log.warning("%s; Secrets are not kept, so a start without the API would lack them", error)
-        return None
-    return Vault(options.host.root, options.host.state, cipher)
 
 
 def _now() -> datetime:

@@ -10,7 +10,7 @@ from typing import Any
 
 from nodemanager.agent.link import credential_watch
 from nodemanager.agent.link.credential_watch import CredentialWatch, Stamps
-from nodemanager.agent.service import OwnCredential, OwnToken
+from nodemanager.agent.options import OwnCredential, OwnToken
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.api.rights import host_rights
 from nodemanager.cli.settings import connect

@@ -20,6 +20,7 @@ from nodemanager.agent import self_care, service, standby
 from nodemanager.agent.assembly import HostSetup
 from nodemanager.agent.link.api_reachability import SecretLimits
 from nodemanager.agent.link.token_renewal import publish_expiry
+from nodemanager.agent.options import AgentOptions, OwnCredential
 from nodemanager.agent.report import status_sources
 from nodemanager.agent.upgrades.upgrade import UpgradeSettings
 from nodemanager.cli import agent_credential
@@ -140,7 +141,7 @@ def _start(settings: connect.Settings, root: str, hostname: str, flags: dict[str
         root, hostname, bucket=flags["bucket"], backups=limits, start_delay=flags["start_delay"],
         labels=flags["labels"],
     )  # fmt: skip
-    options = service.AgentOptions(
+    options = AgentOptions(
         settings.namespace,
         host,
         flags["metrics_bind_address"],
@@ -155,7 +156,7 @@ def _start(settings: connect.Settings, root: str, hostname: str, flags: dict[str
     asyncio.run(run_elected(settings, options) if flags["leader_elect"] else run(settings, options))
 
 
-async def run_elected(settings: connect.Settings, options: service.AgentOptions) -> None:
+async def run_elected(settings: connect.Settings, options: AgentOptions) -> None:
     """Run an agent as soon as no other works on this host, until it is told to stop by a signal."""
     notifications = sd_notify.of_process()
 
@@ -169,7 +170,7 @@ async def run_elected(settings: connect.Settings, options: service.AgentOptions)
             await run(settings, options)
 
 
-async def run(settings: connect.Settings, options: service.AgentOptions, *, signals: bool = True) -> None:
+async def run(settings: connect.Settings, options: AgentOptions, *, signals: bool = True) -> None:
     """Run an agent until it is told to stop: by a signal, or else by being cancelled.
 
     It begins anew where it finds a credential on disk with which it is another host, or at another API.
@@ -195,7 +196,7 @@ class _Course:
 
 
 async def _run_once(
-    settings: connect.Settings, options: service.AgentOptions, course: _Course, *, signals: bool
+    settings: connect.Settings, options: AgentOptions, course: _Course, *, signals: bool
 ) -> None:
     registry = metrics.Registry()
     process_metrics.register(registry)
@@ -218,7 +219,7 @@ async def _run_once(
         if not course.again:
             notifications.stopping()
 
-    own = service.OwnCredential()
+    own = OwnCredential()
     labelled = {**credential.read.labels, **options.host.labels}
     options = replace(options, host=replace(options.host, hostname=credential.host, labels=labelled))
     if not options.pod_identity:

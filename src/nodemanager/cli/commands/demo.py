@@ -17,6 +17,7 @@ import click
 
 from nodemanager.agent import service
 from nodemanager.agent.assembly import HostSetup
+from nodemanager.agent.options import AgentOptions
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
 from nodemanager.cli import embedded_api, program
@@ -160,7 +161,7 @@ async def _stage(folder: Path) -> AsyncIterator[Stage]:
         async with patient("the API"):
             await server.ready()
         async with connect.connect(connect.Settings(kubeconfig=str(server.kubeconfig))) as client:
-            options = service.AgentOptions(NAMESPACE, HostSetup(str(root), HOST), "0", "0")
+            options = AgentOptions(NAMESPACE, HostSetup(str(root), HOST), "0", "0")
             agent = service.build(client, options, Registry())
             tasks.append(asyncio.create_task(agent.manager.run(), name="agent"))
             try:

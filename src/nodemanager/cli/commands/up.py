@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
-from nodemanager.agent import service
 from nodemanager.agent.assembly import HostSetup
+from nodemanager.agent.options import AgentOptions
 from nodemanager.cli import embedded_api, first_touch, program
 from nodemanager.cli.commands import agent as cmd_agent
 from nodemanager.cli.commands import operator as cmd_operator
@@ -68,7 +68,7 @@ def command(
     first_touch.tell_and_ask(root, hostname, agreed=yes)
     logs.configure(log_level.upper(), "text")
     # No fixed ports of their own: who wants metrics and probes runs `nodemanager operator` and `agent`.
-    agent = service.AgentOptions(settings.namespace, HostSetup(root, hostname), "0", "0")
+    agent = AgentOptions(settings.namespace, HostSetup(root, hostname), "0", "0")
     asyncio.run(_run(settings, agent, data_dir or default_data_dir(), endpoint))
 
 
@@ -82,9 +82,7 @@ def _has_cluster(settings: connect.Settings) -> bool:
     return True
 
 
-async def _run(
-    settings: connect.Settings, agent: service.AgentOptions, data_dir: Path, endpoint: Endpoint
-) -> None:
+async def _run(settings: connect.Settings, agent: AgentOptions, data_dir: Path, endpoint: Endpoint) -> None:
     if _has_cluster(settings):
         await _run_both(settings, agent)
         return
@@ -106,7 +104,7 @@ async def _run(
         await end([running, ready])
 
 
-async def _run_both(settings: connect.Settings, agent: service.AgentOptions) -> None:
+async def _run_both(settings: connect.Settings, agent: AgentOptions) -> None:
     """Run operator and agent; whichever ends takes the other along."""
     operator = cmd_operator.run(settings, cmd_operator.Options("0", "0", leader_elect=True))
     parts = [
