@@ -174,8 +174,8 @@ class DriftLog:
         ]
         self._records = deque([*known.recent, *renumbered])
         self._saved, self._whole = 0, True
-        if renumbered:
-            self._wake.set()
+        self._wake.set()
+        self.flush()  # before the API hears of the sum: who found it there next time would add it once more
 
     def newest(self, count: int) -> list[DriftRecord]:
         """Return the newest drifts in order, whether or not anybody has heard of them."""
