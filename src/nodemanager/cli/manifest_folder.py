@@ -25,7 +25,7 @@ class DuplicateObject(ManifestError):
 
 
 @dataclass(slots=True)
-class Collection:
+class DeclaredObjects:
     """What manifests declare, object by object."""
 
     sets: dict[str, ConfigSet] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Collection:
 
 def load(paths: Iterable[Path]) -> DeclaredInputs:
     """Return what manifests declare: ConfigSets, ManagedNodes, and Secrets and ConfigMaps for templates."""
-    found = Collection()
+    found = DeclaredObjects()
     for path in files(paths):
         for obj in manifests.load_all(text(path), str(path)):
             found.add(obj, path)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from nodemanager.plan.resources import ResourceId
-from nodemanager.plan.steps import Blocked, Held, Observed, Step, Waiting
+from nodemanager.plan.steps import Blocked, HeldStep, Observed, Step, Waiting
 
 
 class Outcome(StrEnum):
@@ -83,7 +83,7 @@ def idle_outcome(step: Step) -> Outcome:
 
 def left_alone(step: Observed) -> Outcome:
     """Return how it went with what was only looked at."""
-    return Outcome.HELD if isinstance(step, Held) else Outcome.OBSERVED
+    return Outcome.HELD if isinstance(step, HeldStep) else Outcome.OBSERVED
 
 
 def result(step: Step, outcome: Outcome, message: str = "", seconds: float = 0.0) -> Result:

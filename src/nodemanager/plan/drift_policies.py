@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
 from nodemanager.plan.resources import ResourceId
-from nodemanager.plan.steps import Held, Observed, Step
+from nodemanager.plan.steps import HeldStep, Observed, Step
 
 
 def leave_alone(steps: Iterable[Step], observe_only: AbstractSet[ResourceId]) -> list[Step]:
@@ -24,6 +24,6 @@ def leave_alone(steps: Iterable[Step], observe_only: AbstractSet[ResourceId]) ->
 def hold_back(steps: Iterable[Step]) -> list[Step]:
     """Return the steps of a host that is held: none of them changes anything."""
     return [
-        Held(id=step.id, sources=step.sources, reason=step.reason, would=step) if step.ACTS else step
+        HeldStep(id=step.id, sources=step.sources, reason=step.reason, would=step) if step.ACTS else step
         for step in steps
     ]

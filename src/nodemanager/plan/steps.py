@@ -162,7 +162,7 @@ class Observed(Step):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held(Observed):
+class HeldStep(Observed):
     """Nothing, although something is to be done: the host is held, so it waits for the end of that."""
 
     REPAIRS = True

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.agent.passes.background import Background, Job
+from nodemanager.agent.passes.background import Background, BackgroundJob
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.host.results import Outcome, Result
 from nodemanager.plan.resources import ResourceId
@@ -270,7 +270,7 @@ class Lanes:
     def _ask(self) -> None:
         self.asked += 1
 
-    def job(self, name: str, number: int) -> Job:
+    def job(self, name: str, number: int) -> BackgroundJob:
         resource = ResourceId("exec", f"{name}/{number}")
 
         async def do() -> list[Result]:
@@ -282,7 +282,7 @@ class Lanes:
             self.ended.append(resource)
             return [Result(resource, (name,), Outcome.CHANGED)]
 
-        return Job(resource, (name,), do)
+        return BackgroundJob(resource, (name,), do)
 
     async def do(self, deed: str, name: str, number: int) -> None:
         background = self.background

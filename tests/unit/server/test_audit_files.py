@@ -11,7 +11,7 @@ import pytest
 
 from nodemanager.server.audit.audit_log import AuditLog
 from nodemanager.server.audit.log_file import LogFile, LogLimits
-from nodemanager.server.audit.policy import AuditPolicy, Level, Rule
+from nodemanager.server.audit.policy import AuditLevel, AuditPolicy, AuditRule
 from nodemanager.server.http.app import ApiSettings
 from support.embedded import serving
 
@@ -111,7 +111,7 @@ async def test_an_api_goes_on_without_its_audit_log(tmp_path: Path, caplog: pyte
     file.close()
     (tmp_path / "audit.log").unlink()
     (tmp_path / "audit.log").mkdir()  # there can be no such file any more
-    everything = AuditPolicy((Rule(Level.REQUEST_RESPONSE),))
+    everything = AuditPolicy((AuditRule(AuditLevel.REQUEST_RESPONSE),))
     settings = ApiSettings(observers=(AuditLog(everything, file),))
     async with serving(settings=settings) as running, aiohttp.ClientSession(running.server) as http:
         body = {"metadata": {"name": "a"}}

@@ -11,7 +11,7 @@ from nodemanager.cli.settings.audit_options import DEFAULT
 from nodemanager.kube import errors
 from nodemanager.kube.rbac.identity import AUTHENTICATED, User
 from nodemanager.server.audit import policy
-from nodemanager.server.audit.policy import Level
+from nodemanager.server.audit.policy import AuditLevel
 from nodemanager.server.http import routing
 
 ALICE = User("alice", ("people", AUTHENTICATED))
@@ -32,49 +32,51 @@ rules:
 """
 
 
-def level(read: policy.AuditPolicy, method: str, path: str, user: User = ALICE) -> Level:
+def level(read: policy.AuditPolicy, method: str, path: str, user: User = ALICE) -> AuditLevel:
     return read.level(routing.parse(method, path, {}), user)
 
 
 @pytest.mark.parametrize(
     ("method", "path", "user", "wanted"),
     [
-        ("GET", "/api/v1/pods", User("system:kube-proxy"), Level.NONE),
-        ("GET", "/healthz/store", ALICE, Level.NONE),
-        ("GET", "/metrics", ALICE, Level.NONE),
-        ("PUT", "/api/v1/namespaces/kube-system/configmaps/a", ALICE, Level.REQUEST),
-        ("PUT", "/api/v1/namespaces/default/configmaps/a", ALICE, Level.METADATA),
-        ("PUT", "/api/v1/namespaces/default/configmaps/noise", ALICE, Level.NONE),
-        ("PUT", "/api/v1/namespaces/default/pods/a/status", ALICE, Level.REQUEST_RESPONSE),
-        ("POST", "/api/v1/namespaces/default/pods/a/eviction", ALICE, Level.METADATA),
-        ("PATCH", "/api/v1/nodes/a/status", ALICE, Level.REQUEST_RESPONSE),
-        ("PATCH", "/api/v1/nodes/a", ALICE, Level.METADATA),
-        ("DELETE", "/apis/apps/v1/namespaces/default/deployments/a", ALICE, Level.METADATA),
-        ("GET", "/apis/apps/v1/namespaces/default/deployments/a", ALICE, Level.NONE),
-        ("GET", "/api/v1/secrets", User("r2", ("robots",)), Level.NONE),
+        ("GET", "/api/v1/pods", User("system:kube-proxy"), AuditLevel.NONE),
+        ("GET", "/healthz/store", ALICE, AuditLevel.NONE),
+        ("GET", "/metrics", ALICE, AuditLevel.NONE),
+        ("PUT", "/api/v1/namespaces/kube-system/configmaps/a", ALICE, AuditLevel.REQUEST),
+        ("PUT", "/api/v1/namespaces/default/configmaps/a", ALICE, AuditLevel.METADATA),
+        ("PUT", "/api/v1/namespaces/default/configmaps/noise", ALICE, AuditLevel.NONE),
+        ("PUT", "/api/v1/namespaces/default/pods/a/status", ALICE, AuditLevel.REQUEST_RESPONSE),
+        ("POST", "/api/v1/namespaces/default/pods/a/eviction", ALICE, AuditLevel.METADATA),
+        ("PATCH", "/api/v1/nodes/a/status", ALICE, AuditLevel.REQUEST_RESPONSE),
+        ("PATCH", "/api/v1/nodes/a", ALICE, AuditLevel.METADATA),
+        ("DELETE", "/apis/apps/v1/namespaces/default/deployments/a", ALICE, AuditLevel.METADATA),
+        ("GET", "/apis/apps/v1/namespaces/default/deployments/a", ALICE, AuditLevel.NONE),
+        ("GET", "/api/v1/secrets", User("r2", ("robots",)), AuditLevel.NONE),
     ],
 )
-def test_the_first_rule_that_fits_decides(method: str, path: str, user: User, wanted: Level) -> None:
+def test_the_first_rule_that_fits_decides(method: str, path: str, user: User, wanted: AuditLevel) -> None:
     assert level(policy.read(yaml.safe_load(POLICY)), method, path, user) is wanted
 
 
 @pytest.mark.parametrize(
     ("method", "path", "user", "wanted"),
     [
-        ("POST", "/apis/common.nodemanager/v1/namespaces/a/configsets", ALICE, Level.METADATA),
-        ("DELETE", "/apis/common.nodemanager/v1/namespaces/a/configsets", ALICE, Level.METADATA),
-        ("PATCH", "/api/v1/namespaces/a/secrets/b", ALICE, Level.METADATA),
-        ("POST", "/api/v1/namespaces/a/serviceaccounts/b/token", ALICE, Level.METADATA),
-        ("GET", "/apis/common.nodemanager/v1/namespaces/a/configsets/b", ALICE, Level.NONE),
-        ("PATCH", "/apis/common.nodemanager/v1/namespaces/a/managednodes/b/status", ALICE, Level.NONE),
-        ("PATCH", "/apis/coordination.k8s.io/v1/namespaces/a/leases/b", ALICE, Level.NONE),
-        ("POST", "/api/v1/namespaces/a/events", ALICE, Level.NONE),
-        ("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", ALICE, Level.NONE),
-        ("POST", "/apis/common.nodemanager/v1/namespaces/a/configsets", NOBODY, Level.NONE),
-        ("POST", "/somewhere", ALICE, Level.NONE),
+        ("POST", "/apis/common.nodemanager/v1/namespaces/a/configsets", ALICE, AuditLevel.METADATA),
+        ("DELETE", "/apis/common.nodemanager/v1/namespaces/a/configsets", ALICE, AuditLevel.METADATA),
+        ("PATCH", "/api/v1/namespaces/a/secrets/b", ALICE, AuditLevel.METADATA),
+        ("POST", "/api/v1/namespaces/a/serviceaccounts/b/token", ALICE, AuditLevel.METADATA),
+        ("GET", "/apis/common.nodemanager/v1/namespaces/a/configsets/b", ALICE, AuditLevel.NONE),
+        ("PATCH", "/apis/common.nodemanager/v1/namespaces/a/managednodes/b/status", ALICE, AuditLevel.NONE),
+        ("PATCH", "/apis/coordination.k8s.io/v1/namespaces/a/leases/b", ALICE, AuditLevel.NONE),
+        ("POST", "/api/v1/namespaces/a/events", ALICE, AuditLevel.NONE),
+        ("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", ALICE, AuditLevel.NONE),
+        ("POST", "/apis/common.nodemanager/v1/namespaces/a/configsets", NOBODY, AuditLevel.NONE),
+        ("POST", "/somewhere", ALICE, AuditLevel.NONE),
     ],
 )
-def test_by_default_it_is_told_who_changed_what(method: str, path: str, user: User, wanted: Level) -> None:
+def test_by_default_it_is_told_who_changed_what(
+    method: str, path: str, user: User, wanted: AuditLevel
+) -> None:
     assert level(DEFAULT, method, path, user) is wanted
 
 

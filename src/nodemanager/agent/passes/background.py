@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class BackgroundJob:
     """Something about one resource that may take long."""
 
     id: ResourceId
@@ -38,7 +38,7 @@ class Job:
 class _Lane:
     """The jobs of one ConfigSet."""
 
-    todo: deque[Job]
+    todo: deque[BackgroundJob]
     at: ResourceId
     """The job that it is at."""
     again: bool = False
@@ -81,7 +81,7 @@ class Background:
         """How those jobs ended whose results nobody has taken yet."""
         return {one.id: one.outcome for one in self._results}
 
-    def start(self, config_set: str, jobs: Sequence[Job]) -> None:
+    def start(self, config_set: str, jobs: Sequence[BackgroundJob]) -> None:
         """Begin with the jobs of a ConfigSet; it must not be busy."""
         if config_set in self._lanes:
             raise RuntimeError(f"cannot start jobs of ConfigSet {config_set}: it is busy")
@@ -99,7 +99,7 @@ class Background:
         if lane.again or not (lane.awaited or config_set in self._new):
             self.ended()
 
-    async def _try(self, job: Job) -> list[Result]:
+    async def _try(self, job: BackgroundJob) -> list[Result]:
         try:
             return await job.do()
         except Exception as error:

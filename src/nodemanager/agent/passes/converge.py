@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from nodemanager.agent.passes import recovery
-from nodemanager.agent.passes.background import Background, Job
+from nodemanager.agent.passes.background import Background, BackgroundJob
 from nodemanager.agent.passes.progress import Progress
 from nodemanager.agent.passes.underway import Underway
 from nodemanager.host.apply import Locks, Tools
@@ -289,13 +289,13 @@ class Converger:
         What ended and was not reported yet is not begun again: what failed is tried again after a while, as
         all failures are; unless it went well and is owed again since.
         """
-        jobs: dict[str, list[Job]] = {}
+        jobs: dict[str, list[BackgroundJob]] = {}
         ended = self.background.finished
         for step in steps:
             again = ended.get(step.id) is Outcome.CHANGED and step.id in work.given.pending
             if step.ACTS and (step.id not in ended or again):
                 apply = functools.partial(self._apply_later, step, work)
-                jobs.setdefault(step.sources[0], []).append(Job(step.id, step.sources, apply))
+                jobs.setdefault(step.sources[0], []).append(BackgroundJob(step.id, step.sources, apply))
         for config_set, todo in jobs.items():
             self.background.start(config_set, todo)
         return [step for step in steps if not step.ACTS]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Set as AbstractSet
 
-from nodemanager.agent.passes.background import Job
+from nodemanager.agent.passes.background import BackgroundJob
 from nodemanager.agent.passes.progress import Progress
 from nodemanager.api.common.declarations import Execution
 from nodemanager.host.apply import Tools
@@ -14,17 +14,19 @@ from nodemanager.kube.go import durations
 from nodemanager.plan.desired import Desired, Item
 
 
-def jobs(desired: Desired, tools: Tools, progress: Progress, busy: AbstractSet[str]) -> dict[str, list[Job]]:
+def jobs(
+    desired: Desired, tools: Tools, progress: Progress, busy: AbstractSet[str]
+) -> dict[str, list[BackgroundJob]]:
     """Return, by ConfigSet, what is to be found out: programs that still run are waited for, and no longer
     than they may take. Those of sets that are `busy` are our own, or have to wait for their turn.
     """
     known = {item.id: item for item in desired.executions}
-    found: dict[str, list[Job]] = {}
+    found: dict[str, list[BackgroundJob]] = {}
     for resource in tools.journal.started():
         item = known.get(resource)
         if item is not None and item.sources[0] not in busy:  # else nobody wants it: it may end by itself
             do = functools.partial(_recover, item, tools, progress)
-            found.setdefault(item.sources[0], []).append(Job(resource, item.sources, do))
+            found.setdefault(item.sources[0], []).append(BackgroundJob(resource, item.sources, do))
     return found
 
 

@@ -16,7 +16,7 @@ from nodemanager.host.base import HostError, ServiceManager
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.init.executable import plain
 from nodemanager.host.init.installing import Installer, ServiceSettings
-from nodemanager.host.init.systems import AGENT, SERVICES, SYSTEMS, Service, System, systems_of
+from nodemanager.host.init.systems import AGENT, SERVICES, SYSTEMS, InstalledService, System, systems_of
 from nodemanager.host.inventory import identity
 from nodemanager.host.process import environment
 from nodemanager.host.services import choose
@@ -110,14 +110,14 @@ def agent_variables(flags: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _service(words: Sequence[str]) -> tuple[Service, Sequence[str]]:
+def _service(words: Sequence[str]) -> tuple[InstalledService, Sequence[str]]:
     """Return which service is meant, and its flags; the agent where none is named."""
     if words and words[0] in SERVICES:
         return SERVICES[words[0]], words[1:]
     return AGENT, words
 
 
-def _variables(service: Service, flags: Sequence[str]) -> dict[str, str]:
+def _variables(service: InstalledService, flags: Sequence[str]) -> dict[str, str]:
     """Return flags as variables: of the agent one each, of the others the one that their unit hands on.
 
     A wrong flag, and a program without the embedded API, end with what is wrong.
@@ -139,7 +139,7 @@ def _variables(service: Service, flags: Sequence[str]) -> dict[str, str]:
     return {"NODEMANAGER_FLAGS": " ".join(flags)} if flags else {}
 
 
-def _system(tree: Tree, init: str | None, service: Service) -> System:
+def _system(tree: Tree, init: str | None, service: InstalledService) -> System:
     systems = systems_of(service)
     if init is not None:
         return systems[init]
@@ -152,7 +152,7 @@ def _system(tree: Tree, init: str | None, service: Service) -> System:
     return systems[found.name]
 
 
-def _by_hand(service: Service) -> str:
+def _by_hand(service: InstalledService) -> str:
     return "--kubeconfig /etc/nodemanager/kubeconfig" if service.is_agent else service.command
 
 

@@ -14,7 +14,7 @@ import msgspec
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.cli import manifest_folder
 from nodemanager.cli.linting import hosts
-from nodemanager.cli.linting.sources import Located, Sources
+from nodemanager.cli.linting.sources import Located, ManifestSources
 from nodemanager.cli.settings import host_options
 from nodemanager.cli.views import forms, lint_view, output
 from nodemanager.host.inventory.identity import HOSTNAME
@@ -67,7 +67,7 @@ def command(paths: tuple[Path, ...], chosen: tuple[str, ...], ignored: tuple[str
     What the API would refuse, templates that cannot be read or that lack something on a host, references to
     what nothing declares, paths, owners and modes that are hardly meant, and sets that contradict each other.
     """
-    sources = Sources()
+    sources = ManifestSources()
     try:
         sources.read(paths)
         nodes = _hosts(sources, chosen)
@@ -90,7 +90,7 @@ def command(paths: tuple[Path, ...], chosen: tuple[str, ...], ignored: tuple[str
         raise click.exceptions.Exit(EXIT_FINDINGS)
 
 
-def _hosts(sources: Sources, chosen: Sequence[str]) -> list[ManagedNode]:
+def _hosts(sources: ManifestSources, chosen: Sequence[str]) -> list[ManagedNode]:
     """Return the hosts to render for; those of files become known to the others, too."""
     known = sources.collection.nodes
     names: list[str] = []
@@ -117,7 +117,7 @@ def _labelled(node: ManagedNode) -> ManagedNode:
     return msgspec.structs.replace(node, metadata=msgspec.structs.replace(node.metadata, labels=labels))
 
 
-async def _look(sources: Sources, nodes: Sequence[ManagedNode]) -> None:
+async def _look(sources: ManifestSources, nodes: Sequence[ManagedNode]) -> None:
     collection = sources.collection
     async with Renderer(runner.companion) as renderer:
         unreadable = set()

@@ -11,14 +11,14 @@ Path = tuple[Step, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ManifestPlace:
     """The line of a value, and that of the first line of a text in a block (`|`)."""
 
     line: int
     block: int | None = None
 
 
-Places = dict[Path, Place]
+Places = dict[Path, ManifestPlace]
 
 
 def places(text: str) -> list[Places]:
@@ -34,11 +34,11 @@ def places(text: str) -> list[Places]:
     return found
 
 
-def nearest(known: Places, path: Path) -> Place:
+def nearest(known: Places, path: Path) -> ManifestPlace:
     """Return the place of a value, or of what is around it if it is not written there."""
     while path and path not in known:
         path = path[:-1]
-    return known.get(path, Place(1))
+    return known.get(path, ManifestPlace(1))
 
 
 class _Walk:
@@ -50,7 +50,7 @@ class _Walk:
     def value(self, event: Any, path: Path) -> None:
         line = event.start_mark.line + 1
         block = line + 1 if getattr(event, "style", None) == "|" else None
-        self._found.setdefault(path, Place(line, block))
+        self._found.setdefault(path, ManifestPlace(line, block))
         if isinstance(event, self._yaml.SequenceStartEvent):
             number = 0
             while not isinstance(item := self._next(), self._yaml.SequenceEndEvent):
@@ -61,11 +61,11 @@ class _Walk:
                 inner = (*path, str(getattr(key, "value", "")))
                 if not isinstance(key, self._yaml.ScalarEvent | self._yaml.AliasEvent):
                     self.value(key, (*inner, "?"))  # a key that is no text was refused before
-                self._found[inner] = Place(key.start_mark.line + 1)
+                self._found[inner] = ManifestPlace(key.start_mark.line + 1)
                 self._value_of(inner)
 
     def _value_of(self, path: Path) -> None:
         """Read the value of a key, whose line is that of the key unless it is a text in a block."""
         key = self._found.pop(path)
         self.value(self._next(), path)
-        self._found[path] = Place(key.line, self._found[path].block)
+        self._found[path] = ManifestPlace(key.line, self._found[path].block)

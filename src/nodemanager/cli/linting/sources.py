@@ -11,7 +11,7 @@ from typing import Any, Final
 from nodemanager.cli import manifest_folder
 from nodemanager.cli.linting import places
 from nodemanager.cli.linting.places import Places
-from nodemanager.cli.manifest_folder import Collection, DuplicateObject
+from nodemanager.cli.manifest_folder import DeclaredObjects, DuplicateObject
 from nodemanager.kube import manifests
 from nodemanager.kube.manifests import ManifestError
 from nodemanager.kube.objects import Untyped
@@ -22,7 +22,7 @@ _STEP: Final = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class ManifestOrigin:
     """Where an object is declared."""
 
     file: Path
@@ -41,16 +41,16 @@ class Located:
 
 
 @dataclass(slots=True)
-class Sources:
+class ManifestSources:
     """All that was read."""
 
-    collection: Collection = field(default_factory=Collection)
+    collection: DeclaredObjects = field(default_factory=DeclaredObjects)
     made_elsewhere: set[str] = field(default_factory=set)
     """Names of Secrets that something here makes in the cluster, with keys that nobody knows here."""
     files: int = 0
     objects: int = 0
     located: list[Located] = field(default_factory=list)
-    _origins: dict[tuple[str, str], Origin] = field(default_factory=dict)
+    _origins: dict[tuple[str, str], ManifestOrigin] = field(default_factory=dict)
 
     def locate(self, findings: Iterable[Finding]) -> None:
         """Take findings, with the places of their objects."""
@@ -78,9 +78,9 @@ class Sources:
                 self.located.append(Located(_unreadable("yaml", str(error)), path, line))
                 continue
             for prefix, obj in objects:
-                self._add(obj, Origin(path, known, prefix))
+                self._add(obj, ManifestOrigin(path, known, prefix))
 
-    def _add(self, obj: Untyped, origin: Origin) -> None:
+    def _add(self, obj: Untyped, origin: ManifestOrigin) -> None:
         self.objects += 1
         meta: Any = obj.get("metadata")
         name = str(meta.get("name", "")) if isinstance(meta, dict) else ""
@@ -115,7 +115,7 @@ def _unreadable(rule: str, message: str) -> Finding:
     return Finding(rule, "error", "", "", (), message)
 
 
-def _located(one: Finding, origin: Origin) -> Located:
+def _located(one: Finding, origin: ManifestOrigin) -> Located:
     place = places.nearest(origin.places, (*origin.prefix, *one.path))
     if one.line is not None and place.block is not None:
         return Located(one, origin.file, place.block + one.line - 1)

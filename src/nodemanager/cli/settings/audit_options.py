@@ -16,7 +16,7 @@ from nodemanager.kube.rbac.identity import AUTHENTICATED
 from nodemanager.server.audit import policy
 from nodemanager.server.audit.audit_log import AuditOptions
 from nodemanager.server.audit.log_file import LogLimits
-from nodemanager.server.audit.policy import AuditPolicy, Level, Resources, Rule
+from nodemanager.server.audit.policy import AuditLevel, AuditPolicy, AuditRule, Resources
 
 FILE: Final = "audit.log"
 NOWHERE: Final = "0"
@@ -31,10 +31,10 @@ _NOISE: Final = (
 """Signs of life, what is a record itself, and questions that change nothing."""
 DEFAULT: Final = AuditPolicy(
     (
-        Rule(Level.NONE, resources=_NOISE),
-        Rule(Level.NONE, resources=(Resources("common.nodemanager", ("*/status",)),)),
+        AuditRule(AuditLevel.NONE, resources=_NOISE),
+        AuditRule(AuditLevel.NONE, resources=(Resources("common.nodemanager", ("*/status",)),)),
         # Who is nobody cannot write anything, but could write so much that all else is rotated away.
-        Rule(Level.METADATA, groups=(AUTHENTICATED,), verbs=_WRITES),
+        AuditRule(AuditLevel.METADATA, groups=(AUTHENTICATED,), verbs=_WRITES),
     )
 )
 """Who changed what, or tried to: no reads, and nothing that hosts report all the time."""

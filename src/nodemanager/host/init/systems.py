@@ -21,7 +21,7 @@ _ESCAPED: Final = str.maketrans({char: f"\\{char}" for char in '"\\$`'})
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class InstalledService:
     """A part of nodemanager that an init system starts."""
 
     command: str
@@ -48,9 +48,9 @@ class Service:
         return "" if self.is_agent else f"{self.command}."
 
 
-AGENT: Final = Service("agent", "Makes this host what its ConfigSets say.")
-OPERATOR: Final = Service("operator", "Decides what concerns more than one host.")
-SERVER: Final = Service(
+AGENT: Final = InstalledService("agent", "Makes this host what its ConfigSets say.")
+OPERATOR: Final = InstalledService("operator", "Decides what concerns more than one host.")
+SERVER: Final = InstalledService(
     "server", "Serves a Kubernetes API for hosts without a cluster.", has_kubeconfig=False
 )
 SERVICES: Final = {service.command: service for service in (AGENT, OPERATOR, SERVER)}
@@ -61,7 +61,7 @@ class System:
     """One init system, and what one service is to it."""
 
     name: Name
-    service: Service
+    service: InstalledService
     unit_name: str
     """What it calls the service."""
     path: str
@@ -135,7 +135,7 @@ class System:
         return re.sub(r"@([A-Z]+)@", lambda found: values[found[1]], text)
 
 
-def systems_of(service: Service) -> Mapping[str, System]:
+def systems_of(service: InstalledService) -> Mapping[str, System]:
     """Return what each init system makes of a service, by the name of the system."""
     dashed, plain_name, user = service.name("-"), service.name("_"), service.user
     useradd = f"useradd --system --no-create-home --shell /sbin/nologin {user}"

@@ -65,7 +65,7 @@ class Entries(dict[str, Any]):
         return absent(name, self.title) if found is None else found
 
 
-class Absent(Entries):
+class AbsentEntry(Entries):
     """Stands for a key that a map does not have: it is false, and what is looked for in it is absent, too.
 
     Functions that may be handed it say so (`registry.add`); whatever else looks into it or writes it fails.
@@ -95,12 +95,12 @@ class Blank(str):
         return self
 
 
-def absent(key: str, title: str) -> Absent | Blank:
+def absent(key: str, title: str) -> AbsentEntry | Blank:
     """Return what stands for a key that is not in the map of this title."""
     scope = CURRENT.get()
     if scope.lax:
         return Blank()
-    return Absent(f'{missing(key, title)}; where it may be missing, add: | default "..."')
+    return AbsentEntry(f'{missing(key, title)}; where it may be missing, add: | default "..."')
 
 
 def missing(key: str, title: str) -> str:

@@ -14,7 +14,7 @@ import msgspec
 from nodemanager.kube import errors, times
 from nodemanager.kube.rbac.identity import User
 from nodemanager.server.audit.log_file import LogFile, LogLimits
-from nodemanager.server.audit.policy import API_VERSION, NAMES, WRITTEN_STAGE, AuditPolicy, Level
+from nodemanager.server.audit.policy import API_VERSION, NAMES, WRITTEN_STAGE, AuditLevel, AuditPolicy
 from nodemanager.server.http import bodies
 from nodemanager.server.http.observation import Observation
 from nodemanager.server.http.routing import RequestInfo
@@ -66,7 +66,7 @@ class AuditLog:
         if seen.info is None:
             return  # not even a path that can be read
         level = self._policy.level(seen.info, actor(seen.who))
-        if level is Level.NONE:
+        if level is AuditLevel.NONE:
             return
         try:
             line = msgspec.json.encode(event(seen, seen.info, level, datetime.now(UTC)))
@@ -83,10 +83,10 @@ def actor(user: User | None) -> User:
     return user.impersonator or user
 
 
-def event(seen: Observation, info: RequestInfo, level: Level, ended: datetime) -> dict[str, Any]:
+def event(seen: Observation, info: RequestInfo, level: AuditLevel, ended: datetime) -> dict[str, Any]:
     """Return what is told of a request."""
     is_secret = (info.group, info.resource, info.subresource) in SECRET or info.resource == "tokenreviews"
-    level = min(level, Level.METADATA) if is_secret else level
+    level = min(level, AuditLevel.METADATA) if is_secret else level
     outcome = _outcome(seen)
     found: dict[str, Any] = {
         "kind": "Event",
@@ -105,9 +105,9 @@ def event(seen: Observation, info: RequestInfo, level: Level, ended: datetime) -
     if info.is_resource:
         found["objectRef"] = _reference(info, info.name or (outcome.metadata.name if seen.code < 400 else ""))
     found["responseStatus"] = _status(seen.code, outcome, is_secret=is_secret)
-    if level >= Level.REQUEST and (sent := _object(seen.sent, seen.content_type)) is not None:
+    if level >= AuditLevel.REQUEST and (sent := _object(seen.sent, seen.content_type)) is not None:
         found["requestObject"] = sent
-    if level >= Level.REQUEST_RESPONSE and (answer := _object(seen.answer, "")) is not None:
+    if level >= AuditLevel.REQUEST_RESPONSE and (answer := _object(seen.answer, "")) is not None:
         found["responseObject"] = answer
     found["requestReceivedTimestamp"] = times.rfc3339_micro(ended - timedelta(seconds=seen.seconds))
     found["stageTimestamp"] = times.rfc3339_micro(ended)

@@ -20,7 +20,7 @@ WRITTEN_STAGE: Final = "ResponseComplete"
 """The one stage that is written: when a request has ended."""
 
 
-class Level(IntEnum):
+class AuditLevel(IntEnum):
     """How much is told of a request."""
 
     NONE = 0
@@ -30,10 +30,10 @@ class Level(IntEnum):
 
 
 LEVELS: Final = {
-    "None": Level.NONE,
-    "Metadata": Level.METADATA,
-    "Request": Level.REQUEST,
-    "RequestResponse": Level.REQUEST_RESPONSE,
+    "None": AuditLevel.NONE,
+    "Metadata": AuditLevel.METADATA,
+    "Request": AuditLevel.REQUEST,
+    "RequestResponse": AuditLevel.REQUEST_RESPONSE,
 }
 NAMES: Final = {level: name for name, level in LEVELS.items()}
 
@@ -56,10 +56,10 @@ class Resources:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class AuditRule:
     """What is told of the requests that fit everything here; what is empty fits all."""
 
-    level: Level
+    level: AuditLevel
     users: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     verbs: tuple[str, ...] = ()
@@ -91,11 +91,11 @@ class Rule:
 class AuditPolicy:
     """Rules in the order in which they are asked."""
 
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[AuditRule, ...] = ()
 
-    def level(self, info: RequestInfo, user: User) -> Level:
+    def level(self, info: RequestInfo, user: User) -> AuditLevel:
         """Return how much is told of a request."""
-        return next((rule.level for rule in self.rules if rule.fits(info, user)), Level.NONE)
+        return next((rule.level for rule in self.rules if rule.fits(info, user)), AuditLevel.NONE)
 
 
 def read(value: Any) -> AuditPolicy:
@@ -113,7 +113,7 @@ def read(value: Any) -> AuditPolicy:
     )
 
 
-def _rule(value: Any, at: str, *, silent: bool) -> Rule:
+def _rule(value: Any, at: str, *, silent: bool) -> AuditRule:
     known = (
         "level", "users", "userGroups", "verbs", "namespaces", "resources", "nonResourceURLs", "omitStages",
     )  # fmt: skip
@@ -127,8 +127,8 @@ def _rule(value: Any, at: str, *, silent: bool) -> Rule:
     resources = found.get("resources") or []
     if not isinstance(resources, list):
         raise _wrong(f"{at}.resources", resources, "a list")
-    return Rule(
-        Level.NONE if silent else level,
+    return AuditRule(
+        AuditLevel.NONE if silent else level,
         users=_texts(found, "users", at),
         groups=_texts(found, "userGroups", at),
         verbs=_texts(found, "verbs", at),

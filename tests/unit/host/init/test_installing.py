@@ -13,7 +13,7 @@ from nodemanager.host.base import HostError
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.init import placing, systems
 from nodemanager.host.init.installing import Installer, ServiceSettings
-from nodemanager.host.init.systems import SYSTEMS, Service
+from nodemanager.host.init.systems import SYSTEMS, InstalledService
 from nodemanager.plan.facts import ServiceFact
 from support.fake_tools import MemoryServices
 
@@ -24,7 +24,9 @@ ALL = pytest.mark.parametrize("name", list(SYSTEMS))
 class Host:
     """A folder with a program in it, and services in memory."""
 
-    def __init__(self, folder: Path, name: str = "systemd", service: Service = systems.AGENT) -> None:
+    def __init__(
+        self, folder: Path, name: str = "systemd", service: InstalledService = systems.AGENT
+    ) -> None:
         self.root = folder
         self.system = systems.systems_of(service)[name]
         self.services = MemoryServices(**{self.system.unit_name: ServiceFact(known=True)})
@@ -135,7 +137,7 @@ async def test_the_server_needs_no_kubeconfig_and_its_data_stay(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("service", [systems.OPERATOR, systems.SERVER], ids=lambda each: each.command)
-def test_operator_and_server_are_nobody(service: Service) -> None:
+def test_operator_and_server_are_nobody(service: InstalledService) -> None:
     found = {name: system.unit(PROGRAM) for name, system in systems.systems_of(service).items()}
     assert "\nDynamicUser=yes\n" in found["systemd"]
     assert "\nCapabilityBoundingSet=\n" in found["systemd"]
@@ -152,7 +154,7 @@ async def test_an_image_is_not_started(host: Host) -> None:
 
 @pytest.mark.parametrize("name", ["openrc", "rc.d"])
 @pytest.mark.parametrize("service", systems.SERVICES.values(), ids=systems.SERVICES)
-def test_scripts_are_valid(name: str, service: Service) -> None:
+def test_scripts_are_valid(name: str, service: InstalledService) -> None:
     script = systems.systems_of(service)[name].unit(PROGRAM)
     checked = subprocess.run(
         ["sh", "-n"], input=script, text=True, timeout=10, check=False, capture_output=True
@@ -180,12 +182,12 @@ def test_paths_that_would_mean_something_else_are_refused(path: str) -> None:
 
 
 async def test_a_file_of_somebody_else_stays(host: Host) -> None:
-    theirs = host.write(host.system.path, "[Service]\nExecStart=/opt/theirs\n")
+    theirs = host.write(host.system.path, "[InstalledService]\nExecStart=/opt/theirs\n")
     with pytest.raises(HostError, match="was not written by install-service"):
         await host.install()
     with pytest.raises(HostError, match="was not written by install-service"):
         await host.uninstall()
-    assert theirs.read_text() == "[Service]\nExecStart=/opt/theirs\n"
+    assert theirs.read_text() == "[InstalledService]\nExecStart=/opt/theirs\n"
     assert host.services.calls == []
     assert await host.install(force=True) == ["refresh", "enable", "refresh"]
     assert theirs.read_text() == host.system.unit(PROGRAM)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from nodemanager.plan.templates.budget import Absent, Blank, absent
+from nodemanager.plan.templates.budget import AbsentEntry, Blank, absent
 from nodemanager.plan.templates.errors import FunctionError
 from nodemanager.plan.templates.functions.registry import add, checked_size
 from nodemanager.plan.templates.functions.values import as_bytes, as_text, entries, integer, items, kind, text
@@ -50,7 +50,7 @@ def _either_slice(*values: Any) -> Any:
 
 def looked_up(value: Any, key: Any) -> Any:
     """Return an element; a key that a map does not have is absent, as is all that is looked for in it."""
-    if isinstance(value, (Absent, Blank)):
+    if isinstance(value, (AbsentEntry, Blank)):
         return value
     if value is None:
         return absent(str(key), "here")

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from nodemanager.plan.templates.budget import Absent
+from nodemanager.plan.templates.budget import AbsentEntry
 from nodemanager.plan.templates.errors import FunctionError, MissingKey
 from nodemanager.plan.templates.functions.registry import add
 from nodemanager.plan.templates.functions.values import kind
@@ -29,7 +29,7 @@ def _equal(left: Any, right: Any) -> bool:
 
 def _refuse_absent(*values: Any) -> None:
     for each in values:
-        if isinstance(each, Absent):
+        if isinstance(each, AbsentEntry):
             raise MissingKey(each.why)
 
 

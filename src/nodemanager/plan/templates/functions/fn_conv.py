@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from nodemanager.plan.templates.budget import CURRENT, Absent
+from nodemanager.plan.templates.budget import CURRENT, AbsentEntry
 from nodemanager.plan.templates.errors import FunctionError
 from nodemanager.plan.templates.functions.registry import add, checked_size
 from nodemanager.plan.templates.functions.values import boolean, integer, items, kind, number, text
@@ -126,7 +126,7 @@ def _required(*arguments: Any) -> Any:
     if not 1 <= len(arguments) <= 2:
         raise FunctionError("it takes a message, if any, and a value")
     value = arguments[-1]
-    if value is None or value == "" or isinstance(value, Absent):
+    if value is None or value == "" or isinstance(value, AbsentEntry):
         message = said(arguments[0]) if len(arguments) == 2 and arguments[0] else ""
         raise FunctionError(message or "a required value was not given")
     return value

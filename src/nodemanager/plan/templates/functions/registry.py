@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from nodemanager.plan.templates.budget import CURRENT, Absent, weigh
+from nodemanager.plan.templates.budget import CURRENT, AbsentEntry, weigh
 from nodemanager.plan.templates.errors import NOT_TEXT, FunctionError, MissingKey
 
 Function = Callable[..., Any]
@@ -44,7 +44,7 @@ def _limited(name: str, function: Function, *, deep: bool, absent: bool) -> Func
         plain = tuple(_plain(each) for each in arguments)
         if not absent:
             for each in plain:
-                if isinstance(each, Absent):
+                if isinstance(each, AbsentEntry):
                     raise MissingKey(each.why)
         meter.work(sum(map(weigh, plain)) if deep else sum(map(_size, plain)))
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from nodemanager.plan.templates.budget import Absent
+from nodemanager.plan.templates.budget import AbsentEntry
 from nodemanager.plan.templates.errors import FunctionError
 
 _INTEGER = re.compile(r"[+-]?(0[xX][0-9a-fA-F_]+|0[bB][01_]+|0[oO]?[0-7_]+|[1-9][0-9_]*|0)\Z")
@@ -17,7 +17,7 @@ def kind(value: Any) -> str:
     """Return what Go calls the type of a value."""
     if isinstance(value, bytes):
         return "slice"
-    if isinstance(value, Absent):
+    if isinstance(value, AbsentEntry):
         return "invalid"
     return next((name for kind, name in _KINDS if isinstance(value, kind)), "invalid")
 
