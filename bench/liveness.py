@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -63,9 +64,16 @@ class Operator:
     metrics: str
 
     def value(self, pattern: str) -> float:
-        """Return the sum of the series whose line begins with a pattern."""
-        with urllib.request.urlopen(self.metrics, timeout=10) as answer:
-            text = answer.read().decode()
+        """Return the sum of the series whose line begins with a pattern; 0 as long as nobody listens."""
+        try:
+            with urllib.request.urlopen(self.metrics, timeout=10) as answer:
+                text = answer.read().decode()
+        except ConnectionError:
+            return 0.0
+        except urllib.error.URLError as error:
+            if not isinstance(error.reason, ConnectionRefusedError):
+                raise
+            return 0.0
         return sum(float(one) for one in re.findall(rf"^{pattern}.* (\S+)$", text, re.MULTILINE))
 
     def alive(self) -> float:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from nodemanager.api import kinds
 from nodemanager.kube import manifests
 from nodemanager.kube.objects import Resource, Untyped
 from support import cases, three_way
@@ -27,7 +28,9 @@ def objects(path: Path) -> list[Untyped]:
 async def applied(api: Api, sent: Untyped) -> Untyped:
     """Create an object as `kubectl apply` does, and return it as others find it."""
     group, _, version = sent["apiVersion"].rpartition("/")
-    kind: Resource[Untyped] = Resource(group, version, sent["kind"], f"{sent['kind'].lower()}s", dict)
+    ours = kinds.named(sent["apiVersion"], sent["kind"])
+    plural = ours.resource.plural if ours else f"{sent['kind'].lower()}s"
+    kind: Resource[Untyped] = Resource(group, version, sent["kind"], plural, dict)
     await api.client.create(kind, sent, api.namespace)
     return await api.client.get(kind, sent["metadata"]["name"], api.namespace)
 

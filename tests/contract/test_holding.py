@@ -87,7 +87,8 @@ async def test_a_hold_from_the_api_keeps_the_host_as_it_is_until_it_is_ended(api
     assert "0 conflicted, 1 held\n" in describe_configset.render(counted, [], datetime.now(UTC))
     assert 'nodemanager_held{node="web1"} 1' in (await agent.get(metrics, "/metrics"))[1]
     shown = (await run(api, "describe", "mn", "web1")).stdout
-    assert re.search(r"Held: +since .* ago\): replacing a disk; held until \S+, by \S+@", shown), shown
+    said = " ".join(shown.split())
+    assert re.search(r"Held: since .* ago\): replacing a disk; held until \S+, by \S+@", said), shown
     assert re.search(r"HELD.*\n.*\bTrue\b", (await run(api, "get", "mn", "web1")).stdout)
     done = await run(api, "unhold", "web1")
     assert done.stdout == "web1 is not held through the API any more\n"

@@ -34,7 +34,8 @@ async def test_a_port_that_is_taken_is_told_waited_for_and_never_the_end_of_the_
         said = f"cannot listen on 127.0.0.1:{port} for metrics: it is in use"
         assert agent.log.read_text().count(said) == 1
         where = ("--kubeconfig", str(api.kubeconfig), "-n", api.namespace)
-        assert said in (await asyncio.to_thread(run, "describe", "mn", "web1", *where)).stdout
+        shown = (await asyncio.to_thread(run, "describe", "mn", "web1", *where)).stdout
+        assert said in " ".join(shown.split())
     await api.until(lambda one: served(one) == ("True", "Listening"))
     assert (await agent.get(f"127.0.0.1:{port}", "/metrics"))[0] == 200
     assert agent.stop() == 0

@@ -74,7 +74,7 @@ COMMANDS: Final = {
 GROUPS: Final = {
     "Run": ("demo", "up", "agent", "operator", "install-service"),
     "Join": ("rbac", "token", "bootstrap"),
-    "Look": ("get", "describe", "status", "plan", "lint", "backups"),
+    "Look": ("get", "describe", "status", "plan", "lint", "schemas", "backups"),
     "Change": ("apply", "hold", "unhold", "restore"),
     "Serve": ("server", "crds"),
 }

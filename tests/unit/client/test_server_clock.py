@@ -16,8 +16,12 @@ from nodemanager.client.auth.config import ClientConfig
 from nodemanager.client.http.transport import HttpTransport, Request
 from nodemanager.kube import errors, times
 
-NOW = datetime.now(UTC).replace(microsecond=0)
 HEARD = list[bytes]
+
+
+def now() -> datetime:
+    """Not when this file was read: that may be minutes ago."""
+    return datetime.now(UTC).replace(microsecond=0)
 
 
 @contextlib.asynccontextmanager
@@ -62,7 +66,7 @@ def dated(moment: datetime) -> str:
 
 
 async def test_a_clock_that_is_wrong_by_a_year_is_named_with_both_times() -> None:
-    theirs, heard = NOW - timedelta(days=365), HEARD()
+    theirs, heard = now() - timedelta(days=365), HEARD()
     async with serving(theirs + timedelta(days=30), dated(theirs), heard) as config:
         first, second = await refusals(config)
     assert "certificate has expired; the clock of this machine says " in first
@@ -72,13 +76,13 @@ async def test_a_clock_that_is_wrong_by_a_year_is_named_with_both_times() -> Non
 
 
 async def test_a_certificate_that_has_really_expired_is_not_blamed_on_a_clock() -> None:
-    async with serving(NOW - timedelta(days=1), dated(NOW), HEARD()) as config:
+    async with serving(now() - timedelta(days=1), dated(now()), HEARD()) as config:
         first, _ = await refusals(config)
     assert first.endswith("the clocks of both sides agree, so have the server get another certificate")
 
 
 @pytest.mark.parametrize("head", ["", "HTTP/1.1 200 OK\r\nDate: tomorrow\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n"])
 async def test_a_server_that_does_not_say_the_time_is_no_riddle(head: str) -> None:
-    async with serving(NOW - timedelta(days=1), head, HEARD()) as config:
+    async with serving(now() - timedelta(days=1), head, HEARD()) as config:
         first, _ = await refusals(config)
     assert first.endswith("check certificate-authority and tls-server-name in the kubeconfig")
