@@ -33,8 +33,8 @@ install: $(VENV)/.dev ## Install the CRDs into the current kubeconfig's cluster
 	$(BIN)/nodemanager crds --install
 
 .PHONY: uninstall
-uninstall: $(VENV)/.dev ## Remove the CRDs, and with them every ConfigSet and ManagedNode, from that cluster
-	$(BIN)/nodemanager crds --uninstall --yes
+uninstall: $(VENV)/.dev ## Remove the CRDs, and with them every ConfigSet and ManagedNode, from that cluster; YES=1 does not ask
+	$(BIN)/nodemanager crds --uninstall $(if $(YES),--yes)
 
 .PHONY: build
 build: bin/manager ## Build bin/manager, one executable file

@@ -15,7 +15,8 @@ from bench.report import Goal, Row, Section
 from bench.settings import Settings
 from bench.work import Work
 from nodemanager.host.files.tree import Tree
-from nodemanager.host.inventory import detect, identity
+from nodemanager.host.inventory import identity
+from nodemanager.host.packages import choose
 from nodemanager.host.process import environment
 
 NAME = "agent"
@@ -76,7 +77,7 @@ def _manages_packages(root: Path) -> bool:
     tree = Tree(str(root))
     try:
         run = environment.host_runner(tree.root)
-        return detect.package_manager(tree, identity.identify(tree), run) is not None
+        return choose.package_manager(tree, identity.identify(tree), run) is not None
     finally:
         tree.close()
 

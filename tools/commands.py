@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import click
 
-from nodemanager.cli.main import COMMANDS, PROGRAM, cli
+from nodemanager.cli import program
+from nodemanager.cli.main import COMMANDS, cli
 
 WIDTH = 100
 _HEAD = """\
@@ -26,7 +27,7 @@ def page() -> str:
 def _contexts() -> Iterator[click.Context]:
     """Yield the program, its commands, and theirs, as if each had been typed."""
     settings = {**cli.context_settings, "terminal_width": WIDTH, "color": False}
-    top = click.Context(cli, info_name=PROGRAM, **settings)
+    top = click.Context(cli, info_name=program.NAME, **settings)
     yield top
     for name in COMMANDS:
         command = cli.get_command(top, name)

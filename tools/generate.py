@@ -32,6 +32,12 @@ _KUSTOMIZATION = """\
 # kubectl apply -k config: our kinds, the policy for hosts, and the operator.
 """
 _YAML_HEADER = "# Generated from the types in src/nodemanager/api, do not edit: make generate\n"
+_MANUAL = """\
+# What a host needs that is let in by hand: bind it to the ServiceAccount nodemanager-HOST, in the namespace
+# of the host. `nodemanager rbac --hostname HOST` prints less, for one host: there RBAC names what is its own,
+# and here the policy in config/policy/hosts.yaml alone does. Not in it: Secrets and ConfigMaps, which the
+# operator grants one by one (without one: rbac --wide-secrets), and the host's token: nobody renews it.
+"""
 _OPERATOR_RIGHTS = """\
 # What `nodemanager operator` may do: what its controllers in src/nodemanager/controllers ask for. Secrets and
 # ConfigMaps are here because the API lets nobody grant what they have not got themselves:
@@ -50,7 +56,7 @@ def render() -> dict[str, str]:
     files[navigation.FILE] = navigation.updated((ROOT / navigation.FILE).read_text(encoding="utf-8"))
     files["docs/reference/commands.md"] = commands.page()
     files["config/policy/hosts.yaml"] = _YAML_HEADER + manifests.dump(host_policy.policies())
-    files["config/rbac/node-role.yaml"] = _YAML_HEADER + manifests.dump(host_rights.node_role())
+    files["config/rbac/node-role.yaml"] = _YAML_HEADER + _MANUAL + manifests.dump(host_rights.manual_role())
     files["config/rbac/people.yaml"] = _YAML_HEADER + _PEOPLE + manifests.dump(people.roles())
     operator = assembly.manifests(rbac_objects.OWN_NAMESPACE)
     files["config/rbac/operator.yaml"] = _YAML_HEADER + _OPERATOR_RIGHTS + manifests.dump(operator)

@@ -17,6 +17,7 @@ import time
 
 from nodemanager.agent import service
 from nodemanager.agent.assembly import HostSetup
+from nodemanager.agent.options import AgentOptions
 from nodemanager.cli.settings import connect
 from nodemanager.client.http.transport import HttpTransport
 from nodemanager.client.verbs import Client
@@ -28,7 +29,7 @@ async def main(kubeconfig: str, root: str, hostname: str) -> None:
     """Obey until stdin ends."""
     logging.disable(logging.INFO)  # a thousand lines about a thousand files are not the work
     client = Client(HttpTransport(connect.client_config(connect.Settings(kubeconfig=kubeconfig))))
-    agent = service.build(client, service.AgentOptions(host=HostSetup(root, hostname)), metrics.Registry())
+    agent = service.build(client, AgentOptions(host=HostSetup(root, hostname)), metrics.Registry())
     sources = agent.sources
     following = [asyncio.create_task(cache.run()) for cache in (sources.config_sets, sources.nodes)]
     await asyncio.gather(sources.config_sets.synced(), sources.nodes.synced())

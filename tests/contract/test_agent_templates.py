@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from nodemanager.api.common import node_conditions
 from nodemanager.api.common.configset import CONFIG_SETS
+from nodemanager.client.calls import Selection
 from nodemanager.client.patches import MergePatch
-from nodemanager.kube.core import CONFIG_MAPS, SECRETS
+from nodemanager.kube import conditions
+from nodemanager.kube.core import CONFIG_MAPS, EVENTS, SECRETS
 from nodemanager.kube.objects import Resource, Untyped
 from support import kubeconfigs
 from support.agent_process import Agent, Api, Starts, owned
@@ -31,8 +35,14 @@ async def test_a_secret_reaches_its_file_and_nobody_elses_eyes(api: Api, start: 
         owned("/etc/plain", content="plain\n"),
     ]
     await api.config_set("db", files=files)
-    node = await api.until(lambda one: any(each.error for each in one.status.configsets))
-    assert "Secret db-web1 does not exist, or this host may not read it" in node.status.configsets[0].error
+    node = await api.until(lambda one: any(each.waiting for each in one.status.configsets))
+    assert node.status.configsets[0].waiting == "file:/etc/db: waits for Secret db-web1"
+    ready = conditions.get(node.status.conditions, conditions.READY)
+    assert ready
+    assert (ready.status, ready.reason) == (conditions.FALSE, node_conditions.WAITING)
+    assert not any(each.error for each in node.status.configsets)
+    told = (await api.client.list(EVENTS, Selection(api.namespace))).items
+    assert [one.reason for one in told if one.type == "Warning"] == []
     await agent.reads("/etc/plain", "plain\n")  # one file that waits does not hold up the others
     assert not agent.at("/etc/db").exists()
     await api.secret("db-web1", password="first-secret")
@@ -42,7 +52,7 @@ async def test_a_secret_reaches_its_file_and_nobody_elses_eyes(api: Api, start: 
     await api.secret("db-web1", password="second-secret")
     await agent.reads("/etc/db", "second-secret\n")
     await api.client.delete(SECRETS, "db-web1", api.namespace)
-    await api.until(lambda one: "Secret db-web1 does not exist" in one.status.configsets[0].error)
+    await api.until(lambda one: "Secret db-web1" in one.status.configsets[0].waiting)
     assert agent.at("/etc/db").read_text() == "second-secret\n"
     assert "secret\n" not in str((await api.node()).status)
     assert "first-secret" not in agent.log.read_text()
@@ -60,6 +70,50 @@ async def test_a_config_map_reaches_its_file(api: Api, start: Starts) -> None:
     await agent.reads("/etc/app", "level=debug\n")
 
 
+async def test_bytes_of_a_secret_and_a_config_map_arrive_as_they_are(api: Api, start: Starts) -> None:
+    agent = start()
+    first, second = bytes(range(256)), b"\xff\xfe\0" + b"hush-hush"
+    about = {"metadata": {"name": "logo", "namespace": api.namespace}}
+    await api.client.create(CONFIG_MAPS, {**about, "binaryData": {"png": encoded(first)}}, api.namespace)
+    files = [
+        owned("/etc/key", contentFrom={"secretKeyRef": {"name": "key-{{ .Node.Name }}", "key": "k"}}),
+        owned("/etc/logo", contentFrom={"configMapKeyRef": {"name": "logo", "key": "png"}}),
+        owned("/etc/literal", contentBase64=encoded(second)),
+    ]
+    await api.config_set("bytes", files=files)
+    await agent.reads("/etc/literal", second)  # one file that waits does not hold up the others
+    assert not agent.at("/etc/key").exists()
+    secret = {"metadata": {"name": "key-web1", "namespace": api.namespace}, "data": {"k": encoded(first)}}
+    await api.client.create(SECRETS, secret, api.namespace)
+    await agent.reads("/etc/key", first)
+    await agent.reads("/etc/logo", first)
+    assert agent.at("/etc/key").stat().st_mode & 0o777 == 0o600
+    await api.client.patch(SECRETS, "key-web1", api.namespace, MergePatch({"data": {"k": encoded(second)}}))
+    await agent.reads("/etc/key", second)
+    assert "hush-hush" not in agent.log.read_text()
+    assert "hush-hush" not in str((await api.node()).status)
+
+
+def encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+async def test_a_label_that_is_missing_fails_its_file_by_name(api: Api, start: Starts) -> None:
+    agent = start()
+    files = [
+        owned("/etc/rack", template="{{ .Node.Labels.rack }}"),
+        owned("/etc/other", template="{{ .Node.Labels.rack | default `none` }}"),
+    ]
+    await api.config_set("racks", files=files)
+    await agent.reads("/etc/other", "none")
+    why = "cannot render /etc/rack: line 1: there is no rack in Labels"
+    await api.until(lambda one: any(why in each.error for each in one.status.configsets))
+    assert not agent.at("/etc/rack").exists()
+    await api.respec("racks", files=files, templating={"missingKeys": "empty"})
+    await agent.reads("/etc/rack", "")
+    await api.ready("racks")
+
+
 async def test_an_agent_needs_no_right_to_other_secrets(api: Api, start: Starts, tmp_path: Path) -> None:
     """List and watch with metadata.name=X is what a Role with resourceNames allows."""
     await api.secret("mine", password="mine")
@@ -72,10 +126,8 @@ async def test_an_agent_needs_no_right_to_other_secrets(api: Api, start: Starts,
     await api.config_set("db", files=files)
     agent = start(kubeconfig=account)
     await agent.reads("/etc/mine", "mine\n")
-    node = await api.until(lambda one: one.status.configsets and one.status.configsets[0].error)
-    assert node.status.configsets[0].error.startswith(
-        "file:/etc/other: cannot render /etc/other: Secret other"
-    )
+    node = await api.until(lambda one: one.status.configsets and one.status.configsets[0].waiting)
+    assert node.status.configsets[0].waiting == "file:/etc/other: waits for Secret other"
     await api.secret("mine", password="changed")
     await agent.reads("/etc/mine", "changed\n")
 
@@ -131,6 +183,15 @@ async def test_a_file_follows_what_a_peer_reports(api: Api, start: Starts) -> No
     await web1.reads("/etc/peers", "web1\nweb2\n")
     await api.patch_node({"metadata": {"labels": {"tier": "1"}}}, "web2")
     await web1.reads("/etc/peers", "web1\nweb2 1\n")
+
+
+async def test_the_first_pass_knows_the_host_already(api: Api, start: Starts) -> None:
+    template = "{{ .Node.Status.Release }}{{ range .Nodes }} {{ .Name }}={{ .Status.Release }}{{ end }}"
+    await api.config_set("once", files=[owned("/etc/once", template=template, createOnly=True)])
+    agent = start()
+    await api.ready("once")
+    release = os.uname().release
+    assert agent.at("/etc/once").read_text() == f"{release} web1={release}"
 
 
 async def test_a_file_follows_what_the_host_itself_reports(api: Api, start: Starts) -> None:

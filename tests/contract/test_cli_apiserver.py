@@ -70,7 +70,9 @@ def test_install_and_uninstall_twice(kube: apiserver.ApiServer) -> None:
     kube.kubectl("patch", "crd", NAMES[0], "--type=json", "-p", json.dumps(columns))
     for more in (["--dry-run"], []):
         ran = nodemanager(kube, "crds", "--install", *more)
-        assert [line.split()[1] for line in ran.stdout.splitlines()] == ["configured", *["unchanged"] * 3]
+        assert [line.split()[1] for line in ran.stdout.splitlines()] == [
+            "configured", *["unchanged"] * (len(INSTALLED) - 1)
+        ]  # fmt: skip
     for result in ("deleted", "not found"):
         ran = nodemanager(kube, "crds", "--uninstall", "--yes")
         assert (ran.code, ran.stdout.splitlines()) == (0, [f"{name} {result}" for name in UNINSTALLED])

@@ -118,7 +118,7 @@ def test_refused_with_field_and_fix(cluster: apiserver.ApiServer, path: Path) ->
         assert fragment in done.stderr
 
 
-def test_defaults_appear(cluster: apiserver.ApiServer) -> None:
+def test_defaults_appear_outside_of_lists_only(cluster: apiserver.ApiServer) -> None:
     spec = {
         "packages": [{"name": "p"}],
         "files": [{"path": "/f", "validate": {"command": "v"}}, {"path": "/g", "ensure": ""}],
@@ -126,35 +126,20 @@ def test_defaults_appear(cluster: apiserver.ApiServer) -> None:
         "executions": [{"command": "e", "creates": "/c"}],
     }
     apply(cluster, config_set("defaults", spec))
-    assert get(cluster, "cset", "defaults")["spec"] == {
-        "priority": 0,
-        "drift": "repair",
-        "packages": [{"name": "p", "ensure": "installed"}],
-        "files": [
-            {
-                "path": "/f",
-                "ensure": "file",
-                "engine": "gotemplate",
-                "validate": {"command": "v", "timeoutSeconds": 30, "onFailure": "rollback"},
-            },
-            {"path": "/g", "ensure": "", "engine": "gotemplate"},
-        ],
-        "services": [{"name": "s", "user": ""}],
-        "executions": [{"command": "e", "creates": "/c", "timeout": "5m"}],
-    }
+    assert get(cluster, "cset", "defaults")["spec"] == {"priority": 0, "drift": "repair", **spec}
 
 
 def test_two_owners_share_one_set(cluster: apiserver.ApiServer) -> None:
-    """Lists are maps: server-side apply of two managers merges files by path, services by name and user."""
-    for manager, user in (("one", "alice"), ("two", "bob")):
-        spec = {"files": [{"path": f"/etc/{manager}"}], "services": [{"name": "sync", "user": user}]}
+    """Lists are maps: server-side apply of two managers merges files by path, packages by name."""
+    for manager in ("one", "two"):
+        spec = {"files": [{"path": f"/etc/{manager}"}], "packages": [{"name": manager}]}
         cluster.kubectl(
             "apply", "-n", NAMESPACE, "--server-side", f"--field-manager={manager}", "-f", "-",
             stdin=manifests.dump(config_set("shared", spec)),
         )  # fmt: skip
     merged = get(cluster, "cset", "shared")["spec"]
     assert [file["path"] for file in merged["files"]] == ["/etc/one", "/etc/two"]
-    assert [service["user"] for service in merged["services"]] == ["alice", "bob"]
+    assert [package["name"] for package in merged["packages"]] == ["one", "two"]
 
 
 def titles(kind: str, *, wide: bool = False) -> list[str]:
@@ -175,6 +160,7 @@ def test_columns_of_a_node(cluster: apiserver.ApiServer) -> None:
     )
     status = {
         "release": "6.12.1",
+        "os": {"id": "debian", "version": "12", "prettyName": "Debian-12", "kernel": "6.12.1"},
         "agentVersion": "1.2.3",
         "drift": {"repaired": 7, "lastTime": None, "lastResource": "file:/etc/motd"},
         "conditions": [condition("Ready", "True", "Applied"), condition("Drifted", "False", "NoDrift")],
@@ -190,7 +176,7 @@ def test_columns_of_a_node(cluster: apiserver.ApiServer) -> None:
 
 def test_columns_of_a_set_and_the_category(cluster: apiserver.ApiServer) -> None:
     apply(cluster, config_set("clock", {"priority": 5}), managed_node("alpha"))
-    counts = {"matched": 4, "applied": 2, "failed": 1, "conflicted": 1}
+    counts = {"matched": 4, "applied": 2, "failed": 1, "unknown": 0, "conflicted": 1}
     patch_status(cluster, "cset", "clock", {"nodes": counts})
     header, row = cluster.kubectl("get", "cset", "-n", NAMESPACE).stdout.splitlines()
     assert cells(header) == titles("ConfigSet")

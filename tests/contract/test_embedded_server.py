@@ -55,7 +55,7 @@ async def test_objects_are_created_watched_changed_and_deleted(server: Server) -
         following = asyncio.create_task(cache.run())
         await asyncio.wait_for(cache.synced(), 50)
         made = await client.create(CONFIG_SETS, SET, NAMESPACE)
-        assert made.spec.packages[0].ensure == "installed"  # a default of the schema
+        assert made.spec.drift == "repair"  # a default of the schema
         assert made.metadata.generation == 1
         patched = await client.patch(CONFIG_SETS, "clock", NAMESPACE, MergePatch({"spec": {"priority": 7}}))
         assert (patched.spec.priority, patched.metadata.generation) == (7, 2)
@@ -292,3 +292,24 @@ def test_manifests_are_judged_as_by_kube_apiserver(server: Server, verdict: str)
             assert fragment in done.stderr, f"{path.name}: {done.stderr}"
         judged += 1
     assert judged >= 7
+
+
+async def test_a_namespace_that_somebody_made_before_is_used(tmp_path: Path) -> None:
+    """`kubectl create namespace nodemanager` comes first in many a guide."""
+    with server_process.running(tmp_path / "data") as server:
+        async with server_process.admin_session(server) as http:
+            body = {"metadata": {"name": NAMESPACE, "labels": {"by": "hand"}}}
+            async with http.post("/api/v1/namespaces", json=body) as response:
+                assert (await response.json())["reason"] == "AlreadyExists"
+            async with http.delete(f"/api/v1/namespaces/{NAMESPACE}") as response:
+                assert response.status == 200
+            status = 409
+            while status == 409:  # until the old one is gone
+                async with http.post("/api/v1/namespaces", json=body) as response:
+                    status = response.status
+            assert status == 201
+        server.stop()
+        server.start()
+        path = f"/api/v1/namespaces/{NAMESPACE}"
+        async with server_process.admin_session(server) as http, http.get(path) as response:
+            assert (await response.json())["metadata"]["labels"]["by"] == "hand"

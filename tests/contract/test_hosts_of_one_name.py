@@ -97,14 +97,21 @@ async def test_names_of_older_versions_go_and_nobody_loses_or_keeps_more(
     before = of_older_version(host, place.namespace, gone)
     theirs = of_older_version(f"{host}x", place.namespace)[0]
     theirs["subjects"].append({"kind": "User", "name": "alice", "apiGroup": "rbac.authorization.k8s.io"})
-    place.kubectl("apply", "-f", "-", stdin=manifests.dump([*before, theirs]))
+    orphan = f"{name}-orphan"
+    lost = of_older_version(orphan.removeprefix("nodemanager-"), gone)[0]
+    place.kubectl("apply", "-f", "-", stdin=manifests.dump([*before, theirs, lost]))
     assert (await may(first))["drain"] == 200
     admin = ("--kubeconfig", str(place.kubeconfig))
-    tried = await asyncio.to_thread(succeeds, "crds", "--install", "--dry-run", *admin)
+    plain = await asyncio.to_thread(succeeds, "crds", "--install", *admin)
+    assert "clusterrolebinding" not in plain.stdout
+    assert "ClusterRoleBindings have names of an older version" in plain.stderr
+    assert f"{name}-drain" in plain.stderr
+    assert (await ask(api.client, "GET", f"{RBAC}/clusterrolebindings/{name}")).code == 200
+    tried = await asyncio.to_thread(succeeds, "crds", "--install", "--rename-bindings", "--dry-run", *admin)
     said = "clusterrolebindings.rbac.authorization.k8s.io renamed"
     assert f"{name}-drain.{said} (server dry run)\n" in tried.stdout
     assert (await ask(api.client, "GET", f"{RBAC}/clusterrolebindings/{name}-drain")).code == 200
-    done = await asyncio.to_thread(succeeds, "crds", "--install", *admin)
+    done = await asyncio.to_thread(succeeds, "crds", "--install", "--rename-bindings", *admin)
     assert f"{name}.{said}\n" in done.stdout
     for folder, old in itertools.product(("clusterroles", "clusterrolebindings"), (name, f"{name}-drain")):
         assert (await ask(api.client, "GET", f"{RBAC}/{folder}/{old}")).code == 404
@@ -115,8 +122,9 @@ async def test_names_of_older_versions_go_and_nobody_loses_or_keeps_more(
             assert found.code == code, (folder, namespace)
     kept = await ask(api.client, "GET", f"{RBAC}/clusterrolebindings/{name}x")  # somebody made it their own
     assert kept.code == 200
+    assert f"{orphan}.{said.removesuffix('renamed')}deleted: nobody holds it any more\n" in done.stdout
     again = await asyncio.to_thread(succeeds, "crds", "--install", *admin)
-    assert "renamed" not in again.stdout
+    assert "an older version" not in again.stderr
     await ask(api.client, "DELETE", f"{RBAC}/clusterrolebindings/{name}x")
 
 

@@ -45,6 +45,32 @@ async def _me(web1: Joined) -> AsyncIterator[Client]:
         yield client
 
 
+async def test_a_host_that_is_let_in_by_hand_works_and_is_kept_to_itself(
+    guarded: Place, tmp_path: Path, api: Api, start: Starts
+) -> None:
+    """The role of config/rbac/node-role.yaml, an account, a binding and a token are all that it takes."""
+    role = Path(__file__).parents[2] / "config" / "rbac" / "node-role.yaml"
+    guarded.kubectl("apply", "-f", str(role))
+    guarded.kubectl("create", "serviceaccount", "nodemanager-web1")
+    account = f"--serviceaccount={guarded.namespace}:nodemanager-web1"
+    guarded.kubectl("create", "rolebinding", "web1", "--clusterrole=nodemanager-host", account)
+    token = guarded.kubectl("create", "token", "nodemanager-web1").strip()
+    config = yaml.safe_load(guarded.kubeconfig.read_text())
+    for user in config["users"]:
+        user["user"] = {"token": token}
+    own = tmp_path / "own.kubeconfig"
+    own.write_text(yaml.safe_dump(config))
+    await api.config_set("motd", files=[owned("/etc/motd", content="by hand\n")])
+    agent = start(kubeconfig=own)
+    await agent.reads("/etc/motd", "by hand\n")
+    await api.ready("motd")
+    async with Joined("web1", guarded, own).client() as me:
+        assert (await ask(me, "GET", f"/api/v1/namespaces/{guarded.namespace}/secrets")).code == FORBIDDEN
+        other = node("web2", guarded.namespace)
+        refused = await ask(me, "POST", f"{OURS}/{guarded.namespace}/managednodes", other)
+        assert refused.code in (403, 422)
+
+
 async def test_from_rbac_to_a_running_agent(guarded: Place, tmp_path: Path, api: Api, start: Starts) -> None:
     """The story of the documentation, and an agent that needs nothing more than it grants."""
     rights = ran(guarded, "rbac", "--hostname", "web1", "-n", guarded.namespace).stdout
@@ -203,7 +229,7 @@ async def test_a_credential_of_another_host_gets_no_token(web1: Joined, tmp_path
     assert web1.kubeconfig.read_bytes() == before
     missing = run(place, "token", "--hostname", "nobody", "-n", place.namespace)
     assert (missing.returncode, missing.stdout) == (1, "")
-    assert "run nodemanager rbac --hostname nobody | kubectl apply -f -" in missing.stderr
+    assert re.search(r"run \S.*nodemanager rbac --hostname nobody [|] kubectl apply -f -", missing.stderr)
 
 
 async def test_an_agent_tells_when_its_token_ends_and_leaves_an_administrators_alone(

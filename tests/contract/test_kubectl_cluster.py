@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from nodemanager.api import kinds
 from support import kubeconfigs
 from support.either import Place, kubectl_since
 
@@ -141,7 +142,7 @@ def test_what_is_served(place: Place) -> None:
     ]
     named = place.kubectl("api-resources", "--categories=nodemanager", "-o", "name").split()
     named = [name for name in named if not name.startswith(f"{NEWER}.")]
-    assert named == ["configsets.common.nodemanager", "managednodes.common.nodemanager"]
+    assert sorted(named) == sorted(entry.resource.qualified_name for entry in kinds.KINDS)
     versions = place.kubectl("api-versions").split()
     assert {"v1", "common.nodemanager/v1", "rbac.authorization.k8s.io/v1"} <= set(versions)
     assert "\nServer Version: v1." in place.kubectl("version")

@@ -126,7 +126,7 @@ def test_manifests_leases_and_definitions(client: Any) -> None:
     loaded = codecs.load_all_yaml(MANIFESTS)
     for obj in loaded:
         client.apply(obj)
-    assert client.get(ConfigSet, "s")["spec"]["packages"] == [{"name": "chrony", "ensure": "installed"}]
+    assert client.get(ConfigSet, "s")["spec"]["packages"] == [{"name": "chrony"}]
     assert "kind: ConfigSet" in str(codecs.dump_all_yaml([client.get(ConfigSet, "s")]))
     client.deletecollection(ConfigSet)
     assert not list(client.list(ConfigSet))

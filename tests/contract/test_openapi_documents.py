@@ -11,9 +11,10 @@ import pytest
 
 from nodemanager.api import crds
 from nodemanager.server.kinds import builtin_schemas
+from nodemanager.server.kinds.crds import kinds_of
 from nodemanager.server.openapi.documents import Documents
 from nodemanager.server.openapi.http import Question, respond
-from nodemanager.server.openapi.kinds import from_definition
+from nodemanager.server.openapi.kinds import published
 from support import openapi_judge
 from support.apiserver import ApiServer
 from support.openapi_stand_in import SERVED
@@ -101,8 +102,9 @@ ODD = {
         ],
     },
 }
-OUR_DOCUMENTS = Documents([*SERVED, *from_definition(ODD)])
-PATHS = sorted({kind.group_path for kind in SERVED} | {kind.group_path for kind in from_definition(ODD)})
+OURS = [*SERVED, *map(published, kinds_of(ODD))]
+OUR_DOCUMENTS = Documents(OURS)
+PATHS = sorted({kind.group_path for kind in OURS})
 
 
 @pytest.fixture(scope="module")

@@ -90,6 +90,11 @@ def status(api: apiserver.ApiServer, namespace: str) -> dict[str, Any]:
     return found
 
 
+def counted(api: apiserver.ApiServer, namespace: str) -> dict[str, int]:
+    """Return the counts of hosts that are not zero."""
+    return {name: count for name, count in status(api, namespace).get("nodes", {}).items() if count}
+
+
 def report(api: apiserver.ApiServer, namespace: str, node: str, error: str = "") -> None:
     entry = {"name": "base", "observedGeneration": 1, "error": error}
     patch = json.dumps({"status": {"configsets": [entry]}})
@@ -103,16 +108,13 @@ async def test_rolls_up_what_hosts_report(
     kube.kubectl("apply", "-f", "-", stdin=CONFIG_SET.format(namespace=namespace))
     for name in ("one", "two"):
         kube.kubectl("apply", "-f", "-", stdin=NODE.format(name=name, namespace=namespace))
-    zero = {"matched": 2, "applied": 0, "failed": 0, "conflicted": 0}
-    await until(lambda: status(kube, namespace).get("nodes") == zero, 50)
+    await until(lambda: counted(kube, namespace) == {"matched": 2}, 50)
     report(kube, namespace, "one")
     report(kube, namespace, "two", "no space left on device")
-    half = {"matched": 2, "applied": 1, "failed": 1, "conflicted": 0}
-    await until(lambda: status(kube, namespace).get("nodes") == half, 50)
+    await until(lambda: counted(kube, namespace) == {"matched": 2, "applied": 1, "failed": 1}, 50)
     report(kube, namespace, "two")
     kube.kubectl("delete", "mn", "one", "-n", namespace)
-    full = {"matched": 1, "applied": 1, "failed": 0, "conflicted": 0}
-    await until(lambda: status(kube, namespace).get("nodes") == full, 50)
+    await until(lambda: counted(kube, namespace) == {"matched": 1, "applied": 1}, 50)
     scraped = operator.get(operator.metrics, "/metrics")
     assert 'controller_runtime_reconcile_total{controller="configset",result="success"}' in scraped
     assert 'leader_election_master_status{name="nodemanager-operator"} 1' in scraped
@@ -123,6 +125,27 @@ async def test_rolls_up_what_hosts_report(
     log = operator.log.read_text()
     assert "ERROR" not in log
     assert "Traceback" not in log
+
+
+async def test_a_template_that_cannot_be_read_is_marked(
+    kube: apiserver.ApiServer, namespace: str, operator: Operator
+) -> None:
+    """Nothing is refused; the condition names file, line and column, and goes with the mistake."""
+    spec = {"nodeSelector": {}, "files": [{"path": "/etc/motd", "template": "hello\n{{ if }}\n"}]}
+    meta = {"name": "base", "namespace": namespace}
+    body = {"apiVersion": "common.nodemanager/v1", "kind": "ConfigSet", "metadata": meta, "spec": spec}
+    kube.kubectl("apply", "-f", "-", stdin=json.dumps(body))
+
+    def invalid() -> tuple[str, str]:
+        found = status(kube, namespace).get("conditions", [])
+        return next(((one["status"], one["message"]) for one in found if one["type"] == "Invalid"), ("", ""))
+
+    said = "spec.files[0].template: line 2, column 7: /etc/motd: missing value for command"
+    await until(lambda: invalid() == ("True", said), 50)
+    body["spec"] = {**spec, "files": [{"path": "/etc/motd", "template": "{{ .Node.Name }}"}]}
+    kube.kubectl("apply", "-f", "-", stdin=json.dumps(body))
+    await until(lambda: invalid() == ("False", ""), 50)
+    assert status(kube, namespace)["chosenBy"] == "any labels (nodeSelector {})"
 
 
 async def test_a_second_one_waits_for_the_first(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -22,7 +23,9 @@ from nodemanager.kube.patching.merge_patch import apply_merge_patch
 from nodemanager.kube.patching.merge_types import MergeType, object_type
 from nodemanager.kube.patching.server_side_apply import Writer, apply, update_managers
 from nodemanager.kube.patching.strategic_merge import apply_strategic_merge
-from nodemanager.kube.patching.strategies import strategy_of
+from nodemanager.server.kinds import builtin_schemas
+from nodemanager.server.kinds.resources import ServedKind
+from nodemanager.server.verbs import internal_requests, patching
 from support import apiserver
 from support.clients import as_admin, connected
 from support.patch_judge import NOW, Judge, owners, plain, refused
@@ -150,7 +153,9 @@ async def test_built_in_objects_are_created(
         entries = update_managers(None, managed_fields.without_entries(made), writer("me", untyped), of)
         assert owners(entries) == owners(managed_fields.entries_of(made))
         step = Step("merge", "two", {"metadata": {"finalizers": None, "managedFields": [{}]}})
-        judge = Judge(client, untyped, of, {"": WIDGET_DOORS[""]}, strategy_of("", "Secret"))
+        judge = Judge(
+            client, untyped, of, {"": WIDGET_DOORS[""]}, builtin_schemas.strategy("", "v1", "Secret")
+        )
         made, theirs, ours = await judge.both(made, step)
         assert ours == theirs
         made, theirs, ours = await judge.both(made, Step("apply", "me", {"metadata": {"labels": {"a": "x"}}}))
@@ -189,7 +194,7 @@ async def test_kubectl_takes_over_what_it_applied_on_the_client(kube: apiserver.
             CONFIG_MAPS, first, space, options=WriteOptions(field_manager="kubectl-client-side-apply")
         )
         of = await built_in_type(client, "api/v1", "io.k8s.api.core.v1.ConfigMap")
-        judge = Judge(client, CONFIG_MAPS, of, strategy=strategy_of("", "ConfigMap"))
+        judge = Judge(client, CONFIG_MAPS, of, strategy=builtin_schemas.strategy("", "v1", "ConfigMap"))
         _, theirs, ours = await judge.both(live, Step("apply", "other", {"data": {"a": "2"}}))
         assert ours == theirs
         assert theirs.refusal[0] == 409
@@ -261,7 +266,7 @@ async def test_refusals(kube: apiserver.ApiServer, content_type: str, body: str)
 
 
 def strategic_merge_of_a_config_map(live: Untyped, patch: Any) -> Untyped:
-    return apply_strategic_merge(live, patch, strategy_of("", "ConfigMap"))
+    return apply_strategic_merge(live, patch, builtin_schemas.strategy("", "v1", "ConfigMap"))
 
 
 @pytest.mark.usefixtures("widgets")
@@ -269,8 +274,13 @@ async def test_custom_resources_know_no_strategic_merge(kube: apiserver.ApiServe
     async with connected(as_admin(kube)) as client:
         path = WIDGETS.path(await new_namespace(client), "w")
         theirs = await answer(client, path, b"{}", "strategic-merge-patch+json")
+        kind = ServedKind(GROUP, "v1", "Widget", "widgets", custom=True)
+        call = replace(
+            internal_requests.call("patch", kind, "", "w"),
+            content_type="application/strategic-merge-patch+json",
+        )
         with pytest.raises(errors.UnsupportedType) as ours:
-            strategy_of(GROUP, "Widget")
+            patching._media(call)
         assert refused(ours.value) == theirs
 
 
@@ -381,7 +391,7 @@ async def test_strategic_merge_of_every_kind(
             live = await client.update(
                 untyped, {**live, "status": body["status"]}, subresource="status", options=options
             )
-        strategy = strategy_of(resource.group, resource.kind)
+        strategy = builtin_schemas.strategy(resource.group, resource.version, resource.kind)
         judge = Judge(client, untyped, object_type(None), strategy=strategy)
         _, theirs, ours = await judge.both(live, Step("strategic", "me", patch, door))
         assert theirs.refusal is None

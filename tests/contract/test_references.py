@@ -14,13 +14,14 @@ import pytest
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.client.auth import host_kubeconfig, kubeconfig
+from nodemanager.client.calls import Selection
 from nodemanager.client.patches import MergePatch
 from nodemanager.client.subresources import request_token
 from nodemanager.client.verbs import Client
 from nodemanager.controllers import assembly
 from nodemanager.host.process import runner
 from nodemanager.kube import errors, manifests
-from nodemanager.kube.core import CONFIG_MAPS, ROLE_BINDINGS, ROLES
+from nodemanager.kube.core import CONFIG_MAPS, EVENTS, ROLE_BINDINGS, ROLES
 from nodemanager.kube.objects import Resource
 from support import cli
 from support.agent_process import Api, Starts, owned
@@ -149,7 +150,7 @@ async def test_a_set_that_kills_whoever_renders_it_keeps_no_right_alive(
     await becomes(can, {"secrets/other"})
     said = operator.read_text()  # noqa: ASYNC240 - a few lines
     assert "cannot render secretRefs[3] of /etc/x: it " in said  # needs too much, or took too long
-    assert "simplify it, it is tried again in" in said
+    assert "simplify it, it is tried again every" in said
 
 
 async def test_lock_groups_and_the_own_key(api: Api, me: Client) -> None:
@@ -221,11 +222,31 @@ async def test_an_agent_with_nothing_but_its_rights_gets_its_secrets(
 
     await api.config_set("web", {"role": "web"}, files=[file("one")])
     await agent.reads("/etc/x", "value")
+    told = (await api.client.list(EVENTS, Selection(api.namespace))).items
+    assert [one.message for one in told if one.type == "Warning"] == []  # it waited, and did not fail
     await api.secret("one", key="changed")
     await agent.reads("/etc/x", "changed")
     await api.respec("web", files=[file("two")])
     await agent.reads("/etc/x", "value")
     await api.ready("web")
+    assert agent.stop() == 0
+
+
+async def test_a_host_may_read_what_its_files_take_their_content_from(
+    api: Api, me: Client, start: Starts, tmp_path: Path
+) -> None:
+    async def can() -> set[str]:
+        return await readable(me, api)
+
+    agent = start("web1", kubeconfig=tmp_path / "web1" / "kubeconfig")
+    name = "{{ if eq .Node.Name `web1` }}one{{ else }}other{{ end }}"
+    secret = owned("/etc/x", contentFrom={"secretKeyRef": {"name": name, "key": "key"}})
+    logo = owned("/etc/y", contentFrom={"configMapKeyRef": {"name": "two", "key": "key"}})
+    await api.config_set("web", {"role": "web"}, files=[secret, logo])
+    await becomes(can, {"secrets/one", "configmaps/two"})
+    await agent.reads("/etc/x", "value")
+    await api.respec("web", files=[logo])
+    await becomes(can, {"configmaps/two"})
     assert agent.stop() == 0
 
 
@@ -240,6 +261,12 @@ async def test_what_is_no_name_of_a_config_map_opens_none(api: Api, me: Client) 
             reply = await ask(api.client, "POST", folder, {**body, "spec": {"files": [file]}})
             if (reply.code, f"{field}[1]" in reply.message) != (422, True):
                 admitted.append((field, name, reply.code))
+        for source in ("secretKeyRef", "configMapKeyRef"):
+            taken = {"path": "/etc/x", "contentFrom": {source: {"name": name, "key": "key"}}}
+            body = custom("ConfigSet", f"{source.lower()}{number}", api.namespace, labels={"role": "web"})
+            reply = await ask(api.client, "POST", folder, {**body, "spec": {"files": [taken]}})
+            if (reply.code, f"contentFrom.{source}.name" in reply.message) != (422, True):
+                admitted.append((source, name, reply.code))
     await api.config_set("web", {"role": "web"}, files=reads("one", maps=("one",)))
 
     async def can() -> set[str]:

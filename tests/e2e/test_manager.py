@@ -35,6 +35,21 @@ def test_it_runs_by_itself(environ: dict[str, str]) -> None:
     assert json.loads(done.stdout)["version"]
 
 
+def test_it_calls_itself_as_it_was_called(environ: dict[str, str], tmp_path: Path) -> None:
+    """So that what it advises can be typed as it stands."""
+    done = manager(environ, "--help")
+    assert f"Usage: {MANAGER} [OPTIONS] COMMAND" in done.stdout
+    assert f"\n  {MANAGER} demo " in done.stdout
+    assert f"  {MANAGER} plan -f ./manifests" in manager(environ, "plan", "--help").stdout
+    assert manager(environ, "describe", "mn").stderr.endswith(f"to see all: {MANAGER} get\n")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/nodemanager").symlink_to(MANAGER)
+    named = {**environ, "PATH": f"{tmp_path}/bin:{environ['PATH']}"}
+    argv = ["sh", "-c", "nodemanager describe mn"]
+    done = subprocess.run(argv, env=named, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stderr.endswith("to see all: nodemanager get\n")
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has something to lose here")
 def test_root_runs_nothing_that_others_put_into_a_home(environ: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "nodemanager.py").write_text("raise SystemExit('planted')")

@@ -86,6 +86,32 @@ async def test_nothing_is_removed_to_make_room(host: AptRoot) -> None:
     assert "nm-old" in await manager.installed()
 
 
+async def test_a_rehearsal_names_what_would_have_to_be_removed(host: AptRoot) -> None:
+    """As chrony and systemd-timesyncd of Debian: only one of them can be there."""
+    host.publish("nm-old", "1.0-1")
+    host.publish("nm-new", "1.0-1", fields="Conflicts: nm-old\n")
+    host.publish("nm-app", "1.0-1")
+    manager = host.manager()
+    await manager.install([Wanted("nm-old")])
+    both = [Wanted("nm-app"), Wanted("nm-new")]
+    reason = (
+        "cannot install nm-new: nm-old would have to be removed for it; declare that absent first, or remove"
+        " it yourself"
+    )
+    assert await manager.rehearse(both, []) == {"nm-new": reason}
+    assert await manager.rehearse(both, ["nm-old"]) == {}
+    assert set(await manager.installed()) >= {"nm-old"}
+    assert "nm-new" not in await manager.installed()
+
+
+async def test_without_indexes_a_rehearsal_says_that_it_cannot_tell(
+    host: AptRoot, caplog: pytest.LogCaptureFixture
+) -> None:
+    host.publish("nm-app", "1.0-1")
+    assert await host.manager().rehearse([Wanted("nm-app")], []) == {}
+    assert "cannot tell whether nm-app can be installed: apt has no indexes here yet" in caplog.text
+
+
 async def test_a_virtual_package_is_no_package(host: AptRoot) -> None:
     """apt would install its only provider, and at the next pass it would again not be installed."""
     host.publish("nm-real", "1.0-1", fields="Provides: nm-virtual\n")

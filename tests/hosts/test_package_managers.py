@@ -90,6 +90,24 @@ async def test_an_unknown_package_is_named_with_the_fix(host: PackageRoot) -> No
     assert "nm-lib" not in await host.manager().installed()
 
 
+async def test_a_rehearsal_tells_what_would_be_refused_and_changes_nothing(host: PackageRoot) -> None:
+    offer(host)
+    manager = host.manager()
+    await manager.install([Wanted("nm-app")])
+    host.publish("nm-other", "3.0-1")
+    host.synchronize()
+    await manager.candidates(["nm-other"])
+    before = await manager.installed()
+    wanted = [Wanted("nm-other"), Wanted("nm-nosuch"), Wanted("nm-lib", "7.0-1")]
+    refused = await manager.rehearse(wanted, ["nm-lib"])
+    assert set(refused) == {"nm-nosuch", "nm-lib"}
+    assert refused["nm-nosuch"].startswith("cannot install nm-nosuch: no such package")
+    assert await manager.rehearse([Wanted("nm-other")], ["nm-app"]) == {}
+    refused = await manager.rehearse([], ["nm-lib"])
+    assert refused["nm-lib"].startswith("cannot remove nm-lib: nm-app")
+    assert await manager.installed() == before
+
+
 async def test_a_version_that_is_not_offered_is_named_beside_those_that_are(host: PackageRoot) -> None:
     offer(host)
     with pytest.raises(ToolFailed, match=r"cannot install nm-lib 7\.0-1: .* offer only 1\.0-1"):

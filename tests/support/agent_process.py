@@ -119,6 +119,7 @@ class Agent:
     metrics: str = "0"
     probes: str = "0"
     environ: dict[str, str] = field(default_factory=dict)
+    argv: tuple[str, ...] = cli.ARGV
 
     @property
     def log(self) -> Path:
@@ -127,7 +128,7 @@ class Agent:
     def start(self) -> None:
         """Start the process."""
         argv = [
-            *cli.ARGV, "agent", "--root", str(self.root), "--hostname", self.hostname, "-n", self.namespace,
+            *self.argv, "agent", "--root", str(self.root), "--hostname", self.hostname, "-n", self.namespace,
             "--kubeconfig", str(self.kubeconfig), "--metrics-bind-address", self.metrics,
             "--health-probe-bind-address", self.probes, *self.flags,
         ]  # fmt: skip
@@ -155,9 +156,10 @@ class Agent:
     def at(self, path: str) -> Path:
         return self.root / path.lstrip("/")
 
-    async def reads(self, path: str, text: str) -> None:
+    async def reads(self, path: str, content: str | bytes) -> None:
         """Wait until a file of the host contains exactly this."""
-        await self.sees(lambda: self.at(path).exists() and self.at(path).read_text() == text)
+        data = content.encode() if isinstance(content, str) else content
+        await self.sees(lambda: self.at(path).exists() and self.at(path).read_bytes() == data)
 
     async def logs(self, text: str, times: int = 1) -> None:
         """Wait until this has been logged so often."""

@@ -125,6 +125,10 @@ class DiskTools:
     async def candidates(self, names: Sequence[str]) -> Mapping[str, str]:
         return dict.fromkeys(names, "1")
 
+    async def rehearse(self, install: Sequence[Wanted], remove: Sequence[str]) -> Mapping[str, str]:
+        del install, remove
+        return {}
+
     async def install(self, wanted: Sequence[Wanted]) -> None:
         state = self._load()
         state["packages"].update({one.name: "1" for one in wanted})
@@ -163,7 +167,7 @@ class DiskTools:
     async def restart(self, key: ServiceKey) -> None:
         self._did("restart", key.name, self._load())
 
-    async def reload(self, key: ServiceKey) -> None:
+    async def reload(self, key: ServiceKey) -> bool:
         raise NotImplementedError
 
 

@@ -27,6 +27,14 @@ class MemoryPackages:
     async def candidates(self, names: Sequence[str]) -> Mapping[str, str]:
         return {name: self.offered[name] for name in names if name in self.offered}
 
+    async def rehearse(self, install: Sequence[Wanted], remove: Sequence[str]) -> Mapping[str, str]:
+        del remove
+        return {
+            one.name: f"cannot install {one.name}: no such package"
+            for one in install
+            if one.name not in self.offered
+        }
+
     async def install(self, wanted: Sequence[Wanted]) -> None:
         self.calls.append("install " + " ".join(one.name for one in wanted))
         unknown = [one.name for one in wanted if one.name not in self.offered]
@@ -54,6 +62,8 @@ class MemoryServices:
     def __init__(self, **services: ServiceFact) -> None:
         self.facts = {ServiceKey(name): fact for name, fact in services.items()}
         self.broken: set[str] = set()
+        self.no_reload: set[str] = set()
+        """Those that are restarted where they shall reload."""
         self.calls: list[str] = []
 
     def _do(self, deed: str, key: ServiceKey, **change: object) -> None:
@@ -86,8 +96,9 @@ class MemoryServices:
     async def restart(self, key: ServiceKey) -> None:
         self._do("restart", key, running=True)
 
-    async def reload(self, key: ServiceKey) -> None:
+    async def reload(self, key: ServiceKey) -> bool:
         self._do("reload", key)
+        return key.name not in self.no_reload
 
 
 class MemoryLocks:

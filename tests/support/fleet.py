@@ -120,7 +120,7 @@ class Host:
 
         def holds() -> bool:
             entry = self.entry(config_set)
-            return bool(entry) and not entry.get("error") and not entry.get("conflicts")
+            return bool(entry) and not any(entry.get(one) for one in ("error", "waiting", "conflicts"))
 
         try:
             until(holds, f"{config_set} on {self.name}", seconds)

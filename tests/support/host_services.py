@@ -39,6 +39,10 @@ class Services:
         """Do something to a service; return why not, or an empty string."""
         return str(self._order(do=deed, name=name, user=user, delay=delay).get("error", ""))
 
+    def reload(self, name: str) -> bool:
+        """Reload a service; return whether it was, or had to be restarted."""
+        return bool(self._order(do="reload", name=name)["returned"])
+
     def _order(self, **order: Any) -> dict[str, Any]:
         argv = (*host_python.COMMAND, _DRIVER)
         text = json.dumps({"root": self.root, **order})

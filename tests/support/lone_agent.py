@@ -9,6 +9,7 @@ from pathlib import Path
 from nodemanager.agent import service
 from nodemanager.agent.assembly import HostSetup
 from nodemanager.agent.declared.declared_inputs import DeclaredInputs
+from nodemanager.agent.options import AgentOptions
 from nodemanager.agent.service import Agent
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.client.auth.config import ClientConfig
@@ -23,7 +24,7 @@ async def lone_agent(root: Path, metrics: str = ":8080", probes: str = ":8081") 
     """Build an agent of a folder, which would serve at these addresses; nothing of it runs."""
     async with connected(ClientConfig("http://127.0.0.1:1")) as client:
         host = HostSetup(str(root), "web1")
-        options = service.AgentOptions("nodemanager", host, metrics, probes, realtime=False)
+        options = AgentOptions("nodemanager", host, metrics, probes, realtime=False)
         agent = service.build(client, options, Registry())
         own = ManagedNode(metadata=ObjectMeta(name="web1", namespace="nodemanager"))
         agent.sources.memory.keep([config_set("s")], DeclaredInputs(), own, peers=False)

@@ -110,7 +110,8 @@ class NoteTable:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.kinds: HostKinds = KINDS.plus(NOTES, after=FILE, spec=NotedSpec)
+        kinds = [more for one in KINDS for more in ([one, NOTES] if one.name == FILE else [one])]
+        self.kinds = HostKinds(*kinds, spec=NotedSpec)
         self.parts: HostParts = {**PARTS, NOTE: HostPart(self._observe, self._apply)}
         self.watches: Watches = {**WATCHES, NOTE: self._watch}
         self.columns = {**COLUMNS, NOTE: Columns(("NAME", "TEXT"), lambda note: [note.name, note.text])}

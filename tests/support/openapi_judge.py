@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nodemanager.kube import manifests
-from nodemanager.server.openapi.kinds import Published, from_definition
+from nodemanager.server.kinds.crds import kinds_of
+from nodemanager.server.openapi.kinds import Published, published
 from support.apiserver import ApiServer
 from support.raw_api import RawApi
 
@@ -22,7 +23,8 @@ def publish(kube: ApiServer, definitions: Sequence[Mapping[str, Any]]) -> None:
     kube.kubectl("wait", "--for=condition=Established", "--timeout=30s", *names)
     api = RawApi(kube)
     try:
-        _wait_published(api, [kind for definition in definitions for kind in from_definition(definition)])
+        kinds = [published(kind) for definition in definitions for kind in kinds_of(dict(definition))]
+        _wait_published(api, kinds)
     finally:
         api.close()
 

@@ -18,9 +18,11 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from nodemanager.api.crds import all_crds
+from nodemanager.server.access.core import REVIEWS
+from nodemanager.server.kinds.crds import kinds_of
 from nodemanager.server.openapi.documents import Documents
 from nodemanager.server.openapi.http import Question, respond
-from nodemanager.server.openapi.kinds import REVIEWS, Published, from_definition
+from nodemanager.server.openapi.kinds import Published, published
 from support import cli
 
 STATUS = {"status": ("get", "patch", "update")}
@@ -57,8 +59,8 @@ STORED = [
         namespaced=False, subresources=STATUS,
     ),
 ]  # fmt: skip
-CUSTOM = [kind for definition in all_crds() for kind in from_definition(definition)]
-SERVED = [*STORED, *REVIEWS, *CUSTOM]
+CUSTOM = [published(kind) for definition in all_crds() for kind in kinds_of(definition)]
+SERVED = [*STORED, *map(published, REVIEWS), *CUSTOM]
 
 
 @dataclass

@@ -121,6 +121,7 @@ class PackageRoot:
         max_output: int = runner.MAX_OUTPUT,
         cwd: str | None = None,
         finish: bool = False,
+        bounded: bool = False,
     ) -> runner.Completed:
         self.ran.append(list(argv))
         return await runner.run(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from nodemanager.kube.rbac.rules import GROUP
+from nodemanager.kube.rbac.roles import compile_cluster, compile_namespace
+from nodemanager.kube.rbac.rules import GROUP, RbacPolicy
 from nodemanager.server.access.authz import Authorizer
 from support.rbac_world import Lister
 
@@ -58,3 +60,12 @@ def authorizer(
         "rolebindings": bindings or [],
     }
     return Authorizer(Lister(objects=objects))
+
+
+def compile_policy(
+    cluster: tuple[Iterable[dict[str, Any]], Iterable[dict[str, Any]]],
+    namespace: str = "",
+    local: tuple[Iterable[dict[str, Any]], Iterable[dict[str, Any]]] = ((), ()),
+) -> RbacPolicy:
+    """Return a policy from roles and bindings of the cluster and of one namespace."""
+    return RbacPolicy(compile_cluster(*cluster), compile_namespace(namespace, *local) if namespace else None)

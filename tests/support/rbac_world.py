@@ -29,21 +29,17 @@ class Lister:
     revision: int = 1
     objects: dict[str, list[Object]] = field(default_factory=dict)
 
-    def cluster_roles(self) -> Iterable[Object]:
-        return self.objects.get("clusterroles", [])
-
-    def cluster_role_bindings(self) -> Iterable[Object]:
-        return self.objects.get("clusterrolebindings", [])
-
     def roles(self, namespace: str) -> Iterable[Object]:
-        return _of(self.objects.get("roles", []), namespace)
+        return self._of("roles", namespace)
 
-    def role_bindings(self, namespace: str) -> Iterable[Object]:
-        return _of(self.objects.get("rolebindings", []), namespace)
+    def bindings(self, namespace: str) -> Iterable[Object]:
+        return self._of("rolebindings", namespace)
 
-
-def _of(objects: Iterable[Object], namespace: str) -> list[Object]:
-    return [one for one in objects if one["metadata"]["namespace"] == namespace]
+    def _of(self, plural: str, namespace: str) -> list[Object]:
+        if not namespace:
+            return self.objects.get(f"cluster{plural}", [])
+        found = self.objects.get(plural, [])
+        return [one for one in found if one["metadata"]["namespace"] == namespace]
 
 
 def lister_of(api: RawApi) -> Lister:

@@ -64,6 +64,7 @@ class ReplayedTools:
         max_output: int = runner.MAX_OUTPUT,
         cwd: str | None = None,
         finish: bool = False,
+        bounded: bool = False,
     ) -> runner.Completed:
         path = {"PATH": f"{self.folder}:{ENVIRONMENT['PATH']}"}
         return await runner.run(

@@ -91,6 +91,4 @@ def outcomes(results: Sequence[Result]) -> dict[str, str]:
 
 def failure(results: Sequence[Result], resource: str) -> str:
     """Return why a resource failed."""
-    return next(
-        one.message for one in results if str(one.id) == resource and one.outcome in ("failed", "blocked")
-    )
+    return next(one.message for one in results if str(one.id) == resource and one.bad)

@@ -167,3 +167,15 @@ async def issue(server: Server, http: aiohttp.ClientSession, name: str, *rules: 
             answer = await response.json()
             assert response.status == 201, answer
     return str(answer["status"]["token"])
+
+
+@contextlib.asynccontextmanager
+async def session_of(path: Path) -> AsyncIterator[aiohttp.ClientSession]:
+    """Plain HTTPS as whoever a kubeconfig says, to any server."""
+    config = kubeconfig.load(path=str(path), environ={}, run=runner.run)
+    connector = Connector(ssl=trust(config, await config.credentials.tls_identity()), limit=0)
+    headers = {name: str(value) for name, value in (await config.credentials.headers()).items()}
+    async with aiohttp.ClientSession(
+        config.server, headers=headers, connector=connector, timeout=aiohttp.ClientTimeout(total=50)
+    ) as http:
+        yield http

@@ -14,9 +14,9 @@ from typing import Any
 
 from nodemanager.host.base import HostError, ServiceKey, ServiceManager
 from nodemanager.host.files.tree import Tree
-from nodemanager.host.inventory.detect import service_manager
 from nodemanager.host.inventory.identity import identify
 from nodemanager.host.process.environment import host_runner
+from nodemanager.host.services.choose import choose
 
 
 async def _serve(manager: ServiceManager, order: dict[str, Any]) -> dict[str, Any]:
@@ -31,14 +31,14 @@ async def _serve(manager: ServiceManager, order: dict[str, Any]) -> dict[str, An
         case "refresh":
             await manager.refresh(key.user)
         case deed:
-            await getattr(manager, deed)(key)
+            return {"returned": await getattr(manager, deed)(key)}
     return {}
 
 
 async def _main() -> dict[str, Any]:
     order = json.load(sys.stdin)
     tree = Tree(order.get("root", "/"))
-    manager = service_manager(tree, identify(tree), host_runner(tree.root), order.get("delay", 0.3))
+    manager = choose(tree, identify(tree), host_runner(tree.root), order.get("delay", 0.3))
     assert manager is not None
     before = set(sys.modules)
     assert not any(name.startswith("jeepney") for name in before), "jeepney is imported too early"

@@ -11,7 +11,7 @@ import yaml
 from nodemanager.plan.templates import Data
 
 FOLDER = Path(__file__).resolve().parent.parent / "cases" / "templates"
-_KEYS = {"name", "engine", "template", "output", "error"}
+_KEYS = {"name", "engine", "template", "output", "error", "lax"}
 
 
 def data() -> Data:

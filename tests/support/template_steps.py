@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nodemanager.kube.objects import Resource, Untyped
-from nodemanager.kube.patching.strategies import Strategy, strategy_of
+from nodemanager.kube.patching.strategies import Strategy
+from nodemanager.server.kinds import builtin_schemas
 from support.patch_steps import MANAGERS, Step
 
 TEMPLATES: Resource[Untyped] = Resource("", "v1", "PodTemplate", "podtemplates", dict)
-_POD = strategy_of("", "Pod")
+_POD = builtin_schemas.strategy("", "v1", "Pod")
 STRATEGY = Strategy(fields={"metadata": _POD.of("metadata"), "template": _POD})
 FIRST: Untyped = {
     "metadata": {"name": "t"},

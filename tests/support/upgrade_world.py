@@ -176,6 +176,7 @@ class Machine:
     needs_reboot: bool = True
     shutdown_takes: float = SHUTDOWN_SECONDS
     upgrade_fails: bool = False
+    held: bool = False
     proof_takes: float = 20.0
     disk: UpgradeRecord = field(default_factory=UpgradeRecord)
     boot: int = 1
@@ -245,6 +246,7 @@ class Process:
             reporter,
             settings=world.settings,
             zone=lambda: UTC,
+            may_act=lambda: not machine.held,
             report=self._report,
         )
 

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
+from nodemanager.agent.passes.background import Background
 from nodemanager.agent.passes.converge import Converger
 from nodemanager.agent.passes.progress import Progress
+from nodemanager.agent.passes.underway import Underway
 from nodemanager.host.apply import Locks, Tools
 from nodemanager.host.base import Busy
 from nodemanager.host.files.bucket import Bucket, BucketLimits
 from nodemanager.host.files.tree import Tree
-from nodemanager.host.inventory import detect, identity
+from nodemanager.host.inventory import identity
 from nodemanager.host.inventory.identity import Identity
 from nodemanager.host.observe import Observer
+from nodemanager.host.packages import choose as choose_packages
 from nodemanager.host.process import environment
 from nodemanager.host.process.runs import Runs
+from nodemanager.host.services import choose as choose_services
 from nodemanager.host.state.journal import STATE, Journal
 from nodemanager.host.state.state_lock import StateLock
 
@@ -44,11 +49,14 @@ class ManagedHost:
     """Folder, below the root, for what must survive us."""
     lock: StateLock
     progress: Progress
+    records: tuple[Tree, ...] = ()
+    """The same host, for those who keep records while others change files: descriptors are not shared."""
 
     def close(self) -> None:
         """Give back what is held open."""
         self.lock.release()
-        self.tree.close()
+        for one in (self.tree, *self.records):
+            one.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,22 +72,52 @@ class HostSetup:
     backups: BucketLimits = field(default_factory=BucketLimits)
     start_delay: float = 3.0
     """Seconds after which a service that was started is looked at again."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels that the host is to have beside those that tell what it is."""
 
 
-def assemble(options: HostSetup, locks: Locks, no_wait_locks: Locks | None = None) -> ManagedHost:
-    """Return the host below a root, with the tools that it has; `no_wait_locks` are not waited for."""
+def _nobody() -> None:
+    """Tell nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassSetup:
+    """How passes follow each other."""
+
+    patience: float | None = None
+    """Seconds that a pass waits for executions before it is over without them; None = to their end."""
+    ended: Callable[[], None] = _nobody
+    """Asks for a pass, because executions ended that none waited for."""
+    long: Callable[[], None] = _nobody
+    """Told that a pass which changes something takes longer than a moment."""
+    may_act: Callable[[], bool] = lambda: True
+    """Nothing is changed while it says no."""
+
+
+def assemble(
+    options: HostSetup, locks: Locks, no_wait_locks: Locks | None = None, passes: PassSetup | None = None
+) -> ManagedHost:
+    """Return the host below a root, with the tools that it has; `no_wait_locks` are not waited for.
+
+    Without `passes` there is only one, which waits for everything.
+    """
     tree = Tree(options.root)
     who = identity.identify(tree, options.hostname)
     progress = Progress()
     run = progress.timed(environment.host_runner(tree.root))
-    packages = detect.package_manager(tree, who, run)
-    services = detect.service_manager(tree, who, run, options.start_delay)
-    no_wait_services = detect.service_manager(tree, who, run, None)
+    packages = choose_packages.package_manager(tree, who, run)
+    services = choose_services.choose(tree, who, run, options.start_delay)
+    no_wait_services = choose_services.choose(tree, who, run, None)
     lock = StateLock(tree, options.state)
-    journal = Journal(tree, options.state)
+    records = Tree(options.root), Tree(options.root)
+    journal = Journal(records[0], options.state)
     bucket = Bucket(tree, options.bucket or f"{options.state}/filebucket", options.backups)
-    runs = Runs(tree, journal, run, f"{options.state}/runs")
+    runs = Runs(records[1], journal, run, f"{options.state}/runs")
     tools = Tools(packages, services, runs, journal, locks, progress.tick)
     observer = Observer(tree, packages, services, run)
-    converger = Converger(observer, tools, bucket, lock, no_wait_services, no_wait_locks, progress)
-    return ManagedHost(tree, who, converger, journal, bucket, options.state, lock, progress)
+    passes = passes or PassSetup()
+    converger = Converger(
+        observer, tools, bucket, lock, no_wait_services, no_wait_locks, progress, passes.may_act,
+        background=Background(passes.ended), patience=passes.patience, underway=Underway(passes.long),
+    )  # fmt: skip
+    return ManagedHost(tree, who, converger, journal, bucket, options.state, lock, progress, records)

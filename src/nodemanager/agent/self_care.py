@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,7 +15,6 @@ from nodemanager.agent.service import Agent
 from nodemanager.runtime import watchdog
 from nodemanager.runtime.sd_notify import Notifications
 
-log = logging.getLogger(__name__)
 READY_SECONDS: Final = 10.0
 """How long the first pass holds back READY: an agent whose API is gone is up all the same."""
 PAUSE: Final = 1.0
@@ -76,7 +74,8 @@ def look_after(agent: Agent, notifications: Notifications, *, owns_process: bool
     """
     manager = agent.manager
     reporter = ServiceReporter(notifications, agent.board, lambda: agent.last_pass.over)
-    manager.add_server(reporter, StatusSocket(agent.board, agent.managed_host.tree.root))
+    socket = StatusSocket(agent.board, agent.managed_host.tree.root, holds_changed=agent.holds.reload)
+    manager.add_server(reporter, socket)
     if owns_process:
         stuck = agent.managed_host.progress.stuck
         watching = watchdog.of_service_manager(notifications, stuck)

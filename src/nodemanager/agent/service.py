@@ -6,12 +6,12 @@ import logging
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
+from functools import partial
 
 from nodemanager.agent import served
-from nodemanager.agent.assembly import HostSetup, ManagedHost, assemble
+from nodemanager.agent.assembly import ManagedHost, PassSetup, assemble
 from nodemanager.agent.declared.changes import DeclaredChanges
 from nodemanager.agent.declared.contents import Contenter
 from nodemanager.agent.declared.declarations import Declarations
@@ -24,16 +24,20 @@ from nodemanager.agent.drift.drift import DriftWatch
 from nodemanager.agent.drift.drift_log import DriftLog
 from nodemanager.agent.drift.repair import RepairLoop
 from nodemanager.agent.drift.watch_retry import WatchRetry
+from nodemanager.agent.holds import keeping
+from nodemanager.agent.holds.keeping import HoldKeeper
 from nodemanager.agent.link import api_link
 from nodemanager.agent.link.api_link import ApiLink
-from nodemanager.agent.link.api_reachability import ApiReachability, SecretLimits
+from nodemanager.agent.link.api_reachability import ApiReachability
 from nodemanager.agent.link.token_renewal import TokenRenewal, TokenReporter
+from nodemanager.agent.options import AgentOptions, OwnCredential, secret_vault
 from nodemanager.agent.passes.host_pass import HostPass, PassReports
 from nodemanager.agent.passes.host_state import HostState, nobody
 from nodemanager.agent.passes.housekeeping import Housekeeper
 from nodemanager.agent.passes.notifies import Notifier
 from nodemanager.agent.passes.pass_schedule import PassSchedule
-from nodemanager.agent.report import contributions, status_sources
+from nodemanager.agent.passes.underway import LONG_SECONDS
+from nodemanager.agent.report import contributions, host_inspector, status_sources
 from nodemanager.agent.report.contributions import DuplicateHost
 from nodemanager.agent.report.heartbeat import HeartbeatSender
 from nodemanager.agent.report.host_inspector import HostInspector
@@ -45,16 +49,12 @@ from nodemanager.agent.report.reporting import Reporter
 from nodemanager.agent.report.status_sources import LastPass
 from nodemanager.agent.report.status_writer import Contribution, StatusWriter
 from nodemanager.agent.requests import Requests
-from nodemanager.agent.upgrades.upgrade import UpgradeSettings
 from nodemanager.agent.upgrades.upgrade_part import UpgradeReporter
 from nodemanager.agent.upgrades.upgrading import upgrades
-from nodemanager.client.auth.config import ClientConfig
-from nodemanager.client.auth.renewed_token import RenewedToken
 from nodemanager.client.verbs import Client
 from nodemanager.host.base import HostError
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.process.runner import RunError, companion
-from nodemanager.host.state.state_key import KeyRefused, cipher_of
 from nodemanager.host.state.vault import Vault
 from nodemanager.host.watches import host_watch
 from nodemanager.host.watches.host_watch import HostWatch
@@ -68,39 +68,6 @@ from nodemanager.runtime.metrics import Registry
 from nodemanager.runtime.queue import WorkQueue
 
 log = logging.getLogger("nodemanager.agent")
-PERIOD = 600.0
-"""Often enough for a foreign change not to last, and for alerts on `last applied` to stay quiet."""
-
-
-@dataclass(frozen=True, slots=True)
-class AgentOptions:
-    """How the agent runs."""
-
-    namespace: str = "nodemanager"
-    host: HostSetup = field(default_factory=HostSetup)
-    metrics_address: str = ":8080"
-    probe_address: str = ":8081"
-    period: float = PERIOD
-    """Seconds after which to look again although nothing happened; 0 = never."""
-    upgrades: UpgradeSettings = field(default_factory=UpgradeSettings)
-    pod_identity: bool = False
-    """Exchange the token of the pod we are in for that of the host it runs on."""
-    secrets: SecretLimits = field(default_factory=SecretLimits)
-    key_file: str = ""
-    """What Secrets are encrypted with on disk; empty = with nothing."""
-    realtime: bool = True
-    """Whether to hear of changes on the host, and repair at once; if not, the period alone notices them."""
-
-
-@dataclass(frozen=True, slots=True)
-class OwnToken:
-    """The credential of the host, if it is one that the agent renews."""
-
-    client: Client
-    config: ClientConfig
-    token: RenewedToken
-    path: Path
-    """The kubeconfig of the host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +81,7 @@ class Agent:
     last_pass: LastPass
     host_pass: HostPass
     drifts: DriftLog
+    holds: HoldKeeper
 
     @property
     def requests(self) -> Requests:
@@ -139,6 +107,7 @@ class Agent:
         """Give back what is held open."""
         for one in (
             self.drifts,
+            self.holds,
             self.sources.memory,
             self.reachability,
             self.writer.inspector,
@@ -157,6 +126,7 @@ class _Base:
     manager: Manager
     requests: Requests
     link: ApiLink
+    holds: HoldKeeper
     managed_host: ManagedHost
 
 
@@ -164,7 +134,7 @@ def build(
     client: Client,
     options: AgentOptions,
     registry: Registry,
-    own_token: OwnToken | None = None,
+    own: OwnCredential = OwnCredential(),  # noqa: B008 - frozen
     on_stop: Callable[[], None] = lambda: None,
 ) -> Agent:
     """Wire an agent together; it does nothing before its manager runs, which calls `on_stop` at its end.
@@ -181,7 +151,7 @@ def build(
         drifts, _now, time.monotonic, DriftWatch(memory), who=watch.who if watch else nobody
     )
     duplicate = DuplicateHost(base.requests, base.link.warn)
-    others = [duplicate.contribute, *_contributions(base, declared, own_token)]
+    others = [duplicate.contribute, base.holds.contribute, *_contributions(base, declared, own)]
     host = HostReport(host_state, drifts, base.managed_host.converger, memory)
     writer = _status_writer(base, declared, host, others)
     host_pass = _host_pass(base, declared, writer, watch)
@@ -190,7 +160,7 @@ def build(
     _show(base, host_state, drifts, last_pass)
     DeclaredChanges(declared, base.requests, lambda: duplicate.duplicated).start()
     base.requests.pass_now()
-    return Agent(base.manager, base.managed_host, base.board, last_pass, host_pass, drifts)
+    return Agent(base.manager, base.managed_host, base.board, last_pass, host_pass, drifts, base.holds)
 
 
 def _base(client: Client, options: AgentOptions, registry: Registry, on_stop: Callable[[], None]) -> _Base:
@@ -201,17 +171,24 @@ def _base(client: Client, options: AgentOptions, registry: Registry, on_stop: Ca
         Vault(options.host.root, options.host.state), options.secrets, changed=board.changed
     )
     link = api_link.link(client, reachability, key)
-    managed_host = assemble(replace(options.host, hostname=hostname), link.locks, link.locks.at_once())
-    served.tell_build(registry, managed_host.identity)
-    return _Base(
-        options,
-        registry,
-        board,
-        Manager(log=log, start_timeout=None, on_stop=on_stop),
-        Requests(WorkQueue("host", metrics=registry), key, board.changed),
-        link,
-        managed_host,
+    requests = Requests(WorkQueue("host", metrics=registry), key, board.changed)
+    holds = HoldKeeper(Vault(options.host.root, options.host.state), requests.pass_now)
+    passes = PassSetup(LONG_SECONDS, requests.pass_now, requests.status_soon, holds.may_act)
+    managed_host = assemble(
+        replace(options.host, hostname=hostname), link.locks, link.locks.at_once(), passes
     )
+    served.tell_build(registry, managed_host.identity)
+    manager = Manager(log=log, start_timeout=None, on_stop=on_stop)
+    _add_holds(manager, registry, link, holds)
+    return _Base(options, registry, board, manager, requests, link, holds, managed_host)
+
+
+def _add_holds(manager: Manager, registry: Registry, link: ApiLink, holds: HoldKeeper) -> None:
+    """Have holds heard of, from the API and from root on this host, and their ends noticed."""
+    hears = keeping.of_node(holds, link.events)
+    link.nodes.subscribe(lambda change: hears(change) if change.key == link.key else None)
+    keeping.count(holds, registry, link.key.name)
+    manager.add_server(holds)
 
 
 def _declarations(base: _Base) -> Declarations:
@@ -219,17 +196,27 @@ def _declarations(base: _Base) -> Declarations:
     link, managed_host = base.link, base.managed_host
     references = ReferenceWatch(link.client, link.key.namespace, base.requests.pass_soon)
     plain = Vault(base.options.host.root, base.options.host.state)
-    memory = Memory(plain, _secret_vault(base.options), link.key)
+    memory = Memory(plain, secret_vault(base.options), link.key)
     sources = Sources(link.config_sets, link.nodes, references, memory, link.reachability)
     renderer = Renderer(companion, answered=lambda _answer: managed_host.progress.tick())
     base.manager.add_cache(OptionalCache(link.config_sets, sources), OptionalCache(link.nodes, sources))
     base.manager.add(references)
     base.manager.add_server(renderer)  # ends last: a pass that is under way when we stop still renders
-    node = NodeObject(link.client, link.nodes, link.key.namespace, managed_host.identity)
-    return Declarations(node, managed_host.identity, sources, DesiredStateCache(Contenter(renderer)))
+    custom = base.options.host.labels
+    node = NodeObject(link.client, link.nodes, link.key.namespace, managed_host.identity, custom)
+    first_look = partial(
+        host_inspector.as_reported,
+        root=managed_host.tree.root,
+        identity=managed_host.identity,
+        run=managed_host.converger.observer.run,
+    )
+    desired_states = DesiredStateCache(Contenter(renderer))
+    return Declarations(
+        node, managed_host.identity, sources, desired_states, first_look, base.holds.look
+    )  # fmt: skip
 
 
-def _contributions(base: _Base, declared: Declarations, own: OwnToken | None) -> list[Contribution]:
+def _contributions(base: _Base, declared: Declarations, own: OwnCredential) -> list[Contribution]:
     """Return what servers, the host's own token and upgrades have to say in the status."""
     options, link, managed_host, requests = base.options, base.link, base.managed_host, base.requests
     checked = served.routes(base.manager, managed_host.progress, link.reachability)
@@ -237,23 +224,31 @@ def _contributions(base: _Base, declared: Declarations, own: OwnToken | None) ->
     servers = served.servers(*addresses, base.registry, checked, requests.status_soon)
     base.manager.add_server(*servers)
     found = [contributions.of_servers(servers), _token_contribution(base, own)]
+    found.append(contributions.of_labels(lambda: declared.node.refusal))
     if managed_host.tree.running:  # an image is not upgraded, and cannot be rebooted
         told = UpgradeReporter(link.key.name, base.registry, link.events)
         part = upgrades(
-            managed_host, link, requests, lambda: declared.desired_states.pins, told, options.upgrades
-        )
+            managed_host, link, requests, lambda: declared.desired_states.pins, base.holds, told,
+            options.upgrades,
+        )  # fmt: skip
         base.manager.add(part)
         found.append(contributions.of_upgrades(part))
     return found
 
 
-def _token_contribution(base: _Base, own: OwnToken | None) -> Contribution:
-    """Have the host's own token renewed, if there is one, and say how that goes."""
+def _token_contribution(base: _Base, credential: OwnCredential) -> Contribution:
+    """Have the host's own token followed and renewed, if there is one, and say how that goes."""
+    own, watch = credential.renewed, credential.watch
+    if watch is not None:
+        base.manager.add_server(watch)
+        watch.subscribe(base.link.reachability.try_again)
     if own is None:
         return contributions.of_token(None)
     namespace, hostname = base.link.key
     reporter = TokenReporter(base.registry, base.link.warn, base.requests.pass_soon)
     renewal = TokenRenewal(own.client, own.config, own.token, own.path, hostname, namespace, reporter)
+    if watch is not None:
+        watch.subscribe(renewal.replaced)
     base.manager.add_server(renewal)  # first: it must not wait for caches, which need more than a token
     base.board.plug(status_sources.of_token(own.token))
     return contributions.of_token(renewal.condition)
@@ -280,7 +275,8 @@ def _host_pass(
         watch_retry = WatchRetry(repairs.follow, host_state, writer.request)
         base.manager.add(watch, repairs, watch_retry)
         follow = watch_retry.follow
-    schedule = PassSchedule(Housekeeper(base.managed_host.bucket, time.monotonic), base.options.period)
+    housekeeper = Housekeeper(base.managed_host.bucket, time.monotonic, base.holds.may_act)
+    schedule = PassSchedule(housekeeper, base.options.period)
     reports = PassReports(writer, reporter, Notifier(base.link.client))
     return HostPass(declared, converger, host_state, schedule, base.requests, reports, follow)
 
@@ -302,7 +298,7 @@ def _add_loop(base: _Base, host_pass: HostPass) -> LastPass:
         "host", last_pass.timed(answer), queue=requests.queue, metrics=base.registry, log=log, concurrency=2,
         expected=(errors.KubeError, HostError, RunError),
     )  # fmt: skip
-    base.manager.add(loop)
+    base.manager.add(loop, base.managed_host.converger.background)
     return last_pass
 
 
@@ -316,7 +312,7 @@ def _add_link(
     )
     delivery = Delivery(link.client, drifts, declared.node, link.reachability, writer.request)
     base.manager.add(link.events, beat, link.reachability, drifts, delivery)
-    link.hurry_when_back(declared.sources.references.hurry)
+    link.hurry_when_back(declared.sources.references.hurry, beat.hurry)
 
 
 def _show(base: _Base, host_state: HostState, drifts: DriftLog, last_pass: LastPass) -> None:
@@ -325,6 +321,7 @@ def _show(base: _Base, host_state: HostState, drifts: DriftLog, last_pass: LastP
     for source in (
         status_sources.of_process(name, base.options.namespace, root),
         last_pass.fill,
+        base.holds.fill,
         status_sources.of_journal(base.managed_host.journal),
         status_sources.of_drifts(drifts),
         status_sources.of_watch(host_state),
@@ -342,17 +339,6 @@ def _watch(base: _Base) -> HostWatch | None:
 
 async def _watch_nothing() -> None:
     """Leave it to the period to notice changes."""
-
-
-def _secret_vault(options: AgentOptions) -> Vault | None:
-    """Return where Secrets are kept; None if they should be encrypted and cannot be."""
-    try:
-        key = options.key_file
-        cipher = cipher_of(key, os.environ.get("CREDENTIALS_DIRECTORY", "")) if key else None
-    except KeyRefused as error:
-        log.warning("%s; Secrets are not kept, so a start without the API would lack them", error)
-        return None
-    return Vault(options.host.root, options.host.state, cipher)
 
 
 def _now() -> datetime:

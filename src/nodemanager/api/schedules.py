@@ -23,6 +23,8 @@ MAX_TEXT: Final = 256
 """Longest schedule that is looked at, as in the schema."""
 _SECOND: Final = timedelta(seconds=1)
 _YEARS: Final = range(1970, 2100)
+_FOREIGN: Final = re.compile(r"[^ -~\t\n\f\r]|/[0-9]{10}")
+_YEAR: Final = re.compile(r"(?:\*|([0-9]{4})(?:-([0-9]{4}))?)(?:/([0-9]+))?")
 _DAY: Final = re.compile(
     r"\b(SUN|MON|TUE|WED|THU|FRI|SAT)(?:DAY|SDAY|NESDAY|RSDAY|URDAY)?(?=L\b|#|\b)", re.IGNORECASE
 )
@@ -76,6 +78,8 @@ def parse(text: str) -> Schedule:
     """Read a schedule; raise ScheduleError that says what to write instead."""
     if len(text) > MAX_TEXT:
         raise ScheduleError(f"cannot read schedule {text[:20]!r}...: longer than {MAX_TEXT} characters")
+    if _FOREIGN.search(text):
+        raise ScheduleError(f"cannot read schedule {text!r}: it has characters that no schedule has")
     fields = NAMES.get(text.strip().lower(), text).replace("?", "*").split()
     seconds = years = ""
     if len(fields) == 7:
@@ -112,16 +116,14 @@ def parse(text: str) -> Schedule:
 def _parse_years(field: str, text: str) -> frozenset[int]:
     found: set[int] = set()
     for part in field.split(","):
-        term, _, step = part.partition("/")
-        low, _, high = term.partition("-")
-        try:
-            first = _YEARS.start if low == "*" else int(low)
-            last = int(high) if high else (_YEARS.stop - 1 if step or low == "*" else first)
-            found.update(range(first, min(last, _YEARS.stop - 1) + 1, int(step) if step else 1))
-        except ValueError:
-            raise ScheduleError(f"cannot read schedule {text!r}: {part!r} is no year") from None
-    if not found or min(found) < _YEARS.start:
-        raise ScheduleError(
-            f"cannot read schedule {text!r}: years go from {_YEARS.start} to {_YEARS.stop - 1}"
-        )
+        term = _YEAR.fullmatch(part)
+        low, high, step = (int(one) if one else None for one in term.groups()) if term else (0, 0, 0)
+        first = _YEARS[0] if low is None else low
+        last = high or (_YEARS[-1] if step or low is None else first)
+        first, last = min(first, last), max(first, last)
+        if step == 0 or first not in _YEARS or last not in _YEARS:
+            raise ScheduleError(
+                f"cannot read schedule {text!r}: {part!r} is no year from {_YEARS[0]} to {_YEARS[-1]}"
+            )
+        found.update(range(first, last + 1, step or 1))
     return frozenset(found)

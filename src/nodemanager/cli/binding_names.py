@@ -63,19 +63,21 @@ class Renaming:
         self._client = client
         self._dry_run = dry_run
 
-    async def run(self) -> AsyncIterator[str]:
-        """Rename every binding of an old name, and yield it once it is gone."""
-        for binding in (await self._client.list(core.CLUSTER_ROLE_BINDINGS)).items:
-            found = old(binding)
-            if found is not None:
-                await self._rename(found)
-                yield found.name
+    async def find(self) -> list[Old]:
+        """Return every binding of an old name."""
+        bindings = (await self._client.list(core.CLUSTER_ROLE_BINDINGS)).items
+        return [found for binding in bindings if (found := old(binding)) is not None]
 
-    async def _rename(self, found: Old) -> None:
+    async def run(self) -> AsyncIterator[tuple[str, str]]:
+        """Rename every binding of an old name, and yield it once it is gone, with what became of it."""
+        for found in await self.find():
+            yield found.name, "renamed" if await self._rename(found) else "deleted: nobody holds it any more"
+
+    async def _rename(self, found: Old) -> bool:
+        """Give whoever holds a binding one of the new name, and delete it; return whether anybody did."""
         rules = await self._rules(found.name) if found.drains else []
-        for access in found.holders:
-            if not await self._exists(access):
-                continue
+        holders = [access for access in found.holders if await self._exists(access)]
+        for access in holders:
             if not found.drains:
                 await self._create(host_rights.node_binding(access))
             elif rules:
@@ -86,6 +88,7 @@ class Renaming:
         await self._delete(core.CLUSTER_ROLE_BINDINGS, found.name, version)
         if found.drains:  # not before: who was added would be bound to nothing
             await self._delete(core.CLUSTER_ROLES, found.name)
+        return bool(holders)
 
     async def _rules(self, role: str) -> list[Untyped]:
         """Return what a role allows, which people may have changed."""

@@ -37,6 +37,11 @@ def kinds_and_names(ctx: click.Context, param: click.Parameter, incomplete: str)
     return [f"{before}{comma}{word}" for word in words if word.startswith(last)]
 
 
+def hosts(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the names of hosts."""
+    return [name for name in _names(ctx, "mn") if name.startswith(incomplete)]
+
+
 def backed_up(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Complete the paths of files of which there are backups on this host, for those who may read them."""
     if _misread(ctx):

@@ -43,8 +43,12 @@ class _Counted(Struct):
 class Changes:
     """Changes of all our CRDs, and of the policy on hosts, in one cluster."""
 
-    def __init__(self, client: Client, *, dry_run: bool, timeout: float, progress: Progress) -> None:
+    def __init__(
+        self, client: Client, *, dry_run: bool, timeout: float, rename: bool, progress: Progress
+    ) -> None:
+        """With `rename`, bindings of hosts that older versions named get new names; else they are told of."""
         self._client = client
+        self._rename = rename
         self._dry_run = dry_run
         self._timeout = timeout
         self._progress = progress
@@ -65,7 +69,16 @@ class Changes:
         for resource, wanted in _policies():
             before = await self._read(resource, wanted["metadata"]["name"])
             try:
-                after = await self._apply(resource, wanted)
+                # The binding is for people to change: say, to have refusals only counted for a while.
+                after = await self._apply(resource, wanted, force=resource is core.POLICIES)
+            except errors.Conflict as error:
+                name = _policy_name(resource, wanted)
+                self._progress(
+                    f"warning: {name} is not as we have it, and stays so: {error}; to get ours, delete it and"
+                    " run this again"
+                )
+                yield CrdOutcome(name, "kept")
+                continue
             except errors.NotFound:
                 self._progress(
                     f"warning: this cluster has no {resource.plural} (Kubernetes 1.30 has): a host's"
@@ -77,11 +90,21 @@ class Changes:
             yield outcome
 
     async def _renamed(self) -> AsyncIterator[CrdOutcome]:
-        """Tell hosts of one name in two namespaces apart, which older versions did not."""
+        """Tell hosts of one name in two namespaces apart, which older versions did not; but only if asked."""
         bindings = core.CLUSTER_ROLE_BINDINGS
+        renaming = binding_names.Renaming(self._client, dry_run=self._dry_run)
         try:
-            async for name in binding_names.Renaming(self._client, dry_run=self._dry_run).run():
-                yield CrdOutcome(f"{name}.{bindings.plural}.{bindings.group}", "renamed")
+            if not self._rename:
+                if names := [found.name for found in await renaming.find()]:
+                    shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+                    self._progress(
+                        f"warning: {len(names)} ClusterRoleBindings have names of an older version, which"
+                        f" hosts of two namespaces share ({shown});"
+                        " nothing was done to them: to rename them, add --rename-bindings"
+                    )
+                return
+            async for name, result in renaming.run():
+                yield CrdOutcome(f"{name}.{bindings.plural}.{bindings.group}", result)
         except errors.Forbidden as error:
             self._progress(
                 f"warning: cannot rename ClusterRoleBindings of hosts that older versions named: {error}; use"
@@ -115,10 +138,10 @@ class Changes:
                 result = "not found"
             yield CrdOutcome(_policy_name(resource, policy), result)
 
-    async def _apply(self, resource: Resource[Untyped], obj: Untyped) -> Untyped:
+    async def _apply(self, resource: Resource[Untyped], obj: Untyped, *, force: bool = True) -> Untyped:
         options = WriteOptions(dry_run=self._dry_run, field_manager=FIELD_MANAGER)
         name: str = obj["metadata"]["name"]
-        return await self._client.patch(resource, name, "", ApplyPatch(obj, force=True), options=options)
+        return await self._client.patch(resource, name, "", ApplyPatch(obj, force=force), options=options)
 
     async def _read(self, resource: Resource[Untyped], name: str) -> Untyped | None:
         try:

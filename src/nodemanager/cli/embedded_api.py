@@ -11,17 +11,20 @@ from typing import Final
 from nodemanager.api import crds
 from nodemanager.api.rights import host_policy
 from nodemanager.cli import host_quotas
+from nodemanager.cli.settings.audit_options import AuditSettings
 from nodemanager.server.bootstrap import Preset
 from nodemanager.server.embedded import ServerOptions
+from nodemanager.server.http.endpoint import Endpoint
 
 NAMESPACE: Final = "nodemanager"
 
 
 def options(
-    data_dir: Path, host: str = "127.0.0.1", port: int = 6443, namespace: str = NAMESPACE
+    data_dir: Path, endpoint: Endpoint, namespace: str = NAMESPACE, audit: AuditSettings | None = None
 ) -> ServerOptions:
     """Return how to serve our API from a folder."""
-    return ServerOptions(data_dir, host, port, namespace, presets(), host_quotas.rule())
+    chosen = (audit or AuditSettings()).options(data_dir)
+    return ServerOptions(data_dir, endpoint, namespace, presets(), host_quotas.rule(), chosen)
 
 
 def presets() -> tuple[Preset, ...]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from nodemanager.api.rights import host_rights
 from nodemanager.cli.settings import connect
 from nodemanager.cli.views import waiting
@@ -15,10 +18,18 @@ from nodemanager.kube import errors
 
 
 async def issue(
-    settings: connect.Settings, hostname: str, ttl: float, *, tried: bool
+    settings: connect.Settings,
+    hostname: str,
+    ttl: float,
+    *,
+    tried: bool,
+    labels: Mapping[str, str] | None = None,
 ) -> tuple[bytes, IssuedToken]:
-    """Return a kubeconfig with a new token of a host; `tried`: only after the API has taken that token."""
-    config = connect.client_config(settings)
+    """Return a kubeconfig with a new token of a host, and its labels, if it has any.
+
+    `tried`: only after the API has taken that token.
+    """
+    config = replace(connect.client_config(settings), labels=labels or {})
     client = Client(waiting.TellingTransport(HttpTransport(config), config.server))
     try:
         issued = await host_tokens.issue(client, hostname, settings.namespace, ttl)
@@ -37,10 +48,8 @@ def check_whose(config: ClientConfig, hostname: str, namespace: str) -> None:
     """Raise if the credential that was refused is that of another host: one of the two names is wrong."""
     if not isinstance(config.credentials, BearerToken):
         return
-    life = renewed_token.lifetime(config.credentials.token)
-    *account, name = life.subject.split(":") if life else [""]
-    other = name.removeprefix(host_rights.PREFIX)
-    if account == ["system", "serviceaccount", namespace] and other not in (name, hostname):
+    other = host_rights.host_of_account(renewed_token.subject(config.credentials.token), namespace)
+    if other not in ("", hostname):
         raise errors.ConfigError(
             f"cannot get a token for {hostname}: the credential that was given may not do that: it is that of"
             f" {other}; if this host is {other}, add --hostname {other}, otherwise use the administrator's,"

@@ -23,9 +23,11 @@ from typing import Final, NamedTuple, NoReturn
 import click
 from click.shell_completion import CompletionItem
 
+from nodemanager.cli import program
 from nodemanager.cli.views import output
 
-PROGRAM: Final = "nodemanager"
+COMPLETION: Final = "_NODEMANAGER_COMPLETE"
+"""The variable with which the script of a shell asks what a word may become."""
 EXIT_ERROR: Final = 1
 EXIT_BUG: Final = 70
 EXIT_INTERRUPTED: Final = 130
@@ -46,7 +48,10 @@ COMMANDS: Final = {
         "nodemanager.cli.commands.agent", "Make this host what its ConfigSets say, and keep it so."
     ),
     "status": Entry("nodemanager.cli.commands.status", "Tell how this host is doing, as its agent sees it."),
+    "hold": Entry("nodemanager.cli.commands.hold", "Keep a host as it is for a while."),
+    "unhold": Entry("nodemanager.cli.commands.unhold", "Let a host that is held go on."),
     "plan": Entry("nodemanager.cli.commands.plan", "Show what would change on this host."),
+    "lint": Entry("nodemanager.cli.commands.lint", "Find mistakes in manifests before they reach hosts."),
     "apply": Entry("nodemanager.cli.commands.apply", "Make this host what manifests say, without an API."),
     "backups": Entry("nodemanager.cli.commands.backups", "List what files contained before."),
     "restore": Entry("nodemanager.cli.commands.restore", "Put back what a file contained."),
@@ -56,13 +61,24 @@ COMMANDS: Final = {
     "rbac": Entry("nodemanager.cli.commands.rbac", "Print what lets a host in."),
     "token": Entry("nodemanager.cli.commands.token", "Print a short-lived credential for a new host."),
     "bootstrap": Entry("nodemanager.cli.commands.bootstrap", "Fetch this host's own credential."),
-    "install-service": Entry("nodemanager.cli.commands.install_service", "Have this host start the agent."),
+    "install-service": Entry(
+        "nodemanager.cli.commands.install_service", "Have this host start the agent, operator or server."
+    ),
     "crds": Entry("nodemanager.cli.commands.crds", "Print, install or uninstall our kinds."),
+    "schemas": Entry("nodemanager.cli.commands.schemas", "Print JSON schemas of our kinds, for editors."),
     "completion": Entry("nodemanager.cli.commands.completion", "Print the completion script of a shell."),
     "version": Entry("nodemanager.cli.commands.version", "Print the version."),
 }
 
 
+GROUPS: Final = {
+    "Run": ("demo", "up", "agent", "operator", "install-service"),
+    "Join": ("rbac", "token", "bootstrap"),
+    "Look": ("get", "describe", "status", "plan", "lint", "schemas", "backups"),
+    "Change": ("apply", "hold", "unhold", "restore"),
+    "Serve": ("server", "crds"),
+}
+"""How the help lists the commands; those that are in none come last."""
 OPTIONAL: Final = ("aiohttp", "cryptography", "jwt")
 """Packages that only the embedded API needs; a host does without them."""
 
@@ -85,7 +101,7 @@ class LazyGroup(click.Group):
         """Import a command; a name that is none ends with the ones that look like it."""
         entry = COMMANDS.get(cmd_name)
         if entry is not None:
-            return _load(cmd_name, entry)
+            return _as_called(_load(cmd_name, entry), ctx)
         if not ctx.resilient_parsing and not cmd_name.startswith("-"):
             import difflib
 
@@ -95,10 +111,20 @@ class LazyGroup(click.Group):
         return None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands."""
+        """Write the list of commands, by what people are about to do."""
         del ctx
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+        width = max(map(len, COMMANDS))
+        placed = {name for names in GROUPS.values() for name in names}
+        groups = {**GROUPS, "More": tuple(name for name in COMMANDS if name not in placed)}
+        for title, names in groups.items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(f"{name:<{width}}", COMMANDS[name].help) for name in names if name in COMMANDS]
+                )
+
+    def get_help(self, ctx: click.Context) -> str:
+        """Return the help, with the program called as it was."""
+        return _speaker().say(super().get_help(ctx), ctx.info_name or program.NAME)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete names of commands and options."""
@@ -108,6 +134,20 @@ class LazyGroup(click.Group):
             if name.startswith(incomplete)
         ]
         return found + click.Command.shell_complete(self, ctx, incomplete)
+
+
+def _speaker() -> program.Speaker:
+    return program.Speaker(COMMANDS)
+
+
+def _as_called(command: click.Command, ctx: click.Context) -> click.Command:
+    """Return a command whose help calls the program as it was called: that cannot change any more."""
+    name = ctx.find_root().info_name or program.NAME
+    if name != program.NAME:
+        command.help, command.epilog = (
+            text and _speaker().say(text, name) for text in (command.help, command.epilog)
+        )
+    return command
 
 
 def _load(name: str, entry: Entry) -> click.Command:
@@ -214,49 +254,52 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
         # To look at everything again is what SIGHUP asks for, and what an agent that starts does anyway.
         # Until it listens, the signal would end it; and systemd takes that for an end in order.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    sys.exit(run(given))
+    sys.exit(run(given, program.called(sys.argv[0], os.environ.get("PATH", ""))))
 
 
-def run(args: Sequence[str] | None = None) -> int:
-    """Run the program and return its exit code."""
+def run(args: Sequence[str] | None = None, name: str = program.NAME) -> int:
+    """Run the program, which was called by this name, and return its exit code."""
     _tolerate_odd_text()
     state = State()
     try:
         given = with_agent(sys.argv[1:] if args is None else args)
-        code = cli.main(given, prog_name=PROGRAM, standalone_mode=False, obj=state)
+        code = cli.main(given, prog_name=name, complete_var=COMPLETION, standalone_mode=False, obj=state)
         sys.stdout.flush()  # here, where a reader that has left can still be noticed
     except (click.Abort, KeyboardInterrupt):
         return EXIT_INTERRUPTED
     except click.ClickException as error:
-        _show(error)
+        _show(error, name)
         return error.exit_code
     except BrokenPipeError:
         _forget_stdout()
         return EXIT_ERROR
     except Exception as error:  # noqa: BLE001 - the last resort: whatever it is, it ends as one line
-        return _report(error, state.debug)
+        return _report(error, name, state.debug)
     return code if isinstance(code, int) else 0
 
 
-def _show(error: click.ClickException) -> None:
+def _show(error: click.ClickException, name: str) -> None:
     """Tell what is wrong with the command line, or with what it names, in the form of every other error."""
     if isinstance(error, click.UsageError) and error.ctx is not None:
         help_option = error.ctx.help_option_names[0]
         click.echo(error.ctx.get_usage(), err=True)
         click.echo(f"Try '{error.ctx.command_path} {help_option}' for help.\n", err=True)
-    click.echo(f"error: {output.one_line(error.format_message())}", err=True)
+    _tell(error.format_message(), name)
 
 
-def _report(error: Exception, debug: bool) -> int:
+def _tell(message: str, name: str) -> None:
+    click.echo(f"error: {output.one_line(_speaker().say(message, name))}", err=True)
+
+
+def _report(error: Exception, name: str, debug: bool) -> int:
     """Tell what went wrong, in one line unless asked for more."""
     if debug:
         traceback.print_exception(error)
     if isinstance(error, _expected()):
-        click.echo(f"error: {output.one_line(_words(error))}", err=True)
+        _tell(_words(error), name)
         return EXIT_ERROR
-    what = output.one_line(f"{type(error).__name__}: {error}")
     more = "" if debug else "; run it again as nodemanager --debug ... and report what it prints"
-    click.echo(f"error: this is a bug in nodemanager: {what}{more}", err=True)
+    _tell(f"this is a bug in nodemanager: {type(error).__name__}: {error}{more}", name)
     return EXIT_BUG
 
 

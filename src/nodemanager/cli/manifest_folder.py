@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,33 +20,55 @@ from nodemanager.kube.objects import Untyped
 SUFFIXES = (".yaml", ".yml", ".json")
 
 
+class DuplicateObject(ManifestError):
+    """Two manifests declare the same object."""
+
+
+@dataclass(slots=True)
+class DeclaredObjects:
+    """What manifests declare, object by object."""
+
+    sets: dict[str, ConfigSet] = field(default_factory=dict)
+    nodes: dict[str, ManagedNode] = field(default_factory=dict)
+    secrets: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    config_maps: dict[str, dict[str, str | bytes]] = field(default_factory=dict)
+
+    def add(self, obj: Untyped, path: Path) -> None:
+        """Take an object of a file, or raise ManifestError; what is none of our business is left out."""
+        kind = (obj["apiVersion"], obj["kind"])
+        if kind == (CONFIG_SETS.api_version, CONFIG_SETS.kind):
+            found = manifest_checks.typed(obj, CONFIG_SETS, str(path))
+            _add(self.sets, found.metadata.name, found, path)
+        elif kind == (MANAGED_NODES.api_version, MANAGED_NODES.kind):
+            node = manifest_checks.typed(obj, MANAGED_NODES, str(path))
+            _add(self.nodes, node.metadata.name, node, path)
+        elif kind == ("v1", "Secret"):
+            _add(self.secrets, _name(obj, path), _secret(obj, path), path)
+        elif kind == ("v1", "ConfigMap"):
+            values = {**_texts(obj, "data", path), **_bytes(obj, "binaryData", path)}
+            _add(self.config_maps, _name(obj, path), values, path)
+        elif (other := kinds.named(*kind)) is not None:
+            manifest_checks.typed(obj, other.resource, str(path))  # not for hosts, but it may lie here
+        else:
+            _refuse_ours(obj, path)
+
+    def inputs(self) -> DeclaredInputs:
+        """Return all of it as an agent would be given it."""
+        sets, nodes = tuple(self.sets.values()), tuple(self.nodes.values())
+        return DeclaredInputs(sets, nodes, self.secrets, self.config_maps)
+
+
 def load(paths: Iterable[Path]) -> DeclaredInputs:
     """Return what manifests declare: ConfigSets, ManagedNodes, and Secrets and ConfigMaps for templates."""
-    sets: dict[str, ConfigSet] = {}
-    nodes: dict[str, ManagedNode] = {}
-    secrets: dict[str, dict[str, bytes]] = {}
-    config_maps: dict[str, dict[str, str]] = {}
-    for path in _files(paths):
-        for obj in manifests.load_all(_text(path), str(path)):
-            kind = (obj["apiVersion"], obj["kind"])
-            if kind == (CONFIG_SETS.api_version, CONFIG_SETS.kind):
-                found = manifest_checks.typed(obj, CONFIG_SETS, str(path))
-                _add(sets, found.metadata.name, found, path)
-            elif kind == (MANAGED_NODES.api_version, MANAGED_NODES.kind):
-                node = manifest_checks.typed(obj, MANAGED_NODES, str(path))
-                _add(nodes, node.metadata.name, node, path)
-            elif kind == ("v1", "Secret"):
-                _add(secrets, _name(obj, path), _secret(obj, path), path)
-            elif kind == ("v1", "ConfigMap"):
-                _add(config_maps, _name(obj, path), _texts(obj, "data", path), path)
-            elif (other := kinds.named(*kind)) is not None:
-                manifest_checks.typed(obj, other.resource, str(path))  # not for hosts, but it may lie here
-            else:
-                _refuse_ours(obj, path)
-    return DeclaredInputs(tuple(sets.values()), tuple(nodes.values()), secrets, config_maps)
+    found = DeclaredObjects()
+    for path in files(paths):
+        for obj in manifests.load_all(text(path), str(path)):
+            found.add(obj, path)
+    return found.inputs()
 
 
-def _files(paths: Iterable[Path]) -> list[Path]:
+def files(paths: Iterable[Path]) -> list[Path]:
+    """Return the files that hold manifests."""
     found: list[Path] = []
     for path in paths:
         if path.is_dir():
@@ -60,7 +83,8 @@ def _files(paths: Iterable[Path]) -> list[Path]:
     return found
 
 
-def _text(path: Path) -> str:
+def text(path: Path) -> str:
+    """Return what is in a file."""
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -81,7 +105,7 @@ def _refuse_ours(obj: Untyped, path: Path) -> None:
 
 def _add(where: dict[str, Any], name: str, value: object, path: Path) -> None:
     if name in where:
-        raise ManifestError(f"cannot use {path}: {name} is declared twice")
+        raise DuplicateObject(f"cannot use {path}: {name} is declared twice")
     where[name] = value
 
 
@@ -94,22 +118,28 @@ def _name(obj: Untyped, path: Path) -> str:
 
 
 def _secret(obj: Untyped, path: Path) -> dict[str, bytes]:
+    texts = {key: value.encode() for key, value in _texts(obj, "stringData", path).items()}
+    return {**_bytes(obj, "data", path), **texts}
+
+
+def _bytes(obj: Untyped, field: str, path: Path) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
-    for key, value in _texts(obj, "data", path).items():
+    for key, value in _texts(obj, field, path).items():
         try:
-            found[key] = base64.b64decode(value, validate=True)
+            found[key] = base64.b64decode("".join(value.split()), validate=True)
         except (binascii.Error, ValueError, TypeError) as error:
-            raise ManifestError(f"cannot use {path}: data.{key} of a Secret is not base64") from error
-    found.update({key: value.encode() for key, value in _texts(obj, "stringData", path).items()})
+            raise ManifestError(
+                f"cannot use {path}: {field}.{key} of a {obj['kind']} is not base64"
+            ) from error
     return found
 
 
-def _texts(obj: Untyped, field: str, path: Path) -> dict[str, str]:
+def _texts(obj: Untyped, part: str, path: Path) -> dict[str, str]:
     """Return a map of texts, as the API would insist on; numbers need quotes in YAML."""
-    found: Any = obj.get(field) or {}
+    found: Any = obj.get(part) or {}
     if not isinstance(found, dict):
-        raise ManifestError(f"cannot use {path}: {field} of a {obj['kind']} is not a map")
+        raise ManifestError(f"cannot use {path}: {part} of a {obj['kind']} is not a map")
     for key, value in found.items():
         if not isinstance(key, str) or not isinstance(value, str):
-            raise ManifestError(f"cannot use {path}: {field}.{key} of a {obj['kind']} is not text; quote it")
+            raise ManifestError(f"cannot use {path}: {part}.{key} of a {obj['kind']} is not text; quote it")
     return dict(found)

@@ -31,13 +31,13 @@ class CannotAsk(OSError):
 class Line:
     """An open line to the agent of a root."""
 
-    def __init__(self, root: str, *, watch: bool = False) -> None:
+    def __init__(self, root: str, request: bytes = b"once\n") -> None:
         self._socket = _connected(root)
         self._rest = b""
         self._heard = False
         """The agent has said something: if it hangs up then, it has ended."""
         try:
-            self._socket.sendall(b"watch\n" if watch else b"once\n")
+            self._socket.sendall(request)
         except OSError as error:
             self._socket.close()
             raise NotRunning(str(error)) from error
@@ -80,9 +80,9 @@ class Line:
         )
 
 
-def ask(root: str) -> Snapshot:
-    """Return how it goes on a host right now."""
-    with contextlib.closing(Line(root)) as line:
+def ask(root: str, request: bytes = b"once\n") -> Snapshot:
+    """Return how it goes on a host right now, after what was requested."""
+    with contextlib.closing(Line(root, request)) as line:
         found = line.next()
     if found is None:
         raise CannotAsk(
@@ -94,7 +94,7 @@ def ask(root: str) -> Snapshot:
 
 def follow(root: str, seconds: float) -> Iterator[Snapshot | None]:
     """Yield every change; None when `seconds` have passed without one. Raises NotRunning when it ends."""
-    with contextlib.closing(Line(root, watch=True)) as line:
+    with contextlib.closing(Line(root, status_socket.WATCH)) as line:
         while True:
             yield line.next(seconds)
 

@@ -110,7 +110,8 @@ def assemble(given: Dependencies, entries: Iterable[Entry] = ENTRIES) -> Operato
     if given.leader_elect:
         lock = LeaseLock(given.client, LEASE, given.namespace, f"{socket.gethostname()}_{uuid.uuid4()}")
         _show_leadership(lock, given.metrics)
-    manager = Manager(log=log, elector=LeaderElector(lock) if lock else None)
+    # An API that is away at the start is waited for like one that goes away later.
+    manager = Manager(log=log, elector=LeaderElector(lock) if lock else None, start_timeout=None)
     builder = _Builder(given, manager, given.client.guarded(lock.check) if lock else given.client)
     for entry in entries:
         builder.add(entry)

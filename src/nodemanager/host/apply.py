@@ -21,7 +21,7 @@ from nodemanager.host.base import (
 from nodemanager.host.process.runner import RunError
 from nodemanager.host.process.runs import Runs
 from nodemanager.host.process.threads import to_the_end
-from nodemanager.host.results import Outcome, Result, result
+from nodemanager.host.results import Outcome, Result, idle_outcome, left_alone, result
 from nodemanager.host.state.journal import Journal, JournalError
 from nodemanager.plan.resources import ResourceId
 from nodemanager.plan.steps import (
@@ -41,7 +41,6 @@ class Locks(Protocol):
 
     def hold(self, name: str) -> AbstractAsyncContextManager[None]:
         """Hold a lock while inside."""
-        ...
 
 
 @dataclass(slots=True)
@@ -61,8 +60,8 @@ def idle(step: Step) -> Result:
     if step.ACTS:
         raise TypeError(f"cannot do {type(step).__name__} to {step.id}: there is nobody who carries it out")
     if isinstance(step, Observed):
-        return replace(result(step, Outcome.OBSERVED), mark=step.reason)
-    return result(step, Outcome.BLOCKED if isinstance(step, Blocked) else Outcome.UNCHANGED)
+        return replace(result(step, left_alone(step)), mark=step.reason)
+    return result(step, idle_outcome(step))
 
 
 def _settled(step: Step, tools: Tools) -> Result:
@@ -98,6 +97,24 @@ async def apply_packages(steps: Sequence[Step], tools: Tools) -> list[Result]:
     return results
 
 
+async def rehearse_packages(steps: Sequence[Step], tools: Tools) -> list[Step]:
+    """Return the steps; what the package manager would refuse is held back, with the reason."""
+    install = [Wanted(one.name, one.version) for one in steps if isinstance(one, InstallPackage)]
+    remove = [one.name for one in steps if isinstance(one, RemovePackage)]
+    if tools.packages is None or not (install or remove):
+        return list(steps)
+    try:
+        refused = await tools.packages.rehearse(install, remove)
+    except (HostError, RunError) as error:
+        refused = dict.fromkeys([*(one.name for one in install), *remove], str(error))
+    return [
+        Blocked(id=step.id, sources=step.sources, reason=refused[step.name])
+        if isinstance(step, InstallPackage | RemovePackage) and step.name in refused
+        else step
+        for step in steps
+    ]
+
+
 async def _one_package(step: Step, tools: Tools) -> list[Result]:
     began = tools.clock()
     try:
@@ -131,7 +148,7 @@ async def apply_services(steps: Sequence[Step], tools: Tools, unread: set[str] |
         if not isinstance(step, ChangeService | RestartService):
             results.append(_settled(step, tools))  # nothing is owed to what is not to run
             continue
-        began = tools.clock()
+        began, done = tools.clock(), step
         try:
             if step.refresh and step.user not in refreshed:
                 refreshed.add(step.user)
@@ -139,13 +156,13 @@ async def apply_services(steps: Sequence[Step], tools: Tools, unread: set[str] |
             if isinstance(step, ChangeService):
                 await _change(step, tools, enabled)
             else:
-                await _restart(step, tools)
+                done = await _restart(step, tools)
         except Busy as error:
             results.append(result(step, Outcome.BLOCKED, str(error), tools.clock() - began))
         except (HostError, RunError) as error:
             results.append(result(step, Outcome.FAILED, str(error), tools.clock() - began))
         else:
-            results.append(result(step, Outcome.CHANGED, seconds=tools.clock() - began))
+            results.append(result(done, Outcome.CHANGED, seconds=tools.clock() - began))
     if unread is not None:
         unread.update(enabled)
         return results
@@ -189,16 +206,21 @@ async def _change(step: ChangeService, tools: Tools, unnoticed: dict[str, set[Re
         await to_the_end(manager.stop(key))
 
 
-async def _restart(step: RestartService, tools: Tools) -> None:
-    manager, key = _manager(tools), ServiceKey(step.name, step.user)
-    act = manager.reload if step.reload else manager.restart
-    if step.lock_group:
-        async with tools.locks.hold(step.lock_group):
-            await to_the_end(act(key))
-            tools.journal.settle([step.id])  # done, even if the lock turns out to have been lost meanwhile
-    else:
-        await to_the_end(act(key))
-        tools.journal.settle([step.id])
+async def _restart(step: RestartService, tools: Tools) -> RestartService:
+    """Restart or reload it; returns what was done, as not every service can be reloaded."""
+    lock = tools.locks.hold(step.lock_group) if step.lock_group else contextlib.nullcontext()
+    async with lock:
+        reloaded = await to_the_end(_reload_or_restart(step, _manager(tools)))
+        tools.journal.settle([step.id])  # done, even if the lock turns out to have been lost meanwhile
+    return replace(step, reload=reloaded)
+
+
+async def _reload_or_restart(step: RestartService, manager: ServiceManager) -> bool:
+    key = ServiceKey(step.name, step.user)
+    if step.reload:
+        return await manager.reload(key)
+    await manager.restart(key)
+    return False
 
 
 async def apply_executions(steps: Sequence[Step], tools: Tools) -> list[Result]:

@@ -10,6 +10,8 @@ Adapters build argv and parse output in pure functions, and run programs through
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol, Required, TypedDict, Unpack
 
@@ -33,6 +35,12 @@ class ToolFailed(HostError):
     """A tool ran and failed."""
 
 
+def root_remedy(error: OSError) -> str:
+    """Return what to do, as the end of a message, if only root may do what failed."""
+    denied = error.errno in (errno.EACCES, errno.EPERM) and os.geteuid() != 0
+    return "; only root may: run it with sudo" if denied else ""
+
+
 class How(TypedDict, total=False):
     """How to run a program; what is left out is as `host.runner.run` has it."""
 
@@ -43,6 +51,8 @@ class How(TypedDict, total=False):
     cwd: str | None
     finish: bool
     """Nothing but the program itself ends it: no timeout, no cancelled caller."""
+    bounded: bool
+    """With `finish`: the timeout does end it, all the same."""
 
 
 class Runner(Protocol):
@@ -50,7 +60,6 @@ class Runner(Protocol):
 
     async def __call__(self, argv: Sequence[str], **how: Unpack[How]) -> Completed:
         """Run a program to its end and return what it wrote, whatever its exit status."""
-        ...
 
 
 class Wanted(NamedTuple):
@@ -66,36 +75,31 @@ class PackageManager(Protocol):
     @property
     def name(self) -> str:
         """How people call it."""
-        ...
 
     @property
     def databases(self) -> tuple[str, ...]:
         """Paths that change whenever it installs or removes something: they are watched for drift."""
-        ...
 
     async def installed(self) -> Mapping[str, str]:
         """Return the version of every installed package by name, without a process where that is possible."""
-        ...
 
     async def candidates(self, names: Sequence[str]) -> Mapping[str, str]:
         """Return the newest version on offer of each of these; unknown names are missing."""
-        ...
+
+    async def rehearse(self, install: Sequence[Wanted], remove: Sequence[str]) -> Mapping[str, str]:
+        """Return by name why some of these could not be; nothing is changed, no index is refreshed."""
 
     async def install(self, wanted: Sequence[Wanted]) -> None:
         """Install, upgrade or downgrade all of these, or none."""
-        ...
 
     async def remove(self, names: Sequence[str]) -> None:
         """Remove these and only these; fails when something else that is installed needs one of them."""
-        ...
 
     async def upgrade_all(self, hold: Sequence[Wanted] = ()) -> None:
         """Upgrade everything that is installed, except that held packages stay at their version."""
-        ...
 
     async def reboot_needed(self) -> str:
         """Return why the host should reboot after an upgrade, or an empty string."""
-        ...
 
 
 class ServiceKey(NamedTuple):
@@ -111,36 +115,27 @@ class ServiceManager(Protocol):
     @property
     def name(self) -> str:
         """How people call it."""
-        ...
 
     async def observe(self, keys: Iterable[ServiceKey]) -> Mapping[ServiceKey, ServiceFact]:
         """Return the state of each; one that cannot be observed has an `error`."""
-        ...
 
     async def refresh(self, user: str = "") -> None:
         """Read unit files again (daemon-reload)."""
-        ...
 
     async def enable(self, key: ServiceKey, *, enabled: bool) -> bool:
         """Make it start at boot, or not; return whether `refresh` is needed for the manager to notice."""
-        ...
 
     async def set_arguments(self, key: ServiceKey, arguments: str) -> None:
         """Set its flags, where the service manager knows such a thing."""
-        ...
 
     async def start(self, key: ServiceKey) -> None:
         """Start it, and fail unless it still runs after a moment."""
-        ...
 
     async def stop(self, key: ServiceKey) -> None:
         """Stop it and wait until it has stopped."""
-        ...
 
     async def restart(self, key: ServiceKey) -> None:
         """Restart it, and fail unless it still runs after a moment."""
-        ...
 
-    async def reload(self, key: ServiceKey) -> None:
-        """Reload it; restart it where it cannot reload."""
-        ...
+    async def reload(self, key: ServiceKey) -> bool:
+        """Reload it; restart it where it cannot reload. Return whether it was reloaded."""

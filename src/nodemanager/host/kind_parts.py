@@ -18,6 +18,10 @@ async def _nothing() -> None:
     """Have nobody read anything again."""
 
 
+async def _as_planned(steps: Sequence[Step], _work: Work) -> list[Step]:
+    return list(steps)
+
+
 @dataclass(frozen=True, slots=True)
 class Work:
     """One stage of a pass or of a repair: what it is about, and what it is done with."""
@@ -47,6 +51,8 @@ class HostPart(Generic[N, F]):
     """Returns the facts that the plan of the kind is made from; what cannot be observed is a fact, too."""
     apply: Callable[[Sequence[Step], Work], Awaitable[list[Result]]]
     """Carries out the steps of that plan and returns what became of each; one failure stops no other."""
+    rehearse: Callable[[Sequence[Step], Work], Awaitable[list[Step]]] = _as_planned
+    """In a preview: returns the steps, with those held back that its tool would refuse; changes nothing."""
 
 
 HostParts = Mapping[str, HostPart[Any, Any]]

@@ -62,7 +62,7 @@ class Observer:
 
     async def see_services(self, needed: ServiceNeeds, pending: Mapping[ResourceId, Pending]) -> Facts:
         """Return the facts for the stage of services."""
-        keys = {item.id: ServiceKey(item.declaration.name, item.declaration.user) for item in needed.services}
+        keys = {item.id: ServiceKey(item.declaration.name, item.declaration.user) for item in needed}
         if not keys:
             return Facts()
         if self.services is None:
@@ -77,7 +77,7 @@ class Observer:
 
     async def see_executions(self, needed: ExecutionNeeds, pending: Mapping[ResourceId, Pending]) -> Facts:
         """Return the facts for the stage of executions."""
-        verdicts = {item.id: await self._ask(item) for item in needed.executions}
+        verdicts = {item.id: await self._ask(item) for item in needed}
         return Facts(pending=pending, verdicts=verdicts)
 
     async def _ask(self, item: Item[Execution]) -> Verdicts:

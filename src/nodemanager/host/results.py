@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from nodemanager.plan.resources import ResourceId
-from nodemanager.plan.steps import Observed, Step
+from nodemanager.plan.steps import Blocked, HeldStep, Observed, Step, Waiting
 
 
 class Outcome(StrEnum):
@@ -17,8 +17,12 @@ class Outcome(StrEnum):
     FAILED = "failed"
     BLOCKED = "blocked"
     """Not tried: something else is in the way."""
+    WAITING = "waiting"
+    """Not tried yet: what it needs is on its way."""
     OBSERVED = "observed"
     """Not tried: somebody else changed it, and its drift policy says to leave it alone."""
+    HELD = "held"
+    """Not tried: the host is held, so it waits for the end of that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +55,35 @@ class Result:
     """Who changed it, of drifts, where the host can tell."""
     mark: str = field(default="", repr=False)
     """Tells one observed difference from another; may be made of secrets, so it is never published."""
+    awaits: str = ""
+    """What others are to bring before it can be tried, such as `Secret db`."""
 
     @property
     def bad(self) -> bool:
         """Whether it is not what it shall be, although it was to be made so."""
-        return self.outcome in (Outcome.FAILED, Outcome.BLOCKED)
+        return self.outcome in (Outcome.FAILED, Outcome.BLOCKED, Outcome.WAITING)
+
+    @property
+    def failed(self) -> bool:
+        """Whether it is not what it shall be, and somebody has to do something about it."""
+        return self.bad and self.outcome is not Outcome.WAITING
+
+    @property
+    def said(self) -> str:
+        """What is wrong; of what waits, only for what: nobody has to do anything about it yet."""
+        return f"waits for {self.awaits}" if self.awaits and not self.failed else self.message
+
+
+def idle_outcome(step: Step) -> Outcome:
+    """Return how it goes with a step that does nothing."""
+    if not isinstance(step, Blocked):
+        return Outcome.UNCHANGED
+    return Outcome.WAITING if isinstance(step, Waiting) else Outcome.BLOCKED
+
+
+def left_alone(step: Observed) -> Outcome:
+    """Return how it went with what was only looked at."""
+    return Outcome.HELD if isinstance(step, HeldStep) else Outcome.OBSERVED
 
 
 def result(step: Step, outcome: Outcome, message: str = "", seconds: float = 0.0) -> Result:
@@ -64,6 +92,10 @@ def result(step: Step, outcome: Outcome, message: str = "", seconds: float = 0.0
     said = message or (step.reason if outcome is not Outcome.UNCHANGED else "")
     said = said.encode(errors="surrogateescape").decode(errors="backslashreplace")  # names of files
     return Result(
-        step.id, step.sources, outcome, said, seconds, step.WORDS.done, step.operations, step.REPAIRS,
-        step.lock, step.news,
+        step.id, step.sources, outcome, said, seconds, step.words.done, step.operations, step.REPAIRS,
+        step.lock, step.news, awaits=_awaits(step) if outcome is Outcome.WAITING else "",
     )  # fmt: skip
+
+
+def _awaits(step: Step) -> str:
+    return step.awaits if isinstance(step, Waiting) else ""

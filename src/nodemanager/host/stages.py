@@ -48,6 +48,7 @@ PARTS: Final[HostParts] = KINDS.each(
         PACKAGE: HostPart(
             lambda needed, work: work.observer.see_packages(needed),
             lambda steps, work: apply.apply_packages(steps, work.tools),
+            lambda steps, work: apply.rehearse_packages(steps, work.tools),
         ),
         FILE: HostPart(
             lambda needed, work: work.observer.see_files(needed, whole=not work.given.repair), _apply_files

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from nodemanager.kube import wording
 from nodemanager.kube.objects import ObjectMeta, Resource, Struct, Untyped
 
 MAX_EVENT_MESSAGE: Final = 1024
@@ -66,10 +67,7 @@ def event_message(text: str) -> str:
 
     File names are bytes: what is no Unicode in one must not end us when it is encoded.
     """
-    data = text.encode("utf-8", "replace")
-    if len(data) <= MAX_EVENT_MESSAGE:
-        return data.decode()
-    return data[: MAX_EVENT_MESSAGE - 3].decode("utf-8", "ignore") + "..."
+    return wording.shorten_bytes(text, MAX_EVENT_MESSAGE)
 
 
 class Secret(Struct):
@@ -78,12 +76,23 @@ class Secret(Struct):
     metadata: ObjectMeta = ObjectMeta()
     data: dict[str, bytes] | None = None
 
+    @property
+    def values(self) -> dict[str, bytes]:
+        """All that it holds."""
+        return self.data or {}
+
 
 class ConfigMap(Struct):
-    """`v1` ConfigMap; its `binaryData` is of no use to templates."""
+    """`v1` ConfigMap; no key is in both of its maps."""
 
     metadata: ObjectMeta = ObjectMeta()
     data: dict[str, str] | None = None
+    binary_data: dict[str, bytes] | None = None
+
+    @property
+    def values(self) -> dict[str, str | bytes]:
+        """All that it holds: texts, and bytes that are none."""
+        return {**(self.data or {}), **(self.binary_data or {})}
 
 
 class Role(Struct):
@@ -116,21 +125,12 @@ CLUSTER_ROLE_BINDINGS: Resource[Untyped] = Resource(
 PODS: Resource[Untyped] = Resource("", "v1", "Pod", "pods", dict)
 NODES: Resource[Untyped] = Resource("", "v1", "Node", "nodes", dict, namespaced=False)
 SERVICE_ACCOUNTS: Resource[Untyped] = Resource("", "v1", "ServiceAccount", "serviceaccounts", dict)
+_ADMISSION = "admissionregistration.k8s.io"
 POLICIES: Resource[Untyped] = Resource(
-    "admissionregistration.k8s.io",
-    "v1",
-    "ValidatingAdmissionPolicy",
-    "validatingadmissionpolicies",
-    dict,
-    False,
+    _ADMISSION, "v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies", dict, False
 )
 POLICY_BINDINGS: Resource[Untyped] = Resource(
-    "admissionregistration.k8s.io",
-    "v1",
-    "ValidatingAdmissionPolicyBinding",
-    "validatingadmissionpolicybindings",
-    dict,
-    False,
+    _ADMISSION, "v1", "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", dict, False
 )
 CRDS: Resource[Untyped] = Resource(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", dict, False

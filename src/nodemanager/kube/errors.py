@@ -219,6 +219,11 @@ class InternalError(StatusError):
     code, reason = 500, "InternalError"
 
 
+def unforeseen(message: str) -> InternalError:
+    """Return a 500 without a reason, as Kubernetes has it for errors that it did not foresee."""
+    return InternalError(message, status=Status(message=message, code=500))
+
+
 class ServiceUnavailable(StatusError):
     """503: the server is starting, stopping or overloaded."""
 

@@ -6,8 +6,6 @@ import json
 import re
 from typing import Any, Final
 
-Json = dict[str, Any] | list[Any] | str | int | float | bool | None
-
 
 class Absent:
     """The type of `ABSENT`: no value at all, which is not the same as null."""

@@ -63,7 +63,7 @@ def load_all(text: str, source: str) -> list[Untyped]:
     Empty documents are skipped, and a `v1` List stands for its items.
     """
     found = enumerate(documents(text, source), 1)
-    return [obj for number, (line, value) in found for obj in _objects(value, line, source, number)]
+    return [obj for number, (line, value) in found for obj in objects(value, line, source, number)]
 
 
 def documents(text: str, source: str) -> list[tuple[int, Any]]:
@@ -89,7 +89,8 @@ def _error(source: str, document: int, line: int, why: str) -> ManifestError:
     return ManifestError(f"cannot read {source}: document {document}, line {line}: {shown}", line)
 
 
-def _objects(value: Any, line: int, source: str, document: int) -> list[Untyped]:
+def objects(value: Any, line: int, source: str, document: int) -> list[Untyped]:
+    """Return the objects of a document, of which a `v1` List has any number."""
     if value is None:
         return []
     if not isinstance(value, dict):
@@ -102,7 +103,7 @@ def _objects(value: Any, line: int, source: str, document: int) -> list[Untyped]
     items = value.get("items") or []
     if not isinstance(items, list):
         raise _error(source, document, line, "items of the List is not a list")
-    return [each for item in items for each in _objects(item, line, source, document)]
+    return [each for item in items for each in objects(item, line, source, document)]
 
 
 class _Reader:

@@ -84,7 +84,6 @@ class HasMetadata(Protocol):
     @property
     def metadata(self) -> ObjectMeta:
         """Who this object is."""
-        ...
 
 
 T = TypeVar("T")
@@ -99,16 +98,13 @@ def key_of(obj: HasMetadata) -> ObjectKey:
     return ObjectKey(obj.metadata.namespace, obj.metadata.name)
 
 
-@dataclass(frozen=True, slots=True)
-class Resource(Generic[T]):
-    """A kind as the API addresses it, and the Python type its objects decode to."""
+class KindNames:
+    """What follows from the names of a kind."""
 
+    __slots__ = ()
     group: str
     version: str
-    kind: str
     plural: str
-    type: type[T]
-    namespaced: bool = True
 
     @property
     def api_version(self) -> str:
@@ -117,8 +113,20 @@ class Resource(Generic[T]):
 
     @property
     def qualified_name(self) -> str:
-        """`plural.group`, as kubectl and RBAC messages write it."""
+        """`plural.group`, as kubectl and messages write it."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+@dataclass(frozen=True, slots=True)
+class Resource(KindNames, Generic[T]):
+    """A kind as the API addresses it, and the Python type its objects decode to."""
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    type: type[T]
+    namespaced: bool = True
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """Return the URL path of the collection, of one object, or of a subresource of it."""

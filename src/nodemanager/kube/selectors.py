@@ -132,6 +132,14 @@ def parse_selector(text: str) -> LabelSelector:
     return LabelSelector(match_labels=equal, match_expressions=requirements)
 
 
+def parse_label(text: str) -> tuple[str, str]:
+    """Return the label a text such as "role=web" stands for, and its value."""
+    found = parse_selector(text)
+    if len(found.match_labels) != 1 or found.match_expressions:
+        raise ValueError(f"cannot read label {_shown(text)}: write it like role=web or example.com/role=web")
+    return next(iter(found.match_labels.items()))
+
+
 def _parse_requirement(text: str, position: int) -> tuple[Requirement, int]:
     rest = text[position:]
     start = position + len(rest) - len(rest.lstrip())

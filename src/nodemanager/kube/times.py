@@ -1,4 +1,4 @@
-"""Times as Kubernetes writes them: RFC 3339, in UTC."""
+"""Times as Kubernetes writes them, RFC 3339 in UTC; and spans of time as kubectl does."""
 
 from __future__ import annotations
 
@@ -18,3 +18,24 @@ def rfc3339_micro(moment: datetime) -> str:
 def rfc3339_unix(moment: float) -> str:
     """Return a moment of Unix time, to the second."""
     return rfc3339(datetime.fromtimestamp(moment, UTC))
+
+
+def human_duration(seconds: float) -> str:
+    """Return a duration in the two or fewer units that matter, as kubectl does: 90s, 5m30s, 3d4h, 2y."""
+    whole = int(seconds)
+    if whole < 0:  # a clock that is a second ahead is no reason to alarm anybody
+        return "0s" if whole == -1 else "<invalid>"
+    minutes, hours, days = whole // 60, whole // 3600, whole // 86400
+    steps = (
+        (whole < 120, (whole, "s"), (0, "")),
+        (minutes < 10, (minutes, "m"), (whole % 60, "s")),
+        (minutes < 180, (minutes, "m"), (0, "")),
+        (hours < 8, (hours, "h"), (minutes % 60, "m")),
+        (hours < 48, (hours, "h"), (0, "")),
+        (days < 8, (days, "d"), (hours % 24, "h")),
+        (days < 730, (days, "d"), (0, "")),
+        (days < 2920, (days // 365, "y"), (days % 365, "d")),
+        (True, (days // 365, "y"), (0, "")),
+    )
+    (large, unit), (small, smaller) = next(step[1:] for step in steps if step[0])
+    return f"{large}{unit}{small}{smaller}" if small else f"{large}{unit}"

@@ -61,6 +61,8 @@ class Failure:
     message: str
     passing: bool = False
     """The next try may succeed with the same inputs."""
+    awaits: str = ""
+    """What it is made of that may be on its way, such as `Secret db`; empty = waiting does not help."""
 
 
 Contents = Mapping[str, Content | Failure]

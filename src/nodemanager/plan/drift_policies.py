@@ -1,4 +1,4 @@
-"""Drift policies in a plan: what somebody else changed is left alone where that is declared."""
+"""What of a plan is left undone: where a drift policy says so, and everything on a host that is held."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
 from nodemanager.plan.resources import ResourceId
-from nodemanager.plan.steps import Observed, Step
+from nodemanager.plan.steps import HeldStep, Observed, Step
 
 
 def leave_alone(steps: Iterable[Step], observe_only: AbstractSet[ResourceId]) -> list[Step]:
@@ -17,5 +17,13 @@ def leave_alone(steps: Iterable[Step], observe_only: AbstractSet[ResourceId]) ->
         Observed(id=step.id, sources=step.sources, reason=step.reason, would=step)
         if step.follows_policy and step.owning_resource in observe_only
         else step
+        for step in steps
+    ]
+
+
+def hold_back(steps: Iterable[Step]) -> list[Step]:
+    """Return the steps of a host that is held: none of them changes anything."""
+    return [
+        HeldStep(id=step.id, sources=step.sources, reason=step.reason, would=step) if step.ACTS else step
         for step in steps
     ]

@@ -12,7 +12,7 @@ from nodemanager.plan.facts import Facts, Verdicts
 from nodemanager.plan.host_kinds import Declaring, HostKind, Metric, PlanInput
 from nodemanager.plan.needs import ExecutionNeeds, execution_needs
 from nodemanager.plan.resources import ResourceId
-from nodemanager.plan.steps import Blocked, Noop, RunCommand, Step
+from nodemanager.plan.steps import Blocked, Lack, Noop, RunCommand, Step
 from nodemanager.plan.subscribers import because, held_cause
 
 
@@ -33,7 +33,8 @@ def _plan(item: Item[Execution], verdicts: Verdicts, causes: tuple[str, ...], de
     if execution.subscribe_files and not causes:
         return Noop(id=item.id, sources=item.sources, reason="none of its files changed")
     if verdicts.error:
-        return Blocked(id=item.id, sources=item.sources, reason=verdicts.error)
+        lack = Lack("a program of its conditions", "may run", _programs(execution))
+        return Blocked(id=item.id, sources=item.sources, reason=verdicts.error, lack=lack)
     if reason := _not_now(execution, verdicts):
         return Noop(id=item.id, sources=item.sources, reason=reason)
     return RunCommand(
@@ -43,6 +44,11 @@ def _plan(item: Item[Execution], verdicts: Verdicts, causes: tuple[str, ...], de
         execution=execution,
         causes=causes,
     )
+
+
+def _programs(execution: Execution) -> tuple[str, ...]:
+    asked = (execution.only_if, execution.unless)
+    return tuple(one.command if "/" in one.command else f"/{one.command}" for one in asked if one)
 
 
 def _not_now(execution: Execution, verdicts: Verdicts) -> str:
@@ -80,4 +86,5 @@ KIND: Final[HostKind[Execution, ExecutionNeeds, Facts]] = HostKind(
     plan=lambda given, facts: list(plan_executions(given.desired, facts, given.changing)),
     count=Metric("nodemanager_exec_operations_total", "Executions run."),
     drift=None,
+    background=True,
 )

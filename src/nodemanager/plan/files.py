@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from nodemanager.api.common.declarations import File
-from nodemanager.plan import attributes, resources
+from nodemanager.plan import attributes, resources, unmade
 from nodemanager.plan.attributes import FileAttributes, UnknownOwner
 from nodemanager.plan.desired import Content, Contents, Desired, Failure, Item
 from nodemanager.plan.facts import NOBODY, Facts, FileFact, Kind
@@ -23,6 +23,7 @@ from nodemanager.plan.needs import FileNeeds, file_needs
 from nodemanager.plan.resources import ResourceId
 from nodemanager.plan.steps import (
     Blocked,
+    Lack,
     MakeDirectory,
     MakeLink,
     Noop,
@@ -87,7 +88,8 @@ def _plan(item: Item[File], scene: _Scene) -> Step:
     try:
         declared = attributes.declared(wanted, scene.facts)
     except UnknownOwner as error:
-        return _blocked(item, str(error))
+        lack = Lack("its owner or group", "will write")
+        return Blocked(id=item.id, sources=item.sources, reason=str(error), lack=lack)
     if wanted.ensure == "directory":
         return _directory(item, before, declared, scene)
     if wanted.ensure == "symlink":
@@ -99,7 +101,7 @@ def _file(item: Item[File], before: FileFact, declared: FileAttributes, scene: _
     path = item.declaration.path
     content = scene.contents.get(path, Failure("its content was not made"))
     if isinstance(content, Failure):
-        return _blocked(item, content.message)
+        return unmade.put_off(item.id, item.sources, content.message, content.awaits)
     if before.kind in (Kind.DIRECTORY, Kind.OTHER):
         return _blocked(item, f"cannot write {path}: it is {before.kind.words}; move it out of the way")
     reasons = {Kind.ABSENT: "does not exist", Kind.SYMLINK: f"is a link to {resources.shown(before.target)}"}

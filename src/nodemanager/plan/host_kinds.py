@@ -94,6 +94,8 @@ class HostKind(Generic[D, N, F]):
     """None = it has no lasting state: it never drifts, and has no drift policy."""
     again: Callable[[Sequence[Step], PlanInput], bool] = lambda _steps, _input: False
     """Tells whether some of these steps changed what was observed for others: then it is done once more."""
+    background: bool = False
+    """Its steps may take minutes: they are done one after the other for each ConfigSet, beside the passes."""
     slow: bool = False
     """Its tool takes its time, so in a repair it comes after the kinds that are put back at once."""
 

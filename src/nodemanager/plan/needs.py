@@ -32,18 +32,11 @@ class PackageNeeds:
     """Packages whose newest version on offer matters."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceNeeds:
-    """For the stage of services."""
+ServiceNeeds = tuple[Item[Service], ...]
+"""For the stage of services."""
 
-    services: tuple[Item[Service], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ExecutionNeeds:
-    """For the stage of executions: those with conditions."""
-
-    executions: tuple[Item[Execution], ...]
+ExecutionNeeds = tuple[Item[Execution], ...]
+"""For the stage of executions: those with conditions."""
 
 
 def file_needs(desired: Desired, contents: Contents) -> FileNeeds:
@@ -67,11 +60,6 @@ def package_needs(desired: Desired) -> PackageNeeds:
     return PackageNeeds(bool(desired.packages), tuple(latest))
 
 
-def service_needs(desired: Desired) -> ServiceNeeds:
-    """Return what the plan for services looks at."""
-    return ServiceNeeds(desired.services)
-
-
 def execution_needs(desired: Desired, owed: Container[ResourceId]) -> ExecutionNeeds:
     """Return what the plan for executions looks at: nobody is asked about what does not run anyway."""
     conditional = []
@@ -80,4 +68,4 @@ def execution_needs(desired: Desired, owed: Container[ResourceId]) -> ExecutionN
         may_run = not execution.subscribe_files or item.id in owed
         if may_run and (execution.creates or execution.only_if or execution.unless):
             conditional.append(item)
-    return ExecutionNeeds(tuple(conditional))
+    return tuple(conditional)

@@ -12,9 +12,9 @@ from nodemanager.plan import resources
 from nodemanager.plan.desired import Desired, Item
 from nodemanager.plan.facts import Facts, ServiceFact
 from nodemanager.plan.host_kinds import Declaring, DriftRule, HostKind, Metric, PlanInput
-from nodemanager.plan.needs import ServiceNeeds, service_needs
+from nodemanager.plan.needs import ServiceNeeds
 from nodemanager.plan.resources import ResourceId
-from nodemanager.plan.steps import Blocked, ChangeService, Noop, RestartService, Step
+from nodemanager.plan.steps import Blocked, ChangeService, Lack, Noop, RestartService, Step
 from nodemanager.plan.subscribers import because, held_cause
 
 MASKED = "masked"
@@ -46,7 +46,8 @@ def _plan(
     wanted = item.declaration
     obstacle = fact.error or _obstacle(wanted, fact)
     if obstacle:
-        yield Blocked(id=item.id, sources=item.sources, reason=obstacle)
+        lack = None if fact.known or fact.error else _lack(wanted)
+        yield Blocked(id=item.id, sources=item.sources, reason=obstacle, lack=lack)
         return
     held = held_cause(wanted.subscribe_files, desired)
     if held and wanted.ensure == "running":
@@ -79,6 +80,14 @@ def _obstacle(wanted: Service, fact: ServiceFact) -> str:
             " declare the package or the unit file that brings it"
         )
     return ""
+
+
+def _lack(wanted: Service) -> Lack:
+    """Return what brings a service that is not there: its package, or its unit file or script."""
+    name, (template, at, _instance) = wanted.name, wanted.name.partition("@")
+    files = (f"/{name}.service", f"/systemd/system/{name}", f"/init.d/{name}", f"/rc.d/{name}")
+    then = "will start" if wanted.ensure == "running" else "will enable"
+    return Lack("it", then, (*files, f"/{template}@.service") if at else files)
 
 
 def _change(item: Item[Service], fact: ServiceFact) -> ChangeService | None:
@@ -136,7 +145,7 @@ KIND: Final[HostKind[Service, ServiceNeeds, Facts]] = HostKind(
         unite=_united,
         subscriptions=lambda service: service.subscribe_files if service.ensure == "running" else (),
     ),
-    needs=lambda given: service_needs(given.desired),
+    needs=lambda given: given.desired.services,
     plan=_plan_input,
     count=Metric("nodemanager_service_operations_total", "Services changed.", by="operation"),
     drift=DriftRule(),

@@ -42,7 +42,9 @@ class HostKinds:
                 f"kinds and fields of {spec.__name__} differ in {', '.join(sorted(fields ^ declared))}: each"
                 " list of resources in the spec needs a kind, and each kind its list"
             )
-        self.put_back: Final = tuple(sorted((one for one in kinds if not _is_owed(one)), key=_speed))
+        self.put_back: Final = tuple(
+            sorted((one for one in kinds if not _is_owed(one)), key=lambda one: one.slow)
+        )
         """What a repair puts back, in its order: nobody waits for a slow tool to have a file back."""
         self.owed: Final = tuple(one for one in kinds if _is_owed(one))
         """What is owed a restart or a run when files change; it follows them in a repair, too."""
@@ -69,13 +71,6 @@ class HostKinds:
             raise IncompleteHostKind(f"there is a {part} for {strange[0]}, which is no kind of this table")
         return {name: parts[name] for name in self._kinds}
 
-    def plus(self, kind: AnyKind, *, after: str, spec: type[ConfigSetSpec]) -> HostKinds:
-        """Return a table with one more kind, which comes right after another, for a spec that declares it."""
-        kinds: list[AnyKind] = []
-        for one in self:
-            kinds += [one, kind] if one.name == after else [one]
-        return HostKinds(*kinds, spec=spec)
-
     def parse(self, text: str) -> ResourceId:
         """Return the resource, of one of these kinds, that a text such as `file:/etc/motd` names."""
         found = resources.parse_id(text)
@@ -93,10 +88,6 @@ class HostKinds:
 
 def _is_owed(kind: AnyKind) -> bool:
     return kind.declaring.subscriptions is not None
-
-
-def _speed(kind: AnyKind) -> bool:
-    return kind.slow
 
 
 KINDS: Final = HostKinds(packages.KIND, files.KIND, services.KIND, executions.KIND)

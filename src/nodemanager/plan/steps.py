@@ -29,6 +29,16 @@ class Words(NamedTuple):
     """In an Event and in the log, once it is done: `installed`."""
 
 
+class Lack(NamedTuple):
+    """Something that another step may bring."""
+
+    what: str
+    then: str
+    """What is done once it is there: `will start`."""
+    files: tuple[str, ...] = ()
+    """Ends of paths of files that bring it; a package may bring it in any case."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """Something about one resource."""
@@ -55,6 +65,11 @@ class Step:
             return
         if "WORDS" not in cls.__dict__ or not hasattr(cls, "REPAIRS"):
             raise TypeError(f"step {cls.__name__} says too little of itself: give it WORDS and REPAIRS")
+
+    @property
+    def words(self) -> Words:
+        """How this one reads."""
+        return self.WORDS
 
     @property
     def owning_resource(self) -> ResourceId:
@@ -104,6 +119,35 @@ class Blocked(Step):
     REPAIRS = True
     WORDS = Words("cannot", "held back")
 
+    lack: Lack | None = None
+    """What is missing, if that is all that is in the way."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected(Step):
+    """In a preview only: what will be done once steps above it have brought what it lacks."""
+
+    REPAIRS = True
+    WORDS = Words("later", "done later")
+
+    verb: str
+
+    @property
+    def words(self) -> Words:
+        """What will be done."""
+        return Words(self.verb, "done later")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting(Blocked):
+    """Nothing yet: what it needs may be on its way, so that nobody has to do anything for now."""
+
+    REPAIRS = False
+    WORDS = Words("cannot yet", "put off")
+
+    awaits: str = ""
+    """What others are to bring, such as `Secret db`; empty = we bring it ourselves, and are at it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed(Step):
@@ -115,6 +159,14 @@ class Observed(Step):
 
     would: Step
     """What would put it back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldStep(Observed):
+    """Nothing, although something is to be done: the host is held, so it waits for the end of that."""
+
+    REPAIRS = True
+    WORDS = Words("hold", "held back")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,6 +308,18 @@ class ChangeService(Step):
     """The service manager has to read its unit files again first."""
 
     @property
+    def words(self) -> Words:
+        """What is done to it: `enable, start`, or nothing but to read its unit file again."""
+        done = {"enable": "enabled", "disable": "disabled", "start": "started", "stop": "stopped"}
+        verbs = list(self.operations)
+        if self.arguments is not None:
+            verbs.append("set arguments")
+            done["set arguments"] = "given its arguments"
+        if not verbs:
+            return Words("read again", "read again")
+        return Words(", ".join(verbs), ", ".join(done[verb] for verb in verbs))
+
+    @property
     def news(self) -> bool:
         """Whether it is left as it is: its manager only reads files again, which may be anybody's."""
         return self.enable is None and self.run is None and self.arguments is None
@@ -281,6 +345,11 @@ class RestartService(Step):
     lock_group: str = ""
     causes: tuple[str, ...] = ()
     refresh: bool = False
+
+    @property
+    def words(self) -> Words:
+        """Whether it is restarted or reloaded."""
+        return Words("reload", "reloaded") if self.reload else self.WORDS
 
     @property
     def lock(self) -> str:

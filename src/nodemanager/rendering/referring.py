@@ -16,7 +16,7 @@ async def referenced(renderer: Rendering, config_sets: Sequence[ConfigSet], node
     todo = [
         job
         for one in config_sets
-        for job in references.jobs(one.spec.files, data, f"ConfigSet {one.metadata.name}")
+        for job in references.jobs(one.spec.files, data, f"ConfigSet {one.metadata.name}", lax=one.spec.lax)
     ]
     files = [file for one in config_sets for file in one.spec.files]
     return references.referenced(files, await renderer.render(todo) if todo else [])

@@ -126,20 +126,18 @@ class Renderer:
         key = _digest(job)
         self._aside.pop(key, None)
         seconds = self._limits.quarantine
-        self._aside[key] = (asyncio.get_running_loop().time() + seconds, why)
+        # The same words for as long as it lasts: another number in each pass would be news in each pass.
+        said = f"{why}; {_ADVICE}, it is tried again every {seconds / 60:g} minutes"
+        self._aside[key] = (asyncio.get_running_loop().time() + seconds, said)
         while len(self._aside) > _SET_ASIDE_MAX:
             self._aside.popitem(last=False)
-        return NotRendered(job.name, f"{why}; {_ADVICE}, it is tried again in {seconds / 60:g} minutes")
+        return NotRendered(job.name, said)
 
     def _why_aside(self, job: Job) -> str | None:
         if not self._aside:
             return None
-        now = asyncio.get_running_loop().time()
-        until, why = self._aside.get(_digest(job), (0.0, ""))
-        if until <= now:
-            return None
-        minutes = max(1, round((until - now) / 60))
-        return f"{why}; {_ADVICE}, it is tried again in about {minutes} minutes"
+        until, said = self._aside.get(_digest(job), (0.0, ""))
+        return said if until > asyncio.get_running_loop().time() else None
 
     @property
     def limits(self) -> RenderLimits:

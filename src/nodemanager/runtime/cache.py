@@ -67,8 +67,6 @@ class CacheOptions:
     """How long a streamed list may take before we ask for a paged one instead."""
     healthy_after: float = 5.0
     """A watch that lived this long resets the backoff."""
-    resync: float = 0.0
-    """Repeat every object to the subscribers this often; 0 = never, which is right nearly always."""
 
 
 class Cache(Generic[T]):
@@ -150,16 +148,11 @@ class Cache(Generic[T]):
         """Follow the server until cancelled."""
         loop = asyncio.get_running_loop()
         failures = 0
-        resync = asyncio.create_task(self._resync()) if self._options.resync else None
-        try:
-            while True:
-                started = loop.time()
-                error = await self._follow_once()
-                failures = 0 if loop.time() - started >= self._options.healthy_after else failures + 1
-                await self._pause(self._delay(failures, error))
-        finally:
-            if resync is not None:
-                resync.cancel()
+        while True:
+            started = loop.time()
+            error = await self._follow_once()
+            failures = 0 if loop.time() - started >= self._options.healthy_after else failures + 1
+            await self._pause(self._delay(failures, error))
 
     def hurry(self) -> None:
         """Try again now, if we wait after a failure: somebody else has heard from the server."""
@@ -338,12 +331,6 @@ class Cache(Generic[T]):
                 subscriber(change)
             except Exception:  # one bad subscriber must not keep the others from hearing
                 log.exception("%s: a subscriber failed on %s", self.name, change.key)
-
-    async def _resync(self) -> None:
-        while True:
-            await asyncio.sleep(self._options.resync)
-            for key, obj in self._objects.items():
-                self._tell(Change(key, obj, obj))
 
 
 def _required_version(bookmark: WatchEvent) -> str:

@@ -19,11 +19,9 @@ class Part(Protocol):
     @property
     def name(self) -> str:
         """The name in messages, unique within a manager."""
-        ...
 
     async def run(self) -> None:
         """Work until cancelled."""
-        ...
 
 
 @runtime_checkable
@@ -32,7 +30,6 @@ class Ready(Protocol):
 
     async def ready(self) -> None:
         """Wait until the part is of use; may be called before `run`, and by several at once."""
-        ...
 
 
 @runtime_checkable
@@ -41,7 +38,6 @@ class Synced(Protocol):
 
     async def synced(self) -> None:
         """Wait until the first list is complete; may be called before `run`, and by several at once."""
-        ...
 
 
 class Elector(Protocol):
@@ -60,4 +56,3 @@ class Elector(Protocol):
         When cancelled again meanwhile: cancel `lead()` again, and still wait for its end.
         When `lead()` ends by itself: give up the lease, and return or raise as it did.
         """
-        ...

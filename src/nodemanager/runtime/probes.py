@@ -17,6 +17,7 @@ from typing import NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from nodemanager.kube import errors
+from nodemanager.kube.wording import shorten
 from nodemanager.runtime import metrics as metrics_
 from nodemanager.runtime import tiny_http
 from nodemanager.runtime.backoff import Backoff
@@ -225,4 +226,4 @@ def _ask(name: str, check: Check) -> str | None:
     except Exception:
         log.exception("the check %s is broken", name)
         return "the check itself failed, see the log"
-    return None if reason is None else " ".join(reason.split())[:MAX_REASON] or "no reason given"
+    return None if reason is None else shorten(" ".join(reason.split()), MAX_REASON) or "no reason given"

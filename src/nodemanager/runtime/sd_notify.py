@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from nodemanager.kube.wording import shorten
+
 log = logging.getLogger(__name__)
 MAX_STATUS: Final = 300
 """Characters of the line that `systemctl status` shows; more would not fit a terminal."""
@@ -55,7 +57,7 @@ class Notifications:
 
     def status(self, text: str) -> None:
         """Say in one line how it goes."""
-        self._send("STATUS=" + " ".join(text.split())[:MAX_STATUS])
+        self._send("STATUS=" + shorten(" ".join(text.split()), MAX_STATUS))
 
     def _send(self, message: str) -> None:
         if not self.address:

@@ -6,9 +6,10 @@ data folder -> CA, token key -> store -> default objects -> admin.kubeconfig -> 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from asyncio import sslproto
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,10 +25,13 @@ from nodemanager.server.access.store_listers import StoredObjects, StoredRoles
 from nodemanager.server.access.tokens import Tokens
 from nodemanager.server.admission.policies import Policies
 from nodemanager.server.admission.policy_writes import PolicyWrites
+from nodemanager.server.audit.audit_log import AuditLog, AuditOptions
+from nodemanager.server.audit.log_file import LogFile
 from nodemanager.server.bootstrap import Preset, ensure_defaults
 from nodemanager.server.collection.expiry import Expiry
 from nodemanager.server.http import certs, http_log, private_files
 from nodemanager.server.http.app import ApiSettings, HttpApi
+from nodemanager.server.http.endpoint import Endpoint
 from nodemanager.server.http.idle_connections import (
     SHARE,
     IdleConnections,
@@ -36,7 +40,7 @@ from nodemanager.server.http.idle_connections import (
     sockets_of,
 )
 from nodemanager.server.http.listening_socket import listen
-from nodemanager.server.http.observation import Instrument, Instruments
+from nodemanager.server.http.observation import Instrument, Instruments, RequestObserver
 from nodemanager.server.http.serving import Serving
 from nodemanager.server.hub import Hub, utc_now
 from nodemanager.server.kinds import disruption
@@ -56,6 +60,10 @@ TLS_BUFFER = 16 * 1024
 STOP_SECONDS = 5.0
 GOODBYE_SECONDS = 1.0
 """Once all is answered: how long clients may take to read the rest and to end TLS."""
+HIDDEN = (
+    "it listens on every address of this host, and the kubeconfig says %s, which is good on this host only;"
+    " for others say how they reach it: --advertise-address HOST"
+)
 LINGER_SECONDS = 1.0
 """How long a refused body is read on: its sender would not see the refusal while it still sends."""
 
@@ -65,13 +73,13 @@ class ServerOptions:
     """Where the server keeps its data, where it listens, and what is there from the start."""
 
     data_dir: Path
-    host: str = "127.0.0.1"
-    port: int = 6443
+    endpoint: Endpoint
     namespace: str = "default"
     """A namespace that is created if it is not one of Kubernetes' own."""
     presets: Sequence[Preset] = ()
     quota_rule: QuotaRule | None = None
     """How much single users may keep; None = as much as they like."""
+    audit: AuditOptions | None = None
 
 
 class EmbeddedServer:
@@ -105,18 +113,33 @@ class EmbeddedServer:
             await store.close()
 
     async def _serve(self, store: Store) -> None:
+        authority = certs.load_or_create(self._options.data_dir / "ca.pem", utc_now())
+        with self._audited() as audit:
+            await self._listen(self._api(store, audit), authority)
+
+    @contextlib.contextmanager
+    def _audited(self) -> Iterator[tuple[RequestObserver, ...]]:
+        """Keep the audit log open, if there is to be one."""
+        options = self._options.audit
+        if options is None:
+            yield ()
+            return
+        file = LogFile(options.path, options.limits)
+        try:
+            yield (AuditLog(options.policy, file),)
+        finally:
+            file.close()
+
+    async def _listen(self, api: HttpApi, authority: certs.Authority) -> None:
         folder, options = self._options.data_dir, self._options
-        authority = certs.load_or_create(folder / "ca.pem", utc_now())
-        api = self._api(store)
         sslproto.SSLProtocol.max_size = TLS_BUFFER
         # aiohttp puts it into answers to what is no HTTP; `app` removes it from all others.
         web_response.SERVER_SOFTWARE = ""  # type: ignore[attr-defined]
-        with listen(options.host, options.port) as sock:
-            address = sock.getsockname()
-            host = f"[{address[0]}]" if ":" in address[0] else address[0]
-            self.url = f"https://{host}:{address[1]}"
-            names = [*dict.fromkeys([address[0], options.host, "127.0.0.1", "::1", "localhost"])]
-            serving = Serving(authority, folder / "serving.pem", names, utc_now)
+        endpoint = options.endpoint
+        with listen(endpoint.host, endpoint.port) as sock:
+            address, port = sock.getsockname()[:2]
+            self.url = endpoint.url(address, port)
+            serving = Serving(authority, folder / "serving.pem", endpoint.certificate_names(address), utc_now)
             runner = web.AppRunner(
                 api.application(), access_log=None, shutdown_timeout=STOP_SECONDS,
                 lingering_time=LINGER_SECONDS, logger=http_log.LOG,
@@ -139,6 +162,8 @@ class EmbeddedServer:
                 site = web.SockSite(runner, sock, ssl_context=serving.context)
                 await site.start()
                 log.info("serving on %s, kubeconfig %s", self.url, self.kubeconfig)
+                if endpoint.is_hidden(address):
+                    log.warning(HIDDEN, self.url)
                 self._listening.set()
                 try:
                     await asyncio.get_running_loop().create_future()
@@ -153,7 +178,7 @@ class EmbeddedServer:
                 await hang_up(sockets, GOODBYE_SECONDS)
                 await asyncio.gather(*background, return_exceptions=True)
 
-    def _api(self, store: Store) -> HttpApi:
+    def _api(self, store: Store, audit: Sequence[RequestObserver]) -> HttpApi:
         catalogue = Catalogue((*core.with_tokens(BUILTIN), *core.REVIEWS))
         hub = Hub(store, catalogue)
         key = token_keys.load_or_create(self._options.data_dir / "service-account-key.pem")
@@ -173,7 +198,7 @@ class EmbeddedServer:
                 ("pods", "eviction"): Evictions(disruption.refresh),
             },
             pages=(Feed(hub).page, core.key_pages(tokens), *instruments.pages),
-            observers=instruments.observers,
+            observers=(*instruments.observers, *audit),
         )
         return HttpApi(hub, gate, settings)
 

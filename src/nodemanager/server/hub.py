@@ -43,7 +43,6 @@ class Admission(Protocol):
 
     async def review(self, change: AdmissionRequest) -> None:
         """Return if the change may happen."""
-        ...
 
 
 class ValidatingAdmission(Protocol):
@@ -51,7 +50,6 @@ class ValidatingAdmission(Protocol):
 
     def validate(self, change: AdmissionRequest) -> tuple[str, ...]:
         """Return warnings for the client; raise a StatusError to refuse."""
-        ...
 
 
 class Quota(Protocol):
@@ -59,7 +57,6 @@ class Quota(Protocol):
 
     def check(self, call: ApiCall, key: str, size: int, before: int | None) -> None:
         """Return if an object of that size may be stored; `before` is the size of what it replaces."""
-        ...
 
 
 def utc_now() -> datetime:

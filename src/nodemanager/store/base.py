@@ -99,16 +99,13 @@ class Subscription(Protocol):
 
     async def next(self) -> Sequence[StoreEvent]:
         """Return the next events, at least one, in order; raise Compacted when we fell too far behind."""
-        ...
 
     @property
     def delivered(self) -> int:
         """The revision up to which nothing is outstanding: what a bookmark may say."""
-        ...
 
     def close(self) -> None:
         """End it."""
-        ...
 
 
 class Store(Protocol):
@@ -117,49 +114,37 @@ class Store(Protocol):
     @property
     def revision(self) -> int:
         """The revision of the last change."""
-        ...
 
     @property
     def compacted(self) -> int:
         """The revision before which nothing is remembered."""
-        ...
 
     def get(self, key: str) -> StoreRecord | None:
         """Return the present state of a key."""
-        ...
 
     def list(self, prefix: str, *, revision: int = 0, after: str = "", limit: int = 0) -> StoreListing:
         """Return keys under a prefix, now or at a revision; `after` and `limit` make pages."""
-        ...
 
     async def create(self, key: str, value: bytes) -> StoreRecord:
         """Add a key; return when it is durable."""
-        ...
 
     async def update(self, key: str, value: bytes, expected: int) -> StoreRecord:
         """Replace a value whose revision is `expected`; return when it is durable."""
-        ...
 
     async def delete(self, key: str, expected: int) -> StoreRecord:
         """Remove a key whose revision is `expected`; return its last state with the deletion's revision."""
-        ...
 
     def watch(self, prefix: str, after: int) -> Subscription:
         """Follow all changes under a prefix that came after a revision."""
-        ...
 
     def listen(self, listener: Listener) -> None:
         """Call somebody with all changes, as soon as they have happened; it must be quick and not raise."""
-        ...
 
     async def compact(self, revision: int) -> None:
         """Forget what is older than a revision."""
-        ...
 
     async def probe(self) -> None:
         """Write without changing anything; raise StoreClosed when that cannot be done."""
-        ...
 
     async def close(self) -> None:
         """Finish what is under way, and close."""
-        ...

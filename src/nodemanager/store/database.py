@@ -30,6 +30,12 @@ PASSING = frozenset({"FULL", "BUSY", "LOCKED", "NOMEM", "IOERR_WRITE", "IOERR_SH
 """Failed writes after which the next one may be tried on the same connection. A failed fsync is not among
 them: the kernel may have dropped what it could not write, and the next fsync would say that all is well."""
 
+_INCREMENTAL = 2
+SPARE_PAGES = 1024
+"""Free pages, of 4 KiB each, that the file may always have."""
+VACUUM_PAGES = 256
+"""How many are given back with one change."""
+
 
 @dataclass(frozen=True, slots=True)
 class Contents:
@@ -199,6 +205,24 @@ class Database:
         except (sqlite3.Error, StoreCorrupt) as error:
             raise self._failed(error) from error
         self._meta = meta
+        self._give_back()
+
+    def _give_back(self) -> None:
+        """Give some of the room that forgotten events leave back to the disk: a little with each change.
+
+        In a transaction of its own, since it may need room itself: the change before it is done, whatever
+        becomes of this.
+        """
+        try:
+            free, pages = (
+                self._connection.execute(f"PRAGMA {what}").fetchone()[0]
+                for what in ("freelist_count", "page_count")
+            )
+            if free > max(SPARE_PAGES, pages // 4):  # what is kept is used again, which costs less
+                # One step is one page; `execute` would take a single one, for they have no columns.
+                self._connection.executescript(f"PRAGMA incremental_vacuum({VACUUM_PAGES})")
+        except sqlite3.Error as error:
+            self._failed(error)  # says whether further changes can be tried
 
     def _write(self, event: StoreEvent, at: float) -> None:
         record, previous = event.record, event.previous
@@ -261,7 +285,20 @@ def _configure(connection: sqlite3.Connection, path: Path, synchronous: str) -> 
         (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
         connection.execute(f"PRAGMA synchronous = {synchronous}")
         connection.execute(f"PRAGMA journal_size_limit = {64 << 20}")
+        _make_vacuumable(connection)
     except sqlite3.Error as error:
         raise files.refusal(path, error) from error
     if mode != "wal":
         raise StoreError(f"cannot open {path}: its file system has no write-ahead log (mode {mode})")
+
+
+def _make_vacuumable(connection: sqlite3.Connection) -> None:
+    """Rewrite a file of an older version once, so that it can shrink; without room for that it stays."""
+    if connection.execute("PRAGMA auto_vacuum").fetchone()[0] == _INCREMENTAL:
+        return
+    try:
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        connection.execute("VACUUM")
+    except sqlite3.Error as error:
+        if files.error_name(error) not in PASSING:
+            raise

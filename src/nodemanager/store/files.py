@@ -123,6 +123,7 @@ def create(path: Path, statements: tuple[str, ...], meta: tuple[object, ...]) ->
     """Write a new database with these statements and this `meta` row."""
     with new_file(path) as temporary, closing(connect(temporary)) as connection:
         connection.execute("PRAGMA journal_mode = MEMORY")
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # only before the first table
         connection.execute("BEGIN")
         for statement in statements:
             connection.execute(statement)

@@ -20,6 +20,7 @@ from nodemanager.agent.assembly import HostSetup
 from nodemanager.agent.declared.contents import Contenter
 from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.agent.declared.desired_state import DesiredStateCache
+from nodemanager.agent.options import PERIOD, AgentOptions
 from nodemanager.agent.report import status
 from nodemanager.agent.report.node_object import NodeObject
 from nodemanager.api import manifest_checks
@@ -97,7 +98,7 @@ async def test_bug_07_hangup_does_not_reach_configsets(host: Host, tmp_path: Pat
     await host.converge(wanted)  # a pass, whatever asked for it, looks at the files
     assert (host.folder / "f").read_text() == "x"
     async with connected(ClientConfig("http://127.0.0.1:1")) as client:
-        options = service.AgentOptions(host=HostSetup(str(tmp_path), "web1"))
+        options = AgentOptions(host=HostSetup(str(tmp_path), "web1"))
         agent = service.build(client, options, Registry())
         queue = agent.requests.queue
         queue.done(await queue.get())  # the first pass of all
@@ -113,7 +114,7 @@ def test_bug_08_last_applied_is_not_refreshed() -> None:
     late = status.of_pass(first, done, NOW + timedelta(minutes=61), 1)
     assert soon == first
     assert late.configsets[0].last_applied == "2026-01-02T04:05:05Z"
-    assert service.PERIOD < 1800  # so that the alert on stale sets stays quiet while nothing happens
+    assert PERIOD < 1800  # so that the alert on stale sets stays quiet while nothing happens
 
 
 @needs_root
@@ -286,7 +287,7 @@ async def test_bug_16_conflicts_block_everything(host: Host) -> None:
 @needs_root
 async def test_bug_18_pass_timeout_and_random_order(host: Host, tmp_path: Path) -> None:
     async with connected(ClientConfig("http://127.0.0.1:1")) as client:
-        agent = service.build(client, service.AgentOptions(host=HostSetup(str(tmp_path), "web1")), Registry())
+        agent = service.build(client, AgentOptions(host=HostSetup(str(tmp_path), "web1")), Registry())
         (loop,) = [part for part in agent.manager._others if part.name == "host"]
         assert loop.timeout is None  # type: ignore[attr-defined]
         agent.close()
@@ -299,7 +300,7 @@ async def test_bug_18_pass_timeout_and_random_order(host: Host, tmp_path: Path) 
 
 
 def test_bug_19_servers_listen_on_all_interfaces() -> None:
-    for address in (service.AgentOptions().metrics_address, service.AgentOptions().probe_address):
+    for address in (AgentOptions().metrics_address, AgentOptions().probe_address):
         parsed = probes.parse_address(address)
         assert parsed is not None
         assert parsed[0] == "127.0.0.1"

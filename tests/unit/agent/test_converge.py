@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,23 @@ async def test_everything_in_order_and_then_nothing(host: Host, web: Web) -> Non
     assert await host.preview(web()) == []
     assert set(outcomes(await host.converge(web())).values()) == {"unchanged"}
     assert host.journal.pending() == {}
+
+
+async def test_what_can_be_reloaded_is_and_that_is_what_is_told(host: Host, web: Web) -> None:
+    await host.converge(web())
+    for content, done in (("two", "reloaded"), ("three", "restarted")):
+        results = await host.converge(web(content, reload=True))
+        assert [one.done for one in results if str(one.id) == "service:nginx"] == [done]
+        host.services.no_reload.add("nginx")
+
+
+async def test_a_service_of_a_package_that_is_about_to_come_will_start(host: Host) -> None:
+    coming = config_set(
+        "web", packages=[{"name": "jq"}, {"name": "none"}], services=[{"name": "jqd", "ensure": "running"}]
+    )
+    assert await host.preview(coming) == ["InstallPackage jq", "Expected jqd"]
+    host.packages.have["jq"] = "1.6"
+    assert await host.preview(coming) == []
 
 
 async def test_a_restart_that_failed_is_owed_until_it_succeeds(host: Host, web: Web) -> None:
@@ -141,7 +159,7 @@ async def test_a_run_that_ended_while_we_were_dead_counts(
 
     def killed(resources: Iterable[ResourceId]) -> None:
         if list(resources):
-            raise KeyboardInterrupt
+            raise asyncio.CancelledError
 
     monkeypatch.setattr(host.journal, "settle", killed)
     path = str(host.folder / "f")
@@ -152,8 +170,7 @@ async def test_a_run_that_ended_while_we_were_dead_counts(
             {"command": "sh", "args": ["-c", f"echo x >> {host.folder}/ran"], "subscribe_files": [path]}
         ],
     )
-    with pytest.raises(KeyboardInterrupt):
-        await host.converge(declared)
+    await host.converge(declared)
     assert (host.folder / "ran").read_text() == "x\n"
     host.restart()
     await host.converge(declared)

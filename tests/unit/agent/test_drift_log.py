@@ -83,8 +83,6 @@ def test_a_lost_file_goes_on_behind_what_the_api_knows(tmp_path: Path) -> None:
     alone.flush()
     log = opened(tmp_path)
     log.adopt(Drift(repaired=500, observed=3, sequence=500, recent=[DriftRecord(sequence=500)]))
-    assert sequences(log) == []  # the new numbers are not on disk
-    log.flush()
     assert [(one.sequence, one.resource) for one in log.waiting()] == [(501, "file:/x"), (502, "file:/y")]
     shown = log.drift()
     assert (shown.repaired, shown.observed, shown.sequence) == (501, 4, 500)

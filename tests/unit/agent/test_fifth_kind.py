@@ -162,13 +162,13 @@ async def test_it_is_counted_reported_and_told_of(
     async with kept:
         results = await kept.converge(greeting())
         reporter.passed(ManagedNode(), [greeting()], kept.desired_state(greeting()).desired, results)
-        assert events.said == [("Changed", "note:greeting noted (is not there)")]
+        assert events.said == [("Changed", "note:greeting noted for ConfigSet web (is not there)")]
         success = 'nodemanager_note_operations_total{node="web1",operation="note",result="success"} 1'
         assert success in registry.render()
         (folder / "greeting").write_text("bye")
         await kept.until(lambda: kept.told)
         reporter.repaired(kept.told, 0.1)
-        assert "drift: note:greeting noted (says something else)" in caplog.text
+        assert "drift: note:greeting noted for ConfigSet web (says something else)" in caplog.text
         assert 'nodemanager_drift_repaired_total{node="web1"} 1' in registry.render()
         await in_thread(lambda: folder.rename(folder.with_name("elsewhere")))
         failed = await kept.converge(greeting())

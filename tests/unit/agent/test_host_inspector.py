@@ -15,6 +15,7 @@ from nodemanager.api.common.managednode import (
     ManagedNode,
     ManagedNodeSpec,
     ManagedNodeStatus,
+    OperatingSystem,
     WireGuardSpec,
     WireGuardStatus,
 )
@@ -122,6 +123,21 @@ async def test_without_wg_no_key_is_made_and_the_known_one_is_not_lost(
     )
 
 
+async def test_what_keeps_a_key_from_being_looked_after_is_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def forbidden(exchange: Exchange) -> None:
+        await exchange.refuse(403, "Forbidden")
+
+    tree = Tree(str(tmp_path))
+    async with serve(forbidden) as server, connected(ClientConfig(server.url)) as client:
+        inspector = HostInspector(tree, WHO, host_with_wg(tmp_path), client)
+        for _ in range(3):
+            await inspector.look(node())
+    tree.close()
+    assert caplog.text.count("cannot look after the WireGuard key of wg0") == 1
+
+
 async def test_a_key_is_made_once_and_again_when_it_was_deleted(tmp_path: Path) -> None:
     stored: dict[str, dict[str, object]] = {}
 
@@ -141,3 +157,28 @@ async def test_a_key_is_made_once_and_again_when_it_was_deleted(tmp_path: Path) 
         assert await keys(server, tmp_path, node(interface="wg1")) != first  # another key for another link
         del stored["wg-wg0-web1"]
         assert await keys(server, tmp_path, node()) != first
+
+
+DEBIAN = 'PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nID=debian\nVERSION_ID="12"\n'
+
+
+@pytest.mark.parametrize(
+    ("release", "version", "named"),
+    [
+        pytest.param(DEBIAN, "12", "Debian GNU/Linux 12 (bookworm)", id="debian"),
+        pytest.param("ID=arch\nPRETTY_NAME='Arch Linux'\n", "", "Arch Linux", id="rolling"),
+        pytest.param(None, "", "linux 6.1", id="no os-release"),
+        pytest.param(f"PRETTY_NAME={'x' * 300}\nVERSION_ID={'1' * 70}\n", "1" * 64, "x" * 256, id="too long"),
+    ],
+)
+async def test_the_operating_system_is_what_os_release_says_now(
+    tmp_path: Path, release: str | None, version: str, named: str
+) -> None:
+    (tmp_path / "etc").mkdir()
+    if release is not None:
+        (tmp_path / "etc" / "os-release").write_text(release)
+    tree = Tree(str(tmp_path))
+    async with connected(ClientConfig("http://127.0.0.1:1")) as client:
+        found = await HostInspector(tree, WHO, host_without_wg(tmp_path), client).look(ManagedNode())
+    tree.close()
+    assert found.os == OperatingSystem(id="debian", version=version, pretty_name=named, kernel="6.1")

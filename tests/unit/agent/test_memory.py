@@ -47,7 +47,7 @@ def inputs(content: str = "hello") -> DeclaredInputs:
         tuple(sets(content)),
         (node(), node("db1")),
         {"db": {"password": b"\xff geheim"}},
-        {"texts": {"motd": "hi"}},
+        {"texts": {"motd": "hi", "logo": b"\xff"}, "bare": {}},
     )
 
 

@@ -81,7 +81,7 @@ async def test_a_program_may_take_the_time_that_it_was_given() -> None:
 
     async def run(
         argv: Sequence[str], *, env: Mapping[str, str] | None = None, stdin: bytes = b"", timeout: float,
-        max_output: int = 0, cwd: str | None = None, finish: bool = False,
+        max_output: int = 0, cwd: str | None = None, finish: bool = False, bounded: bool = False,
     ) -> runner.Completed:  # fmt: skip
         for moment in (3600.0, 3600.0 + GRACE + 1):
             clock.now = moment

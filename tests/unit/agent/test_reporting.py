@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -39,6 +40,22 @@ class Told:
                 labels, _, value = line.partition("{")[2].rpartition("} ")
                 found[labels] = float(value)
         return found
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        (ChangeService(**ABOUT, run=True, enable=True), "enabled, started"),
+        (ChangeService(**ABOUT, run=False, arguments="-v"), "stopped, given its arguments"),
+        (ChangeService(**ABOUT, refresh=True), "read again"),
+        (RestartService(**ABOUT), "restarted"),
+        (RestartService(**ABOUT, reload=True), "reloaded"),
+    ],
+)  # fmt: skip
+def test_what_was_done_and_for_whom(step: Step, said: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    Told().passed(result(replace(step, sources=("a", "b"), reason="why"), Outcome.CHANGED))
+    assert f"service:nginx {said} for ConfigSets a, b (why)" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nodemanager.agent.report import status
 from nodemanager.agent.report.status import Collection, HostInventory, Pass
-from nodemanager.api.common.managednode import Drift, Heartbeat, ManagedNodeStatus
+from nodemanager.api.common.managednode import Drift, Heartbeat, ManagedNodeStatus, OperatingSystem
 from nodemanager.client.patches import difference
 from nodemanager.host.results import Outcome, Result
 from nodemanager.kube import conditions
@@ -62,12 +62,13 @@ def test_a_pass_that_changes_nothing_changes_no_status(done: Pass, seconds: int)
 @given(passes())
 def test_a_host_is_ready_exactly_if_nothing_went_wrong(done: Pass) -> None:
     found = status.of_pass(ManagedNodeStatus(), done, NOW, 1)
-    bad = any(one.outcome in (Outcome.FAILED, Outcome.BLOCKED) for one in done.results)
+    bad = any(one.bad or one.outcome is Outcome.HELD for one in done.results)
     assert conditions.is_true(found.conditions, conditions.READY) is not bad
     for entry in found.configsets:
         mine = [one for one in done.results if entry.name in one.sources]
         failed = any(one.outcome in (Outcome.FAILED, Outcome.BLOCKED) for one in mine)
         assert bool(entry.error) is failed
+        assert bool(entry.waiting) is any(one.outcome is Outcome.WAITING for one in mine)
         assert len(entry.error) <= status.MAX_ERROR
 
 
@@ -111,7 +112,7 @@ def test_many_failures_are_counted_not_listed() -> None:
 
 def test_what_was_seen_replaces_what_was_seen_before_and_keeps_the_rest() -> None:
     old = ManagedNodeStatus(last_upgrade="2026-01-01T00:00:00Z", release="5.0", file_backups={"/x": "1"})
-    new = status.of_host(old, HostInventory(agent_version="1", release="6.1"), "lease", 3)
+    new = status.of_host(old, HostInventory(agent_version="1", os=OperatingSystem(kernel="6.1")), "lease", 3)
     assert (new.last_upgrade, new.release, new.file_backups) == ("2026-01-01T00:00:00Z", "6.1", {"/x": "1"})
     assert (new.observed_generation, new.heartbeat) == (3, Heartbeat(lease_name="lease"))
 

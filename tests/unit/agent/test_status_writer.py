@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from nodemanager.agent.report import status
@@ -221,6 +221,7 @@ STEPS = st.lists(
 
 
 @settings(max_examples=60, deadline=None)
+@example(steps=[("drift", 0.0), ("crash", 0.0)])
 @given(steps=STEPS)
 def test_every_contribution_arrives_whatever_happens(steps: list[tuple[str, float]]) -> None:
     with tempfile.TemporaryDirectory() as folder:

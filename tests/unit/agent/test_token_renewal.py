@@ -18,15 +18,18 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nodemanager.agent.link import credential_watch
+from nodemanager.agent.link.credential_watch import CredentialWatch
 from nodemanager.agent.link.token_renewal import TokenRenewal, TokenReporter
 from nodemanager.api.common.managednode import MANAGED_NODES
-from nodemanager.cli.commands import agent as cmd_agent
-from nodemanager.client.auth import host_kubeconfig
+from nodemanager.cli import agent_credential
+from nodemanager.client.auth import host_kubeconfig, kubeconfig
 from nodemanager.client.auth.config import ClientConfig
 from nodemanager.client.auth.renewed_token import RenewedToken, lifetime
 from nodemanager.client.calls import Selection
 from nodemanager.client.http.transport import HttpTransport
 from nodemanager.client.verbs import Client
+from nodemanager.host.process import runner
 from nodemanager.host.state import state_files
 from nodemanager.kube import errors
 from nodemanager.kube.conditions import Condition
@@ -105,6 +108,8 @@ class Host:
     registry: Registry = field(default_factory=Registry)
     told: list[Condition] = field(default_factory=list)
     """What its status said, one after the other."""
+    anew: list[str] = field(default_factory=list)
+    """Why the agent would have begun anew."""
 
     @contextlib.asynccontextmanager
     async def running(self, token: str) -> AsyncIterator[RenewedToken]:
@@ -120,7 +125,14 @@ class Host:
         renewal = TokenRenewal(
             client, config, renewed, self.path, "web1", "ns", reporter, self.api.host_clock,
         )  # fmt: skip
-        tasks = [asyncio.create_task(renewal.run()), asyncio.create_task(self._work(client))]
+        follow = CredentialWatch(
+            [self.path], credential_watch.stamps([self.path]), self.config,
+            lambda: kubeconfig.load(path=str(self.path), environ={}, run=runner.run), renewed,
+            self.anew.append, clock=self.api.host_clock,
+        )  # fmt: skip
+        follow.subscribe(renewal.replaced)
+        parts = (renewal.run(), self._work(client), follow.run())
+        tasks = [asyncio.create_task(one) for one in parts]
         try:
             yield renewed
         finally:
@@ -243,13 +255,35 @@ def test_after_it_ran_out_one_that_bootstrap_put_in_place_is_taken_over(tmp_path
             if whose != SUBJECT:
                 with pytest.raises(errors.ConfigError, match="has expired"):
                     await token.headers()
+                assert host.anew == [f"there is another credential in {host.path}"]
                 return
+            assert host.anew == []
             assert (await token.headers())["Authorization"] == f"Bearer {new}"
             assert host.told[-1].status == "True"
             await asyncio.sleep(0.8 * LIFE)
             assert len(host.api.issued) == 1
 
     story(tell, tmp_path, outages=[(400.0, LIFE + 90.0)])
+
+
+@pytest.mark.parametrize(
+    "put", ["", "{", "an older one"], ids=["nothing", "half of something", "an older one"]
+)
+def test_what_is_of_no_use_in_the_kubeconfig_changes_nothing(
+    tmp_path: Path, put: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def tell(host: Host) -> None:
+        mine = make_token(START)
+        async with host.running(mine) as token:
+            host.path.parent.mkdir()
+            older = host_kubeconfig.kubeconfig(host.config, "web1", "ns", make_token(START - 60.0))
+            host.path.write_bytes(older if put == "an older one" else put.encode())
+            await asyncio.sleep(2 * credential_watch.LOOK)
+            assert token.token == mine
+        assert host.anew == []
+        assert ("this host goes on with" in caplog.text) == (put != "an older one")
+
+    story(tell, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -356,7 +390,7 @@ def test_a_token_that_is_taken_for_somebody_elses_is_not_used(tmp_path: Path) ->
     ],
 )
 def test_only_the_own_token_is_renewed(token: str, own: bool) -> None:
-    assert cmd_agent.is_own(RenewedToken(token), "web1", "ns") is own
+    assert agent_credential.is_own(RenewedToken(token), "web1", "ns") is own
 
 
 @given(text=st.text() | st.binary().map(lambda data: f"e30.{base64.urlsafe_b64encode(data).decode()}.x"))

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from nodemanager.agent.report import status
 from nodemanager.agent.upgrades.upgrade_host import ToolsHost
 from nodemanager.agent.upgrades.upgrade_record import (
     Phase,
@@ -80,6 +81,21 @@ async def test_a_host_on_hold_does_nothing_until_the_hold_is_lifted() -> None:
 
 
 @virtual_time.test
+async def test_no_upgrade_begins_on_a_host_that_may_not_act() -> None:
+    world = World()
+    host = told(world)
+    host.held = True
+    living = asyncio.create_task(world.run(2 * HOUR))
+    await asyncio.sleep(HOUR)
+    assert host.deeds == []
+    host.held = False
+    assert host.part is not None
+    host.part.changed()
+    await living
+    assert [what for what, _ in host.deeds] == ["upgrade", "reboot"]
+
+
+@virtual_time.test
 async def test_a_reboot_that_is_asked_for_is_done_without_need() -> None:
     world = World()
     host = told(world)
@@ -88,6 +104,32 @@ async def test_a_reboot_that_is_asked_for_is_done_without_need() -> None:
     await world.run(HOUR)
     world.assert_nothing_is_stranded()
     assert [what for what, _ in host.deeds] == ["upgrade", "reboot"]
+
+
+@virtual_time.test
+async def test_the_next_slots_are_told_and_change_only_when_one_is_over() -> None:
+    world = World()  # begins half a minute before three
+    host = told(world)
+    host.node = scheduled(host.node, schedule="0 */8 * * *", delay="20h")
+    living = asyncio.create_task(world.run(24 * HOUR))
+    seen: list[tuple[str, ...]] = []
+    for _ in range(23 * 60):
+        await asyncio.sleep(60)
+        assert host.part is not None
+        slots = host.part.status.next_slots
+        seen += [] if slots in seen[-1:] else [slots]
+    assert seen == [  # the delay leaves out two of three
+        ("2026-06-01T08:00:00Z", "2026-06-02T08:00:00Z", "2026-06-03T08:00:00Z"),
+        ("2026-06-02T08:00:00Z", "2026-06-03T08:00:00Z", "2026-06-04T08:00:00Z"),
+    ]
+    assert host.part is not None
+    written = status.of_upgrades(ManagedNodeStatus(), host.part.status)
+    assert written.upgrade is not None
+    assert tuple(written.upgrade.next_slots) == seen[-1]
+    host.node = annotated(host.node, hold="")
+    assert host.part.status.next_slots == ()
+    assert status.of_upgrades(written, host.part.status).upgrade is None
+    await living
 
 
 @virtual_time.test

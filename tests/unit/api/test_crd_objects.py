@@ -44,6 +44,7 @@ def test_columns() -> None:
         "Agent",
         "Ready",
         "Drift",
+        "Held",
         "Last Seen",
         "Age",
     ]
@@ -53,6 +54,7 @@ def test_columns() -> None:
         "Applied",
         "Failed",
         "Unknown",
+        "Held",
         "Conflicted",
         "Age",
     ]

@@ -189,6 +189,7 @@ def test_counters_are_written_when_they_are_zero() -> None:
         "applied": 0,
         "failed": 0,
         "unknown": 0,
+        "held": 0,
         "conflicted": 0,
     }
     assert msgspec.to_builtins(managednode.Drift())["repaired"] == 0

@@ -49,3 +49,33 @@ def test_a_selector_is_an_addition_to_the_labels() -> None:
     assert matching.matches(ConfigSet(spec=spec), HOST)
     assert matching.matches(ConfigSet(metadata=ObjectMeta(labels={"app": "flux"}), spec=spec), HOST)
     assert not matching.matches(ConfigSet(spec=spec), PI)
+
+
+@pytest.mark.parametrize(
+    ("labels", "selector", "ways", "foreign"),
+    [
+        pytest.param({}, None, [], [], id="nothing"),
+        pytest.param({"b": "2", "a": "1"}, None, ["labels a=1,b=2"], [], id="labels"),
+        pytest.param({}, LabelSelector(), ["any labels (nodeSelector {})"], [], id="everything"),
+        pytest.param(
+            {"app.kubernetes.io/instance": "site", "role": "web"},
+            LabelSelector(match_labels={"role": "web"}),
+            ["labels app.kubernetes.io/instance=site,role=web", "nodeSelector role=web"],
+            [],
+            id="either, and the selector is enough",
+        ),
+        pytest.param(
+            {"argocd.argoproj.io/instance": "x", "kustomize.toolkit.fluxcd.io/name": "x", "role": "web"},
+            None,
+            ["labels argocd.argoproj.io/instance=x,kustomize.toolkit.fluxcd.io/name=x,role=web"],
+            ["argocd.argoproj.io/instance", "kustomize.toolkit.fluxcd.io/name"],
+            id="labels of tools",
+        ),
+    ],
+)
+def test_how_hosts_are_chosen_in_words(
+    labels: dict[str, str], selector: LabelSelector | None, ways: list[str], foreign: list[str]
+) -> None:
+    found = ConfigSet(metadata=ObjectMeta(labels=labels), spec=ConfigSetSpec(node_selector=selector))
+    assert matching.ways(found) == ways
+    assert matching.gitops_labels(found) == foreign

@@ -20,7 +20,9 @@ from nodemanager.api.common.managednode import (
     Interface,
     ManagedNode,
     ManagedNodeStatus,
+    OperatingSystem,
     SSHHostKey,
+    UpcomingUpgrades,
     WireGuardStatus,
 )
 from nodemanager.kube import hints
@@ -41,6 +43,7 @@ def everywhere(bad: str) -> ManagedNodeStatus:
     return ManagedNodeStatus(
         conditions=[Condition(type=bad, reason=bad, message=bad, last_transition_time=bad)],
         agent_version=bad, release=bad, heartbeat=Heartbeat(lease_name=bad),
+        os=OperatingSystem(id=bad, version=bad, pretty_name=bad, kernel=bad),
         drift=Drift(last_resource=bad, last_time=bad, recent=[DriftRecord(
             sequence=1, time=bad, resource=bad, outcome=bad, message=bad, found=bad, wanted=bad, took=bad,
             by=bad,
@@ -52,7 +55,7 @@ def everywhere(bad: str) -> ManagedNodeStatus:
         ssh_host_keys=[SSHHostKey(fingerprint=bad)],
         wire_guard=[WireGuardStatus(name=bad, public_key=bad)],
         file_backups={bad: bad}, last_file_bucket_gc=bad, last_upgrade=bad, kubernetes_node_cordoned=bad,
-        last_seen=bad,
+        last_seen=bad, upgrade=UpcomingUpgrades(next_slots=[bad]),
     )  # fmt: skip
 
 
@@ -102,7 +105,7 @@ def test_what_needs_more_than_ascii_keeps_it() -> None:
 
 TIMES = {
     "time", "lastTime", "lastTransitionTime", "lastApplied", "lastFileBucketGC", "lastUpgrade", "lastSeen",
-    "kubernetesNodeCordoned",  # the format says what they are
+    "kubernetesNodeCordoned", "nextSlots",  # the format says what they are
     "outcome", "status", "took",  # an enumeration says it, or a rule
 }  # fmt: skip
 

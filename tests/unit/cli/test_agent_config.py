@@ -25,6 +25,7 @@ FLAGS = {
     "configset.file-bucket.max-age": ("max_age", "1h", "2h", "3h"),
     "configset.file-bucket.max-file-size-bytes": ("max_size", "1", "2", "3"),
     "log-level": ("log_level", "debug", "warn", "error"),
+    "label": ("labels", "a=1", "b=2", "d=4"),
 }
 
 
@@ -115,3 +116,31 @@ def test_a_good_one_is_verified_and_nothing_is_done(tmp_path: Path) -> None:
         assert (done.code, done.stdout, done.stderr) == (0, "the configuration is valid\n", "")
     missing = cli.run("--config.file", str(tmp_path / "none"), "--config.verify")
     assert (missing.code, "does not exist" in missing.stderr) == (2, True)
+
+
+def test_labels_are_a_list_in_a_file_and_words_in_a_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = said(tmp_path, "label: [role=web, example.com/site=berlin]\n")
+    assert parsed("--config.file", file)["labels"] == {"role": "web", "example.com/site": "berlin"}
+    monkeypatch.setenv("NODEMANAGER_LABEL", "role=db tier=gold")
+    assert parsed("--config.file", file)["labels"] == {"role": "db", "tier": "gold"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "why"),
+    [
+        (["role"], "write it like role=web"),
+        (["role!=web"], "write it like role=web"),
+        (["a=b,c=d"], "write it like role=web"),
+        (["-role=web"], "is not a label key"),
+        (["role=we b"], "cannot read"),
+        (["kubernetes.io/hostname=other"], "its agent sets it by itself"),
+        (["role=web", "role=db"], "role cannot be both 'web' and 'db'"),
+    ],
+)
+def test_labels_that_no_host_can_have(labels: list[str], why: str) -> None:
+    for command in (["agent"], ["rbac", "--hostname", "web1"]):
+        done = cli.run(*command, *(word for one in labels for word in ("--label", one)))
+        assert done.code == 2
+        assert why in " ".join(done.stderr.split())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -246,3 +247,14 @@ def test_wrong_usage(args: list[str], message: str) -> None:
     ran = cli.run("crds", *args)
     assert (ran.code, ran.stdout) == (2, "")
     assert message in ran.stderr
+
+
+@pytest.mark.parametrize(("words", "asks"), [((), True), (("YES=1",), False)])
+def test_make_uninstall_asks_unless_told_not_to(words: tuple[str, ...], asks: bool) -> None:
+    root = Path(__file__).parents[3]
+    done = subprocess.run(
+        ["make", "--dry-run", "uninstall", *words],
+        cwd=root, capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert "crds --uninstall" in done.stdout
+    assert ("--yes" not in done.stdout) == asks

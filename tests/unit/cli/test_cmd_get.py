@@ -93,10 +93,10 @@ async def test_several_kinds_are_told_apart(tmp_path: Path) -> None:
     ran, asked = await get(answering(cli.table("web1"), cli.table("base")), tmp_path, "mn,cs")
     assert [line.split()[:1] for line in ran.stdout.splitlines()] == [
         ["NAME"],
-        ["managednode.common.nodemanager/web1"],
+        ["mn/web1"],
         [],
         ["NAME"],
-        ["configset.common.nodemanager/base"],
+        ["cset/base"],
     ]
     assert len(asked) == 2
 

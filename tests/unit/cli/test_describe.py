@@ -43,6 +43,7 @@ status:
   kubernetesNodeCordoned: "2026-01-02T03:00:00Z"
   jailed: true
   lastUpgrade: "2026-01-01T03:04:05Z"
+  upgrade: {nextSlots: ["2026-01-02T03:04:00Z", "2026-01-04T03:30:00Z"]}
   fileBackups: {/etc/motd: abc}
   drift: {repaired: 4, lastTime: "2026-01-02T03:03:05Z", lastResource: "file:/etc/motd"}
   conditions:
@@ -75,6 +76,8 @@ Cordoned:       since 2026-01-02T03:00:00Z (4m5s ago)
 Backups:        1 file can be restored
 Upgrade:        schedule 30 3 * * 0, group web
                 last 2026-01-01T03:04:05Z (24h ago)
+                next 2026-01-02T03:04:00Z (is over)
+                next 2026-01-04T03:30:00Z (in 2d)
                 held back by annotation upgrade.nodemanager/hold
 Drift:          4 foreign changes undone
                 last file:/etc/motd, 2026-01-02T03:03:05Z (60s ago)
@@ -138,7 +141,7 @@ Labels:         role=web
 Created:        <none>
 Priority:       10
 For hosts with: labels role=web
-                any labels (nodeSelector {})
+                OR any labels (nodeSelector {})
 Hosts:          4 matched, 2 applied, 1 failed, 1 conflicted
 Conditions:     <none>
 Packages (2):
@@ -267,9 +270,77 @@ async def test_the_command_reads_the_object_and_its_events(tmp_path: Path) -> No
     assert ran.stderr == "error: cannot get managednodes.common.nodemanager nodemanager/nope: no\n"
 
 
+HOSTS = """\
+apiVersion: common.nodemanager/v1
+kind: ManagedNode
+metadata: {name: web1, labels: {role: web}}
+status:
+  configsets: [{name: web, observedGeneration: 4, lastApplied: "2026-01-02T03:02:05Z"}]
+---
+apiVersion: common.nodemanager/v1
+kind: ManagedNode
+metadata: {name: web2, labels: {role: web}}
+status:
+  conditions:
+  - {type: Ready, status: "False", reason: ApplyFailed, lastTransitionTime: "2026-01-02T02:04:05Z"}
+  configsets:
+  - {name: web, observedGeneration: 4, lastApplied: "2026-01-02T03:02:05Z", error: "package:nginx: no"}
+---
+apiVersion: common.nodemanager/v1
+kind: ManagedNode
+metadata: {name: web3, labels: {role: web}}
+status:
+  configsets: [{name: web, observedGeneration: 3, lastApplied: "2026-01-02T03:03:05Z"}]
+---
+apiVersion: common.nodemanager/v1
+kind: ManagedNode
+metadata: {name: web4, labels: {role: web}}
+status:
+  conditions:
+  - {type: Alive, status: "False", reason: LeaseExpired, lastTransitionTime: "2026-01-02T03:03:35Z"}
+  configsets: [{name: web, observedGeneration: 4, lastApplied: "2026-01-02T03:02:05Z"}]
+---
+apiVersion: common.nodemanager/v1
+kind: ManagedNode
+metadata: {name: web5, labels: {role: web}}
+status:
+  configsets: [{name: web, observedGeneration: 4, conflicts: ["file:/a", "file:/b"]}]
+---
+apiVersion: common.nodemanager/v1
+kind: ManagedNode
+metadata: {name: web6, labels: {role: web}}
+---
+apiVersion: common.nodemanager/v1
+kind: ManagedNode
+metadata: {name: db1, labels: {role: db}}
+"""
+ON_HOSTS = """\
+On hosts (6):
+  HOST   STATE        SINCE    REASON
+  web2   failed       60m      package:nginx: no
+  web5   conflicted   <none>   file:/a and 1 more
+  web4   silent       30s      no sign of life
+  web3   applying     60s      has generation 3, not 4 yet
+  web6   applying     <none>   has not reported it yet
+  web1   applied      2m       <none>
+"""
+
+
+def test_how_a_set_goes_on_each_host() -> None:
+    config = typed(SET, ConfigSet)
+    meta = msgspec.structs.replace(config.metadata, generation=4)
+    spec = msgspec.structs.replace(config.spec, node_selector=None)
+    nodes = [msgspec.convert(obj, ManagedNode) for obj in manifests.load_all(HOSTS, "test")]
+    text = describe_configset.render(
+        msgspec.structs.replace(config, metadata=meta, spec=spec), [], NOW, nodes=nodes
+    )
+    begin = text.index("On hosts")
+    assert squeezed(text[begin : text.index("Packages (2)")]) == squeezed(ON_HOSTS)
+
+
 async def test_events_that_cannot_be_read_do_not_hide_the_rest(tmp_path: Path) -> None:
     async def handler(exchange: Exchange) -> None:
-        if "/events" in exchange.target:
+        if "/events" in exchange.target or exchange.target.partition("?")[0].endswith("/managednodes"):
             await exchange.refuse(403, "Forbidden", "no")
         else:
             await exchange.json({"metadata": {"name": "base", "namespace": "nodemanager", "uid": "u2"}})
@@ -278,7 +349,11 @@ async def test_events_that_cannot_be_read_do_not_hide_the_rest(tmp_path: Path) -
         ran = await cli.run_against(server, tmp_path, "describe", "cs/base")
     assert ran.code == 0
     assert "base" in ran.stdout
-    assert ran.stderr.startswith("warning: cannot list events")
+    assert "On hosts" not in ran.stdout
+    assert [line.split(" in ")[0] for line in ran.stderr.splitlines()] == [
+        "warning: cannot list events",
+        "warning: cannot list managednodes.common.nodemanager",
+    ]
 
 
 def test_a_name_is_needed() -> None:

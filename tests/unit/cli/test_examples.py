@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from nodemanager.agent.declared.contents import Contenter
 from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.agent.declared.desired_state import DesiredStateCache
+from nodemanager.api.common import matching
+from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import (
     Interface,
     ManagedNode,
@@ -19,8 +24,11 @@ from nodemanager.api.common.managednode import (
     WireGuardStatus,
 )
 from nodemanager.cli import manifest_folder
+from nodemanager.kube import manifests
 from nodemanager.kube.objects import ObjectMeta
+from nodemanager.plan import merge
 from nodemanager.plan.desired import Content
+from nodemanager.plan.stages import KINDS
 from support import cli
 from support.rendering import Inline
 
@@ -37,6 +45,42 @@ def test_a_plan_accepts_the_example(name: str, tmp_path: Path) -> None:
     assert "error:" not in ran.stderr
     json.loads(ran.stdout)
     assert f"`{name}`" in (EXAMPLES / "README.md").read_text()
+
+
+def everything() -> list[tuple[str, dict[str, Any]]]:
+    """Return all objects of all examples, each with the folder that it is in."""
+    return [
+        (path.parent.name, obj)
+        for path in sorted(EXAMPLES.glob("*/*.yaml"))
+        for obj in manifests.load_all(path.read_text(), str(path))
+    ]
+
+
+@pytest.mark.parametrize("system", ["debian", "ubuntu", "arch"])
+def test_all_examples_get_along_on_one_host(system: str) -> None:
+    """A host with every label that an example asks for: it gets all of them, and none contradicts another."""
+    labels = {"nodemanager.io/os": system, "kubernetes.io/hostname": "web1"}
+    sets = [msgspec.convert(obj, ConfigSet) for _, obj in everything() if obj["kind"] == "ConfigSet"]
+    for one in sets:
+        wanted = one.spec.node_selector.match_labels if one.spec.node_selector else one.metadata.labels
+        labels |= {key: value for key, value in wanted.items() if key != "kubernetes.io/os"}
+    matching_sets = [one for one in sets if matching.matches(one, labels)]
+    assert len(matching_sets) == len(sets) - 1  # all but the clock of the other system
+    for kind in KINDS:
+        named = [
+            kind.declaring.identify(one.metadata.name, item)
+            for one in matching_sets
+            for item in getattr(one.spec, kind.declaring.field)
+        ]
+        assert len(named) == len(set(named)), f"two examples declare the same {kind.words[0]}"
+    desired = merge.merge(matching_sets)
+    assert (desired.conflicts, desired.held) == ({}, {})
+
+
+def test_no_two_examples_bring_the_same_object() -> None:
+    """The second would take away what the first one says of it."""
+    named = Counter((obj["kind"], obj["metadata"]["name"]) for _, obj in everything())
+    assert [one for one, count in named.items() if count > 1] == []
 
 
 def rendered(name: str, path: str, node: ManagedNode, *peers: ManagedNode, **secrets: bytes) -> str:
@@ -77,6 +121,18 @@ def test_the_mesh() -> None:
         "[Interface]\nPrivateKey = PRIV\nAddress = 10.10.0.1/24\nListenPort = 51820\n\n# web2\n[Peer]\n"
         "PublicKey = PUB\nAllowedIPs = 10.10.0.2/32\nEndpoint = 192.0.2.2:51820\n"
     )
+
+
+def test_the_bytes() -> None:
+    inputs = manifest_folder.load([EXAMPLES / "06-binary-content"])
+    cache = DesiredStateCache(Contenter(Inline()))
+    made = asyncio.run(cache.make(inputs.config_sets, inputs, host("web1", ""))).contents
+    shown = {path: one.data[-2:] if isinstance(one, Content) else one for path, one in made.items()}
+    assert shown == {
+        "/etc/krb5.keytab": b"G\xff",
+        "/usr/share/pixmaps/site.ico": b"\xff\xfe",
+        "/etc/site.magic": b"\x01\x02",
+    }
 
 
 def test_the_zone() -> None:

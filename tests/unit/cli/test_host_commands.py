@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
 import json
 import os
 import re
@@ -162,6 +164,61 @@ def test_secrets_are_masked(place: Place, form: str) -> None:
     assert SECRET not in ran.stdout + ran.stderr
 
 
+def content_from(name: str, key: str) -> dict[str, Any]:
+    kind = "secretKeyRef" if name == "s" else "configMapKeyRef"
+    return {kind: {"name": name, "key": key}}
+
+
+def test_bytes_arrive_as_they_are_and_a_plan_shows_none_of_them(place: Place) -> None:
+    data = b"\x89PNG\r\n\0\xff" + SECRET.encode()
+    encoded = base64.b64encode(data).decode()
+    secret = {**SECRET_OBJECT, "data": {"k": encoded}}
+    logo = {**SECRET_OBJECT, "kind": "ConfigMap", "metadata": {"name": "logo"}, "binaryData": {"k": encoded}}
+    files = [
+        owned("/etc/secret", contentFrom=content_from("s", "k")),
+        owned("/etc/logo", mode="0644", contentFrom=content_from("logo", "k")),
+        owned("/etc/literal", mode="0644", contentBase64=encoded),
+    ]
+    place.write(manifest(files=files), secret, logo)
+    (place.root / "etc/logo").write_bytes(b"\0")
+    ran = place.plan()
+    assert (ran.code, SECRET in ran.stdout + ran.stderr) == (2, False)
+    digest = hashlib.sha256(data).hexdigest()[:16]
+    found = hashlib.sha256(b"\0").hexdigest()[:16]
+    was = f"(binary or large: 21 bytes, SHA-256 {digest}, mode 0644; now 1 bytes, SHA-256 {found})"
+    assert was in ran.stdout
+    assert f"(binary or large: 21 bytes, SHA-256 {digest}, mode 0644)" in ran.stdout
+    assert "(made of Secrets, not shown: 21 bytes, mode 0600)" in ran.stdout
+    ran = place.apply()
+    assert (ran.code, SECRET in ran.stdout + ran.stderr) == (0, False)
+    for name in ("secret", "logo", "literal"):
+        assert (place.root / "etc" / name).read_bytes() == data
+    assert (place.root / "etc/secret").stat().st_mode & 0o777 == 0o600
+    assert place.plan().code == 0
+
+
+def test_templates_see_the_host_that_the_command_runs_on(place: Place) -> None:
+    """As they would if an agent reported it; what a manifest says of a host stays."""
+    (place.root / "etc/ssh").mkdir()
+    blob = base64.b64encode(b"\0\0\0\x0bssh-ed25519\0\0\0\x20" + bytes(32)).decode()
+    (place.root / "etc/ssh/ssh_host_ed25519_key.pub").write_text(f"ssh-ed25519 {blob} root@web1\n")
+    template = (
+        "{{ .Node.Status.Release }} {{ len .Node.Status.SSHHostKeys }} {{ .Node.Labels.role | default `-` }}"
+        "{{ range .Nodes }} {{ .Name }}={{ .Status.Release }}{{ end }}\n"
+    )
+    one = manifest(files=[owned("/etc/x", template=template)])
+    place.write(one)
+    release = os.uname().release
+    assert place.apply().code == 0
+    assert (place.root / "etc/x").read_text() == f"{release} 2 - web1={release}\n"
+    node = {"apiVersion": "common.nodemanager/v1", "kind": "ManagedNode", "status": {"release": "9.9"}}
+    named = {**node, "metadata": {"name": "web1", "labels": {"role": "db"}}}
+    place.write(one, named, {**node, "metadata": {"name": "web0"}})
+    assert place.plan().code == 2
+    assert place.apply().code == 0
+    assert (place.root / "etc/x").read_text() == "9.9 2 db web0=9.9 web1=9.9\n"
+
+
 def on_a_terminal(*argv: str, **environ: str) -> tuple[int, bytes]:
     """Return the exit code of a command whose output is a terminal, and what was seen there."""
     near, far = os.openpty()
@@ -213,7 +270,7 @@ def test_apply_backups_restore(place: Place) -> None:
 AS_NOBODY = """\
 import os, sys
 from nodemanager.cli import main
-from nodemanager.cli.commands import backups, restore
+from nodemanager.cli.commands import apply, backups, plan, restore
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 sys.exit(main.run([*{argv!r}, "--root", {root!r}]))
 """
@@ -232,6 +289,26 @@ def test_what_somebody_may_not_read_is_not_told_to_be_missing(argv: list[str], o
     )
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "error: cannot read the backups of this host: only root may; run it with sudo\n"
+
+
+@needs_root
+@pytest.mark.parametrize("command", ["plan", "apply"])
+def test_who_is_not_root_is_told_to_use_sudo_and_not_to_remove_the_state(
+    command: str, open_folder: Path
+) -> None:
+    place = Place(open_folder)
+    place.write(manifest(files=[owned("/etc/motd", content="new\n")]))
+    assert place.apply().code == 0
+    argv = [command, "-f", str(place.manifests), "--hostname", "web1"]
+    script = AS_NOBODY.format(root=str(place.root), argv=argv)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"error: cannot read what is owed from {place.root}/var/lib/nodemanager/pending.json: Permission"
+        " denied; only root may: run it with sudo\n"
+    )
 
 
 def test_apply_goes_on_after_a_failure_and_says_so(place: Place) -> None:

@@ -96,3 +96,33 @@ def test_wrong_flags_are_refused_before_anything_is_written(flags: list[str], wh
     assert ran.code == 2
     assert why in ran.stderr
     assert ran.stdout == ""
+
+
+def test_operator_and_server_keep_their_flags_as_one_variable(tmp_path: Path) -> None:
+    program = tmp_path / "usr/local/bin/nodemanager"
+    program.parent.mkdir(parents=True)
+    program.touch(0o755)
+    for service, flags in (("operator", ["-n", "infra"]), ("server", ["--san", "a", "--san=fd00::5"])):
+        ran = run(service, "--root", str(tmp_path), "--init", "systemd", "--no-start", *PROGRAM, "--", *flags)
+        assert ran.code == 0, ran.stderr
+        variables = (tmp_path / f"etc/default/nodemanager-{service}").read_text()
+        assert variables.endswith(f'\nNODEMANAGER_FLAGS="{" ".join(flags)}"\n')
+    assert not (tmp_path / "etc/default/nodemanager").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["operator", "--", "--no-such-flag"], "No such option"),
+        (["operator", "--", "--kubeconfig", "/etc/k"], "--kubeconfig is fixed in a service"),
+        (["server", "--", "--data-dir", "/srv"], "--data-dir is fixed in a service"),
+        (["server", "--", "--bind-address", "nowhere"], "has no port"),
+        (["operator", "--", "-n", "a b"], "'a b' cannot be kept: a service takes no blanks"),
+        (["kubelet"], "unexpected extra argument"),
+    ],
+)
+def test_wrong_flags_of_the_others_are_refused_too(words: list[str], why: str) -> None:
+    ran = run("--print", "--init", "systemd", *PROGRAM, *words)
+    assert ran.code == 2
+    assert why in ran.stderr
+    assert ran.stdout == ""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -79,3 +81,16 @@ def test_only_what_is_odd_has_a_colour_on_a_terminal(level: str, shown: str) -> 
 
 def test_a_pipe_has_no_colours() -> None:
     assert "\x1b" not in "".join(printed("text", journal=False))
+
+
+def test_syslog_gets_lines_from_when_on_it_is_there(tmp_path: Path) -> None:
+    place = str(tmp_path / "log")
+    handler = logs.SyslogHandler(logs.TextFormatter(timed=False, coloured=False), [place])
+    record = logging.LogRecord("nodemanager.agent", logging.WARNING, "", 0, "alone", None, None)
+    handler.emit(record)  # lost, and nothing else happens
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as syslog:
+        syslog.bind(place)
+        handler.emit(record)
+        got = syslog.recv(1000).rstrip(b"\0").decode()
+    handler.close()
+    assert got == f"<28>nodemanager[{os.getpid()}]: WARN  agent: alone"

@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 import pytest
 
-from nodemanager.cli import main
+from nodemanager.cli import main, program
 from support import cli
 from support.scripted_server import Exchange, serve, until
 
@@ -115,6 +115,37 @@ def test_help_lists_every_command() -> None:
     assert ran.code == 0
     for name, entry in main.COMMANDS.items():
         assert any(line.split(maxsplit=1) == [name, entry.help] for line in ran.stdout.splitlines())
+
+
+def test_every_command_is_in_a_group_of_the_help() -> None:
+    placed = [name for names in main.GROUPS.values() for name in names]
+    assert len(placed) == len(set(placed))
+    assert set(main.COMMANDS) - set(placed) <= {"completion", "version"}
+
+
+@pytest.mark.parametrize(
+    ("argv0", "name"),
+    [
+        ("{0}/on-path/nodemanager", "nodemanager"),
+        ("{0}/elsewhere/nodemanager", "{0}/elsewhere/nodemanager"),
+        ("bin/manager", "bin/manager"),
+        ("{0}/site/nodemanager/__main__.py", "python3 -m nodemanager"),
+    ],
+)
+def test_it_is_called_as_it_was_started(tmp_path: Path, argv0: str, name: str) -> None:
+    for folder in ("on-path", "elsewhere"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "nodemanager").touch(0o755)
+    assert program.called(argv0.format(tmp_path), f"/nonexistent:{tmp_path}/on-path") == name.format(tmp_path)
+
+
+def test_only_commands_are_called_so() -> None:
+    say = program.Speaker(main.COMMANDS).say
+    assert say("run nodemanager get mn, or nodemanager --debug", "bin/manager") == (
+        "run bin/manager get mn, or bin/manager --debug"
+    )
+    kept = "systemctl start nodemanager; nodemanager getting on; /etc/nodemanager get"
+    assert say(kept, "bin/manager") == kept
 
 
 def test_alone_it_is_the_agent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

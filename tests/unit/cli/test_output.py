@@ -123,12 +123,45 @@ def test_ready_is_green_or_red_and_nothing_moves() -> None:
         pytest.param("a\n b\tc\r\n", 0, "a b c", id="white-space"),
         pytest.param("\x1b[31mred\x07", 0, "?[31mred?", id="escape-sequences"),
         pytest.param("0123456789", 10, "0123456789", id="fits"),
-        pytest.param("0123456789a", 10, "0123456...", id="cut"),
+        pytest.param("0123456789abc", 12, "012 ... 9abc", id="cut"),
         pytest.param("größe 木", 0, "größe 木", id="not-ascii"),
     ],
 )
 def test_foreign_text_becomes_one_harmless_line(text: str, limit: int, expected: str) -> None:
     assert output.one_line(text, limit) == expected
+
+
+def test_a_report_fits_the_terminal() -> None:
+    report = output.Report()
+    report.field("Upgrade", "never by itself " * 8)
+    report.table("Conditions", ["TYPE", "STATUS", "MESSAGE"], [["Ready", "False", "cannot do it; " * 12]])
+    long = "/etc/" + "x" * 60
+    report.table("Files", ["PATH", "USES"], [[long, "secret a, secret b"], ["/b", ""]])
+    assert (
+        output.wrapped(report.text(), 0)
+        == """\
+Upgrade:        never by itself never by itself never by itself never by itself
+                never by itself never by itself never by itself never by itself
+Conditions:
+  TYPE    STATUS   MESSAGE
+  Ready   False    cannot do it; cannot do it; cannot do it; cannot do it;
+                   cannot do it; cannot do it; cannot do it; cannot do it;
+                   cannot do it; cannot do it; cannot do it; cannot do it;
+Files:
+  PATH                                                                USES
+  /etc/xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+     secret a, secret b
+  /b                                                                  <none>"""
+    )
+    assert output.wrapped(report.text(), 500) == report.text()
+
+
+def test_colours_take_no_room() -> None:
+    line = output.Style(colour=True).paint("does not hold", "red") + "   " + "word " * 15
+    assert output.wrapped(line, 80).splitlines() == [
+        "\x1b[31mdoes not hold\x1b[0m   " + " ".join(["word"] * 13),
+        " " * 16 + "word word",
+    ]
 
 
 def test_report() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import socket
@@ -38,6 +39,25 @@ def test_a_host_that_joined_is_told_of_its_own(tmp_path: Path, monkeypatch: pyte
     assert ran.stderr.startswith("error: cannot find an API server: ")
     assert ran.stderr.endswith(f"; the one that this host joined with is {own}\n")
     assert str(own) not in cli.run("get", "mn", "--kubeconfig", str(tmp_path / "other")).stderr
+
+
+async def test_a_plan_of_a_host_that_joined_needs_no_kubeconfig(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only a plan of this very host; and only if nobody names another credential."""
+    own = tmp_path / "own" / "kubeconfig"
+    monkeypatch.setattr(connect, "host_kubeconfig_path", lambda: own)
+    async with serve(unauthorized) as server:
+        own.parent.mkdir()
+        cli.kubeconfig(server.url, own.parent)
+        monkeypatch.delenv("KUBECONFIG", raising=False)
+        monkeypatch.setenv("HOME", str(tmp_path))
+        ran = await asyncio.to_thread(cli.run, "plan")
+        assert f"does not accept the credential of context 'main' of {own}" in ran.stderr
+    ran = await asyncio.to_thread(cli.run, "plan", "--root", str(tmp_path))
+    assert ran.stderr.startswith("error: cannot find an API server: ")
+    ran = await asyncio.to_thread(cli.run, "plan", "--kubeconfig", str(tmp_path / "other"))
+    assert (ran.code, str(own) in ran.stderr) == (1, False)
 
 
 async def test_a_plan_of_a_cluster_without_our_kinds(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from nodemanager.client.http.transport import Request
 from nodemanager.client.verbs import Client
 from nodemanager.controllers import configsets, registration
 from nodemanager.controllers.configsets import rollup
+from nodemanager.controllers.configsets.validity import Validity
 from nodemanager.controllers.registration import Caches
 from nodemanager.kube import conditions, errors
 from nodemanager.kube.objects import ObjectKey, ObjectMeta
@@ -25,6 +26,7 @@ from nodemanager.runtime.metrics import Registry
 from nodemanager.runtime.queue import WorkQueue
 from support import virtual_time
 from support.model_api import Answer, status_body
+from support.rendering import Inline
 
 NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
 
@@ -70,6 +72,11 @@ def summary(status: ConfigSetStatus) -> tuple[int, int, int, int, str, str]:
             id="one failed",
         ),
         pytest.param(
+            [node("x", AppliedConfigSet(name="base", observed_generation=3, waiting="for a Secret"))],
+            (1, 0, 0, 0, "False", "Applying"),
+            id="waiting",
+        ),
+        pytest.param(
             [node("x", report(3, "", "file:/x"))], (1, 0, 0, 1, "False", "Applying"), id="conflicted"
         ),
     ],
@@ -96,6 +103,42 @@ def test_what_a_silent_host_reported_counts_no_more() -> None:
     ready = conditions.get(status.conditions, "Ready")
     assert ready is not None
     assert ready.message == "no sign of life of y, z"
+
+
+def held(one: ManagedNode) -> ManagedNode:
+    """The same host, which says that it is held."""
+    mark = conditions.Condition(type="Held", status="True", reason="HeldByAPI")
+    status = ManagedNodeStatus(configsets=one.status.configsets, conditions=[mark])
+    return ManagedNode(metadata=one.metadata, status=status)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "expected", "said"),
+    [
+        pytest.param([held(node("x", report()))], (1, 0, "True"), "applied on 1 host", id="nothing waits"),
+        pytest.param(
+            [held(node("x", report(2))), node("y", report())],
+            (1, 1, "False"), "waits for the end of a hold on x", id="a newer generation waits",
+        ),
+        pytest.param(
+            [held(node("x", AppliedConfigSet(name="base", observed_generation=3, held=1)))],
+            (0, 1, "False"), "waits for the end of a hold on x", id="a drift waits",
+        ),
+        pytest.param(
+            [held(node("x", report(3, "boom"))), node("y")],
+            (0, 1, "False"), "not applied on y yet; held: x", id="a failure on a held host is none",
+        ),
+    ],
+)  # fmt: skip
+def test_a_host_that_is_held_has_not_failed(
+    nodes: list[ManagedNode], expected: tuple[int, int, str], said: str
+) -> None:
+    status = rollup.summarise(config_set(), nodes, NOW)
+    ready = conditions.get(status.conditions, "Ready")
+    assert status.nodes is not None
+    assert ready is not None
+    assert (status.nodes.applied, status.nodes.held, ready.status) == expected
+    assert (status.nodes.failed, ready.message) == (0, said)
 
 
 def test_a_failure_is_worse_news_than_silence() -> None:
@@ -191,7 +234,7 @@ class Rolled:
         self.nodes = Cache(client, MANAGED_NODES, Selection("ns"))
         self.queue: WorkQueue[ObjectKey] = WorkQueue("configset", metrics=Registry())
         self.rollup = rollup.ConfigSetRollup(
-            client, self.sets, self.nodes, lambda: datetime.fromisoformat(NOW)
+            client, self.sets, self.nodes, Validity(Inline()), lambda: datetime.fromisoformat(NOW)
         )
         caches = Caches("configset", {CONFIG_SETS: self.sets, MANAGED_NODES: self.nodes})
         registration.connect(configsets.REGISTRATION.watches, caches, self.queue)
@@ -225,7 +268,7 @@ async def test_what_a_host_reports_is_counted_after_a_moment_and_once() -> None:
     assert await rolled.settled() == ["base"]
     await rolled.rollup.reconcile(BASE)
     assert rolled.wire.bodies[0]["status"]["nodes"] == {
-        "matched": 2, "applied": 1, "failed": 0, "unknown": 0, "conflicted": 0,
+        "matched": 2, "applied": 1, "failed": 0, "unknown": 0, "held": 0, "conflicted": 0,
     }  # fmt: skip
     rolled.queue.shut_down()
 
@@ -268,7 +311,8 @@ async def test_hosts_of_another_namespace_do_not_count_and_nothing_new_is_not_wr
     await rolled.rollup.reconcile(BASE)
     [body] = rolled.wire.bodies
     assert body["status"]["nodes"]["matched"] == 0
-    status = rollup.summarise(config_set(), [], NOW)
+    judged = await Validity(Inline()).condition(config_set())
+    status = rollup.summarise(config_set(), [], NOW, judged)
     rolled.sets._put(BASE, ConfigSet(metadata=config_set().metadata, status=status))
     await rolled.rollup.reconcile(BASE)
     assert len(rolled.wire.bodies) == 1

@@ -8,9 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nodemanager.agent.report.heartbeat import INTERVAL
 from nodemanager.controllers.liveness.heartbeats import Heartbeats, Life, LivenessJudgement
 
 DURATION = 60.0
+LIMIT = 84.0
+"""When a Lease of that duration means silence."""
 
 
 def watched(*renewals: tuple[float, str]) -> Heartbeats:
@@ -35,42 +38,46 @@ def test_a_host_that_comes_back_without_a_lease_is_new() -> None:
 
 
 def test_a_lease_that_was_only_seen_once_says_nothing_yet() -> None:
-    assert watched((0, "a")).judge("x", 59) == LivenessJudgement(Life.UNTOLD, 59, 1)
+    assert watched((0, "a")).judge("x", 83) == LivenessJudgement(Life.UNTOLD, 83, 1)
 
 
-def test_a_renewal_shows_life_for_one_duration() -> None:
+def test_a_renewal_shows_life_for_its_duration_and_the_renewal_that_was_about_to_come() -> None:
     found = watched((0, "a"), (5, "b"))
-    assert found.judge("x", 5) == LivenessJudgement(Life.ALIVE, 0, 60)
-    assert found.judge("x", 64) == LivenessJudgement(Life.ALIVE, 59, 1)
-    assert found.judge("x", 65) == LivenessJudgement(Life.SILENT, 60, math.inf)
+    assert found.judge("x", 5) == LivenessJudgement(Life.ALIVE, 0, LIMIT)
+    assert found.judge("x", 88) == LivenessJudgement(Life.ALIVE, 83, 1)
+    assert found.judge("x", 89) == LivenessJudgement(Life.SILENT, LIMIT, math.inf)
 
 
-def test_the_first_sight_is_silent_after_one_duration() -> None:
-    assert watched((0, "a")).judge("x", 60).life is Life.SILENT
+def test_the_first_sight_is_silent_after_as_long() -> None:
+    assert watched((0, "a")).judge("x", LIMIT).life is Life.SILENT
+
+
+def test_there_is_time_for_an_interval_besides_the_lease_and_for_being_told_of_the_silence() -> None:
+    assert DURATION + 1.1 * INTERVAL < LIMIT < 1.5 * DURATION
 
 
 @pytest.mark.parametrize("renewed", ["1970-01-01T00:00:00Z", "2199-01-01T00:00:00Z", "nonsense", ""])
 def test_the_clock_of_a_host_says_nothing(renewed: str) -> None:
     found = watched((0, "2026-01-01T00:00:00Z"), (10, renewed))
-    assert found.judge("x", 69).life is Life.ALIVE
-    assert found.judge("x", 70).life is Life.SILENT
+    assert found.judge("x", 9 + LIMIT).life is Life.ALIVE
+    assert found.judge("x", 10 + LIMIT).life is Life.SILENT
 
 
 def test_a_lease_that_others_touched_is_not_renewed() -> None:
     found = watched((0, "a"), (5, "b"))
     assert not found.saw("x", "b", DURATION, 60)
-    assert found.judge("x", 65).life is Life.SILENT
+    assert found.judge("x", 5 + LIMIT).life is Life.SILENT
 
 
-def test_an_outage_of_the_api_gives_everybody_a_whole_duration() -> None:
+def test_an_outage_of_the_api_gives_everybody_as_long_once_more() -> None:
     found = watched((0, "a"), (5, "b"))
     found.missed(600)
-    assert found.judge("x", 601) == LivenessJudgement(Life.UNTOLD, 596, 59)
-    assert found.judge("x", 660) == LivenessJudgement(Life.SILENT, 655)
+    assert found.judge("x", 601) == LivenessJudgement(Life.UNTOLD, 596, LIMIT - 1)
+    assert found.judge("x", 600 + LIMIT) == LivenessJudgement(Life.SILENT, 595 + LIMIT)
 
 
 @pytest.mark.parametrize(
-    ("asked", "granted"), [(None, 60), (0, 60), (1, 10), (10, 10), (600, 600), (604_800, 600)]
+    ("asked", "granted"), [(None, 84), (0, 84), (1, 14), (10, 14), (600, 840), (604_800, 840)]
 )
 def test_a_host_can_neither_flood_us_nor_hide_by_its_duration(asked: float | None, granted: float) -> None:
     found = Heartbeats()
@@ -108,6 +115,6 @@ def test_nobody_is_called_silent_before_a_whole_duration_in_which_renewals_could
             found.saw("x", renewed, DURATION, moment)
     judged = found.judge("x", look)
     if judged.life is Life.SILENT:
-        assert look - last >= DURATION
+        assert look - last >= LIMIT - 1e-6
     elif judged.life is not Life.NEVER:
         assert found.judge("x", look + judged.again_in).life in (Life.SILENT, Life.NEVER)

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterable
 
 import pytest
 
-from nodemanager.agent.report.heartbeat import DURATION
+from nodemanager.agent.report.heartbeat import DURATION, INTERVAL
 from nodemanager.kube import conditions
 from support import virtual_time
 from support.pretend_fleet import PretendFleet
@@ -91,6 +91,23 @@ async def test_a_host_whose_clock_jumps_is_alive() -> None:
             assert fleet.condition("a") != "False"
         await asyncio.sleep(LATEST)
         assert fleet.condition("a") == "False"
+
+
+@virtual_time.test
+@pytest.mark.parametrize("frozen", [0.5, 0.9, 0.99])
+async def test_a_host_that_was_frozen_for_less_than_its_lease_is_alive(frozen: float) -> None:
+    """It was about to renew when that began: nothing was seen for an interval more."""
+    fleet = PretendFleet()
+    fleet.join("a")
+    async with watched(fleet):
+        for number in range(5):
+            fleet.renew("a", stamp=f"before {number}")
+            await asyncio.sleep(1.1 * INTERVAL)
+        await asyncio.sleep(frozen * DURATION)
+        fleet.renew("a", stamp="after")
+        await asyncio.sleep(INTERVAL)
+        assert fleet.condition("a") == "True"
+    assert not fleet.events
 
 
 @virtual_time.test
@@ -192,6 +209,7 @@ async def test_hosts_are_counted_by_what_is_known() -> None:
     assert 'nodemanager_hosts{state="alive"} 2' in text
     assert 'nodemanager_hosts{state="silent"} 1' in text
     assert 'nodemanager_hosts{state="unknown"} 2' in text
+    assert 'nodemanager_hosts{state="held"} 0' in text
 
 
 @virtual_time.test

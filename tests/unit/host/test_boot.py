@@ -44,6 +44,7 @@ class Answers:
         max_output: int = MAX_OUTPUT,
         cwd: str | None = None,
         finish: bool = False,
+        bounded: bool = False,
     ) -> Completed:
         self.asked.append(tuple(argv))
         code, text = self._answers.pop(0)

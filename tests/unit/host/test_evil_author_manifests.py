@@ -39,8 +39,8 @@ from nodemanager.kube.cel import program
 from nodemanager.kube.cel.errors import CelError, CompileError
 from nodemanager.kube.cel.lib import quantity, semver
 from nodemanager.kube.go import durations
+from nodemanager.kube.go.regex_syntax import RegexError
 from nodemanager.kube.manifests import ManifestError
-from nodemanager.kube.schemas.pattern_classes import PatternError
 from nodemanager.kube.schemas.patterns import compile_pattern
 from support.evil_author import CASES, SEED, Author
 
@@ -109,7 +109,7 @@ TEXTS: dict[str, tuple[Callable[[Author], str], Callable[[str], object], tuple[t
     "quantity": (Author.number, quantity.parse, (CelError,)),
     "semver": (Author.number, semver.parse, (CelError,)),
     "expression": (Author.expression, lambda text: program.compile_expression(text, {}), (CompileError,)),
-    "pattern": (Author.pattern, compile_pattern, (PatternError,)),
+    "pattern": (Author.pattern, compile_pattern, (RegexError,)),
 }
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from nodemanager.host.files.tree import Tree
+from nodemanager.host.inventory import users
 from nodemanager.plan import merge
 from nodemanager.plan.desired import Content
 from nodemanager.plan.facts import Facts, FileFact
@@ -212,6 +214,19 @@ async def test_validation_sees_the_new_content_and_can_refuse_it(host: RootTree)
     assert outcomes(await host.converge(config_set("a", files=files)))["file:/x"] == "changed"
 
 
+async def test_a_validation_that_fails_twice_says_the_same_twice(host: RootTree) -> None:
+    """Events are counted when they are equal: the name of a temporary file would keep them apart."""
+    script = (
+        f"echo {host.path}${{STAGED}}: line 1: bad; cd {host.path}; ls -A | grep nodemanager- >&2; exit 3"
+    )
+    check = {"command": "/bin/sh", "args": ["-c", script]}
+    declared = config_set("a", files=[{"path": "/x", "content": "bad", "validate": check}])
+    first, second = [failure(await host.converge(declared), "file:/x") for _ in range(2)]
+    assert first == second
+    assert ".nodemanager-" not in first
+    assert f"{host.path}/x: line 1: bad" in first
+
+
 async def test_a_validation_that_fails_does_not_repeat_secrets(host: RootTree) -> None:
     check = {"command": "/bin/sh", "args": ["-c", f"cat {host.path}${{STAGED}} >&2; exit 3"]}
     desired = merge.merge([config_set("a", files=[{"path": "/x", "validate": check}])])
@@ -314,3 +329,14 @@ async def test_a_directory_that_is_not_empty_is_not_removed(host: RootTree) -> N
     host.at("/d/x").write_text("")
     results = await host.converge(config_set("a", files=[{"path": "/d", "ensure": "absent"}]))
     assert "remove its content first" in failure(results, "file:/d")
+
+
+async def test_a_folder_without_users_still_has_a_root(tmp_path: Path) -> None:
+    """So that something can be tried in an empty one."""
+    tree = Tree(str(tmp_path))
+    assert users.user_numbers(tree, ["root", "www-data"]) == {"root": 0}
+    assert users.group_numbers(tree, ["root"]) == {"root": 0}
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/passwd").write_text("toor:x:0:0::/:\n")
+    assert users.user_numbers(tree, ["root", "toor"]) == {"toor": 0}
+    tree.close()

@@ -203,3 +203,39 @@ def test_why_it_could_not_be_written_is_told_in_plain_words(
     folder.symlink_to("/nowhere/at/all")
     with pytest.raises(JournalError, match=r"pending\.json: cannot reach .*; nothing that would"):
         journal.owe({WEB: ["/a"]})
+
+
+def test_what_changes_while_a_program_runs_owes_another_run(journal: Journal) -> None:
+    journal.owe({WEB: ["/a"]})
+    journal.begin(WEB)
+    assert journal.owe({WEB: ["/a"]}) == {WEB: ("/a",)}, "it may have read the old content"
+    assert journal.owe({WEB: ["/a"]}) == {}
+    journal.settle([WEB])
+    assert causes(on_disk(journal)) == {"service:web": ("/a",)}
+    assert on_disk(journal).started() == []
+    journal.settle([WEB])
+    assert causes(on_disk(journal)) == {}
+
+
+def test_of_a_run_that_failed_everything_is_owed_that_was_and_that_came_meanwhile(journal: Journal) -> None:
+    journal.owe({WEB: ["/a"]})
+    journal.begin(WEB)
+    journal.owe({WEB: ["/a", "/b"]})
+    journal.end(WEB)
+    assert causes(on_disk(journal)) == {"service:web": ("/a", "/b")}
+
+
+def test_only_what_came_meanwhile_is_taken_back_from_a_run_under_way(journal: Journal) -> None:
+    journal.owe({WEB: ["/a"]})
+    journal.begin(WEB)
+    journal.retract(journal.owe({WEB: ["/a"]}))
+    journal.end(WEB)
+    assert causes(on_disk(journal)) == {"service:web": ("/a",)}
+
+
+def test_what_is_no_longer_declared_is_forgotten_with_what_came_meanwhile(journal: Journal) -> None:
+    journal.owe({WEB: ["/a"]})
+    journal.begin(WEB)
+    journal.owe({WEB: ["/a"]})
+    journal.keep_only([])
+    assert causes(on_disk(journal)) == {}

@@ -369,3 +369,13 @@ async def test_finish_leaks_no_descriptors() -> None:
     before = open_descriptors()
     await asyncio.gather(*(runner.run(["true"], stdin=b"x", timeout=20, finish=True) for _ in range(5)))
     assert open_descriptors() == before
+
+
+async def test_finish_ends_after_its_time_if_it_is_bounded(tmp_path: Path) -> None:
+    """With all that it started, also what does not care for the first signal."""
+    done, child = tmp_path / "done", tmp_path / "child"
+    script = f"(trap '' TERM; echo $BASHPID > {child}; sleep 60; touch {done}) & sleep 60; touch {done}"
+    with pytest.raises(runner.CommandTimedOut, match=r"did not finish within 0.3 s and was killed"):
+        await runner.run(["/bin/bash", "-c", script], timeout=0.3, finish=True, bounded=True)
+    await until(lambda: child.exists() and not Path(f"/proc/{child.read_text().strip()}/cwd").exists())
+    assert not done.exists()

@@ -74,7 +74,7 @@ async def test_its_end_is_an_error_of_one_template(word: str, why: str) -> None:
         assert (first, last) == ("web1 of 2", "web1 of 2")
         assert isinstance(failed, NotRendered)
         assert str(failed).startswith(f"cannot render /bad: {why}")
-        assert "simplify it, it is tried again in 10 minutes" in str(failed)
+        assert "simplify it, it is tried again every 10 minutes" in str(failed)
         assert renderer.starts == 2
         # The same template is not tried again, also not with other data; others are, and by the same process.
         other = Job(bad(word).text, Data(node={"Name": "web9"}), name="/too")

@@ -246,18 +246,6 @@ async def test_a_late_subscriber_hears_of_everything_that_is_there() -> None:
 
 
 @virtual_time.test
-async def test_resync_is_off_by_default_and_repeats_everything_when_on() -> None:
-    for period, expected in ((0.0, 1), (100.0, 11)):
-        api = ModelApi()
-        api.put("a", "1")
-        cache, seen = new_cache(api, resync=period), Recorder()
-        cache.subscribe(seen)
-        async with running(cache):
-            await asyncio.sleep(1050)
-            assert len(seen) == expected
-
-
-@virtual_time.test
 async def test_a_server_without_streamed_lists_is_asked_only_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     api = ModelApi(streams=False)

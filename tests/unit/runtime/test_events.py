@@ -235,9 +235,10 @@ async def test_messages_fit_what_the_api_takes_in_bytes_also_when_combined() -> 
     api = EventApi()
     async with recording(api, similar=1) as recorder:
         for number in range(3):
-            recorder.normal(LEASES, about("a"), "Applied", f"{number}" + "\u00e9" * 2000)
+            recorder.normal(LEASES, about("a"), "Applied", f"{number}" + "\u00e9" * 2000 + "; do it")
             await asyncio.sleep(1)
     sizes = [len(event["message"].encode()) for event in api.events.values()]
     assert len(sizes) == 2
     assert max(sizes) <= 1024
-    assert all(event["message"].endswith("...") for event in api.events.values())
+    assert all(" ... " in event["message"] for event in api.events.values())
+    assert all(event["message"].endswith("\u00e9; do it") for event in api.events.values())

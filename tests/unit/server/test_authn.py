@@ -87,23 +87,6 @@ def test_no_header_breaks_the_parser(header: str) -> None:
     assert not token or header.strip().lower().startswith("bearer")
 
 
-def test_the_static_token_is_an_administrators() -> None:
-    authenticator = Authenticator(tokens(), admin_token=STATIC)
-    assert authenticator.authenticate(NOBODY, f"Bearer {STATIC}").groups == (
-        "system:masters",
-        "system:authenticated",
-    )
-    assert STATIC not in repr(authenticator)
-    for wrong in (STATIC[:-1], STATIC + "x", "ü" * 16):
-        with pytest.raises(Unauthorized):
-            authenticator.authenticate(NOBODY, f"Bearer {wrong}")
-
-
-def test_a_short_static_token_is_refused() -> None:
-    with pytest.raises(ValueError, match="shorter than 16"):
-        Authenticator(tokens(), admin_token="short")
-
-
 def test_no_static_token_means_none() -> None:
     with pytest.raises(Unauthorized):
         Authenticator(tokens()).authenticate(NOBODY, "Bearer none")

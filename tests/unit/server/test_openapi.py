@@ -11,8 +11,10 @@ import pytest
 
 from nodemanager.api.crds import all_crds
 from nodemanager.server.kinds import builtin_schemas
+from nodemanager.server.kinds.builtin_kinds import PODS
+from nodemanager.server.kinds.crds import kinds_of
 from nodemanager.server.openapi.documents import Documents
-from nodemanager.server.openapi.kinds import Published, from_builtin, from_definition
+from nodemanager.server.openapi.kinds import Published, published
 from nodemanager.server.openapi.paths import paths_of
 from support.openapi_stand_in import CUSTOM, SERVED, STORED
 
@@ -123,19 +125,20 @@ def test_strategic_patches_are_for_builtin_kinds() -> None:
 
 
 def test_what_the_server_knows_of_a_builtin_kind_is_published() -> None:
-    assert from_builtin(POD) == POD
-    assert POD.definition == "io.k8s.api.core.v1.Pod"
+    pod = published(PODS)
+    assert dataclasses.asdict(pod) == dataclasses.asdict(PODS)
+    assert pod.definition == "io.k8s.api.core.v1.Pod"
 
 
 def test_versions_that_are_not_served_are_not_published() -> None:
     definition = all_crds()[0]
     version = definition["spec"]["versions"][0]
     definition["spec"]["versions"] = [version, {**version, "name": "v2", "served": False}]
-    assert [kind.version for kind in from_definition(definition)] == [version["name"]]
+    assert [kind.version for kind in kinds_of(definition)] == [version["name"]]
 
 
 def test_a_definition_says_which_fields_can_be_selected() -> None:
-    kind = dataclasses.replace(GADGET, schema={"type": "object"}, selectable=(".spec.color",))
+    kind = dataclasses.replace(GADGET, schema={"type": "object"}, fields=("spec.color",))
     definitions = kind.own_definitions()
     for name in (kind.definition, kind.list_definition):
         assert definitions[name]["x-kubernetes-selectable-fields"] == [{"fieldPath": "spec.color"}]

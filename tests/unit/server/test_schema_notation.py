@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.server.kinds.schemas.notation import CORE, META, REF, SchemaPackage, expand
+from nodemanager.server.kinds.schemas.notation import CORE, META, REF, SchemaPackage, expand, read
 
 
 def field(text: str) -> dict[str, Any]:
@@ -96,3 +96,11 @@ def test_every_field_arrives_in_its_order(pairs: list[tuple[str, bool]]) -> None
     found = expand(SchemaPackage("p", "", f"T | T.\n{lines}"))["p.T"]
     assert list(found["properties"]) == [name for name, _ in pairs]
     assert found.get("required", []) == [name for name, required in pairs if required]
+
+
+def test_a_file_has_packages_of_definitions() -> None:
+    text = "# Comment.\n\n= io.a a.io\nT | T.\n  a string \\\nenum=A,B\n\n= io.b\nU | U.\n"
+    first, second = read(text)
+    assert (first.prefix, first.group, second.prefix, second.group) == ("io.a", "a.io", "io.b", "")
+    assert expand(first)["io.a.T"]["properties"] == {"a": {"type": "string", "enum": ["A", "B"]}}
+    assert list(expand(second)) == ["io.b.U"]

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.kube import errors
+from nodemanager.kube import errors, times
 from nodemanager.server.kinds.builtin_kinds import BUILTIN
 from nodemanager.server.kinds.resources import PrinterColumn, ServedKind
-from nodemanager.server.verbs import jsonpath, printers, tables
+from nodemanager.server.verbs import jsonpath, tables
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 OBJ: dict[str, Any] = {
@@ -86,7 +86,7 @@ def test_cells(kind: str, path: str, expected: Any) -> None:
     ],
 )  # fmt: skip
 def test_ages(seconds: int, text: str) -> None:
-    assert printers.human(seconds) == text
+    assert times.human_duration(seconds) == text
 
 
 def test_a_table_of_a_custom_kind() -> None:

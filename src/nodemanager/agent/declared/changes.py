@@ -60,7 +60,8 @@ class DeclaredChanges:
             )
             if _called_silent(new):
                 self.requests.status_soon()
-            if not concerned and desired_states.templated and visible(old) != visible(new):
+            news = desired_states.templated and visible(old, own=True) != visible(new, own=True)
+            if news and not concerned:
                 self.requests.pass_soon(TWIN_SECONDS if self.duplicated() else OWN_STATUS_SECONDS)
         else:
             concerned = desired_states.reads_peers and visible(old) != visible(new)

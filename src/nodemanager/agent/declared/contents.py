@@ -1,7 +1,9 @@
-"""What files shall contain: literal text, or templates filled with what the host may know."""
+"""What files shall contain: literally, from a key of a Secret or ConfigMap, or what a template makes."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,13 +11,14 @@ from typing import Final, TypeVar
 
 from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.api.common.declarations import File
+from nodemanager.api.common.file_content import ContentFrom
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.plan import templates
 from nodemanager.plan.desired import Content, Contents, Desired, Failure, Item, encoded
 from nodemanager.plan.templates import Data, Job, NotRendered, RenderCache, TemplateError, references
 from nodemanager.rendering.renderer import Rendering
 
-T = TypeVar("T", str, bytes)
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -34,24 +37,33 @@ class Contenter:
         made: dict[str, Content | Failure] = {}
         plain = _Plain(inputs, node)
         waiting: list[_Waiting] = []
+        lax = frozenset(one.metadata.name for one in inputs.config_sets if one.spec.lax)
         files = [item for item in desired.files if item.declaration.ensure == "file"]
-        for item, needed in zip(files, await self._references(files, node), strict=True):
+        for item, needed in zip(files, await self._references(files, node, lax), strict=True):
             file = item.declaration
-            if not file.template:
-                made[file.path] = _content(file.content, secret=False)
+            if not references.refers(file):
+                made[file.path] = _literal(file)
             elif (failure := _lacking(file, needed, inputs)) is not None:
                 made[file.path] = failure
+            elif file.content_from is not None and not file.template:
+                made[file.path] = _value(file, file.content_from, needed, inputs)
             else:
                 made[file.path] = _UNRENDERED  # keeps the order of the files
-                job = Job(file.template, plain.data(needed), file.engine, file.path, _owner(item))
+                job = Job(
+                    file.template, plain.data(needed), file.engine, file.path, _owner(item), _lax(item, lax)
+                )
                 waiting.append(_Waiting(file, job, self.secret_cache if needed.secrets else self.cache))
         made.update(await self._rendered(waiting))
         return made
 
-    async def _references(self, files: Sequence[Item[File]], node: ManagedNode) -> list[templates.References]:
+    async def _references(
+        self, files: Sequence[Item[File]], node: ManagedNode, lax: frozenset[str]
+    ) -> list[templates.References]:
         """Return for each file what it refers to; all names that are templates are rendered at once."""
         data = references.visible(node)
-        todo = [references.jobs([item.declaration], data, _owner(item)) for item in files]
+        todo = [
+            references.jobs([item.declaration], data, _owner(item), lax=_lax(item, lax)) for item in files
+        ]
         jobs = [job for each in todo for job in each]
         answers = iter(await self.renderer.render(jobs) if jobs else [])
         return [
@@ -60,14 +72,17 @@ class Contenter:
         ]
 
     async def _rendered(self, waiting: Sequence[_Waiting]) -> dict[str, Content | Failure]:
-        found = [one.cache.get(one.job.text, one.job.data, one.job.engine, one.job.name) for one in waiting]
+        found = [
+            one.cache.get(one.job.text, one.job.data, one.job.engine, one.job.name, lax=one.job.lax)
+            for one in waiting
+        ]
         new = [one for one, known in zip(waiting, found, strict=True) if known is None]
         answers = iter(await self.renderer.render([one.job for one in new]) if new else [])
         made: dict[str, Content | Failure] = {}
         for one, known in zip(waiting, found, strict=True):
             if (text := known) is None:
                 text = next(answers)
-                one.cache.keep(one.job.text, one.job.data, one.job.engine, text)
+                one.cache.keep(one.job.text, one.job.data, one.job.engine, text, lax=one.job.lax)
             if isinstance(text, TemplateError):
                 made[one.file.path] = Failure(str(text), passing=isinstance(text, NotRendered))
             else:
@@ -93,8 +108,50 @@ def _owner(item: Item[File]) -> str:
     return f"ConfigSet {item.sources[0]}" if item.sources else ""
 
 
+def _lax(item: Item[File], lax: frozenset[str]) -> bool:
+    """Tell whether all sets that declare a file say that what its template misses is empty."""
+    return bool(lax) and lax.issuperset(item.sources)
+
+
+def _literal(file: File) -> Content | Failure:
+    """Return what the declaration itself says."""
+    if not file.content_base64:
+        return _content(file.content, secret=False)
+    try:
+        return _content(base64.b64decode("".join(file.content_base64.split()), validate=True), secret=False)
+    except (binascii.Error, ValueError):
+        return Failure(
+            f"cannot fill {file.path}: contentBase64 is not base64; write what `base64 FILE` prints"
+        )
+
+
+def _value(
+    file: File, source: ContentFrom, needed: templates.References, inputs: DeclaredInputs
+) -> Content | Failure:
+    """Return the value of the one key that a file takes its content from, as it is."""
+    values: Mapping[str, str | bytes]
+    if source.secret_key_ref is not None:
+        kind, key, names = "Secret", source.secret_key_ref.key, needed.secrets
+        values = inputs.secrets[names[0]] if names else {}
+    elif source.config_map_key_ref is not None:
+        kind, key, names = "ConfigMap", source.config_map_key_ref.key, needed.config_maps
+        values = inputs.config_maps[names[0]] if names else {}
+    else:
+        kind, key, names, values = "Secret", "", (), {}
+    if not names:
+        return Failure(
+            f"cannot fill {file.path}: contentFrom names no Secret or ConfigMap on this host; name one"
+        )
+    if key not in values:
+        return Failure(
+            f"cannot fill {file.path}: {kind} {names[0]} has no key {key}; add it, or correct contentFrom"
+        )
+    return _content(values[key], secret=kind == "Secret")
+
+
 def _lacking(file: File, needed: templates.References, inputs: DeclaredInputs) -> Failure | None:
-    """Return why a file cannot be rendered for want of what it refers to."""
+    """Return why a file cannot be had for want of what it refers to."""
+    verb = "render" if file.template else "fill"
     if needed.errors:
         passing = any(isinstance(error, NotRendered) for error in needed.errors)
         return Failure(str(needed.errors[0]), passing=passing)
@@ -104,11 +161,12 @@ def _lacking(file: File, needed: templates.References, inputs: DeclaredInputs) -
     ):
         missing = next((name for name in names if name not in known), None)
         if missing is not None and kind == "Secret" and inputs.withheld:
-            return Failure(f"cannot render {file.path}: Secret {missing} is not used: {inputs.withheld}")
+            return Failure(f"cannot {verb} {file.path}: Secret {missing} is not used: {inputs.withheld}")
         if missing is not None:
             return Failure(
-                f"cannot render {file.path}: {kind} {missing} does not exist, or this host may not read"
-                f" it; create it in the namespace of the ConfigSet, or correct {_field(kind)}"
+                f"cannot {verb} {file.path}: {kind} {missing} does not exist, or this host may not read"
+                f" it; create it in the namespace of the ConfigSet, or correct {_field(file, kind)}",
+                awaits=f"{kind} {missing}",
             )
     return None
 
@@ -130,7 +188,11 @@ class _Plain:
         own = templates.node_data(
             self._node,
             secrets=_union(self._inputs.secrets, needed.secrets),
-            config_maps=_union(self._inputs.config_maps, needed.config_maps),
+            config_maps={
+                key: value
+                for key, value in _union(self._inputs.config_maps, needed.config_maps).items()
+                if isinstance(value, str)
+            },
         )
         return Data(node=own, nodes=self._data.nodes)
 
@@ -140,9 +202,12 @@ def _union(known: Mapping[str, Mapping[str, T]], names: tuple[str, ...]) -> dict
     return {key: value for name in names for key, value in known[name].items()}
 
 
-def _field(kind: str) -> str:
+def _field(file: File, kind: str) -> str:
+    if not file.template:
+        return "contentFrom"
     return "secretRefs" if kind == "Secret" else "configMapRefs"
 
 
-def _content(text: str, *, secret: bool) -> Content:
-    return Content(text, hashlib.sha256(encoded(text)).hexdigest(), secret)
+def _content(source: str | bytes, *, secret: bool) -> Content:
+    data = source if isinstance(source, bytes) else encoded(source)
+    return Content(source, hashlib.sha256(data).hexdigest(), secret)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from nodemanager.agent.declared.declared_inputs import DeclaredInputs
@@ -35,6 +35,10 @@ class Declarations:
     identity: Identity
     sources: Sources
     desired_states: DesiredStateCache
+    first_look: Callable[[ManagedNode], Awaitable[ManagedNode]]
+    """Fills in the status of a host that has not reported yet: its templates need not wait for that."""
+    heard: Callable[[ManagedNode], None] = lambda _node: None
+    """Told of our ManagedNode before anything is done about it."""
     labels: Mapping[str, str] | None = None
     """Labels of the host in the last pass; None before the first."""
 
@@ -48,7 +52,8 @@ class Declarations:
         known = self.node.known() or self.sources.memory.node
         if known is None or not self.offline:
             try:
-                return await self.node.ensure()
+                node = await self.node.ensure()
+                return node if node.status.release else await self.first_look(node)
             except errors.KubeError:
                 # Whatever became of our request, `offline` follows from it.
                 if known is None or not self.offline:
@@ -57,10 +62,12 @@ class Declarations:
 
     async def current(self, node: ManagedNode) -> Declared:
         """Return what is declared for our ManagedNode as of now, and remember it."""
+        self.heard(node)
         self.labels = node.metadata.labels
         sets = self.sources.inputs().matching(node)
         await self.sources.follow(await self.desired_states.references(sets, node))
-        inputs = self.sources.inputs()  # once more: what was referred to for the first time is there only now
+        # Once more: what was referred to for the first time is there only now.
+        inputs = self.sources.inputs().knowing(node)
         desired_state = await self.desired_states.make(sets, inputs, node)
         await self._remember(sets, inputs, node)
         return Declared(sets, desired_state)

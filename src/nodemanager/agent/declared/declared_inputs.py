@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -22,7 +22,8 @@ class DeclaredInputs:
     nodes: tuple[ManagedNode, ...] = ()
     secrets: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
     """By name of the Secret; one that is missing does not exist or may not be read."""
-    config_maps: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    config_maps: Mapping[str, Mapping[str, str | bytes]] = field(default_factory=dict)
+    """By name of the ConfigMap; what is bytes was in its binaryData."""
     withheld: str = ""
     """Why no Secret is here although some are known; empty = all are here."""
 
@@ -33,6 +34,11 @@ class DeclaredInputs:
         node = known or ManagedNode(metadata=ObjectMeta(name=name))
         labels = {**node.metadata.labels, **identity.labels()}
         return msgspec.structs.replace(node, metadata=msgspec.structs.replace(node.metadata, labels=labels))
+
+    def knowing(self, node: ManagedNode) -> DeclaredInputs:
+        """Return the same with this ManagedNode in place of the one of its name, or beside the others."""
+        others = tuple(one for one in self.nodes if one.metadata.name != node.metadata.name)
+        return replace(self, nodes=(*others, node))
 
     def matching(self, node: ManagedNode) -> list[ConfigSet]:
         """Return the ConfigSets that are meant for a host."""

@@ -17,13 +17,15 @@ from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.agent.drift import drift
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import ManagedNode, ManagedNodeStatus
+from nodemanager.api.common.node_conditions import PROGRESSING
 from nodemanager.host.base import Wanted
+from nodemanager.kube import conditions
 from nodemanager.plan import merge, templates
 from nodemanager.plan.desired import Contents, Desired, Failure
 from nodemanager.plan.focus import Lens
 from nodemanager.plan.resources import ResourceId
 from nodemanager.plan.stages import KINDS, HostKinds
-from nodemanager.plan.templates import NotRendered
+from nodemanager.plan.templates import NotRendered, references
 from nodemanager.rendering import referring
 
 
@@ -60,7 +62,7 @@ class DesiredStateCache:
 
     contenter: Contenter
     templated: bool = False
-    """Some file is made by a template, so that what it reads matters."""
+    """Some file is made by a template or from a reference, so that what it reads matters."""
     reads_peers: bool = False
     """Some template reads other nodes."""
     kinds: HostKinds = KINDS
@@ -124,7 +126,7 @@ class DesiredStateCache:
         if self._sets is not None and len(sets) == len(self._sets) and all(map(_same_set, sets, self._sets)):
             return
         self._sets = tuple(sets)
-        files = [file for one in sets for file in one.spec.files if file.template]
+        files = [file for one in sets for file in one.spec.files if references.refers(file)]
         self.templated = bool(files)
         self.reads_peers = any(map(templates.reads_peers, files))
         self._desired = merge.merge(sets, self.kinds)
@@ -145,17 +147,19 @@ class DesiredStateCache:
         )
 
 
-def visible(node: ManagedNode) -> tuple[object, ...]:
+def visible(node: ManagedNode, *, own: bool = False) -> tuple[object, ...]:
     """Return the part of a node whose change has templates rendered again: what it is, not what it last did.
 
     Templates see the whole status. If a time stamp or a version in it were a reason, two hosts that
-    write each other's into a file would never come to rest.
+    write each other's into a file would never come to rest; nor would one host whose `own` passes are told
+    in it.
     """
     status = msgspec.structs.replace(
         node.status, observed_generation=0, conditions=[], configsets=[], drift=None, file_backups={},
-        last_file_bucket_gc=None, heartbeat=None,
+        last_file_bucket_gc=None, heartbeat=None, upgrade=None,
     )  # fmt: skip
-    states = [(one.type, one.status) for one in node.status.conditions]
+    passing = {PROGRESSING, conditions.READY} if own else {PROGRESSING}
+    states = [(one.type, one.status) for one in node.status.conditions if one.type not in passing]
     return node.metadata.labels, status, states
 
 

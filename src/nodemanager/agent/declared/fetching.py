@@ -27,12 +27,12 @@ async def fetch(client: Client, namespace: str, identity: Identity, renderer: Re
     secrets, config_maps = {}, {}
     for name in needed.secrets:
         try:
-            secrets[name] = (await client.get(SECRETS, name, namespace)).data or {}
+            secrets[name] = (await client.get(SECRETS, name, namespace)).values
         except UNREADABLE:
             continue  # the file that needs it says so
     for name in needed.config_maps:
         try:
-            config_maps[name] = (await client.get(CONFIG_MAPS, name, namespace)).data or {}
+            config_maps[name] = (await client.get(CONFIG_MAPS, name, namespace)).values
         except UNREADABLE:
             continue
     return DeclaredInputs(inputs.config_sets, inputs.nodes, secrets, config_maps)

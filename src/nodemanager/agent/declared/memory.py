@@ -39,6 +39,8 @@ class _Desired(Struct):
     config_sets: list[ConfigSet] = []
     nodes: list[ManagedNode] = []
     config_maps: dict[str, dict[str, str]] = {}
+    binary_data: dict[str, dict[str, bytes]] = {}
+    """What the same ConfigMaps hold in bytes."""
 
 
 class _Secrets(Struct):
@@ -90,7 +92,10 @@ class Memory:
         """Return what was wanted when the API was last there."""
         found = self._desired
         nodes = (found.node, *(one for one in found.nodes if one.metadata.name != self._key.name))
-        return DeclaredInputs(tuple(found.config_sets), nodes, self._secrets.secrets, found.config_maps)
+        config_maps: dict[str, dict[str, str | bytes]] = {
+            name: {**texts, **found.binary_data.get(name, {})} for name, texts in found.config_maps.items()
+        }
+        return DeclaredInputs(tuple(found.config_sets), nodes, self._secrets.secrets, config_maps)
 
     def keep(
         self, sets: Sequence[ConfigSet], inputs: DeclaredInputs, node: ManagedNode, *, peers: bool
@@ -100,7 +105,8 @@ class Memory:
             node=node,
             config_sets=[msgspec.structs.replace(one, status=ConfigSetStatus()) for one in sets],
             nodes=list(inputs.nodes) if peers else [],
-            config_maps={name: dict(data) for name, data in inputs.config_maps.items()},
+            config_maps={name: _only(str, data) for name, data in inputs.config_maps.items()},
+            binary_data={name: _only(bytes, data) for name, data in inputs.config_maps.items()},
         )
         if self.node is None and not sets:
             return  # nothing is declared, so that nothing of ours need be here
@@ -186,6 +192,24 @@ class Memory:
         else:
             self._failing.discard(name)
         return name not in self._failing
+
+
+def _only(kind: type[T], data: Mapping[str, object]) -> dict[str, T]:
+    return {key: value for key, value in data.items() if isinstance(value, kind)}
+
+
+def declaring_sets(vault: Vault, path: str) -> list[str]:
+    """Return the names of the ConfigSets that declared a file when the agent last heard of them."""
+    try:
+        data = vault.load(DESIRED)
+        found = msgspec.json.decode(data, type=_Desired) if data else _Desired()
+    except (VaultError, *UNREADABLE, ValueError):
+        return []
+    return [
+        one.metadata.name
+        for one in found.config_sets
+        if any(file.path.rstrip("/") == path.rstrip("/") for file in one.spec.files)
+    ]
 
 
 def _unversioned(desired: _Desired) -> _Desired:

@@ -1,9 +1,8 @@
-"""Secrets and ConfigMaps that templates refer to: each watched by name, and no other one."""
+"""Secrets and ConfigMaps that files refer to: each watched by name, and no other one."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,7 +13,6 @@ from nodemanager.kube.objects import ObjectKey, Resource
 from nodemanager.plan.templates import References
 from nodemanager.runtime.cache import Cache
 
-log = logging.getLogger(__name__)
 FIRST_READ = 10.0
 """Seconds that the first reading of what is newly referred to may take before a pass goes on without it."""
 
@@ -72,7 +70,9 @@ class ReferenceWatch:
         """Return the Secrets that are there; as long as the API has not said, those that are `known`."""
         return self._found("Secret", known)
 
-    def config_maps(self, known: Mapping[str, Mapping[str, str]]) -> Mapping[str, Mapping[str, str]]:
+    def config_maps(
+        self, known: Mapping[str, Mapping[str, str | bytes]]
+    ) -> Mapping[str, Mapping[str, str | bytes]]:
         """Return the ConfigMaps that are there; as long as the API has not said, those that are `known`."""
         return self._found("ConfigMap", known)
 
@@ -83,7 +83,7 @@ class ReferenceWatch:
                 continue
             obj = cache.get(ObjectKey(self._namespace, name))
             if obj is not None:
-                found[name] = obj.data or {}
+                found[name] = obj.values
             elif not cache.has_answered and name in known:
                 found[name] = known[name]
         return found

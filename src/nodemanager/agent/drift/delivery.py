@@ -112,7 +112,7 @@ class Delivery:
         """Tell of those before a drift that were too many to keep, under the name of the last of them."""
         missing = record.sequence - self._drifts.reported_sequence - 1
         if missing > 0:
-            said = f"{missing} drifts before this were too many to keep until they could be reported"
+            said = f"too many drifts to keep until they could be reported: {missing} before this are lost"
             lost = DriftRecord(sequence=record.sequence - 1, time=record.time, message=said)
             log.warning("%s", said)
             await self._create(node, lost, reason="DriftsNotReported")

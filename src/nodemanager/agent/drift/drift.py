@@ -19,7 +19,12 @@ from nodemanager.plan.desired import Contents, Desired
 from nodemanager.plan.resources import ResourceId
 from nodemanager.plan.stages import KINDS, HostKinds
 
-_OUTCOMES: Final = {Outcome.CHANGED: "repaired", Outcome.OBSERVED: "observed"}
+_OUTCOMES: Final = {
+    Outcome.CHANGED: "repaired",
+    Outcome.OBSERVED: "observed",
+    Outcome.HELD: "observed",
+}
+_LEFT_ALONE: Final = (Outcome.OBSERVED, Outcome.HELD)
 _SEEN: Final = "observed "
 """In the store, what begins with this is a difference that was reported, not a declaration that held."""
 
@@ -52,7 +57,11 @@ class DriftWatch:
         self, declared: Mapping[ResourceId, Declared], observed: AbstractSet[ResourceId]
     ) -> frozenset[ResourceId]:
         """Return those of the `observed` resources that held as they are declared: they are left alone."""
-        return frozenset(one for one in observed if self._same(one, declared))
+        return frozenset(one for one in observed if self.held(one, declared))
+
+    def held(self, one: ResourceId, declared: Mapping[ResourceId, Declared]) -> bool:
+        """Tell whether something held when it was last looked at, as it is declared now."""
+        return one in declared and self._held.get(one) == declared[one]
 
     def judge(
         self, declared: Mapping[ResourceId, Declared], results: Sequence[Result], *, whole: bool = True
@@ -68,15 +77,18 @@ class DriftWatch:
             replace(one, drifted=True) if self._drifted(one, declared, before) else one for one in results
         ]
         bad = {one.id: one.outcome for one in results if one.bad}
-        seen = {one.id for one in results if one.outcome is Outcome.OBSERVED}
+        seen = {one.id for one in results if one.outcome in _LEFT_ALONE}
+        waiting = {one.id for one in results if one.outcome is Outcome.HELD}
         about = declared.keys() if whole else {one.id for one in results} & declared.keys()
         if whole:
             # By the ids of the declarations: those that were loaded would be a second copy of every path.
             self._held = {one: self._held[one] for one in declared if one in self._held}
         for one in about:
+            if one in waiting:
+                continue  # it holds as little, or as much, as it did before
             if one not in bad:
                 self._held[one] = declared[one]
-            elif bad[one] is Outcome.FAILED and not self._same(one, declared):
+            elif bad[one] is Outcome.FAILED and not self.held(one, declared):
                 self._held.pop(one, None)  # half of it may be done
         for known, still in ((self._seen, seen), (self._told, bad.keys())):
             for one in [one for one in known if one not in still]:
@@ -91,7 +103,7 @@ class DriftWatch:
         for one in results:
             if not one.drifted:
                 continue
-            if one.outcome is Outcome.OBSERVED:
+            if one.outcome in _LEFT_ALONE:
                 mark = _digest(one.mark)
                 new, self._seen[one.id] = self._seen.get(one.id) != mark, mark
             elif one.bad:
@@ -121,9 +133,6 @@ class DriftWatch:
             return False
         resource = self.owning_resource(one.id, declared)
         return resource in declared and held.get(resource) == declared[resource]
-
-    def _same(self, one: ResourceId, declared: Mapping[ResourceId, Declared]) -> bool:
-        return one in declared and self._held.get(one) == declared[one]
 
     def _document(self) -> dict[str, str]:
         held, seen = self._held.copy(), self._seen.copy()  # a thread does this, and repairs go on

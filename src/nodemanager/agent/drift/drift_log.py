@@ -25,6 +25,7 @@ from nodemanager.host.files.tree import Tree
 from nodemanager.host.process.threads import in_thread, to_the_end
 from nodemanager.host.state.journal import STATE
 from nodemanager.host.state.line_file import LineFile
+from nodemanager.kube import wording
 
 log = logging.getLogger(__name__)
 NAME: Final = "drift.log"
@@ -173,8 +174,8 @@ class DriftLog:
         ]
         self._records = deque([*known.recent, *renumbered])
         self._saved, self._whole = 0, True
-        if renumbered:
-            self._wake.set()
+        self._wake.set()
+        self.flush()  # before the API hears of the sum: who found it there next time would add it once more
 
     def newest(self, count: int) -> list[DriftRecord]:
         """Return the newest drifts in order, whether or not anybody has heard of them."""
@@ -326,7 +327,7 @@ class DriftLog:
         with contextlib.suppress(OSError):
             where = f"it is {self._file.set_aside()} now"
         log.error(
-            "cannot use the record of drifts %s: %s; %s, and %d drifts that wait to be reported were saved",
+            "cannot use the record of drifts %s: %s; %s, and of those that wait to be reported %d are saved",
             self._file.shown, error, where, len(waiting),
         )  # fmt: skip
         for one in waiting:
@@ -357,4 +358,4 @@ def _encoded(record: DriftRecord) -> bytes:
 def _bounded(text: str) -> str:
     """Return a message as it may be kept: file names are bytes, and what is no Unicode in one is replaced."""
     text = text.encode("utf-8", "replace").decode()
-    return text if len(text) <= MAX_MESSAGE else text[: MAX_MESSAGE - 3] + "..."
+    return wording.shorten(text, MAX_MESSAGE)

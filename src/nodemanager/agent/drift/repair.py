@@ -213,9 +213,11 @@ class RepairLoop:
             return  # the first pass has yet to begin, and looks at everything
         now = self._clock()
         waiting = host_state.backoff.waiting(now)
+        busy = self._converger.background.left_alone(desired_state.desired, touched)
         if waiting:  # also what depends on the touched resources: it would be looked at with them
             put_off = desired_state.lens.narrow(touched).ids & waiting
             self._later.update({one: touched.get(one, now) for one in put_off})
+        waiting |= busy  # what is busy is looked at by the pass that begins when that is over
         focus = desired_state.lens.narrow((one for one in touched if one not in waiting), waiting)
         if not focus.ids:
             return
@@ -223,7 +225,7 @@ class RepairLoop:
         before = host_state.changes
         told = host_state.repaired(results, touched)
         for one in results:
-            if one.bad:
+            if one.failed:  # what waits is looked at by the pass that begins when that is over
                 resource = host_state.watch.owning_resource(one.id, desired_state.declared)
                 self._later[resource] = touched.get(resource, now)
         if told:
@@ -237,7 +239,9 @@ class RepairLoop:
             desired_state.declared, desired_state.observed
         )  # all: subscribers are in it, too
         try:
-            return await self._converger.repair(focus, desired_state.contents, observe_only)
+            return await self._converger.repair(
+                focus, desired_state.contents, observe_only, self._host_state.held
+            )
         except Exception as error:
             expected = isinstance(error, OSError)
             said = str(error) if expected else f"{type(error).__name__}: {error}"

@@ -104,6 +104,8 @@ class ApiReachability:
         self._answered = asyncio.Event()
         self.why = ""
         """Why we are offline or refused, in words."""
+        self.unasked = False
+        """Whether we are offline because we have nothing to show to the API, and so do not ask it."""
         self._offline_since: float | None = None
         """By the steady clock."""
         self._began = self._clocks.steady()
@@ -183,7 +185,7 @@ class ApiReachability:
                 self._tell()
             return
         log.info("the API is there again%s", f", after: {self.why}" if self.why else "")
-        self.why, self._offline_since = "", None
+        self.why, self._offline_since, self.unasked = "", None, False
         self._expired = False
         if self._record != _Record():
             self._record = _Record()
@@ -193,6 +195,7 @@ class ApiReachability:
     def failed(self, why: str) -> None:
         """Take note that the API does not answer."""
         self._answered.set()
+        self.unasked = False
         if self._offline_since is not None or self.refused:
             return
         self._offline_since, self.why = self._clocks.steady(), why
@@ -203,6 +206,18 @@ class ApiReachability:
             self._save()
         self._changed.set()
         self._on_change()
+
+    def not_asked(self, why: str) -> None:
+        """Take note that we have no credential to show to the API, or not one of ours."""
+        if self.unasked and why == self.why:
+            return
+        self.failed(why)
+        self.why, self.unasked = why, True
+        self._on_change()
+
+    def try_again(self) -> None:
+        """Have everybody ask the API again: there is another credential."""
+        self._tell()
 
     def was_refused(self, why: str) -> None:
         """Take note that the API does not want us any more, if it goes on saying so."""
@@ -343,6 +358,9 @@ class _Watching:
             response = await self._inner.send(request)
         except errors.TransportError as error:
             self._reachability.failed(str(error))
+            raise
+        except errors.ConfigError as error:
+            self._reachability.not_asked(str(error))
             raise
         self._reachability.saw(request, response.status)
         return response

@@ -12,12 +12,10 @@ from typing import Final
 
 from nodemanager.api.common.node_conditions import CREDENTIAL_GOOD, CREDENTIAL_RENEWED, RENEWAL_FAILING
 from nodemanager.api.rights.host_bounds import MAX_TOKEN_SECONDS
-from nodemanager.client.auth import host_kubeconfig, host_tokens, kubeconfig
+from nodemanager.client.auth import host_kubeconfig, host_tokens
 from nodemanager.client.auth.config import ClientConfig
-from nodemanager.client.auth.credentials import BearerToken
-from nodemanager.client.auth.renewed_token import Lifetime, RenewedToken, lifetime
+from nodemanager.client.auth.renewed_token import Lifetime, RenewedToken
 from nodemanager.client.verbs import Client
-from nodemanager.host.process import runner
 from nodemanager.host.process.threads import in_thread
 from nodemanager.host.state import credential_file
 from nodemanager.kube import conditions, errors, times
@@ -100,7 +98,7 @@ class TokenRenewal:
     async def _step(self, wait: float) -> None:
         if wait > 0:
             await self._save()
-        elif self._rest() > 0 or not await self._take_over():
+        else:
             await self.renew()
 
     def condition(self) -> Condition:
@@ -131,28 +129,10 @@ class TokenRenewal:
         log.info("renewed the token of this host, good until %s", issued.expires)
         await self._save()
 
-    async def _take_over(self) -> bool:
-        """Use the token that `nodemanager bootstrap` put in place after ours expired, if it did."""
-        found = await in_thread(self._read)
-        life = lifetime(found)
-        if life is None or self.token.life is None or life.subject != self.token.life.subject:
-            return False
-        if life.expires <= max(self.clock(), self.token.life.expires):
-            return False
+    def replaced(self) -> None:
+        """Take note that the token in memory and in the kubeconfig is another one, and not by us."""
         self._unsaved = None
-        self.token.replace(found)
-        log.info(
-            "took over a token that was put into %s, good until %s",
-            self.path,
-            times.rfc3339_unix(life.expires),
-        )
         self._succeeded()
-        return True
-
-    def _read(self) -> str:
-        """Return the token in the kubeconfig; empty if there is none."""
-        found = kubeconfig.load(path=str(self.path), environ={}, run=runner.run).credentials
-        return found.token if isinstance(found, BearerToken) else ""
 
     async def _save(self) -> None:
         document = self._unsaved

@@ -14,34 +14,43 @@ not be done (`aborted`, `unknown`).
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from nodemanager.agent.passes import recovery
+from nodemanager.agent.passes.background import Background, BackgroundJob
 from nodemanager.agent.passes.progress import Progress
+from nodemanager.agent.passes.underway import Underway
 from nodemanager.host.apply import Locks, Tools
 from nodemanager.host.base import HostError, ServiceManager
 from nodemanager.host.files import staging
 from nodemanager.host.files.bucket import Bucket
 from nodemanager.host.kind_parts import HostParts, Work
 from nodemanager.host.observe import Observer
-from nodemanager.host.results import Outcome, Result
+from nodemanager.host.results import Outcome, Result, result
 from nodemanager.host.stages import PARTS
 from nodemanager.host.state.state_lock import StateLock
-from nodemanager.kube.go import durations
-from nodemanager.plan import drift_policies, subscribers
-from nodemanager.plan.desired import Contents, Desired
+from nodemanager.plan import drift_policies, preview, subscribers, unmade
+from nodemanager.plan.desired import Contents, Desired, Item
 from nodemanager.plan.focus import Focus
 from nodemanager.plan.host_kinds import AnyKind, PlanInput
 from nodemanager.plan.layout import Layout
 from nodemanager.plan.resources import FILE, ResourceId
 from nodemanager.plan.stages import KINDS, HostKinds
-from nodemanager.plan.steps import Blocked, Step
+from nodemanager.plan.steps import Blocked, Step, changes
+from nodemanager.plan.unmade import HeldBack
 
 log = logging.getLogger(__name__)
 _NOTHING: Final = frozenset[ResourceId]()
+
+
+def _never(_: ResourceId) -> bool:
+    """Say of everything that it never held: where nothing is remembered."""
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +62,11 @@ class _Stage:
     """What is only looked at."""
     unknown: Mapping[ResourceId, str] = field(default_factory=dict)
     """What must not run now, and why."""
+    held_back: HeldBack = field(default_factory=dict)
+    """What must not begin before a file that cannot be made yet."""
+    busy: AbstractSet[str] = frozenset()
+    """ConfigSets that were busy before in this pass: nothing of them is changed in all of it, or what comes
+    later in such a set would be done before what comes first."""
 
 
 @dataclass(slots=True)
@@ -70,9 +84,17 @@ class Converger:
     """Locks that are not waited for: while another host holds one, nothing else on this host waits for it."""
     progress: Progress = field(default_factory=Progress)
     """Notices a pass that hangs."""
+    may_act: Callable[[], bool] = lambda: True
+    """Whether the host may be changed now: asked before each stage and each repair."""
     kinds: HostKinds = KINDS
     parts: HostParts = field(default_factory=lambda: PARTS)
     """How each of the kinds is observed and changed."""
+    background: Background = field(default_factory=Background)
+    """Does what may take minutes."""
+    patience: float | None = None
+    """Seconds that a stage waits for what it began in the background; None = to its end."""
+    underway: Underway = field(default_factory=Underway)
+    """Says what a long pass is at."""
     host_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held by each stage of a pass and by each repair: only one of them works on the host at a time."""
     upgrading: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -97,46 +119,69 @@ class Converger:
         for kind in self.kinds:
             work = Work(PlanInput(desired, contents, pending, changing), self.observer, self.tools)
             found = kind.plan(work.given, await self._look(kind, work))
+            found = unmade.without(found, unmade.held_back(desired, contents, _never))
+            found = preview.expect(await self.parts[kind.name].rehearse(found, work), steps)
             changing = {**changing, **subscribers.owed(found)}
             steps += found
         return steps
 
     async def run(
-        self, desired: Desired, contents: Contents, observe_only: AbstractSet[ResourceId] = _NOTHING
+        self,
+        desired: Desired,
+        contents: Contents,
+        observe_only: AbstractSet[ResourceId] = _NOTHING,
+        held: Callable[[ResourceId], bool] = _never,
     ) -> list[Result]:
-        """Make it so, and return what became of every resource; those `observe_only` are not changed."""
-        with self.progress.working():
-            return await self._run(desired, contents, observe_only)
+        """Make it so, and return what became of every resource; those `observe_only` are not changed.
+
+        What `held` before as it is declared now is put back even if a file that comes before it lacks its
+        content.
+        """
+        with self.progress.working(), self.underway.passing():
+            found = unmade.held_back(desired, contents, held)
+            return await self._run(desired, contents, observe_only, found)
 
     async def _run(
-        self, desired: Desired, contents: Contents, observe_only: AbstractSet[ResourceId]
+        self, desired: Desired, contents: Contents, observe_only: AbstractSet[ResourceId], found: HeldBack
     ) -> list[Result]:
         no_wait = replace(self.tools, locks=self.no_wait_locks or self.tools.locks)
         results: list[Result] = []
-        unknown: dict[ResourceId, str] | None = None
+        busy: set[str] | None = None
         for kind in self.kinds:
             async with self.host_lock:
-                if unknown is None:
-                    unknown = await self._begin(desired)
+                if busy is None:
+                    busy = set()
+                    await self._begin(desired)
+                busy |= self.background.busy
                 if kind.name == FILE:  # what repairs noted until now is about the state before this pass
                     self._aborted = set()
-                stage = _Stage(kind, observe_only, unknown)
+                stage = _Stage(kind, observe_only, {}, found, frozenset(busy))
                 done = await self._bring_about(stage, self._work(desired, contents, no_wait))
-            if no_wait.locks is not self.tools.locks:
+            if kind.background:
+                done = await self._finished(done, desired.items.get(kind.name, ()), whole=True)
+            elif no_wait.locks is not self.tools.locks:
                 done = await self._bring_about_locked(stage, desired, contents, no_wait, done)
+            self.underway.done(done)
             results += done
         return results
 
-    async def _begin(self, desired: Desired) -> dict[ResourceId, str]:
+    async def _begin(self, desired: Desired) -> None:
         """Make the state ours, and find out how an earlier process of ours has left the host."""
         if self.lock is not None and self.lock.take(make=any(desired.items.values())):
             self.tools.journal.reload()  # whoever had it before may have written there
-        unknown = await self._recover(desired)
+        jobs = recovery.jobs(desired, self.tools, self.progress, self.background.busy)
+        for config_set, todo in jobs.items():
+            self.background.start(config_set, todo)
+        if jobs:
+            await self.background.wait(self.patience)
         self._tidy(desired)
-        return unknown
 
     async def repair(
-        self, focus: Focus, contents: Contents, observe_only: AbstractSet[ResourceId] = _NOTHING
+        self,
+        focus: Focus,
+        contents: Contents,
+        observe_only: AbstractSet[ResourceId] = _NOTHING,
+        held: Callable[[ResourceId], bool] = _never,
     ) -> list[Result]:
         """Put back a few resources, files first, and return what became of them.
 
@@ -144,10 +189,11 @@ class Converger:
         at. No other tool is asked.
         """
         with self.progress.working():
-            return await self._repair(focus, contents, observe_only)
+            found = unmade.held_back(focus.lens.desired, contents, held)
+            return await self._repair(focus, contents, observe_only, found)
 
     async def _repair(
-        self, focus: Focus, contents: Contents, observe_only: AbstractSet[ResourceId]
+        self, focus: Focus, contents: Contents, observe_only: AbstractSet[ResourceId], found: HeldBack
     ) -> list[Result]:
         journal, results = self.tools.journal, list[Result]()
         no_wait = replace(
@@ -159,14 +205,16 @@ class Converger:
         for kind in self.kinds.put_back:
             if focus.desired.items.get(kind.name):
                 work = self._work(focus.desired, contents, no_wait, focus.layout)
-                results += await self._bring_about(_Stage(kind, observe_only), work)
+                results += await self._bring_about(_Stage(kind, observe_only, {}, found), work)
         newly = {one for one, entry in journal.pending().items() if entry != before.get(one)}
         owed = focus.lens.owed(focus.ids | newly)
-        unknown = dict.fromkeys(journal.started(), "how its last run ended is found out by the next pass")
+        unsure = [one for one in journal.started() if one not in self.background.ids]
+        unknown = dict.fromkeys(unsure, "how its last run ended is found out by the next pass")
         for kind in self.kinds.owed:
             if owed.items.get(kind.name):
                 work = self._work(owed, contents, no_wait, focus.layout)
-                results += await self._bring_about(_Stage(kind, observe_only, unknown), work)
+                done = await self._bring_about(_Stage(kind, observe_only, unknown, found), work)
+                results += await self._finished(done, owed.items[kind.name]) if kind.background else done
         return results
 
     def _work(self, desired: Desired, contents: Contents, tools: Tools, layout: Layout | None = None) -> Work:
@@ -192,7 +240,14 @@ class Converger:
             )
             if kind.name in self.kinds.after_files:
                 steps = _without_aborted(steps, self._aborted)
-            steps = _without(steps, stage.unknown)
+            steps = unmade.without(_without(steps, stage.unknown), stage.held_back)
+            steps = self.background.put_off(steps, stage.busy)
+            if not self.may_act():
+                steps = drift_policies.hold_back(steps)
+            if kind.background:
+                steps = self._start(steps, work)
+            elif acting := changes(steps):
+                self.underway.doing(acting)
             done = await self.parts[kind.name].apply(steps, work)
             results = _newer(results, done) if results else done
             if not kind.again(steps, work.given):
@@ -228,35 +283,57 @@ class Converger:
             results = [one for one in results if one not in done] + again
         return results
 
-    async def _recover(self, desired: Desired) -> dict[ResourceId, str]:
-        """Find out what became of runs that were under way when we were killed.
+    def _start(self, steps: list[Step], work: Work) -> list[Step]:
+        """Begin in the background with what acts, each ConfigSet in its order; return the other steps.
 
-        Returns those of which that cannot be said or recorded now, and why: they must not run again.
+        What ended and was not reported yet is not begun again: what failed is tried again after a while, as
+        all failures are; unless it went well and is owed again since.
         """
-        known = {item.id: item.declaration for item in desired.executions}
-        unknown: dict[ResourceId, str] = {}
-        for resource in self.tools.journal.started():
-            execution = known.get(resource)
-            if execution is None:
-                continue  # nobody wants it any more; if it still runs, it may end by itself
-            try:
-                timeout = durations.parse(execution.timeout)
-                with self.progress.allowing(timeout):
-                    status = await self.tools.runs.recover(resource, timeout)
-                if status == 0:
-                    self.tools.journal.settle([resource])
-                else:
-                    self.tools.journal.end(resource)
-            except OSError as error:
-                unknown[resource] = f"cannot tell how its last run ended: {error}"
-        return unknown
+        jobs: dict[str, list[BackgroundJob]] = {}
+        ended = self.background.finished
+        for step in steps:
+            again = ended.get(step.id) is Outcome.CHANGED and step.id in work.given.pending
+            if step.ACTS and (step.id not in ended or again):
+                apply = functools.partial(self._apply_later, step, work)
+                jobs.setdefault(step.sources[0], []).append(BackgroundJob(step.id, step.sources, apply))
+        for config_set, todo in jobs.items():
+            self.background.start(config_set, todo)
+        return [step for step in steps if not step.ACTS]
+
+    async def _apply_later(self, step: Step, work: Work) -> list[Result]:
+        """Do what had to wait for its turn, unless the host was held meanwhile."""
+        steps = [step] if self.may_act() else drift_policies.hold_back([step])
+        return await self.parts[step.id.kind].apply(steps, work)
+
+    async def _finished(
+        self, results: list[Result], items: Sequence[Item[Any]], *, whole: bool = False
+    ) -> list[Result]:
+        """Wait a moment for what was begun in the background; return what came of it, and what is under way.
+
+        After a `whole` pass, what came of all that was begun earlier is in it, too.
+        """
+        begun = await self.background.wait(self.patience)
+        declared = {item.id: item for item in items}
+        found = {one.id: one for one in results}
+        for one in self.background.take(None if whole else begun):
+            if one.id in declared or one.outcome is Outcome.CHANGED:
+                found[one.id] = one
+        under_way = self.background.ids
+        for resource in under_way & declared.keys():
+            waiting = self.background.instead(resource, declared[resource].sources)
+            found[resource] = result(waiting, Outcome.WAITING)
+        pending = self.tools.journal.pending()
+        if any(one in pending and found[one].outcome is Outcome.CHANGED for one in found):
+            self.background.ended()  # a file that it subscribes to changed while it ran
+        return list(found.values())
 
     def _tidy(self, desired: Desired) -> None:
         """Drop what is owed to nobody, and what an earlier process of ours left when it was killed."""
         tools, tree = self.tools, self.observer.tree
         declared = [item.id for kind in self.kinds.owed for item in desired.items.get(kind.name, ())]
+        self.background.keep_only(set(declared))
         try:
-            tools.journal.keep_only([*declared, *desired.held])
+            tools.journal.keep_only([*declared, *desired.held, *self.background.ids])
             if not self._swept:
                 tools.runs.sweep(tools.journal.started())
         except OSError as error:
@@ -300,8 +377,3 @@ def _without_aborted(steps: list[Step], aborted: set[str]) -> list[Step]:
         else:
             kept.append(step)
     return kept
-
-
-def failures(results: Iterable[Result]) -> list[Result]:
-    """Return what did not go well."""
-    return [one for one in results if one.bad]

@@ -90,19 +90,23 @@ class HostPass:
         async with self.converger.host_lock:  # what a repair under way finds is about what was wanted before
             collection = await self.schedule.housekeeper.collect_if_due()
             observe_only = self.host_state.begin(desired_state)
-        done = await self.converger.run(desired_state.desired, desired_state.contents, observe_only)
+        done = await self.converger.run(
+            desired_state.desired, desired_state.contents, observe_only, self.host_state.held
+        )
         results = self.host_state.passed(done + _held(desired_state.desired))
         await in_thread(self.host_state.watch.save)
-        failed = any(one.bad for one in results)
-        self.schedule.passed(failed=failed)
-        for event in waiting if not failed else ():
+        failed, clock = any(one.failed for one in results), self.host_state.clock()
+        self.schedule.passed(failed=failed, again_in=self.host_state.patience.due_in(clock))
+        held = any(one.outcome is Outcome.HELD for one in results)
+        for event in waiting if not held and not any(one.bad for one in results) else ():
             event.set()
         await self.follow()  # before the report, which says what cannot be watched
         await self.reports.passed(node, declared, results, collection)
 
 
 def _bad_sets(results: Sequence[Result]) -> set[str]:
-    return {name for one in results if one.bad for name in one.sources}
+    """Return the sets that do not hold, whether it was tried or not."""
+    return {name for one in results if one.bad or one.outcome is Outcome.HELD for name in one.sources}
 
 
 def _held(desired: Desired) -> list[Result]:

@@ -15,6 +15,7 @@ from nodemanager.agent.declared.desired_state import DesiredState
 from nodemanager.agent.drift import drift
 from nodemanager.agent.drift.drift import DriftWatch
 from nodemanager.agent.drift.repair_backoff import RepairBackoff
+from nodemanager.agent.passes.patience import Patience
 from nodemanager.api.common.managednode import DriftRecord
 from nodemanager.host.results import Outcome, Result
 from nodemanager.kube import times
@@ -44,6 +45,7 @@ class HostState:
     """Seconds; the same clock that `since` of what is touched is taken from."""
     watch: DriftWatch = field(default_factory=DriftWatch)
     backoff: RepairBackoff = field(default_factory=RepairBackoff)
+    patience: Patience = field(default_factory=Patience)
     who: Callable[[ResourceId], str] = nobody
     """Tells who changed something last."""
     desired_state: DesiredState | None = None
@@ -68,10 +70,15 @@ class HostState:
         self.watch.begin()
         return self.watch.observe_only(desired_state.declared, desired_state.observed)
 
+    def held(self, one: ResourceId) -> bool:
+        """Tell whether a resource held before, as it is declared now."""
+        return self.desired_state is not None and self.watch.held(one, self.desired_state.declared)
+
     def passed(self, results: Sequence[Result]) -> list[Result]:
         """Take the results of a pass; return those worth telling, with drifts marked."""
         judged = self._judge(results, None)
         told = [one for one in judged if one.outcome is not Outcome.UNCHANGED]
+        told = self.patience.judged(told, self.clock(), whole=True)
         self.results = {one.id: one for one in told}
         self._strays = {
             one for one in self.results if not self.desired_state or one not in self.desired_state.declared
@@ -81,7 +88,7 @@ class HostState:
 
     def repaired(self, results: Sequence[Result], since: Mapping[ResourceId, float]) -> list[Result]:
         """Take the results of a repair, of what was touched when; return those worth telling."""
-        judged = self._judge(results, since)
+        judged = self.patience.judged(self._judge(results, since), self.clock())
         self._repaired.update({one.id: one for one in judged})
         self._replace(judged)
         return [one for one in judged if one.outcome is not Outcome.UNCHANGED]
@@ -149,7 +156,7 @@ class HostState:
             self.backoff.repaired(resource, clock, one.found, one.wanted, by=one.by)
         for one in judged:
             resource = self.watch.owning_resource(one.id, declared)
-            if one.bad and trying:
+            if one.failed and trying:
                 self.backoff.failed(resource, clock)
             elif one.outcome is Outcome.UNCHANGED and resource not in put_back:
                 self.backoff.holds(resource)

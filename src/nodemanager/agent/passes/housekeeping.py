@@ -13,6 +13,7 @@ from typing import Final
 from nodemanager.agent.report.status import Collection
 from nodemanager.host.files.bucket import Bucket
 from nodemanager.host.process.threads import in_thread
+from nodemanager.kube.wording import plural
 
 log = logging.getLogger(__name__)
 INTERVAL: Final = 3600.0
@@ -25,6 +26,8 @@ class Housekeeper:
     bucket: Bucket
     clock: Callable[[], float]
     """Seconds that only ever grow."""
+    may_act: Callable[[], bool] = lambda: True
+    """Whether something on the host may be changed."""
     _next: float | None = None
 
     def due_in(self) -> float | None:
@@ -38,6 +41,8 @@ class Housekeeper:
         if self.due_in() != 0.0:
             return None
         self._next = self.clock() + INTERVAL
+        if not self.may_act():
+            return None
         try:
             return await in_thread(self._collect)
         except OSError as error:
@@ -47,5 +52,5 @@ class Housekeeper:
     def _collect(self) -> Collection:
         removed = self.bucket.collect()
         if removed:
-            log.info("removed %d backups that were older than they have to be", removed)
+            log.info("removed %s older than they have to be", plural(removed, "backup"))
         return Collection(removed, {one.digest for one in self.bucket.backups()})

@@ -20,22 +20,28 @@ MIN_PERIOD: Final = 1.0
 
 @dataclass(slots=True)
 class PassSchedule:
-    """After a failure, when old backups are due to go, or as the ManagedNode says."""
+    """After a failure, when waiting is over, when old backups are due to go, or as the ManagedNode says."""
 
     housekeeper: Housekeeper
     period: float = 0.0
     """Seconds after which to look again where the ManagedNode does not say; 0 = never by itself."""
     _failures: int = 0
+    _again_in: float | None = None
+    _told: str = ""
+    """What was last said of a period that cannot be used."""
 
-    def passed(self, *, failed: bool) -> None:
-        """Take note of the end of a pass, and whether something failed in it."""
+    def passed(self, *, failed: bool, again_in: float | None = None) -> None:
+        """Take note of the end of a pass, whether something failed, and in how many seconds waiting ends."""
         self._failures = self._failures + 1 if failed else 0
+        self._again_in = again_in
 
     def next(self, node: ManagedNode) -> float | None:
         """Return in how many seconds to look again; None = only if something happens."""
         delays = []
         if self._failures:
             delays.append(min(RETRY_SECONDS * 2 ** min(self._failures - 1, 10), MAX_RETRY))
+        if self._again_in is not None:
+            delays.append(self._again_in)
         if (period := self._period(node)) > 0:
             delays.append(max(period, MIN_PERIOD))
         if (due := self.housekeeper.due_in()) is not None:
@@ -46,5 +52,7 @@ class PassSchedule:
         try:
             return durations.parse(node.spec.reconcile_period) if node.spec.reconcile_period else self.period
         except ValueError as error:
-            log.warning("cannot use spec.reconcilePeriod: %s; it is %g s instead", error, self.period)
+            if str(error) != self._told:
+                log.warning("cannot use spec.reconcilePeriod: %s; it is %g s instead", error, self.period)
+            self._told = str(error)
             return self.period

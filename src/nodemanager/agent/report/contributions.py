@@ -10,7 +10,9 @@ from nodemanager.agent.report import status
 from nodemanager.agent.report.status_writer import Contribution
 from nodemanager.agent.requests import Requests
 from nodemanager.agent.upgrades.upgrade_part import UpgradePart
+from nodemanager.api.common import node_conditions
 from nodemanager.api.common.managednode import ManagedNodeStatus
+from nodemanager.kube import conditions
 from nodemanager.kube.conditions import Condition
 from nodemanager.runtime.probes import ProbeServer
 
@@ -52,6 +54,24 @@ def of_token(condition: Callable[[], Condition] | None) -> Contribution:
 
     def contribute(found: ManagedNodeStatus, now: datetime, generation: int) -> ManagedNodeStatus:
         return status.of_token(found, condition() if condition else None, now, generation)
+
+    return contribute
+
+
+def of_labels(refusal: Callable[[], str]) -> Contribution:
+    """Return what says why labels of the host are refused; nothing is said before one was."""
+
+    def contribute(found: ManagedNodeStatus, now: datetime, generation: int) -> ManagedNodeStatus:
+        known = conditions.get(found.conditions, node_conditions.LABELLED) is not None
+        said = Condition(
+            type=node_conditions.LABELLED, status=conditions.TRUE, reason=node_conditions.LABELS_SET
+        )
+        if why := refusal():
+            said = Condition(
+                type=node_conditions.LABELLED, status=conditions.FALSE, message=why,
+                reason=node_conditions.LABELS_REFUSED,
+            )  # fmt: skip
+        return status.of_condition(found, said, now, generation) if known or why else found
 
     return contribute
 

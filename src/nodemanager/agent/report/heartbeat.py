@@ -30,6 +30,8 @@ DURATION: Final = 60
 
 ANNOTATION_INSTANCE: Final = host_bounds.INSTANCE
 """Annotation of the Lease: which process renewed it last."""
+HURRIED: Final = 4
+"""A renewal that failed is tried again so many times as soon, as long as that may save the Lease."""
 REPEATED: Final = 2
 """So many renewals in a row with somebody else's in between are no accident."""
 
@@ -61,6 +63,8 @@ class HeartbeatSender:
         self._duplicated = duplicated
         """Told when another machine begins, or ceases, to renew our Lease, too."""
         self._failing = False
+        self._failing_since = 0.0
+        self._hurry = asyncio.Event()
         self._instance = secrets.token_hex(8)
         self._version = ""
         """The version of the Lease that we wrote last."""
@@ -68,8 +72,10 @@ class HeartbeatSender:
         """How often in a row somebody else wrote it since."""
 
     async def run(self) -> None:
-        """Beat; an API that does not answer costs one log line, and is tried again with the next beat."""
+        """Beat; an API that does not answer costs one log line, and is tried again a little sooner."""
+        clock = asyncio.get_running_loop().time
         while True:
+            self._hurry.clear()
             try:
                 async with asyncio.timeout(INTERVAL / 2):
                     await self.beat()
@@ -78,10 +84,20 @@ class HeartbeatSender:
                 log.log(
                     logging.DEBUG if self._failing else logging.WARNING, "cannot renew our Lease: %s", error
                 )
+                self._failing_since = self._failing_since if self._failing else clock()
                 self._failing = True
                 if isinstance(error, TimeoutError):
                     self._unanswered(f"the API did not answer within {INTERVAL / 2:g} s")
-            await asyncio.sleep(INTERVAL * random.uniform(0.9, 1.1))  # noqa: S311 - hosts spread out
+            hurried = self._failing and clock() < self._failing_since + DURATION
+            pause = INTERVAL / HURRIED if hurried else INTERVAL
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause * random.uniform(0.9, 1.1)):  # noqa: S311 - hosts spread out
+                    await self._hurry.wait()
+
+    def hurry(self) -> None:
+        """Renew the Lease now, if that has failed before: the API is there again."""
+        if self._failing:
+            self._hurry.set()
 
     async def beat(self) -> None:
         """Renew the Lease; make it if it is not there."""

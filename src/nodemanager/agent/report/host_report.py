@@ -14,7 +14,10 @@ from nodemanager.agent.passes.converge import Converger
 from nodemanager.agent.passes.host_state import HostState
 from nodemanager.agent.report import status
 from nodemanager.agent.report.status import Pass
+from nodemanager.api.common import node_conditions
 from nodemanager.api.common.managednode import Drift, ManagedNode, ManagedNodeStatus
+from nodemanager.host.results import Outcome, Result
+from nodemanager.kube import conditions
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +47,8 @@ class HostReport:
     @property
     def empty(self) -> bool:
         """Whether there is nothing to say yet."""
-        return not self.over and not self._broken and self.drifts.known() is None
+        nothing = not self.over and not self._broken and not self.converger.underway.said
+        return nothing and self.drifts.known() is None
 
     @property
     def generation(self) -> int:
@@ -77,18 +81,30 @@ class HostReport:
             return None
         return replace(
             last,
-            results=list(host_state.results.values()),
+            results=self._results(),
             drift=self.drifts.known(),
             backups=self._backups(),
             declared=self._paths,
             contested=host_state.backoff.contested(),
             shortfalls=host_state.shortfalls,
+            under_way=self.converger.underway.said,
         )
+
+    def _results(self) -> list[Result]:
+        """Return what became of everything; of a long pass that is under way, what it did so far is newer."""
+        known, underway = self.host_state.results, self.converger.underway
+        if underway.said:
+            new = {one: result for one, result in underway.results.items() if result.bad or one in known}
+            known = {**known, **new}
+        return [one for one in known.values() if one.outcome is not Outcome.UNCHANGED]
 
     def contribute(self, found: ManagedNodeStatus, done: Pass | None, now: datetime) -> ManagedNodeStatus:
         """Return the status with what is to be told; before the first pass, that is about drifts alone."""
         if done is None:
             found = msgspec.structs.replace(found, drift=self.drifts.known() or found.drift)
+            if at := self.converger.underway.said:
+                for type_ in (conditions.READY, node_conditions.PROGRESSING):
+                    found = status.of_condition(found, status.applying(at, type_), now, self._generation)
         else:
             found = status.of_pass(found, done, now, self._generation)
         return self._if_broken(found, now)
@@ -143,7 +159,7 @@ class HostReport:
         """Say, once, that a status has no room for so many backups."""
         if untold and not self._crowded:
             log.warning(
-                "the status has no room for %d backups, most of them of what nobody declares:"
-                " nodemanager backups has them all", untold,
+                "the status has no room for all backups: %d are not in it, most of them of what nobody"
+                " declares; nodemanager backups has them all", untold,
             )  # fmt: skip
         self._crowded = self._crowded or untold > 0

@@ -34,7 +34,8 @@ class Api(Struct, omit_defaults=False):
     """How the agent stands with the API."""
 
     state: str = "unknown"
-    """connected, alone (it does not answer), refused (it does not know us), unknown."""
+    """connected, alone (it does not answer), refused (it does not know us), unasked (we have no credential to
+    show), unknown."""
     server: str = ""
     since: str | None = None
     """Since when it does not answer, or refuses us."""
@@ -56,6 +57,7 @@ class SetState(Struct, omit_defaults=False):
     name: str
     last_applied: str | None = None
     error: str = ""
+    waiting: str = ""
     conflicts: list[str] = []
 
 
@@ -65,6 +67,18 @@ class Owed(Struct, omit_defaults=False):
     resource: str
     since: str = ""
     causes: list[str] = []
+
+
+class HeldState(Struct, omit_defaults=False):
+    """What keeps the agent from changing anything."""
+
+    reason: str = ""
+    until: str = ""
+    by: str = ""
+    origin: str = ""
+    """HeldByAPI or HeldByHost."""
+    seconds: float = 0.0
+    """How long it lasts yet."""
 
 
 class Passes(Struct, omit_defaults=False):
@@ -105,6 +119,7 @@ class Snapshot(Struct, omit_defaults=False):
     """When this was put together."""
     api: Api = Api()
     token: Token | None = None
+    hold: HeldState | None = None
     passes: Passes = Passes()
     conditions: list[Condition] = []
     config_sets: list[SetState] = []
@@ -135,6 +150,8 @@ class Snapshot(Struct, omit_defaults=False):
         faults = self.faults()
         held = f"{sets} ConfigSet{'' if sets == 1 else 's'}, {total} resource{'' if total == 1 else 's'}"
         parts = [f"{held}: {f'does not hold: {faults[0]}' if faults else 'all as declared'}"]
+        if self.hold:
+            parts.append(f"held until {self.hold.until}: {self.hold.reason}")
         if self.drift.last_time:
             parts.append(f"last drift {self.drift.last_time} {self.drift.last_resource}")
         parts.append(f"API {self.api.state}")
@@ -183,6 +200,8 @@ class Board:
 def _is_fault(condition: Condition) -> bool:
     if condition.type == conditions.READY:
         return condition.status != conditions.TRUE
+    if condition.type == node_conditions.LABELLED:
+        return condition.status == conditions.FALSE
     bad = (node_conditions.DRIFTED, node_conditions.CONTESTED, conditions.CONFLICTED)
     return condition.type in bad and condition.status == conditions.TRUE
 

@@ -101,11 +101,13 @@ class Reporter:
         name = config_set.metadata.name
         mine = [one for one in results if name in one.sources]
         bad = any(one.bad for one in mine)
-        self._applies.labels(self._node, name, "error" if bad else "success").inc()
+        held = any(one.outcome is Outcome.HELD for one in mine)
+        if not bad or any(one.failed for one in mine):
+            self._applies.labels(self._node, name, "error" if bad else "held" if held else "success").inc()
         self._seconds.labels(self._node, name).observe(sum(one.seconds for one in mine))
         if conflicts := desired.conflicts.get(name):
             self._conflicts.labels(self._node, name).inc(len(conflicts))
-        if not bad:
+        if not bad and not held:
             now = self._clock()
             self._last.labels(self._node, name).set(now)
             version = config_set.metadata.resource_version
@@ -138,14 +140,18 @@ class Reporter:
     def _tell(self, node: ManagedNode | None, one: Result) -> None:
         """Log and send what is new; a failure that lasts is told once, until it changes."""
         if one.outcome is Outcome.CHANGED:
-            said = f"{one.id} {one.done} ({one.message})"
+            said = f"{one.id} {one.done}{_whose(one)} ({one.message})"
             by = f", by {one.by}" if one.by else ""
             log.info("%s%s (%.0f ms)%s", "drift: " if one.drifted else "", said, one.seconds * 1000, by)
             if self._events and node is not None and not one.drifted:  # each drift is reported by itself
                 self._events.normal(MANAGED_NODES, node, "Changed", said)
-        elif one.outcome is Outcome.OBSERVED:
+        elif one.outcome in (Outcome.OBSERVED, Outcome.HELD):
             if self._told.get(str(one.id)) != one.message:
-                log.warning("drift: %s is left alone: %s", one.id, one.message.partition("\n")[0])
+                what = "held back" if one.outcome is Outcome.HELD else "left alone"
+                drift = "drift: " if one.drifted else ""
+                log.warning("%s%s is %s: %s", drift, one.id, what, one.message.partition("\n")[0])
+        elif one.outcome is Outcome.WAITING:
+            log.info("%s: %s", one.id, one.said)
         elif one.bad and self._told.get(str(one.id)) != one.message:
             reason = "Failed" if one.outcome is Outcome.FAILED else "Blocked"
             log.warning("%s %s: %s", one.id, reason.lower(), one.message)
@@ -153,9 +159,15 @@ class Reporter:
                 self._events.warning(MANAGED_NODES, node, reason, f"{one.id}: {one.message}")
 
 
+def _whose(one: Result) -> str:
+    """Return for whom something was done."""
+    words = "ConfigSets" if one.sources[1:] else "ConfigSet"
+    return f" for {words} {', '.join(one.sources)}" if one.sources else ""
+
+
 def _lasts(one: Result) -> bool:
     """Tell whether the next pass will find it so, too."""
-    return one.bad or one.outcome is Outcome.OBSERVED
+    return one.failed or one.outcome in (Outcome.OBSERVED, Outcome.HELD)
 
 
 def _counter(metric: Metric, registry: Registry) -> Family[Counter]:

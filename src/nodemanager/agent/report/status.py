@@ -22,11 +22,13 @@ from nodemanager.api.common.managednode import (
     Heartbeat,
     Interface,
     ManagedNodeStatus,
+    OperatingSystem,
     SSHHostKey,
+    UpcomingUpgrades,
     WireGuardStatus,
 )
 from nodemanager.host.results import Outcome, Result
-from nodemanager.kube import conditions, times
+from nodemanager.kube import conditions, times, wording
 from nodemanager.kube.conditions import Condition
 
 REFRESH: Final = timedelta(hours=1)
@@ -40,7 +42,7 @@ class HostInventory:
     """What was seen of the host itself."""
 
     agent_version: str = ""
-    release: str = ""
+    os: OperatingSystem = field(default_factory=OperatingSystem)
     interfaces: Mapping[str, Interface] = field(default_factory=dict)
     ssh_host_keys: Sequence[SSHHostKey] = ()
     wire_guard: Sequence[WireGuardStatus] = ()
@@ -75,6 +77,8 @@ class Pass:
     """What is not watched, in words; None = nothing is."""
     declared: AbstractSet[str] = frozenset()
     """Paths of the files that are declared."""
+    under_way: str = ""
+    """What a pass that takes long is at; empty = none is under way."""
 
 
 def of_host(
@@ -85,12 +89,26 @@ def of_host(
         old,
         observed_generation=generation,
         agent_version=inventory.agent_version,
-        release=inventory.release,
+        release=inventory.os.kernel,
+        os=inventory.os,
         heartbeat=Heartbeat(lease_name=lease),
         interfaces=dict(inventory.interfaces),
         ssh_host_keys=list(inventory.ssh_host_keys),
         wire_guard=list(inventory.wire_guard),
         jailed=inventory.jailed,
+    )
+
+
+def filled(status: ManagedNodeStatus, inventory: HostInventory) -> ManagedNodeStatus:
+    """Return the status with what was seen of the host wherever it says nothing."""
+    return msgspec.structs.replace(
+        status,
+        agent_version=status.agent_version or inventory.agent_version,
+        release=status.release or inventory.os.kernel,
+        os=status.os if status.os is not None else inventory.os,
+        interfaces=status.interfaces or dict(inventory.interfaces),
+        ssh_host_keys=status.ssh_host_keys or list(inventory.ssh_host_keys),
+        wire_guard=status.wire_guard or list(inventory.wire_guard),
     )
 
 
@@ -100,6 +118,7 @@ def of_upgrades(old: ManagedNodeStatus, upgrades: UpgradeStatus) -> ManagedNodeS
         old,
         last_upgrade=upgrades.last_upgrade,
         kubernetes_node_cordoned=upgrades.kubernetes_node_cordoned,
+        upgrade=UpcomingUpgrades(list(upgrades.next_slots)) if upgrades.next_slots else None,
     )
 
 
@@ -159,8 +178,9 @@ def of_pass(old: ManagedNodeStatus, done: Pass, now: datetime, generation: int) 
     entries = [
         _entry(one, before.get(one.metadata.name), done, by_set[one.metadata.name], now) for one in sets
     ]
-    found = old.conditions
-    for condition in (_ready(done), _drifted(done), _contested(done), _conflicted(done), _watching(done)):
+    found, ready = old.conditions, _ready(done)
+    others = _drifted(done), _contested(done), _conflicted(done), _watching(done)
+    for condition in (ready, _progressing(done, ready.reason), *others):
         dated = msgspec.structs.replace(condition, observed_generation=generation)
         found = conditions.set_condition(found, dated, stamp)
     return msgspec.structs.replace(
@@ -218,9 +238,17 @@ def _entry(
         resource_version=meta.resource_version,
         observed_generation=meta.generation,
         last_applied=old.last_applied if old else None,
-        error=_joined(one for one in mine if one.bad),
+        error=_joined(one for one in mine if one.failed),
+        waiting=_joined(one for one in mine if one.outcome is Outcome.WAITING),
         conflicts=list(done.conflicts.get(meta.name, ())),
     )
+    if held := sum(one.outcome is Outcome.HELD for one in mine):
+        return msgspec.structs.replace(
+            new,
+            resource_version=old.resource_version if old else "",
+            observed_generation=old.observed_generation if old else 0,
+            held=held,
+        )
     changed = any(one.outcome is Outcome.CHANGED for one in mine)
     if changed or new != old or _is_old(new.last_applied, now):
         return msgspec.structs.replace(new, last_applied=times.rfc3339(now))
@@ -236,16 +264,48 @@ def _is_old(stamp: str | None, now: datetime) -> bool:
 
 def _ready(done: Pass) -> Condition:
     bad = [one for one in done.results if one.bad]
-    if not bad:
+    failed = [one for one in bad if one.failed]
+    at = _under_way(done)
+    if not bad and (held := [one for one in done.results if one.outcome is Outcome.HELD]):
+        waits = _listed([f"{one.id}: {one.message.partition(chr(10))[0]}" for one in held])
+        return Condition(
+            type=conditions.READY, status=conditions.FALSE, reason=node_conditions.HELD,
+            message=_cut(f"this waits for the end of the hold: {waits}"),
+        )  # fmt: skip
+    if not bad and not at:
         return Condition(type=conditions.READY, status=conditions.TRUE, reason=node_conditions.APPLIED)
-    refused = all("its validation failed" in one.message for one in bad if one.outcome is Outcome.FAILED)
-    failed = any(one.outcome is Outcome.FAILED for one in bad)
+    tried = [one for one in failed if one.outcome is Outcome.FAILED]
+    if tried and all("its validation failed" in one.message for one in tried):
+        reason = node_conditions.VALIDATION_FAILED
+    elif failed:
+        reason = node_conditions.APPLY_FAILED
+    else:
+        reason = node_conditions.APPLYING if at else node_conditions.WAITING
+    waiting = [one for one in bad if not one.failed]
     return Condition(
-        type=conditions.READY,
-        status=conditions.FALSE,
-        reason=node_conditions.VALIDATION_FAILED if failed and refused else node_conditions.APPLY_FAILED,
-        message=_joined(bad),
+        type=conditions.READY, status=conditions.FALSE, reason=reason,
+        message=_joined([*failed, *waiting]) or at,
+    )  # fmt: skip
+
+
+def _progressing(done: Pass, settled: str) -> Condition:
+    """Tell whether something is being changed right now; if not, `settled` says how it stands."""
+    if at := _under_way(done):
+        return applying(at)
+    return Condition(type=node_conditions.PROGRESSING, status=conditions.FALSE, reason=settled)
+
+
+def _under_way(done: Pass) -> str:
+    """Return what is being done: by a pass, or by executions that no pass waits for."""
+    return _cut(done.under_way) or _joined(
+        one for one in done.results if one.outcome is Outcome.WAITING and not one.awaits
     )
+
+
+def applying(at: str, type_: str = node_conditions.PROGRESSING) -> Condition:
+    """Return that something is being changed right now; of the type Ready, that this is not over."""
+    status = conditions.TRUE if type_ == node_conditions.PROGRESSING else conditions.FALSE
+    return Condition(type=type_, status=status, reason=node_conditions.APPLYING, message=at)
 
 
 def not_ready(why: str) -> Condition:
@@ -268,12 +328,17 @@ def _drifted(done: Pass) -> Condition:
             type=node_conditions.DRIFTED, status=conditions.TRUE, reason=node_conditions.CONTESTED,
             message=_listed(list(map(str, done.contested))),
         )  # fmt: skip
-    if observed := [one for one in done.results if one.outcome is Outcome.OBSERVED]:
+    if observed := [one for one in done.results if one.outcome is Outcome.OBSERVED or _held_drift(one)]:
         return Condition(
             type=node_conditions.DRIFTED, status=conditions.TRUE, reason=node_conditions.OBSERVED,
             message=_joined(observed),
         )  # fmt: skip
     return Condition(type=node_conditions.DRIFTED, status=conditions.FALSE, reason=node_conditions.NO_DRIFT)
+
+
+def _held_drift(one: Result) -> bool:
+    """Tell whether somebody changed it while the host is held; what is new to declare is no drift."""
+    return one.outcome is Outcome.HELD and one.drifted
 
 
 def _contested(done: Pass) -> Condition:
@@ -315,15 +380,15 @@ def _conflicted(done: Pass) -> Condition:
 
 def _joined(results: Iterable[Result]) -> str:
     """Return the messages of failures, the first few in full and the number of the others."""
-    return _listed([f"{one.id}: {one.message}" for one in results])
+    return _listed([f"{one.id}: {one.said}" for one in results])
 
 
 def _listed(said: Sequence[str]) -> str:
-    shown = list(said[:MAX_NAMED])
+    shown = [wording.shorten(one, MAX_ERROR // MAX_NAMED) for one in said[:MAX_NAMED]]
     if len(said) > MAX_NAMED:
         shown.append(f"and {len(said) - MAX_NAMED} more")
     return _cut("; ".join(shown))
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= MAX_ERROR else text[: MAX_ERROR - 3] + "..."
+    return wording.shorten(text, MAX_ERROR)

@@ -1,6 +1,7 @@
 """The local status on a socket that only root can reach: one line of JSON, or one more with every change.
 
 client: "once\\n" or "watch\\n"      agent: {"host": "web1", ...}\\n
+client: "hold\\n", after root has written or removed a hold: the answer tells whether it is in force
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import logging
 import os
 import socket
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -32,6 +34,7 @@ PAUSE: Final = 0.2
 RETRY: Final = 10.0
 """Seconds until we try again: another agent may be ending there, a disk be full."""
 WATCH: Final = b"watch\n"
+HOLD: Final = b"hold\n"
 
 
 class SocketTaken(HostError):
@@ -46,6 +49,8 @@ class StatusSocket:
     root: str = "/"
     path: str = SOCKET
     pause: float = PAUSE
+    holds_changed: Callable[[], None] = lambda: None
+    """Has the hold of this host read again."""
     name: str = "local status"
     _clients: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -108,6 +113,8 @@ class StatusSocket:
         try:
             async with asyncio.timeout(ASK_SECONDS):
                 wanted = await reader.readuntil(b"\n")
+            if wanted == HOLD:
+                self.holds_changed()
             version = self.board.version
             await self._tell(writer)
             if wanted == WATCH:

@@ -67,7 +67,9 @@ def of_reachability(reachability: ApiReachability, server: str) -> local_status.
 
     def fill(snapshot: Snapshot) -> Snapshot:
         state = (
-            "refused"
+            "unasked"
+            if reachability.unasked
+            else "refused"
             if reachability.refused
             else "alone"
             if reachability.since() is not None
@@ -228,7 +230,11 @@ def of_watch(host_state: HostState) -> local_status.Source:
 
 def _set(one: AppliedConfigSet) -> SetState:
     return SetState(
-        name=one.name, last_applied=one.last_applied, error=one.error, conflicts=one.conflicts[:MAX_SHOWN]
+        name=one.name,
+        last_applied=one.last_applied,
+        error=one.error,
+        waiting=one.waiting,
+        conflicts=one.conflicts[:MAX_SHOWN],
     )
 
 

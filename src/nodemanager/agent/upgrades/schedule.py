@@ -69,6 +69,21 @@ class UpgradeRule:
         start = max(slot, earliest)
         return Decision(slot, None) if start <= now else Decision(None, start)
 
+    def upcoming(self, history: History, now: datetime, zone: tzinfo, count: int) -> tuple[datetime, ...]:
+        """Return the next slots in which an upgrade can start, if each of them is used."""
+        found: list[datetime] = []
+        started = history.trusted(now).started
+        begin = now + _SECOND
+        while len(found) < count:
+            if started is not None:
+                begin = max(begin, started + self.delay - self.forgiveness)
+            started = self.schedule.first(begin, zone)
+            if started is None:
+                break
+            found.append(started)
+            begin = started + _SECOND
+        return tuple(found)
+
 
 def _trusted(moment: datetime | None, now: datetime) -> datetime | None:
     return None if moment is not None and moment > now + WRONG_CLOCK else moment

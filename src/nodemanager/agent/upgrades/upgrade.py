@@ -35,7 +35,7 @@ from nodemanager.agent.upgrades.upgrade_record import (
 )
 from nodemanager.host.base import HostError, NotSupported
 from nodemanager.host.process.runner import CommandNotFound, RunError
-from nodemanager.kube import errors
+from nodemanager.kube import errors, wording
 from nodemanager.runtime.backoff import Backoff
 from nodemanager.runtime.lease import Clocks
 
@@ -351,7 +351,7 @@ class Upgrader:
     def _end(self, result: UpgradeResult, message: str) -> None:
         """Turn to the end; a success is remembered from here on."""
         changes: dict[str, Any] = {"phase": Phase.RETURNING, "result": result}
-        changes["message"] = message[:MAX_MESSAGE]
+        changes["message"] = wording.shorten(message, MAX_MESSAGE)
         if result is UpgradeResult.SUCCESS:
             changes |= {"last_started": self.record.began, "last_done": self._deps.clocks.wall()}
         self._save_if_possible(msgspec.structs.replace(self.record, **changes))

@@ -41,6 +41,8 @@ log = logging.getLogger(__name__)
 BUCKETS: Final = (10, 30, 60, 120, 300, 600, 1200, 1800, 3600)
 REBOOT_ALWAYS: Final = "always"
 MAX_NAP: Final = 30.0
+SLOTS: Final = 3
+"""How many slots ahead are told."""
 CLOCK_WAS_SET: Final = 1.0
 """Seconds by which the time of day may run away from the time since boot."""
 
@@ -54,6 +56,7 @@ class UpgradeStatus:
     phase: Phase = Phase.IDLE
     problem: str = ""
     """Why the last upgrade failed, or why the schedule cannot be followed; empty = all is well."""
+    next_slots: tuple[str, ...] = ()
 
 
 class UpgradeReporter:
@@ -101,7 +104,8 @@ class UpgradePart:
     """Upgrades the host when its ManagedNode says so.
 
     `node` returns our ManagedNode as it is known now; `changed()` is to be called when its spec,
-    its annotations or its status became different. `report` is told of every change of `status`.
+    its annotations or its status became different, or what `may_act` returns. `report` is told of every
+    change of `status`.
     """
 
     name = "upgrades"
@@ -114,6 +118,7 @@ class UpgradePart:
         *,
         settings: UpgradeSettings | None = None,
         zone: Callable[[], tzinfo] = local_zone,
+        may_act: Callable[[], bool] = lambda: True,
         report: Callable[[UpgradeStatus], None] = lambda _: None,
     ) -> None:
         self._deps = dependencies
@@ -121,9 +126,13 @@ class UpgradePart:
         self._reporter = reporter
         self._settings = settings or UpgradeSettings()
         self._zone = zone
+        self._may_act = may_act
         self._report = report
         self._wake = asyncio.Event()
         self._complaint = ""
+        self._known: object = None
+        """What the upcoming slots were made from."""
+        self._upcoming: tuple[datetime, ...] = ()
         self._upgrader = Upgrader(dependencies, self._settings, self._on_record)
 
     @property
@@ -132,7 +141,11 @@ class UpgradePart:
         record = self._upgrader.record
         failed = record.message if record.result is UpgradeResult.ERROR else ""
         return UpgradeStatus(
-            _text(self._last_upgrade()), _text(record.cordoned), record.phase, self._complaint or failed
+            _text(self._last_upgrade()),
+            _text(record.cordoned),
+            record.phase,
+            self._complaint or failed,
+            tuple(times.rfc3339(slot) for slot in self._slots()),
         )
 
     def changed(self) -> None:
@@ -157,26 +170,49 @@ class UpgradePart:
         finally:
             await self._deps.locks.close()
 
+    def _rule(self) -> UpgradeRule | None:
+        """Return when to upgrade; None = never, as things are. Raises what is wrong with the schedule."""
+        node = self._node()
+        spec = node.spec.upgrade if node is not None else None
+        held = not self._may_act() or (node is not None and ANNOTATION_HOLD in node.metadata.annotations)
+        if node is None or spec is None or not spec.schedule or held:
+            return None
+        delay = timedelta(seconds=durations.parse(spec.delay) if spec.delay else 0.0)
+        return UpgradeRule(parse(spec.schedule), delay, self._settings.forgiveness)
+
+    def _slots(self) -> tuple[datetime, ...]:
+        """Return the next slots; they stay as they are until the first of them is over."""
+        try:
+            rule = self._rule()
+        except (ValueError, OverflowError):  # `_next` complains
+            return ()
+        if rule is None:
+            return ()
+        now, zone, history = self._deps.clocks.wall(), self._zone(), self._history()
+        if (record := self._upgrader.record).phase is not Phase.IDLE:  # as if it had succeeded already
+            history = History(record.slot, record.began)
+        known = (rule, zone, history)
+        if self._known != known or not self._upcoming or now >= self._upcoming[0]:
+            self._known, self._upcoming = known, rule.upcoming(history, now, zone, SLOTS)
+        return self._upcoming
+
     def _next(self) -> tuple[Order | None, datetime | None]:
         """Return what is to be done now, or when to look again."""
         node = self._node()
-        spec = node.spec.upgrade if node is not None else None
-        if node is None or spec is None or not spec.schedule or ANNOTATION_HOLD in node.metadata.annotations:
-            self._complain("")
-            return None, None
         try:
-            delay = timedelta(seconds=durations.parse(spec.delay) if spec.delay else 0.0)
-            rule = UpgradeRule(parse(spec.schedule), delay, self._settings.forgiveness)
+            rule = self._rule()
         except (ValueError, OverflowError) as error:
             self._complain(str(error))
             return None, None
         self._complain("")
+        if node is None or node.spec.upgrade is None or rule is None:
+            return None, None
         decision = rule.decide(self._history(), self._deps.clocks.wall(), self._zone())
         if decision.slot is None:
             return None, decision.wake
         always = node.metadata.annotations.get(ANNOTATION_REBOOT) == REBOOT_ALWAYS
         reboot = f"{ANNOTATION_REBOOT} asks for it" if always else ""
-        return Order(decision.slot, spec.group, reboot), None
+        return Order(decision.slot, node.spec.upgrade.group, reboot), None
 
     def _history(self) -> History:
         record, last = self._upgrader.record, self._last_upgrade()

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 
 from nodemanager.agent.assembly import ManagedHost
+from nodemanager.agent.holds.keeping import HoldKeeper
 from nodemanager.agent.link.api_link import ApiLink
 from nodemanager.agent.requests import Requests
 from nodemanager.agent.upgrades.drain import KubernetesNode
@@ -26,6 +27,7 @@ def upgrades(
     link: ApiLink,
     requests: Requests,
     pins: Callable[[], Sequence[Wanted]],
+    holds: HoldKeeper,
     reporter: UpgradeReporter,
     settings: UpgradeSettings,
 ) -> UpgradePart:
@@ -56,7 +58,9 @@ def upgrades(
         reporter,
         settings=settings,
         zone=functools.partial(zone_of, Tree(managed_host.tree.root)),
+        may_act=holds.may_act,
         report=lambda _status: requests.pass_soon(),
     )
     link.nodes.subscribe(lambda change: part.changed() if change.key == key else None)
+    holds.subscribe(part.changed)
     return part

@@ -11,6 +11,20 @@ from nodemanager.kube.objects import ObjectMeta, Resource, Struct
 from nodemanager.kube.selectors import LabelSelector
 
 
+class Templating(Struct):
+    """How templates are rendered."""
+
+    missing_keys: Annotated[
+        str,
+        meta(
+            "What a template gets for a key that is not there, such as a label or a key of a Secret: error "
+            "(default) fails the file and names the key; empty is an empty text.",
+            enum=("error", "empty"),
+            default="error",
+        ),
+    ] = "error"
+
+
 class ConfigSetSpec(Struct):
     """What the hosts shall have; applied in the order packages, files, services, executions."""
 
@@ -44,6 +58,7 @@ class ConfigSetSpec(Struct):
             default="repair",
         ),
     ] = "repair"
+    templating: Annotated[Templating | None, meta("How the templates of this set are rendered.")] = None
     packages: Annotated[
         list[Package], meta("Packages to install or remove.", list_map_keys=("name",), max_items=8192)
     ] = []
@@ -52,7 +67,8 @@ class ConfigSetSpec(Struct):
     ] = []
     services: Annotated[
         list[Service],
-        meta("Services to start, stop, enable and restart.", list_map_keys=("name", "user"), max_items=2048),
+        # No map by name and user: a key has to be given, or have a default, which no item of a list may.
+        meta("Services to start, stop, enable and restart.", max_items=2048),
     ] = []
     executions: Annotated[
         list[Execution],
@@ -63,8 +79,13 @@ class ConfigSetSpec(Struct):
         meta("Objects to annotate once this set has been applied.", max_items=256),
     ] = []
 
+    @property
+    def lax(self) -> bool:
+        """Whether a key that is missing is an empty text to its templates."""
+        return self.templating is not None and self.templating.missing_keys == "empty"
 
-SETTINGS: Final = frozenset(("node_selector", "priority", "drift", "notifies"))
+
+SETTINGS: Final = frozenset(("node_selector", "priority", "drift", "templating", "notifies"))
 """Fields of the spec that say whom it is for and how; every other one is a list of host resources."""
 
 
@@ -77,6 +98,13 @@ class NodeCounts(Struct, omit_defaults=False):
     unknown: Annotated[
         int, meta("Hosts that are silent, so that nobody knows; they count nowhere else.", format="int32")
     ] = 0
+    held: Annotated[
+        int,
+        meta(
+            "Hosts that are held, and where something waits for the end of that; they count nowhere else.",
+            format="int32",
+        ),
+    ] = 0
     conflicted: Annotated[
         int, meta("Hosts where another ConfigSet of equal priority says otherwise.", format="int32")
     ] = 0
@@ -86,10 +114,14 @@ class ConfigSetStatus(Struct):
     """What became of the set; written by the operator."""
 
     observed_generation: Annotated[int, meta("The metadata.generation this status is about.", minimum=0)] = 0
+    chosen_by: Annotated[
+        str,
+        meta("Which hosts it is meant for, in words: by its labels OR by its nodeSelector.", max_length=1024),
+    ] = ""
     nodes: Annotated[NodeCounts | None, meta("Hosts, counted by result.")] = None
     conditions: Annotated[
         list[Condition],
-        meta("Ready, and Conflicted.", list_map_keys=("type",), max_items=64),
+        meta("Ready, Conflicted, and Invalid.", list_map_keys=("type",), max_items=64),
     ] = []
 
 

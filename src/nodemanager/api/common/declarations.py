@@ -1,7 +1,8 @@
 """What a ConfigSet can declare: packages, files, services, executions, and whom to notify.
 
 The JSON names are those of the Go project, whose manifests apply unchanged; two of them,
-`subscribe_files` and `lock_group`, are not in camelCase.
+`subscribe_files` and `lock_group`, are not in camelCase. What is omitted is filled in by whoever reads: a
+default of the schema would make the list of the object differ from that of its manifest for ever.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
+from nodemanager.api.common import file_content
 from nodemanager.kube.hints import (
     ABSOLUTE_PATH,
     API_VERSION,
@@ -67,7 +69,7 @@ class Package(Struct):
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "!(has(self.version) && self.version != '' && self.ensure == 'latest')",
+            "!(has(self.version) && self.version != '' && has(self.ensure) && self.ensure == 'latest')",
             'version pins a release and "ensure: latest" follows all of them: remove one of the two',
             ".version",
         ),
@@ -90,7 +92,6 @@ class Package(Struct):
             "installed (default) installs the package when it is missing; latest also upgrades it whenever "
             "a newer release is offered; absent removes it.",
             enum=("installed", "latest", "absent"),
-            default="installed",
         ),
     ] = "installed"
     version: Annotated[
@@ -124,7 +125,6 @@ class Validation(Struct):
             format="int32",
             minimum=1,
             maximum=3600,
-            default=30,
         ),
     ] = 30
     on_failure: Annotated[
@@ -133,7 +133,6 @@ class Validation(Struct):
             "rollback (default) leaves the old file in place and goes on with the other resources; abort "
             "also holds back what comes after this file in the ConfigSet.",
             enum=("rollback", "abort"),
-            default="rollback",
         ),
     ] = "rollback"
 
@@ -143,15 +142,17 @@ class File(Struct):
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "self.ensure != 'symlink' || (has(self.target) && self.target != '')",
+            "!has(self.ensure) || self.ensure != 'symlink' || (has(self.target) && self.target != '')",
             'target is missing: "ensure: symlink" needs the path that the link shall point to',
             ".target",
         ),
         Rule(
-            "self.path != '/' || (self.ensure == 'directory' && !(has(self.purge) && self.purge))",
+            "self.path != '/' || (has(self.ensure) && self.ensure == 'directory' && "
+            "!(has(self.purge) && self.purge))",
             '"/" can only be a directory, and cannot be purged',
             ".path",
         ),
+        *file_content.RULES,
     )
 
     path: Annotated[
@@ -172,10 +173,11 @@ class File(Struct):
             "What shall be at the path: file (default), directory, symlink, or absent for nothing. Empty "
             "means file.",
             enum=("file", "directory", "symlink", "absent", ""),
-            default="file",
         ),
     ] = "file"
     content: Annotated[str, meta("Literal content of the file.", max_length=TEXT_MAX)] = ""
+    content_base64: file_content.Base64 = ""
+    content_from: file_content.From = None
     template: Annotated[
         str,
         meta(
@@ -191,7 +193,6 @@ class File(Struct):
             "Language of the template: gotemplate (default; Go text/template with gomplate's functions) or "
             "jinja.",
             enum=("gotemplate", "jinja"),
-            default="gotemplate",
         ),
     ] = "gotemplate"
     owner: Annotated[
@@ -277,7 +278,6 @@ class Service(Struct):
             WORD,
             pattern=PRINTABLE,
             max_length=256,
-            default="",
         ),
     ] = ""
     ensure: Annotated[
@@ -346,7 +346,6 @@ class Execution(Struct):
             'How long it may take before it is killed, such as "90s". Default 5m.',
             POSITIVE_DURATION,
             max_length=DURATION_MAX,
-            default="5m",
         ),
     ] = "5m"
     creates: Annotated[

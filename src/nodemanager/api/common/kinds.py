@@ -18,12 +18,14 @@ _CONFIG_SET: Final = KindEntry(
         KindColumn("Applied", ".status.nodes.applied", "Hosts where all of it holds.", "integer"),
         KindColumn("Failed", ".status.nodes.failed", "Hosts where a part could not be applied.", "integer"),
         KindColumn("Unknown", ".status.nodes.unknown", "Hosts that are silent.", "integer"),
+        KindColumn("Held", ".status.nodes.held", "Hosts where it waits for the end of a hold.", "integer"),
         KindColumn(
             "Conflicted", ".status.nodes.conflicted", "Hosts where another set says otherwise.", "integer"
         ),
         AGE,
         KindColumn("Ready", condition("Ready"), "Whether it holds on all its hosts.", priority=1),
         KindColumn("Message", condition("Ready", "message"), "Why it does not.", priority=1),
+        KindColumn("Chosen By", ".status.chosenBy", "What a host needs to get it.", priority=1),
     ),
     page="reference/configset.md",
     hosts=(KindRight(READ),),
@@ -36,13 +38,14 @@ _MANAGED_NODE: Final = KindEntry(
     resource=MANAGED_NODES,
     short_names=("mn",),
     columns=(
-        KindColumn("OS", r".metadata.labels.nodemanager\.io/os", "Operating system, from os-release."),
+        KindColumn("OS", ".status.os.prettyName", "Operating system and its version, from os-release."),
         KindColumn("Release", ".status.release", "Kernel release."),
         KindColumn("Agent", ".status.agentVersion", "Version of the agent."),
         KindColumn("Ready", condition("Ready"), "Whether everything declared for the host holds."),
         KindColumn(
             "Drift", condition("Drifted"), "Whether the host differs right now from what is declared."
         ),
+        KindColumn("Held", condition("Held"), "Whether nothing on the host is changed for now."),
         KindColumn(
             "Last Seen", ".status.lastSeen", "Time since the last sign of life of a silent host.", "date"
         ),

@@ -10,7 +10,9 @@ from typing import Annotated, Final
 import msgspec
 
 from nodemanager.api.common import node_conditions
+from nodemanager.api.common.acting import Hold
 from nodemanager.api.common.configset import GROUP, VERSION
+from nodemanager.api.schedule_rules import SCHEDULE
 from nodemanager.kube import conditions as conditions_
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.hints import (
@@ -24,7 +26,6 @@ from nodemanager.kube.hints import (
     PATH_MAX,
     PRINTABLE,
     TEXT,
-    Rule,
     meta,
 )
 from nodemanager.kube.objects import ObjectMeta, Resource, Struct
@@ -37,12 +38,6 @@ ANNOTATION_HOLD: Final = "upgrade.nodemanager/hold"
 
 ANNOTATION_REBOOT: Final = "upgrade.nodemanager/reboot"
 """Annotation that, with the value `always`, makes a host reboot after every upgrade, needed or not."""
-
-_SCHEDULE = Rule(
-    r"self == '' || self.matches('^[ \\t]*(@(hourly|daily|weekly|monthly|yearly|annually)"
-    r"|[-0-9A-Za-z*/,#?]+([ \\t]+[-0-9A-Za-z*/,#?]+){4,6})[ \\t]*$')",
-    'must be a cron schedule of 5 to 7 fields, such as "30 3 * * 0", or a name, such as "@daily"',
-)
 
 
 class Upgrade(Struct):
@@ -58,7 +53,7 @@ class Upgrade(Struct):
     ] = ""
     schedule: Annotated[
         str,
-        meta('Cron schedule in the host\'s time zone, such as "30 3 * * 0".', _SCHEDULE, max_length=256),
+        meta('Cron schedule in the host\'s time zone, such as "30 3 * * 0".', *SCHEDULE, max_length=256),
     ] = ""
     delay: Annotated[
         str,
@@ -97,6 +92,14 @@ class ManagedNodeSpec(Struct):
     ] = ""
     upgrade: Annotated[Upgrade | None, meta("When to upgrade; omitted = never by itself.")] = None
     wire_guard: Annotated[WireGuardSpec | None, meta("WireGuard keys; omitted = none.")] = None
+    hold: Annotated[
+        Hold | None,
+        meta(
+            "Keep the host as it is until a time: it goes on to look and report, and changes nothing. See "
+            "nodemanager hold.",
+            atomic=True,
+        ),
+    ] = None
 
 
 class Interface(Struct):
@@ -128,6 +131,15 @@ class AppliedConfigSet(Struct):
         str | None, meta("When it was last applied.", format="date-time", nullable=True)
     ] = None
     error: Annotated[str, meta("What went wrong; empty = nothing.", pattern=TEXT, max_length=32768)] = ""
+    waiting: Annotated[
+        str,
+        meta(
+            "What has yet to be applied because it waits for something, such as a Secret or the end of an "
+            "execution; empty = nothing.",
+            pattern=TEXT,
+            max_length=32768,
+        ),
+    ] = ""
     conflicts: Annotated[
         list[Annotated[str, meta("A resource.", pattern=PRINTABLE)]],
         meta(
@@ -136,6 +148,9 @@ class AppliedConfigSet(Struct):
             max_items=8192,
         ),
     ] = []
+    held: Annotated[
+        int, meta("Resources that wait for the end of a hold; observedGeneration is without them.", minimum=0)
+    ] = 0
 
 
 class SSHHostKey(Struct, omit_defaults=False):
@@ -245,6 +260,28 @@ class Drift(Struct, omit_defaults=False):
     ] = []
 
 
+class OperatingSystem(Struct):
+    """What runs on a host, as its os-release says."""
+
+    id: Annotated[str, meta("ID, such as debian.", pattern=ASCII, max_length=64)] = ""
+    version: Annotated[
+        str, meta('VERSION_ID, such as "12"; empty where there are none.', pattern=ASCII, max_length=64)
+    ] = ""
+    pretty_name: Annotated[
+        str, meta("PRETTY_NAME, such as Debian GNU/Linux 12 (bookworm).", pattern=ASCII, max_length=256)
+    ] = ""
+    kernel: Annotated[str, meta("Kernel release, as in uname -r.", pattern=ASCII, max_length=256)] = ""
+
+
+class UpcomingUpgrades(Struct):
+    """When the host may upgrade next."""
+
+    next_slots: Annotated[
+        list[Annotated[str, meta("A moment.", format="date-time")]],
+        meta("The next slots of spec.upgrade, if each of them is used.", max_items=16),
+    ] = []
+
+
 class ManagedNodeStatus(Struct):
     """What the agent saw on the host; never what was wished for."""
 
@@ -256,7 +293,8 @@ class ManagedNodeStatus(Struct):
     conditions: Annotated[
         list[Condition],
         meta(
-            "Ready, Alive, Drifted, Contested, Conflicted, Watching, TokenRenewed, Duplicated and Served.",
+            "Ready, Progressing, Alive, Drifted, Contested, Conflicted, Watching, TokenRenewed, Duplicated, "
+            "Labelled, Served and Held.",
             list_map_keys=("type",),
             max_items=64,
         ),
@@ -265,6 +303,7 @@ class ManagedNodeStatus(Struct):
         str, meta("Version of the agent on the host.", pattern=ASCII, max_length=256)
     ] = ""
     release: Annotated[str, meta("Kernel release, as in uname -r.", pattern=ASCII, max_length=256)] = ""
+    os: Annotated[OperatingSystem | None, meta("Operating system of the host.")] = None
     heartbeat: Annotated[Heartbeat | None, meta("Sign of life, kept out of this object to spare writes.")] = (
         None
     )
@@ -309,6 +348,9 @@ class ManagedNodeStatus(Struct):
     last_upgrade: Annotated[
         str | None, meta("When the last upgrade was done.", format="date-time", nullable=True)
     ] = None
+    upgrade: Annotated[
+        UpcomingUpgrades | None, meta("Upgrades to come; absent = none, as the spec is, or on hold.")
+    ] = None
     kubernetes_node_cordoned: Annotated[
         str | None,
         meta(
@@ -332,6 +374,11 @@ def is_silent(node: ManagedNode) -> bool:
     """Tell whether a host is known to be silent, so that nothing it reported counts any more."""
     found = conditions_.get(node.status.conditions, node_conditions.ALIVE)
     return found is not None and found.status == conditions_.FALSE
+
+
+def is_held(node: ManagedNode) -> bool:
+    """Tell whether a host says that it is held, so that it changes nothing."""
+    return conditions_.is_true(node.status.conditions, node_conditions.HELD)
 
 
 MANAGED_NODES: Final = Resource(GROUP, VERSION, "ManagedNode", "managednodes", ManagedNode)

@@ -20,6 +20,18 @@ MACHINES: Final = {
 """What `uname -m` says on the architectures as Kubernetes names them."""
 
 
+_GITOPS: Final = (
+    "app.kubernetes.io/",
+    "argocd.argoproj.io/",
+    "fleet.cattle.io/",
+    "helm.sh/",
+    "helm.toolkit.fluxcd.io/",
+    "kustomize.toolkit.fluxcd.io/",
+    "objectset.rio.cattle.io/",
+)
+"""Labels that Argo CD, Flux, Helm, Fleet and their like put on all that they apply, and on no host."""
+
+
 def matches(config_set: ConfigSet, labels: Mapping[str, str]) -> bool:
     """Tell whether a host with these labels is meant: by the labels of the set, or by its nodeSelector.
 
@@ -31,6 +43,27 @@ def matches(config_set: ConfigSet, labels: Mapping[str, str]) -> bool:
         return True
     selector = config_set.spec.node_selector
     return selector is not None and selectors.matches(selector, labels)
+
+
+def ways(config_set: ConfigSet) -> list[str]:
+    """Return the ways in which a host may be chosen, in words; any of them is enough."""
+    found = []
+    if labels := config_set.metadata.labels:
+        found.append("labels " + ",".join(f"{name}={value}" for name, value in sorted(labels.items())))
+    if (selector := config_set.spec.node_selector) is not None:
+        try:
+            text = selectors.format_selector(selector)
+        except ValueError as error:
+            text = str(error)
+        found.append(f"nodeSelector {text}" if text else "any labels (nodeSelector {})")
+    return found
+
+
+def gitops_labels(config_set: ConfigSet) -> list[str]:
+    """Return the labels of GitOps tools that keep a set, which has no selector, from matching any host."""
+    if config_set.spec.node_selector is not None:
+        return []
+    return sorted(name for name in config_set.metadata.labels if name.startswith(_GITOPS))
 
 
 def _has(labels: Mapping[str, str], key: str, value: str) -> bool:

@@ -13,6 +13,17 @@ APPLIED: Final = "Applied"
 APPLY_FAILED: Final = "ApplyFailed"
 """Reason of Ready=False: at least one resource could not be brought about; the message names it."""
 
+PROGRESSING: Final = "Progressing"
+"""Condition type: the host is being changed right now, and the message says what is being done. Told of what
+takes longer than about two seconds; when it is False, its reason is that of Ready."""
+
+APPLYING: Final = "Applying"
+"""Reason of Progressing=True, and of Ready=False as long as nothing has failed: the rest is to come."""
+
+WAITING: Final = "Waiting"
+"""Reason of Ready=False: what a resource needs is on its way, such as a Secret that the operator has yet to
+let the host read; what has not come after a minute is ApplyFailed."""
+
 VALIDATION_FAILED: Final = "ValidationFailed"
 """Reason of Ready=False: `validate` refused the new content of a file, and the old one is in place."""
 
@@ -77,6 +88,14 @@ OTHER_AGENT: Final = "OtherAgent"
 ONE_AGENT: Final = "OneAgent"
 """Reason of Duplicated=False: nobody else does any more."""
 
+HELD: Final = "Held"
+"""Condition type: nothing on the host is changed until the hold ends; its reasons are those of
+`acting.HoldOrigin`. Absent as long as it never was. Also the reason of Ready=False: something waits for the
+end of the hold."""
+
+NOT_HELD: Final = "NotHeld"
+"""Reason of Held=False: the hold has ended."""
+
 SERVED: Final = "Served"
 """Condition type: metrics and health probes are served where the agent was told to. Absent as long as they
 always were."""
@@ -86,3 +105,12 @@ ADDRESS_UNAVAILABLE: Final = "AddressUnavailable"
 
 LISTENING: Final = "Listening"
 """Reason of Served=True: the address could be had after all."""
+
+LABELLED: Final = "Labelled"
+"""Condition type: the host has the labels that its agent was told. Absent as long as none was refused."""
+
+LABELS_SET: Final = "LabelsSet"
+"""Reason of Labelled=True: the host has them after all."""
+
+LABELS_REFUSED: Final = "LabelsRefused"
+"""Reason of Labelled=False: nobody declared them for this host; the message says how."""

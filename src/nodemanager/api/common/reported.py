@@ -19,7 +19,7 @@ _UNSAFE_TEXT: Final = re.compile(f"[\x00-\x08\x0b-\x1f{_UNSAFE}]")
 _UNSAFE_LINE: Final = re.compile(f"[\x00-\x1f{_UNSAFE}]")
 _NOT_ASCII: Final = re.compile("[^ -~]")
 _NOT_IN_A_NAME: Final = re.compile("[^!-.0-~]")
-_TEXTS: Final = frozenset({"message", "error"})
+_TEXTS: Final = frozenset({"message", "error", "waiting"})
 """Fields of several lines."""
 _LINES: Final = frozenset({"conflicts", "resource", "lastResource", "by", "fileBackups"})
 """Fields that name files, which may be called anything."""

@@ -34,7 +34,10 @@ class MaintenanceWindowStatus(Struct):
     ] = None
     opens_at: Annotated[str | None, meta("When it opens next.", format="date-time")] = None
     next: Annotated[list[Opening], meta("The next openings, five at most.", max_items=5)] = []
-    conditions: Annotated[list[Condition], meta("Valid.", list_map_keys=("type",), max_items=16)] = []
+    conditions: Annotated[
+        list[Condition],
+        meta("Valid: whether all of it could be read.", list_map_keys=("type",), max_items=16),
+    ] = []
 
 
 class MaintenanceWindow(Struct):

@@ -30,7 +30,10 @@ class NodeSeriesStatus(Struct):
     groups: Annotated[list[SeriesGroup], meta("The groups in their order, 100 at most.", max_items=100)] = []
     first: Annotated[list[str], meta("The hosts that go first, 20 at most.", max_items=20)] = []
     not_found: Annotated[list[str], meta("Names that no ManagedNode has, 20 at most.", max_items=20)] = []
-    conditions: Annotated[list[Condition], meta("Resolved.", list_map_keys=("type",), max_items=16)] = []
+    conditions: Annotated[
+        list[Condition],
+        meta("Resolved: whether all named hosts exist.", list_map_keys=("type",), max_items=16),
+    ] = []
 
 
 class NodeSeries(Struct):

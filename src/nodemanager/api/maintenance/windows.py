@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
+from nodemanager.api.schedule_rules import SCHEDULE
 from nodemanager.kube.hints import DURATION, DURATION_MAX, NAME_MAX, POSITIVE_DURATION, PRINTABLE, Rule, meta
 from nodemanager.kube.objects import Struct
 
@@ -57,6 +58,7 @@ class WindowSchedule(Struct):
         str,
         meta(
             'Instead of weekdays and start: when it opens, as in a crontab, such as "0 2 1 * *".',
+            *SCHEDULE,
             max_length=256,
         ),
     ] = ""

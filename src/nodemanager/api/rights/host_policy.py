@@ -27,10 +27,13 @@ from nodemanager.api.rights.host_bounds import (
 from nodemanager.api.rights.host_rights import (
     DAEMONSET,
     HOSTNAME_LABEL,
+    LABELS,
+    MAX_LABELS,
     OPERATOR,
     OWN_LABELS,
     POLICY,
     PREFIX,
+    SET,
 )
 from nodemanager.kube.rbac.identity import NODE_NAME
 
@@ -130,13 +133,29 @@ _VARIABLES = {
     "old": _LABELS.format("oldObject"),
     "new": _LABELS.format("object"),
     "allowed": "[" + ", ".join(f"'{label}'" for label in OWN_LABELS) + "]",
+    "labelled": (
+        "variables.new.filter(key, !(key in variables.allowed) && !(key in variables.old &&"
+        " variables.old[key] == variables.new[key])).map(key, key + '=' + variables.new[key])"
+    ),
     **VARIABLES,
 }
 _SAME_SPEC = "has(object.spec) == has(oldObject.spec) && (!has(object.spec) || object.spec == oldObject.spec)"
-_LABELS_ALLOWED = (
-    "variables.new.all(key, key in variables.allowed || "
-    "(key in variables.old && variables.old[key] == variables.new[key])) && "
+_FEW_LABELS = (
+    f"variables.labelled.size() <= {MAX_LABELS} && "
     "variables.old.all(key, key in variables.new || key in variables.allowed)"
+)
+_MAY_SET = (
+    f"authorizer.group('{configset.GROUP}').resource('{LABELS}').namespace(request.namespace)"
+    f".name(variables.labelled[{{0}}]).check('{SET}').allowed()"
+)
+_LABELS_ALLOWED = (
+    _FEW_LABELS,
+    # Two by two: two questions to the authorizer are what one expression may cost.
+    *(
+        f"variables.labelled.size() <= {first} || ({_MAY_SET.format(first)} &&"
+        f" (variables.labelled.size() <= {first + 1} || {_MAY_SET.format(first + 1)}))"
+        for first in range(0, MAX_LABELS, 2)
+    ),
 )
 _OWN_KEY = (
     "object.metadata.name.startsWith('wg-') && object.metadata.name.endsWith('-' + variables.host) && "
@@ -201,10 +220,14 @@ _CHECKS = (
         f"{DELETE} || ({CREATE} ? (!has(object.spec) || object.spec == {{}}) : ({_SAME_SPEC}))",
         "a host may not change its spec: that is for people",
     ),
-    Check(
-        "managednodes",
-        f"{DELETE} || ({_LABELS_ALLOWED})",
-        "a host may only set these labels on itself: " + ", ".join(OWN_LABELS),
+    *(
+        Check(
+            "managednodes",
+            f"{DELETE} || ({allowed})",
+            f"a host may only set these labels on itself: {', '.join(OWN_LABELS)}; and those that nodemanager"
+            f" rbac --label declares for it, {MAX_LABELS} at a time; and remove none",
+        )
+        for allowed in _LABELS_ALLOWED
     ),
     Check(
         "managednodes",

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from nodemanager.api import kinds
+from nodemanager.api.common.configset import GROUP
 from nodemanager.api.common.managednode import LABEL_OS
 from nodemanager.api.common.matching import ARCH, OS
 from nodemanager.api.kind_parts import READ
@@ -29,11 +30,18 @@ SUFFIXES: Final = ("-token-refresh", "-drain", "-references")
 HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
 OWN_LABELS: Final = (OS, ARCH, HOSTNAME_LABEL, LABEL_OS)
 """Labels that a host may set on itself; with any other it could opt in to what is meant for others."""
+LABELS: Final = "labels"
+"""No kind: a Role that lets `set` the labels of a name such as role=web is where people declare them."""
+SET: Final = "set"
+MAX_LABELS: Final = 8
+"""How many of them a host may set with one write: each is a question that the policy has to ask."""
 MAX_EVENT_HOST: Final = 220
 """How much of a host's name is in those of its Events at most: names have at most 253 characters."""
 POLICY: Final = "nodemanager-hosts"
 NODE_ROLE: Final = "nodemanager-node"
 """The role that all hosts share."""
+MANUAL_ROLE: Final = "nodemanager-host"
+"""The role of hosts that somebody lets in without `nodemanager rbac`."""
 _MAX_NAME: Final = 253
 
 
@@ -51,6 +59,8 @@ class HostAccess:
     """Leases it may take turns with other hosts with."""
     daemonset: str = ""
     """Namespace of the DaemonSet whose pod on this host may get the host's token; empty = none may."""
+    labels: Sequence[str] = ()
+    """Labels with their values, such as role=web, that it may set on its ManagedNode."""
 
 
 def account_name(hostname: str) -> str:
@@ -62,6 +72,12 @@ def host_of(lease: str) -> str:
     """Return the host that a Lease is the sign of life of; empty = it is something else."""
     host = lease.removeprefix(PREFIX)
     return host if lease.startswith(PREFIX) and host not in (OPERATOR, DAEMONSET) else ""
+
+
+def host_of_account(user: str, namespace: str) -> str:
+    """Return the host whose ServiceAccount a user name means; empty = it is no host's of this namespace."""
+    account = user.removeprefix(f"system:serviceaccount:{namespace}:")
+    return "" if account == user else host_of(account)
 
 
 def cluster_name(access: HostAccess, *purpose: str) -> str:
@@ -130,11 +146,23 @@ def node_role() -> Object:
     Kubernetes lets everybody ask by default; clusters whose administrators took that away still
     let hosts check themselves. What a host may do is in the namespace, in a Role of its own.
     """
-    rules = [
+    return role("ClusterRole", NODE_ROLE, "", _questions())
+
+
+def manual_role() -> Object:
+    """Return a role for hosts that are let in by hand, each of them bound to it in their namespace.
+
+    It cannot name a host, so what keeps each to its own objects there is the admission policy alone. It has
+    no `serviceaccounts/token`: who may get everybody's token is no host to that policy any more.
+    """
+    return role("ClusterRole", MANUAL_ROLE, "", [*_questions(), *_own_rules(HostAccess("", ""))])
+
+
+def _questions() -> list[Object]:
+    return [
         rule(["authentication.k8s.io"], ["selfsubjectreviews"], ["create"]),
         rule(["authorization.k8s.io"], ["selfsubjectaccessreviews"], ["create"]),
     ]
-    return role("ClusterRole", NODE_ROLE, "", rules)
 
 
 def _token_binding(name: str, access: HostAccess) -> Object:
@@ -151,13 +179,15 @@ def _token_binding(name: str, access: HostAccess) -> Object:
 
 def _own_rules(access: HostAccess) -> list[Object]:
     host = access.hostname
-    leases = [account_name(host), *access.lock_groups]
+    leases = [account_name(host), *access.lock_groups] if host else []
     rules = [
         *(each for kind in kinds.BY_NAME for each in rbac_objects.grants(kind.resource, kind.hosts, host)),
         rule(["coordination.k8s.io"], ["leases"], ["create"]),
         rule(["coordination.k8s.io"], ["leases"], ["get", "update", "patch"], leases),
         rule([""], ["events"], ["create", "patch"]),
     ]
+    if access.labels:
+        rules.append(rule([GROUP], [LABELS], [SET], access.labels))
     if access.wide_secrets:
         rules += [rule([""], ["secrets", "configmaps"], READ), rule([""], ["secrets"], ["create"])]
     return rules

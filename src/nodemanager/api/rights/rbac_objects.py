@@ -41,9 +41,10 @@ def rule(
 
 
 def grants(resource: Resource[Any], granted: Iterable[KindRight], own: str = "") -> list[Object]:
-    """Return the rules that grant something on a kind; `own` is the one name that some are about."""
+    """Return the rules that grant something on a kind; `own` is the one name that some are about, if any."""
+    names = [own] if own else []
     return [
-        rule([resource.group], [address(resource, one.subresource)], one.verbs, [own] if one.own else [])
+        rule([resource.group], [address(resource, one.subresource)], one.verbs, names if one.own else [])
         for one in granted
     ]
 

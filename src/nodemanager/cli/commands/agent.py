@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
 import os
-from dataclasses import replace
+import signal
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,24 +16,22 @@ from typing import Any
 import click
 
 from nodemanager import __version__
-from nodemanager.agent import self_care, service
+from nodemanager.agent import self_care, service, standby
 from nodemanager.agent.assembly import HostSetup
 from nodemanager.agent.link.api_reachability import SecretLimits
 from nodemanager.agent.link.token_renewal import publish_expiry
+from nodemanager.agent.options import AgentOptions, OwnCredential
 from nodemanager.agent.report import status_sources
 from nodemanager.agent.upgrades.upgrade import UpgradeSettings
-from nodemanager.api.rights import host_rights
-from nodemanager.cli.settings import agent_config, connect, go_options, host_names, host_options, logs
+from nodemanager.cli import agent_credential
+from nodemanager.cli.settings import agent_config, connect, go_options, host_names, host_options, labels, logs
 from nodemanager.cli.settings.durations import Duration
-from nodemanager.client.auth.config import ClientConfig
-from nodemanager.client.auth.credentials import BearerToken
 from nodemanager.client.auth.exchanged_token import ExchangedToken
-from nodemanager.client.auth.renewed_token import RenewedToken
 from nodemanager.client.http.transport import HttpTransport
 from nodemanager.client.verbs import Client
 from nodemanager.host.files.bucket import MAX_AGE, MAX_SIZE, MAX_TOTAL, MAX_USER, BucketLimits
 from nodemanager.host.files.bucket_room import Caps
-from nodemanager.host.process import allocator, priority
+from nodemanager.host.process import allocator, background, priority
 from nodemanager.runtime import metrics, probes, process_metrics, sd_notify
 from nodemanager.runtime.manager import StopTimedOut
 
@@ -98,6 +98,13 @@ Examples:
 @click.option("--state.secret-max-age", "secret_age", type=Duration(), default="0", show_default=True,
               metavar="TIME",
               help="How long known Secrets are used without an answer of the API; 0 = for ever.")  # fmt: skip
+@labels.option("A label of this host, beside those that it was joined with; `nodemanager rbac --label` must"
+               " declare it. May be given again.")  # fmt: skip
+@click.option("--leader-elect", "leader_elect", type=bool, is_flag=False, flag_value="true", default="false",
+              help="Where another agent works on this host, stand by, and take over after it.")  # fmt: skip
+@click.option("--pid-file", type=click.Path(path_type=Path), default=background.PID_FILE, show_default=True,
+              metavar="PATH", help="Where a script of FreeBSD's rc.d that does not use daemon(8) looks for"
+              " the process.")  # fmt: skip
 @click.option("--pod-identity", is_flag=True,
               help="In a DaemonSet: exchange the pod's token for that of the host it runs on.")  # fmt: skip
 @go_options.ignored
@@ -117,12 +124,24 @@ def command(settings: connect.Settings, root: str, hostname: str, **flags: Any) 
     if flags["verify"]:
         click.echo("the configuration is valid")
         return
-    logs.configure(flags["log_level"], flags["log_format"])
+    with contextlib.ExitStack() as stack:
+        in_background = background.is_expected(os.environ)
+        if in_background:
+            connect.client_config(settings)  # what is wrong with it is told while somebody listens
+            stack.enter_context(background.entered(flags["pid_file"]))
+        logs.configure(flags["log_level"], flags["log_format"], syslog=in_background)
+        _start(settings, root, hostname, flags)
+
+
+def _start(settings: connect.Settings, root: str, hostname: str, flags: dict[str, Any]) -> None:
     priority.step_back(flags["nice"])
     allocator.keep_little()
     limits = BucketLimits(flags["max_size"], flags["max_age"], Caps(flags["max_total"], flags["max_user"]))
-    host = HostSetup(root, hostname, bucket=flags["bucket"], backups=limits, start_delay=flags["start_delay"])
-    options = service.AgentOptions(
+    host = HostSetup(
+        root, hostname, bucket=flags["bucket"], backups=limits, start_delay=flags["start_delay"],
+        labels=flags["labels"],
+    )  # fmt: skip
+    options = AgentOptions(
         settings.namespace,
         host,
         flags["metrics_bind_address"],
@@ -134,34 +153,90 @@ def command(settings: connect.Settings, root: str, hostname: str, **flags: Any) 
         key_file=flags["key_file"],
         realtime=flags["realtime"],
     )
-    asyncio.run(run(settings, options))
+    asyncio.run(run_elected(settings, options) if flags["leader_elect"] else run(settings, options))
 
 
-async def run(settings: connect.Settings, options: service.AgentOptions, *, signals: bool = True) -> None:
-    """Run an agent until it is told to stop: by a signal, or else by being cancelled."""
+async def run_elected(settings: connect.Settings, options: AgentOptions) -> None:
+    """Run an agent as soon as no other works on this host, until it is told to stop by a signal."""
+    notifications = sd_notify.of_process()
+
+    def waiting(why: str) -> None:
+        notifications.ready()  # this is what it is to do, and it may take for ever
+        notifications.status(why)
+
+    lead = await standby.elected(options.host.root, options.host.state, waiting)
+    if lead is not None:
+        with contextlib.closing(lead):
+            await run(settings, options)
+
+
+async def run(settings: connect.Settings, options: AgentOptions, *, signals: bool = True) -> None:
+    """Run an agent until it is told to stop: by a signal, or else by being cancelled.
+
+    It begins anew where it finds a credential on disk with which it is another host, or at another API.
+    """
+    course = _Course()
+    if signals:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # one that comes between two of them ends nothing
+    while course.again:
+        await _run_once(settings, options, course, signals=signals)
+
+
+@dataclass(slots=True)
+class _Course:
+    """What one agent leaves to the next in this process."""
+
+    again: bool = True
+    """Whether there is a next one."""
+    shared: bool = False
+    """Whether the API lets us be a host with a credential that is named after another."""
+
+    def accept(self) -> None:
+        self.shared = True
+
+
+async def _run_once(
+    settings: connect.Settings, options: AgentOptions, course: _Course, *, signals: bool
+) -> None:
     registry = metrics.Registry()
     process_metrics.register(registry)
-    config, token = _with_own_token(connect.client_config(settings), settings)
+    hostname = options.host.hostname or os.uname().nodename
+    credential = agent_credential.load(settings, hostname, shared=course.shared or options.pod_identity)
+    course.again = False
+    config = credential.config
     if options.pod_identity:
-        name = options.host.hostname or os.uname().nodename
-        own = ExchangedToken(config, name, options.namespace)
-        publish_expiry(registry, name, lambda: own.life)
-        config, token = replace(config, credentials=own), None
+        own_token = ExchangedToken(config, hostname, options.namespace)
+        publish_expiry(registry, hostname, lambda: own_token.life)
+        config = replace(config, credentials=own_token)
     client = Client(HttpTransport(config))
-    own_token = _own_token(client, config, token, settings, options)
     notifications = sd_notify.of_process()
-    agent = service.build(client, options, registry, own_token, notifications.stopping)
-    hostname = agent.managed_host.identity.hostname
+
+    def begin_anew(reason: str) -> None:
+        course.again = True
+        agent.manager.stop(f"{reason}; it begins anew")
+
+    def on_stop() -> None:
+        if not course.again:
+            notifications.stopping()
+
+    own = OwnCredential()
+    labelled = {**credential.read.labels, **options.host.labels}
+    options = replace(options, host=replace(options.host, hostname=credential.host, labels=labelled))
+    if not options.pod_identity:
+        own = credential.of(client, begin_anew, course.accept)
+    agent = service.build(client, options, registry, own, on_stop)
     agent.board.plug(status_sources.of_reachability(agent.reachability, config.server))
     service_manager = self_care.look_after(agent, notifications, owns_process=signals)
     log.info(
         "nodemanager %s agent of %s, namespace %s, %s",
-        __version__, hostname, options.namespace, config.source,
+        __version__, agent.managed_host.identity.hostname, options.namespace, config.source,
     )  # fmt: skip
     if not agent.managed_host.tree.running:
         log.info("%s is an image, not the root of a running host: its services stay off", options.host.root)
 
     def look_again() -> None:
+        if own.watch is not None:
+            own.watch.look_now()
         agent.requests.pass_now()
         service_manager.reload()
 
@@ -174,34 +249,3 @@ async def run(settings: connect.Settings, options: service.AgentOptions, *, sign
     finally:
         await client.close()
         agent.close()
-
-
-def _with_own_token(
-    config: ClientConfig, settings: connect.Settings
-) -> tuple[ClientConfig, RenewedToken | None]:
-    """Return the configuration with a token that can be replaced, if a kubeconfig was named that has one."""
-    if not settings.kubeconfig or not isinstance(config.credentials, BearerToken):
-        return config, None
-    token = RenewedToken(config.credentials.token)
-    return replace(config, credentials=token), token
-
-
-def _own_token(
-    client: Client,
-    config: ClientConfig,
-    token: RenewedToken | None,
-    settings: connect.Settings,
-    options: service.AgentOptions,
-) -> service.OwnToken | None:
-    """Return the token of this host, if that is what we have."""
-    hostname = options.host.hostname or os.uname().nodename
-    if token is None or not is_own(token, hostname, options.namespace):
-        return None
-    path = Path(os.path.realpath(settings.kubeconfig))  # once; links are followed now
-    return service.OwnToken(client, config, token, path)
-
-
-def is_own(token: RenewedToken, hostname: str, namespace: str) -> bool:
-    """Tell whether a token is the host's own: nobody else's is renewed, and no other kubeconfig rewritten."""
-    account = f"system:serviceaccount:{namespace}:{host_rights.account_name(hostname)}"
-    return token.life is not None and token.life.subject == account

@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import click
 from nodemanager.agent.assembly import HostSetup, ManagedHost, NoLocks, assemble
 from nodemanager.agent.declared import contents
 from nodemanager.agent.declared.declared_inputs import DeclaredInputs
+from nodemanager.agent.report import host_inspector
 from nodemanager.cli import manifest_folder
 from nodemanager.cli.settings import host_options
 from nodemanager.cli.views import forms, output, waiting
@@ -21,6 +23,7 @@ from nodemanager.host.process import runner
 from nodemanager.host.results import Outcome, Result
 from nodemanager.plan import merge
 from nodemanager.plan.desired import Contents, Desired
+from nodemanager.plan.templates import references
 from nodemanager.rendering.renderer import Renderer, Rendering
 
 MAX = 300
@@ -68,6 +71,8 @@ async def _apply(inputs: DeclaredInputs, managed_host: ManagedHost) -> list[Resu
             click.echo(output.one_line(f"conflict in ConfigSet {name}: {conflict}"), err=True)
     async with waiting.told(lambda: f"at work: {managed_host.progress.program() or 'this host'}"):
         results = await managed_host.converger.run(desired, made)
+    # Here nobody brings what is missing while we wait.
+    results = [replace(one, outcome=Outcome.BLOCKED) if one.awaits else one for one in results]
     held = [Result(one, (), Outcome.BLOCKED, why) for one, why in desired.held.items()]
     return results + held
 
@@ -83,6 +88,10 @@ async def wanted(
     elif not matching:
         labels = ", ".join(f"{key}={value}" for key, value in sorted(node.metadata.labels.items()))
         click.echo(output.one_line(f"no ConfigSet matches this host, whose labels are {labels}"), err=True)
+    if any(references.refers(file) for one in matching for file in one.spec.files):
+        run = managed_host.converger.observer.run
+        node = await host_inspector.as_reported(node, managed_host.tree.root, managed_host.identity, run)
+        inputs = inputs.knowing(node)
     desired = merge.merge(matching)
     return desired, await contents.Contenter(renderer).make(desired, inputs, node)
 

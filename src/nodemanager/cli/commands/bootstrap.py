@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import click
@@ -13,8 +15,11 @@ import click
 from nodemanager.api.rights.host_bounds import MAX_TOKEN_SECONDS
 from nodemanager.cli import host_credential
 from nodemanager.cli.settings import connect, host_names
+from nodemanager.cli.settings import labels as labels_
 from nodemanager.cli.settings.durations import Duration
 from nodemanager.cli.views import output
+from nodemanager.client.auth import kubeconfig
+from nodemanager.host.process import runner
 from nodemanager.host.state import credential_file
 from nodemanager.kube import errors
 
@@ -29,6 +34,14 @@ def _hint(server: str) -> str:
     if not loopback:
         return ""
     return f"; {host} is this host itself: let nodemanager token use a kubeconfig with the address of the API"
+
+
+def _labels_before(target: Path) -> Mapping[str, str]:
+    """Return the labels that the host was joined with; none where its kubeconfig is of no use."""
+    try:
+        return kubeconfig.load(path=str(target), environ={}, run=runner.run).labels
+    except (errors.ConfigError, OSError):
+        return {}
 
 
 @click.command(
@@ -50,15 +63,22 @@ Examples:
 @click.option("--token-ttl", type=Duration(most=MAX_TOKEN_SECONDS), default="8760h", show_default=True,
               metavar="TIME", help="How long the credential is good for, 8760h at most; the agent renews it"
               " long before.")  # fmt: skip
-def command(bootstrap_kubeconfig: str, target: Path, namespace: str, hostname: str, token_ttl: float) -> None:
+@labels_.option("A label of this host, which its agent sets if `nodemanager rbac --label` declares it. May be"
+                " given again. Default: those that it was joined with before.")  # fmt: skip
+def command(bootstrap_kubeconfig: str, target: Path, labels: dict[str, str], **asked: Any) -> None:
     """Fetch this host's own credential, try it, and put it in place.
 
     Safe to run again: the old credential stays until the new one has been tried.
     """
+    namespace, hostname, token_ttl = asked["namespace"], asked["hostname"], asked["token_ttl"]
     credential_file.check_target(target)
     settings = connect.Settings(bootstrap_kubeconfig, "", namespace, {})
     try:
-        document, issued = asyncio.run(host_credential.issue(settings, hostname, token_ttl, tried=True))
+        document, issued = asyncio.run(
+            host_credential.issue(
+                settings, hostname, token_ttl, tried=True, labels=labels or _labels_before(target)
+            )
+        )
     except errors.Unreachable as error:
         raise errors.Unreachable(f"{error}{_hint(connect.client_config(settings).server)}") from error
     credential_file.write(target, document)

@@ -24,10 +24,13 @@ class CrdRequest:
     settings: connect.Settings
     dry_run: bool
     timeout: float
+    rename: bool
 
     def changes(self, client: Client) -> crd_changes.Changes:
         """Return the changes in this cluster."""
-        return crd_changes.Changes(client, dry_run=self.dry_run, timeout=self.timeout, progress=_progress)
+        return crd_changes.Changes(
+            client, dry_run=self.dry_run, timeout=self.timeout, rename=self.rename, progress=_progress
+        )
 
 
 def _seconds(_ctx: click.Context, _param: click.Parameter, value: str) -> float:
@@ -57,6 +60,9 @@ Examples:
 )
 @click.option("--dry-run", is_flag=True, help="Let the server check everything, and change nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask before --uninstall.")
+@click.option("--rename-bindings", is_flag=True,
+              help="With --install: also rename ClusterRoleBindings of hosts that the Go project or an older"
+              " version named, and delete those whose ServiceAccounts are gone.")  # fmt: skip
 @click.option(
     "--timeout", default="1m", show_default=True, callback=_seconds, help="How long to wait for each of them."
 )
@@ -67,15 +73,19 @@ def command(
     form: str,
     dry_run: bool,
     yes: bool,
+    rename_bindings: bool,
     timeout: float,
 ) -> None:
     """Print the CustomResourceDefinitions of our kinds, or install them into a cluster.
 
-    With them --install brings the admission policy that keeps every host to its own objects.
+    With them --install brings the admission policy that keeps every host to its own objects. It changes no
+    rights: Roles and bindings stay as they are, unless --rename-bindings is given.
     """
     if install and uninstall:
         raise click.UsageError("--install and --uninstall are opposites: give one of them")
-    request = CrdRequest(settings, dry_run, timeout)
+    if rename_bindings and not install:
+        raise click.UsageError("--rename-bindings is for --install")
+    request = CrdRequest(settings, dry_run, timeout, rename_bindings)
     if install:
         asyncio.run(_install(request))
     elif uninstall:

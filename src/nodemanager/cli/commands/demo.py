@@ -17,9 +17,10 @@ import click
 
 from nodemanager.agent import service
 from nodemanager.agent.assembly import HostSetup
+from nodemanager.agent.options import AgentOptions
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
-from nodemanager.cli import embedded_api
+from nodemanager.cli import embedded_api, program
 from nodemanager.cli.settings import connect, logs
 from nodemanager.cli.views import output
 from nodemanager.client.calls import Selection
@@ -31,6 +32,7 @@ from nodemanager.kube.core import EVENTS
 from nodemanager.runtime.metrics import Registry
 from nodemanager.runtime.tasks import end
 from nodemanager.server.embedded import EmbeddedServer
+from nodemanager.server.http.endpoint import Endpoint
 
 HOST: Final = "demo"
 NAMESPACE: Final = "nodemanager"
@@ -138,7 +140,7 @@ def command(keep: bool) -> None:
 
             shutil.rmtree(folder, ignore_errors=True)
     where = f"the folder is {folder}" if keep else "the folder is gone"
-    click.echo(f"\nThat took {time.monotonic() - began:.1f} s; {where}. Next: nodemanager up --help")
+    click.echo(f"\nThat took {time.monotonic() - began:.1f} s; {where}. Next: {program.current()} up --help")
 
 
 async def _play(folder: Path) -> None:
@@ -153,13 +155,13 @@ async def _stage(folder: Path) -> AsyncIterator[Stage]:
     """Start an API on SQLite, and an agent whose host is a folder."""
     root = folder / "host"
     (root / "etc" / "app").mkdir(parents=True)
-    server = EmbeddedServer(embedded_api.options(folder / "api", port=0))
+    server = EmbeddedServer(embedded_api.options(folder / "api", Endpoint(port=0)))
     tasks = [asyncio.create_task(server.run(), name="embedded API")]
     try:
         async with patient("the API"):
             await server.ready()
         async with connect.connect(connect.Settings(kubeconfig=str(server.kubeconfig))) as client:
-            options = service.AgentOptions(NAMESPACE, HostSetup(str(root), HOST), "0", "0")
+            options = AgentOptions(NAMESPACE, HostSetup(str(root), HOST), "0", "0")
             agent = service.build(client, options, Registry())
             tasks.append(asyncio.create_task(agent.manager.run(), name="agent"))
             try:

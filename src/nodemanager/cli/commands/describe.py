@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -15,6 +15,9 @@ from nodemanager.cli.views import descriptions, output
 from nodemanager.client.calls import Selection
 from nodemanager.client.verbs import Client
 from nodemanager.kube import core, errors
+from nodemanager.kube.objects import Resource
+
+T = TypeVar("T")
 
 
 @click.command(
@@ -53,6 +56,7 @@ async def _run(targets: list[kinds.Target], settings: connect.Settings) -> int:
                 click.echo(f"error: {output.one_line(str(error))}", err=True)
                 code = 1
                 continue
+            text = output.wrapped(text, output.terminal_width())
             click.echo(f"\n\n{text}" if begun else text)
             begun = True
     return code
@@ -62,19 +66,26 @@ async def _describe(client: Client, kind: KindEntry, name: str, namespace: str) 
     with kinds.installed(kind.resource):
         obj = await client.get(kind.resource, name, namespace)
     events = await _events(client, kind.resource.kind, obj)
-    return descriptions.RENDERERS[kind.resource.qualified_name](obj, events, datetime.now(UTC))
+    known, related = kind.resource.qualified_name, {}
+    if known in descriptions.RELATED:
+        argument, resource = descriptions.RELATED[known]
+        related[argument] = await _listed(client, resource, Selection(obj.metadata.namespace))
+    return descriptions.RENDERERS[known](obj, events or [], datetime.now(UTC), **related)
 
 
-async def _events(client: Client, kind: str, obj: Any) -> list[core.Event]:
+async def _events(client: Client, kind: str, obj: Any) -> list[core.Event] | None:
     """Return the events about this incarnation of an object; none if they cannot be read.
 
     The uid alone would not do: a host may claim that of another, but tells stories of its own name only.
     """
     about = {"kind": kind, "name": obj.metadata.name, "uid": obj.metadata.uid}
     fields = ",".join(f"involvedObject.{name}={value}" for name, value in about.items())
-    selection = Selection(obj.metadata.namespace, fields=fields)
+    return await _listed(client, core.EVENTS, Selection(obj.metadata.namespace, fields=fields))
+
+
+async def _listed(client: Client, resource: Resource[T], selection: Selection) -> list[T] | None:
     try:
-        return (await client.list(core.EVENTS, selection)).items
+        return (await client.list(resource, selection)).items
     except errors.KubeError as error:
         click.echo(f"warning: {output.one_line(str(error))}", err=True)  # the rest is worth showing
-        return []
+        return None

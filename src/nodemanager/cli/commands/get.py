@@ -177,7 +177,7 @@ def _printer(source: sources.Source, query: Query, target: kinds.Target) -> prin
             source,
             wide=query.form == "wide",
             namespaces=query.everywhere,
-            prefix=target.kind.reference("") if len(query.targets) > 1 else "",
+            prefix=f"{target.kind.short_names[-1]}/" if len(query.targets) > 1 else "",
             style=output.Style.of(sys.stdout, query.settings.environ),
         )
     return printers.NamePrinter(target.kind) if query.form == "name" else printers.ObjectPrinter(query.form)

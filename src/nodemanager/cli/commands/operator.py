@@ -5,24 +5,31 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 import click
 
 from nodemanager import __version__
 from nodemanager.cli.settings import connect, logs
 from nodemanager.client.calls import Selection
-from nodemanager.client.http.transport import HttpTransport
+from nodemanager.client.http.transport import HttpTransport, Request, Response, Transport
 from nodemanager.client.verbs import Client
 from nodemanager.controllers import assembly
 from nodemanager.controllers.assembly import Dependencies, Operator
 from nodemanager.host.process import runner
 from nodemanager.kube import errors
 from nodemanager.runtime import metrics, probes, process_metrics
-from nodemanager.runtime.manager import StopTimedOut
+from nodemanager.runtime.manager import PartFailed, StopTimedOut
+from nodemanager.runtime.parts import LeadershipLost
 
 log = logging.getLogger("nodemanager.operator")
+CHECK_SECONDS = 10.0
+"""How long the first question to the API may take; its caches then wait as long as it takes."""
+_OUTAGES = errors.TooManyRequests, errors.InternalError, errors.ServiceUnavailable, errors.ServerTimeout
+"""Answers of an API that is not well, as while it starts."""
+SIZES: Final = (64, 256, 1024, 4096, 16384, 65536, 262144, 1048576)
+"""Bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +71,8 @@ def command(
 
     Each host may read the Secrets and ConfigMaps that its ConfigSets refer to, and no other.
 
-    Runs until it is told to stop (Ctrl-C or SIGTERM). One that leads and loses its lease, because the API is
-    gone for long, ends with an error, to be started again by whoever started it.
+    Runs until it is told to stop (Ctrl-C or SIGTERM), also across outages of the API: it waits, /readyz says
+    for what, and where it has lost its lease meanwhile it stops its work and stands for election again.
     """
     logs.configure(log_level.upper(), log_format)
     options = Options(metrics_bind_address, health_probe_bind_address, leader_elect)
@@ -73,16 +80,34 @@ def command(
 
 
 async def run(settings: connect.Settings, options: Options) -> None:
+    """Run the operator, and another one in its place whenever it has lost the lease.
+
+    Nothing is carried over: what the old one knew may not hold under the leader in between.
+    """
+    while True:
+        try:
+            await _run_until_deposed(settings, options)
+        except PartFailed as error:
+            if not isinstance(error.__cause__, LeadershipLost):
+                raise
+            log.warning("all work has ended; standing for election again")
+        else:
+            return
+
+
+async def _run_until_deposed(settings: connect.Settings, options: Options) -> None:
     """Wire the operator together and run it."""
     registry = metrics.Registry()
     process_metrics.register(registry)
     config = connect.client_config(settings)
-    client = Client(HttpTransport(config), observe=_request_counter(registry, config.server))
+    requests = _Requests(registry, config.server)
+    transport = _Measured(HttpTransport(config), registry, config.server)
+    client = Client(transport, observe=requests.observe)
     try:
         await _check_kinds(client, settings.namespace)
         given = Dependencies(client, settings.namespace, registry, runner.companion, options.leader_elect)
         operator = assembly.assemble(given)
-        _add_servers(operator, options, registry)
+        _add_servers(operator, options, registry, {"api": requests.unanswered})
         log.info("nodemanager %s operator, namespace %s, %s", __version__, settings.namespace, config.source)
         await operator.manager.run(install_signals=True)
     except StopTimedOut as error:
@@ -92,12 +117,14 @@ async def run(settings: connect.Settings, options: Options) -> None:
         await client.close()
 
 
-def _add_servers(operator: Operator, options: Options, registry: metrics.Registry) -> None:
+def _add_servers(
+    operator: Operator, options: Options, registry: metrics.Registry, readiness: probes.Checks
+) -> None:
     manager = operator.manager
     if address := probes.parse_address(options.metrics_address):
         manager.add_server(probes.ProbeServer("metrics", address, probes.Routes(metrics=registry)))
     if address := probes.parse_address(options.probe_address):
-        routes = probes.Routes(health=operator.health, readiness={"manager": manager.not_ready})
+        routes = probes.Routes(health=operator.health, readiness={"manager": manager.not_ready, **readiness})
         manager.add_server(probes.ProbeServer("health probes", address, routes))
 
 
@@ -105,28 +132,58 @@ async def _check_kinds(client: Client, namespace: str) -> None:
     """Fail early and clearly where waiting would not help: our kinds are not there."""
     for resource in assembly.own_kinds():
         try:
-            await client.page(resource.untyped(), Selection(namespace), limit=1)
+            async with asyncio.timeout(CHECK_SECONDS):
+                await client.page(resource.untyped(), Selection(namespace), limit=1)
         except errors.NotFound as error:
             raise errors.ConfigError(
                 f"cannot run the operator: the cluster does not know {resource.qualified_name};"
                 " install our kinds first: nodemanager crds --install"
             ) from error
-        except errors.TransportError as error:
-            log.warning("%s; going on, the API may come back", error)
+        except (errors.TransportError, *_OUTAGES, TimeoutError) as error:
+            log.warning("cannot look for our kinds: %s; waiting for the API", str(error) or "no answer")
             return
 
 
-def _request_counter(registry: metrics.Registry, server: str) -> Callable[[str, str, float], None]:
-    host = server.partition("://")[2]
-    total = registry.counter(
-        "rest_client_requests_total", "Requests to the API by answer.", ("code", "method", "host")
-    )
-    seconds = registry.histogram(
-        "rest_client_request_duration_seconds", "Time to the header of the answer.", ("verb", "host")
-    )
+class _Measured:
+    """A transport that counts the bytes of what is sent."""
 
-    def observe(method: str, code: str, duration: float) -> None:
-        total.labels(code, method, host).inc()
-        seconds.labels(method, host).observe(duration)
+    def __init__(self, inner: Transport, registry: metrics.Registry, server: str) -> None:
+        self._inner = inner
+        self._host = server.partition("://")[2]
+        self._bytes = registry.histogram(
+            "rest_client_request_size_bytes", "Bodies of requests to the API.", ("verb", "host"), SIZES
+        )
 
-    return observe
+    async def send(self, request: Request) -> Response:
+        self._bytes.labels(request.method, self._host).observe(len(request.body))
+        return await self._inner.send(request)
+
+    async def reauthenticate(self) -> bool:
+        return await self._inner.reauthenticate()
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+class _Requests:
+    """Counts requests to the API, and remembers whether the last one was answered."""
+
+    def __init__(self, registry: metrics.Registry, server: str) -> None:
+        self._host = server.partition("://")[2]
+        self._total = registry.counter(
+            "rest_client_requests_total", "Requests to the API by answer.", ("code", "method", "host")
+        )
+        self._seconds = registry.histogram(
+            "rest_client_request_duration_seconds", "Time to the header of the answer.", ("verb", "host")
+        )
+        self._answered = True
+
+    def observe(self, method: str, code: str, duration: float) -> None:
+        """Count a request that was answered with a code, or not at all."""
+        self._answered = code.isdigit()
+        self._total.labels(code, method, self._host).inc()
+        self._seconds.labels(method, self._host).observe(duration)
+
+    def unanswered(self) -> str | None:
+        """Return that the API is away, or None: a check for /readyz."""
+        return None if self._answered else f"no answer from {self._host}"

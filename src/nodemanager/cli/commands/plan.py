@@ -67,6 +67,8 @@ def command(
 
 async def _plan(settings: connect.Settings, paths: tuple[Path, ...], managed_host: ManagedHost) -> list[Step]:
     async with Renderer(runner.companion) as renderer:
+        if managed_host.tree.running:
+            settings = connect.as_this_host(settings)
         inputs = manifest_folder.load(paths) if paths else await _fetch(settings, managed_host, renderer)
         desired, made = await apply.wanted(inputs, managed_host, renderer)
     held = [Blocked(id=one, sources=(), reason=why) for one, why in desired.held.items()]

@@ -7,7 +7,8 @@ import hashlib
 
 import click
 
-from nodemanager.cli import completing
+from nodemanager.agent.declared import memory
+from nodemanager.cli import completing, holding
 from nodemanager.cli.settings.host_options import BUCKET, ROOT, whole_path
 from nodemanager.cli.views import output
 from nodemanager.host.base import HostError
@@ -18,6 +19,7 @@ from nodemanager.host.files.tree import Tree
 from nodemanager.host.process import environment
 from nodemanager.host.results import Outcome
 from nodemanager.host.state.journal import Journal
+from nodemanager.host.state.vault import Vault
 from nodemanager.plan import resources
 from nodemanager.plan.desired import Content
 from nodemanager.plan.steps import WriteFile
@@ -28,26 +30,55 @@ from nodemanager.plan.steps import WriteFile
 Examples:
   nodemanager restore /etc/motd                     what it was before it was last replaced
   nodemanager restore /etc/motd --to 3f2a91         the version with this hash (or its beginning)
+  nodemanager restore /etc/motd --hold --for 2h     and have the agent leave this host alone meanwhile
 """,
 )
 @click.argument("path", callback=whole_path, shell_complete=completing.backed_up)
 @click.option("--to", "digest", default="", metavar="HASH", help="Which version; see nodemanager backups.")
+@click.option("--hold", "holds", is_flag=True,
+              help="Hold this host first, as nodemanager hold does: else its agent puts a declared file back"
+              " at once.")  # fmt: skip
+@holding.FOR
+@click.option("--reason", default="", metavar="TEXT", help="Why it is held. Default: restored PATH.")
 @BUCKET
 @ROOT
-def command(path: str, digest: str, bucket: str, root: str) -> None:
+def command(
+    path: str, digest: str, holds: bool, seconds: float | None, reason: str, bucket: str, root: str
+) -> None:
     """Put back what PATH contained, with its owner and mode; what is there now is kept in turn.
 
-    A file that a ConfigSet declares is brought back to the declaration by the next pass of the agent.
+    A file that a ConfigSet declares is brought back to the declaration by the agent, at once if it runs;
+    --hold keeps it from doing so for a while.
     """
+    if not holds and (seconds is not None or reason):
+        raise click.UsageError("--for and --reason are about a hold: give --hold, too")
+    hold, lasts = holding.made(reason or f"restored {path}", seconds, "")
     tree = Tree(root)
     try:
         kept = Bucket(tree, bucket)
         backup = kept.find(path, digest)
+        if holds:  # first, and only for what can be restored
+            holding.begin_here(root, hold, lasts)
         asyncio.run(_restore(tree, kept, backup, path))
     finally:
         tree.close()
     when = backup.meta.backed_up_at
     click.echo(output.one_line(f"restored {path} to {backup.digest[:16]}, as it was at {when}"))
+    if holds:
+        held = holding.lasting(hold, lasts)
+        click.echo(output.one_line(f"this host is held {held}; to end it before: nodemanager unhold"))
+    elif sets := _declaring(root, path):
+        again = f"nodemanager restore {path} --to {backup.digest[:16]} --hold"
+        said = f"ConfigSet {', '.join(sets)} declares {path}, so the agent puts that back, at once if it runs"
+        click.echo(output.one_line(f"warning: {said}; to keep this for a while: {again}"), err=True)
+
+
+def _declaring(root: str, path: str) -> list[str]:
+    vault = Vault(root)
+    try:
+        return memory.declaring_sets(vault, path)
+    finally:
+        vault.close()
 
 
 async def _restore(tree: Tree, bucket: Bucket, backup: Backup, path: str) -> None:

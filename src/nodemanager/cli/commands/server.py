@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -13,10 +15,11 @@ import click
 from nodemanager import __version__
 from nodemanager.cli import embedded_api, server_metrics
 from nodemanager.cli.settings import logs
-from nodemanager.cli.settings.addresses import BindAddress
+from nodemanager.cli.settings.addresses import endpoint_options
+from nodemanager.cli.settings.audit_options import AuditSettings, audit_options
 from nodemanager.runtime.manager import Manager
-from nodemanager.runtime.probes import ListenAddress
 from nodemanager.server.embedded import DATABASE, EmbeddedServer, ServerOptions
+from nodemanager.server.http.endpoint import Endpoint
 from nodemanager.store import backup as backups
 
 log = logging.getLogger("nodemanager.server")
@@ -44,13 +47,14 @@ _DATA_DIR = click.option(
 Examples:
   nodemanager server --data-dir ./data                  serve on 127.0.0.1:6443
   export KUBECONFIG=./data/admin.kubeconfig             then, in another shell
+  nodemanager server --bind-address 0.0.0.0:6443 --advertise-address api.example.org   for other hosts
   nodemanager server backup --data-dir ./data state.bak while it runs
   nodemanager server restore --data-dir ./data state.bak   when it does not
 """,
 )
 @_DATA_DIR
-@click.option("--bind-address", type=BindAddress(), default="127.0.0.1:6443", show_default=True,
-              metavar="HOST:PORT", help="Where to listen; port 0 takes a free one.")  # fmt: skip
+@endpoint_options
+@audit_options
 @logs.LEVEL_OPTION
 @click.option("--log-format", type=click.Choice(logs.FORMATS), default="text", show_default=True,
               help="Lines for people, or for a collector.")  # fmt: skip
@@ -60,7 +64,8 @@ Examples:
 def command(
     ctx: click.Context,
     data_dir: Path | None,
-    bind_address: ListenAddress,
+    endpoint: Endpoint,
+    audit: AuditSettings,
     log_level: str,
     log_format: str,
     request_log: bool,
@@ -72,7 +77,7 @@ def command(
     if ctx.invoked_subcommand is not None:
         return
     logs.configure(log_level.upper(), log_format)
-    options = embedded_api.options(data_dir or default_data_dir(), bind_address.host, bind_address.port)
+    options = embedded_api.options(data_dir or default_data_dir(), endpoint, audit=audit)
     asyncio.run(_run(options, request_log))
 
 
@@ -89,7 +94,9 @@ async def _run(options: ServerOptions, request_log: bool) -> None:
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 def backup(data_dir: Path | None, file: Path) -> None:
     """Write a consistent copy of everything to FILE, also while the server runs."""
-    summary = backups.backup((data_dir or default_data_dir()) / DATABASE, file)
+    folder = data_dir or default_data_dir()
+    with _in_hands_of_its_owner(folder):
+        summary = backups.backup(folder / DATABASE, file)
     click.echo(f"wrote {file}: {summary.objects} objects at revision {summary.revision}")
 
 
@@ -98,5 +105,20 @@ def backup(data_dir: Path | None, file: Path) -> None:
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 def restore(data_dir: Path | None, file: Path) -> None:
     """Put the copy in FILE in place; the server must be stopped. What was there is kept beside it."""
-    aside = backups.restore(file, (data_dir or default_data_dir()) / DATABASE)
+    folder = data_dir or default_data_dir()
+    with _in_hands_of_its_owner(folder):
+        aside = backups.restore(file, folder / DATABASE)
     click.echo(f"restored {file}" + (f"; what was there is now {aside}" if aside else ""))
+
+
+@contextlib.contextmanager
+def _in_hands_of_its_owner(folder: Path) -> Iterator[None]:
+    """Have what root leaves in a data folder belong to whoever the server of that folder runs as."""
+    try:
+        yield
+    finally:
+        if os.geteuid() == 0 and folder.is_dir():
+            owner = folder.stat()
+            for path in folder.iterdir():
+                if path.lstat().st_uid != owner.st_uid:
+                    os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)

@@ -121,6 +121,9 @@ class _Printer:
         """Print one."""
         if self._form == "table":
             shown = status_view.text(snapshot, _now(), _style())
+            if sys.stdout.isatty():
+                lines, gap, tables = shown.partition("\n\n")
+                shown = lines + gap + output.wrapped(tables, output.terminal_width())
             before = HOME if self._live else "\n" if self._begun else ""
             click.echo(before + shown)
         else:

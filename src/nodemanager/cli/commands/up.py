@@ -9,20 +9,20 @@ from pathlib import Path
 
 import click
 
-from nodemanager.agent import service
 from nodemanager.agent.assembly import HostSetup
-from nodemanager.cli import embedded_api
+from nodemanager.agent.options import AgentOptions
+from nodemanager.cli import embedded_api, first_touch, program
 from nodemanager.cli.commands import agent as cmd_agent
 from nodemanager.cli.commands import operator as cmd_operator
 from nodemanager.cli.commands.server import default_data_dir
 from nodemanager.cli.settings import connect, logs
-from nodemanager.cli.settings.addresses import BindAddress
+from nodemanager.cli.settings.addresses import endpoint_options
 from nodemanager.cli.settings.host_options import host_options
 from nodemanager.kube import errors
 from nodemanager.runtime.manager import Manager
-from nodemanager.runtime.probes import ListenAddress
 from nodemanager.runtime.tasks import end
 from nodemanager.server.embedded import EmbeddedServer
+from nodemanager.server.http.endpoint import Endpoint
 
 log = logging.getLogger("nodemanager.up")
 NEXT = """
@@ -30,6 +30,7 @@ The API is ready. In another shell:
 
   export KUBECONFIG={kubeconfig}
   kubectl get mn,cset -n {namespace}
+  {program} plan -f examples/01-clock/      what that would change; then
   kubectl apply -n {namespace} -f examples/01-clock/
 
 Nothing on this host changes unless a ConfigSet asks for it.
@@ -43,6 +44,7 @@ Examples:
   nodemanager up                          your cluster if you have one, otherwise a server of its own
   nodemanager up --data-dir ./data        with the data in this folder
   nodemanager up --root ./sandbox         with a folder in place of this host
+  nodemanager up --yes                    with this host, and no question
 """,
 )
 @connect.options(namespaced=True)
@@ -50,21 +52,24 @@ Examples:
 @click.option("--data-dir", type=click.Path(path_type=Path, file_okay=False, resolve_path=True), default=None,
               metavar="DIR",
               help="Where the embedded server keeps its data. Default: as `nodemanager server`.")  # fmt: skip
-@click.option("--bind-address", type=BindAddress(), default="127.0.0.1:6443", show_default=True,
-              metavar="HOST:PORT", help="Where the embedded server listens; port 0: a free one.")  # fmt: skip
+@endpoint_options
+@click.option("-y", "--yes", is_flag=True,
+              help="Ask nothing. Else root at a terminal is asked once, before this machine is"
+              " managed.")  # fmt: skip
 @logs.LEVEL_OPTION
 def command(
-    settings: connect.Settings, root: str, hostname: str, data_dir: Path | None, bind_address: ListenAddress,
-    log_level: str,
+    settings: connect.Settings, root: str, hostname: str, data_dir: Path | None, endpoint: Endpoint,
+    yes: bool, log_level: str,
 ) -> None:  # fmt: skip
     """Run operator and agent on the current cluster, or on an embedded API where there is none.
 
     Nothing on this host is changed unless a ConfigSet asks for it.
     """
+    first_touch.tell_and_ask(root, hostname, agreed=yes)
     logs.configure(log_level.upper(), "text")
     # No fixed ports of their own: who wants metrics and probes runs `nodemanager operator` and `agent`.
-    agent = service.AgentOptions(settings.namespace, HostSetup(root, hostname), "0", "0")
-    asyncio.run(_run(settings, agent, data_dir or default_data_dir(), bind_address))
+    agent = AgentOptions(settings.namespace, HostSetup(root, hostname), "0", "0")
+    asyncio.run(_run(settings, agent, data_dir or default_data_dir(), endpoint))
 
 
 def _has_cluster(settings: connect.Settings) -> bool:
@@ -77,13 +82,11 @@ def _has_cluster(settings: connect.Settings) -> bool:
     return True
 
 
-async def _run(
-    settings: connect.Settings, agent: service.AgentOptions, data_dir: Path, bind_address: ListenAddress
-) -> None:
+async def _run(settings: connect.Settings, agent: AgentOptions, data_dir: Path, endpoint: Endpoint) -> None:
     if _has_cluster(settings):
         await _run_both(settings, agent)
         return
-    options = embedded_api.options(data_dir, bind_address.host, bind_address.port, settings.namespace)
+    options = embedded_api.options(data_dir, endpoint, settings.namespace)
     server = EmbeddedServer(options)
     manager = Manager(log=log)
     manager.add_server(server)
@@ -94,13 +97,14 @@ async def _run(
         if running.done():
             running.result()
             return
-        click.echo(NEXT.format(kubeconfig=server.kubeconfig, namespace=settings.namespace, data=data_dir))
+        known = {"kubeconfig": server.kubeconfig, "namespace": settings.namespace, "data": data_dir}
+        click.echo(NEXT.format(program=program.current(), **known))
         await _run_both(replace(settings, kubeconfig=str(server.kubeconfig)), agent)
     finally:
         await end([running, ready])
 
 
-async def _run_both(settings: connect.Settings, agent: service.AgentOptions) -> None:
+async def _run_both(settings: connect.Settings, agent: AgentOptions) -> None:
     """Run operator and agent; whichever ends takes the other along."""
     operator = cmd_operator.run(settings, cmd_operator.Options("0", "0", leader_elect=True))
     parts = [

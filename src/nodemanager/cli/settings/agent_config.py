@@ -67,11 +67,11 @@ def _remember(ctx: click.Context, param: click.Parameter, value: str | bool | No
         ctx.default_map = {**(ctx.default_map or {}), **found}
 
 
-def _defaults(command: click.Command, path: Path, *, expand: bool) -> dict[str, str]:
+def _defaults(command: click.Command, path: Path, *, expand: bool) -> dict[str, str | list[str]]:
     """Return what a file says, by the name of the parameter."""
     flags = {_flag(one): one for one in command.params if isinstance(one, click.Option)}
     flags = {name: one for name, one in flags.items() if name not in _OWN}
-    found: dict[str, str] = {}
+    found: dict[str, str | list[str]] = {}
     for key, value in _flat(_read(path, expand=expand), ""):
         name = key if key in flags else go_options.LAYOUT.get(key.lower(), "")
         if name not in flags:
@@ -79,10 +79,14 @@ def _defaults(command: click.Command, path: Path, *, expand: bool) -> dict[str, 
         param = flags[name]
         if param.name in found:
             raise click.ClickException(f"cannot read {path}: {key} sets --{name}, which is set already")
+        if param.multiple:
+            several = value if isinstance(value, list) else [value]
+            found[param.name or ""] = [_text(path, key, one, nanoseconds=False) for one in several]
+            continue
         found[param.name or ""] = _text(path, key, value, nanoseconds=name != key and _is_duration(param))
     for flag, param in sorted(flags.items()):
         if not param.expose_value and param.name in found:
-            go_options.tell(f"{path}: {flag}", found.pop(param.name))
+            go_options.tell(f"{path}: {flag}", str(found.pop(param.name)))
     return found
 
 

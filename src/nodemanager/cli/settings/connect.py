@@ -6,7 +6,7 @@ import contextlib
 import functools
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -81,7 +81,15 @@ def client_config(settings: Settings) -> ClientConfig:
         own = host_kubeconfig_path()
         if settings.kubeconfig or settings.environ.get("KUBECONFIG") or not own.exists():
             raise
-        raise errors.ConfigError(f"{error}; the one that this host joined with is {own}") from error
+        sudo = "" if os.access(own, os.R_OK) else ", which only root can read: run it with sudo"
+        raise errors.ConfigError(f"{error}; the one that this host joined with is {own}{sudo}") from error
+
+
+def as_this_host(settings: Settings) -> Settings:
+    """Return settings with the credential that this host joined with, unless another one was named."""
+    named = settings.kubeconfig or settings.context or settings.environ.get("KUBECONFIG")
+    own = host_kubeconfig_path()
+    return settings if named or not os.access(own, os.R_OK) else replace(settings, kubeconfig=str(own))
 
 
 @contextlib.asynccontextmanager

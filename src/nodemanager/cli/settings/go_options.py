@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 
 IGNORED: Final = (
-    "leader-elect", "enable-http2", "metrics-secure", "gomplate-path", "configset.file-bucket.enabled",
+    "enable-http2", "metrics-secure", "gomplate-path", "configset.file-bucket.enabled",
     "locker.backoff-min-period", "locker.backoff-max-period", "locker.backoff-max-retries",
     "locker.lease-duration", "freebsd.allow-in-jail", "jail.data-path", "jail.zfs-dataset", "jail.mirror",
     "notification.enabled", "notification.socket-path",

@@ -7,7 +7,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -105,12 +105,55 @@ _PRIORITIES: Final = (
 """Of syslog, by the least important level that has it."""
 
 
-def configure(level: str, style: str) -> None:
-    """Send everything at or above `level` to stdout, as a service manager expects it."""
+def configure(level: str, style: str, *, syslog: bool = False) -> None:
+    """Send everything at or above `level` to stdout, as a service manager expects it, or else to syslog."""
     logging.raiseExceptions = False  # a full disk must not answer every line with a page of traceback
-    handler = logging.StreamHandler(sys.stdout)
+    handler: logging.Handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(_formatter(style, in_journal=_is_journal(sys.stdout.fileno)))
+    if syslog:
+        plain = TextFormatter(timed=False, coloured=False)
+        handler = SyslogHandler(JsonFormatter() if style == "json" else plain)
     logging.basicConfig(level=_number(level), handlers=[handler], force=True)
+
+
+SYSLOGS: Final = ("/var/run/log", "/dev/log")
+"""Of FreeBSD, and of Linux."""
+
+
+class SyslogHandler(logging.Handler):
+    """Writes to syslog as soon as that is there: when a host boots, it may come after us."""
+
+    def __init__(self, formatter: logging.Formatter, places: Sequence[str] = SYSLOGS) -> None:
+        super().__init__()
+        self.setFormatter(formatter)
+        self._places = places
+        self._syslog: logging.Handler | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line; where nobody listens it is lost."""
+        if self._syslog is None:
+            self._syslog = self._connected()
+        if self._syslog is not None:
+            self._syslog.emit(record)
+
+    def close(self) -> None:
+        """Give back what is held open."""
+        if self._syslog is not None:
+            self._syslog.close()
+        super().close()
+
+    def _connected(self) -> logging.Handler | None:
+        from logging.handlers import SysLogHandler  # only where we went into the background by ourselves
+
+        for path in self._places:
+            try:
+                found = SysLogHandler(path, SysLogHandler.LOG_DAEMON)
+            except OSError:
+                continue
+            found.ident = f"nodemanager[{os.getpid()}]: "
+            found.setFormatter(self.formatter)
+            return found
+        return None
 
 
 def _formatter(style: str, *, in_journal: bool) -> logging.Formatter:

@@ -12,11 +12,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from nodemanager.api.common import matching, set_reports
 from nodemanager.api.common.configset import ConfigSet, ConfigSetSpec
 from nodemanager.api.common.declarations import Execution, File, Package, Service
+from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.api.common.set_reports import SetOnHost
 from nodemanager.cli.views import describing, output
 from nodemanager.cli.views.describing import ROWS_LIMIT
-from nodemanager.kube import core, selectors
+from nodemanager.kube import core
 from nodemanager.plan.resources import EXEC, FILE, PACKAGE, SERVICE
 from nodemanager.plan.stages import KINDS, HostKinds
 
@@ -38,14 +41,18 @@ def render(
     now: datetime,
     kinds: HostKinds = KINDS,
     columns: Mapping[str, Columns] | None = None,
+    *,
+    nodes: Sequence[ManagedNode] | None = None,
 ) -> str:
-    """Return the description of a ConfigSet."""
+    """Return the description of a ConfigSet; `nodes` are all hosts, if they could be read."""
     report = output.Report()
     describing.add_head(report, config.metadata, now)
     report.field("Priority", str(config.spec.priority))
     report.field("For hosts with", *_chosen(config))
     _add_counts(report, config)
     describing.add_conditions(report, config.status.conditions, config.metadata.generation, now)
+    if nodes is not None:
+        _add_hosts(report, set_reports.on_hosts(config, nodes), now)
     _add_declarations(report, config.spec, kinds, kinds.each("columns", columns or COLUMNS))
     describing.add_events(report, events, now)
     return report.text()
@@ -53,18 +60,10 @@ def render(
 
 def _chosen(config: ConfigSet) -> list[str]:
     """Return the ways in which a host may be chosen."""
-    ways = []
-    if config.metadata.labels:
-        ways.append(
-            "labels " + ",".join(f"{name}={value}" for name, value in sorted(config.metadata.labels.items()))
-        )
-    if config.spec.node_selector is not None:
-        try:
-            text = selectors.format_selector(config.spec.node_selector)
-        except ValueError as error:
-            text = str(error)
-        ways.append(f"nodeSelector {text}" if text else "any labels (nodeSelector {})")
-    return ways or ["nothing: it has neither labels nor a nodeSelector, so it is for no host"]
+    first, *others = matching.ways(config) or [
+        "nothing: it has neither labels nor a nodeSelector, so it is for no host"
+    ]
+    return [first, *(f"OR {way}" for way in others)]
 
 
 def _add_counts(report: output.Report, config: ConfigSet) -> None:
@@ -72,11 +71,25 @@ def _add_counts(report: output.Report, config: ConfigSet) -> None:
     if nodes is None:
         report.field("Hosts", "not counted yet")
         return
-    report.field(
-        "Hosts",
-        f"{nodes.matched} matched, {nodes.applied} applied, {nodes.failed} failed,"
-        f" {nodes.conflicted} conflicted",
-    )
+    counts = {"applied": nodes.applied, "failed": nodes.failed, "conflicted": nodes.conflicted}
+    counts |= {"silent": nodes.unknown} if nodes.unknown else {}
+    counts |= {"held": nodes.held} if nodes.held else {}
+    said = "".join(f", {count} {state}" for state, count in counts.items())
+    report.field("Hosts", f"{nodes.matched} matched{said}")
+
+
+def _add_hosts(report: output.Report, hosts: Sequence[SetOnHost], now: datetime) -> None:
+    """Say how it goes on each host, and since when; the worst first."""
+    rows = [
+        [
+            one.host,
+            one.state,
+            output.age(one.since, now) if one.since else "",
+            output.one_line(one.reason, describing.MESSAGE_LIMIT),
+        ]
+        for one in hosts
+    ]
+    report.table(_title("On hosts", rows), ["HOST", "STATE", "SINCE", "REASON"], rows, ROWS_LIMIT)
 
 
 def _add_declarations(
@@ -103,6 +116,10 @@ def _file(file: File) -> list[str]:
     owner = ":".join(part for part in (file.owner, file.group) if part)
     uses = [f"secret {name}" for name in file.secret_refs]
     uses += [f"configmap {name}" for name in file.config_map_refs]
+    if file.content_from is not None and (secret := file.content_from.secret_key_ref) is not None:
+        uses.append(f"secret {secret.name}, key {secret.key}")
+    if file.content_from is not None and (config_map := file.content_from.config_map_key_ref) is not None:
+        uses.append(f"configmap {config_map.name}, key {config_map.key}")
     return [file.path, file.ensure or "file", file.mode, owner, _content(file), ", ".join(uses)]
 
 
@@ -114,6 +131,8 @@ def _content(file: File) -> str:
         parts.append(f"{file.engine} of {describing.size(file.template)}")
     if file.content:
         parts.append(f"text of {describing.size(file.content)}")
+    if file.content_base64:
+        parts.append(f"base64 of {describing.size(file.content_base64)}")
     if file.validate is not None:
         parts.append(f"checked by {file.validate.command}")
     flags = {"written once": file.create_only, "purged": file.purge}

@@ -10,6 +10,7 @@ from nodemanager.api.common import managednode, node_conditions
 from nodemanager.api.common.managednode import ManagedNode, ManagedNodeStatus
 from nodemanager.cli.views import describing, output
 from nodemanager.kube import conditions, core
+from nodemanager.kube.wording import plural
 
 _KEY_ALGORITHMS: Final = {1: "RSA", 2: "DSA", 3: "ECDSA", 4: "Ed25519", 6: "Ed448"}
 _KEY_HASHES: Final = {1: "SHA-1", 2: "SHA-256"}
@@ -32,9 +33,13 @@ def render(node: ManagedNode, events: Sequence[core.Event], now: datetime) -> st
 
 def _add_host(report: output.Report, node: ManagedNode, now: datetime) -> None:
     spec, status = node.spec, node.status
+    if status.os is not None:
+        report.field("OS", status.os.pretty_name or status.os.id)
     report.field("Release", status.release or output.UNKNOWN)
     report.field("Agent", status.agent_version or "has not reported yet")
     report.field("Alive", _life(status, now))
+    if held := _hold(node, now):
+        report.field("Held", held)
     if status.heartbeat is not None and status.heartbeat.lease_name:
         report.field("Heartbeat", f"Lease {status.heartbeat.lease_name}")
     if spec.domain:
@@ -46,8 +51,7 @@ def _add_host(report: output.Report, node: ManagedNode, now: datetime) -> None:
     if status.kubernetes_node_cordoned:
         report.field("Cordoned", f"since {output.ago(status.kubernetes_node_cordoned, now)}")
     if status.file_backups:
-        count = len(status.file_backups)
-        report.field("Backups", f"{count} file{'' if count == 1 else 's'} can be restored")
+        report.field("Backups", f"{plural(len(status.file_backups), 'file')} can be restored")
 
 
 def _life(status: ManagedNodeStatus, now: datetime) -> str:
@@ -61,6 +65,20 @@ def _life(status: ManagedNodeStatus, now: datetime) -> str:
     return output.one_line(f"unknown: {found.message}", describing.MESSAGE_LIMIT)
 
 
+def _hold(node: ManagedNode, now: datetime) -> str:
+    """Return what holds the host; empty = nothing does, and nobody wants it to."""
+    found = conditions.get(node.status.conditions, node_conditions.HELD)
+    if found is not None and found.status == conditions.TRUE:
+        since = output.ago(found.last_transition_time, now)
+        return output.one_line(f"since {since}: {found.message}", describing.MESSAGE_LIMIT)
+    hold = node.spec.hold
+    end = output.parse_time(hold.until) if hold else None
+    if hold is None or end is None or end <= now:
+        return ""
+    said = f"not yet, its agent has not confirmed it: {hold.reason}; until {hold.until}"
+    return output.one_line(said, describing.MESSAGE_LIMIT)
+
+
 def _add_upgrade(report: output.Report, node: ManagedNode, now: datetime) -> None:
     upgrade = node.spec.upgrade
     if upgrade is None:
@@ -70,6 +88,8 @@ def _add_upgrade(report: output.Report, node: ManagedNode, now: datetime) -> Non
         plan = ", ".join(f"{name} {value}" for name, value in parts.items() if value) or "no schedule"
     last = node.status.last_upgrade
     lines = [plan, f"last {output.ago(last, now)}" if last else "not done yet"]
+    slots = node.status.upgrade.next_slots if node.status.upgrade is not None else []
+    lines += [f"next {output.ahead(slot, now)}" for slot in slots]
     if managednode.ANNOTATION_HOLD in node.metadata.annotations:
         lines.append(f"held back by annotation {managednode.ANNOTATION_HOLD}")
     report.field("Upgrade", *lines)
@@ -81,7 +101,7 @@ def _add_drift(report: output.Report, status: ManagedNodeStatus, now: datetime) 
         report.field("Drift", "nothing had to be repaired")
         return
     last = f"last {drift.last_resource or output.UNKNOWN}, {output.ago(drift.last_time, now)}"
-    report.field("Drift", f"{drift.repaired} foreign changes undone", last)
+    report.field("Drift", f"{plural(drift.repaired, 'foreign change')} undone", last)
 
 
 def _add_config_sets(report: output.Report, status: ManagedNodeStatus, now: datetime) -> None:

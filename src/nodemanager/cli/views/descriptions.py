@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from nodemanager.api import kinds
 from nodemanager.api.common.configset import CONFIG_SETS
@@ -16,6 +16,7 @@ from nodemanager.cli.views import (
     describe_node,
     describe_nodeseries,
 )
+from nodemanager.kube.objects import Resource
 
 FILE: Final = "src/nodemanager/cli/views/descriptions.py"
 PART: Final = "renderer for describe"
@@ -27,5 +28,10 @@ RENDERERS: Final[dict[str, Callable[..., str]]] = {
     NODE_SERIES.qualified_name: describe_nodeseries.render,
 }
 """By qualified name: an object, the events about it and the time, in words."""
+
+RELATED: Final[dict[str, tuple[str, Resource[Any]]]] = {
+    CONFIG_SETS.qualified_name: ("nodes", MANAGED_NODES),
+}
+"""Objects of the same namespace that a renderer wants besides: as this argument, None if unreadable."""
 
 kinds.require(PART, RENDERERS, FILE)

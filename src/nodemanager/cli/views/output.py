@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,8 +11,17 @@ from typing import Final, TextIO
 
 import click
 
+from nodemanager.kube.times import human_duration as human_duration
+from nodemanager.kube.wording import shorten
+
 NONE: Final = "<none>"
 UNKNOWN: Final = "<unknown>"
+MIN_COLUMNS: Final = 80
+"""Nothing is made narrower than this."""
+FIELD_WIDTH: Final = 16
+_NARROWEST: Final = 24
+"""A cell with less room than this begins a line of its own."""
+_LABEL: Final = re.compile("[A-Z][A-Za-z ]*: +")
 _PADDING: Final = 3
 _MIN_WIDTH: Final = 6
 _COLOURS: Final = {
@@ -28,10 +38,10 @@ _COLOURS: Final = {
 
 
 def one_line(text: str, limit: int = 0) -> str:
-    """Return somebody else's text as one line that cannot steer a terminal, cut to `limit` characters."""
+    """Return somebody else's text as one line that cannot steer a terminal, in at most `limit` characters."""
     flat = " ".join(text.split())
     flat = "".join(char if char.isprintable() else "?" for char in flat)
-    return f"{flat[: limit - 3]}..." if limit and len(flat) > limit else flat
+    return shorten(flat, limit) if limit else flat
 
 
 def printable(line: str) -> str:
@@ -44,27 +54,6 @@ def _is_plain(cell: str) -> bool:
 
 
 # Time
-
-
-def human_duration(seconds: float) -> str:
-    """Return a duration in the two or fewer units that matter, as kubectl does: 90s, 5m30s, 3d4h, 2y."""
-    whole = int(seconds)
-    if whole < 0:  # a clock that is a second ahead is no reason to alarm anybody
-        return "0s" if whole == -1 else "<invalid>"
-    minutes, hours, days = whole // 60, whole // 3600, whole // 86400
-    steps = (
-        (whole < 120, (whole, "s"), (0, "")),
-        (minutes < 10, (minutes, "m"), (whole % 60, "s")),
-        (minutes < 180, (minutes, "m"), (0, "")),
-        (hours < 8, (hours, "h"), (minutes % 60, "m")),
-        (hours < 48, (hours, "h"), (0, "")),
-        (days < 8, (days, "d"), (hours % 24, "h")),
-        (days < 730, (days, "d"), (0, "")),
-        (days < 2920, (days // 365, "y"), (days % 365, "d")),
-        (True, (days // 365, "y"), (0, "")),
-    )
-    (large, unit), (small, smaller) = next(step[1:] for step in steps if step[0])
-    return f"{large}{unit}{small}{smaller}" if small else f"{large}{unit}"
 
 
 def parse_time(timestamp: str | None) -> datetime | None:
@@ -85,6 +74,14 @@ def age(timestamp: str | None, now: datetime) -> str:
 def ago(timestamp: str | None, now: datetime) -> str:
     """Return a timestamp with its age, for a line of its own."""
     return f"{timestamp} ({age(timestamp, now)} ago)" if timestamp else NONE
+
+
+def ahead(timestamp: str, now: datetime) -> str:
+    """Return a timestamp with how long it is until then; one that is over says so."""
+    moment = parse_time(timestamp)
+    if moment is None or moment <= now:
+        return f"{timestamp} (is over)"
+    return f"{timestamp} (in {human_duration((moment - now).total_seconds())})"
 
 
 # Colour
@@ -154,13 +151,56 @@ class TableWriter:
         return "".join(self._style.cell(header, cell) for header, cell in pairs).rstrip()
 
 
+# Width
+
+
+def terminal_width() -> int:
+    """Return how many columns there are: those of the terminal, or 80 where there is none."""
+    import shutil  # here and below: an agent imports this module, and never needs them
+
+    return shutil.get_terminal_size((MIN_COLUMNS, 0)).columns
+
+
+def wrapped(text: str, width: int) -> str:
+    """Return a report in so many columns: the last cell of a line that is too long goes on below itself."""
+    width = max(width, MIN_COLUMNS)
+    return "\n".join(part for line in text.splitlines() for part in _wrapped(line, width))
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    plain = click.unstyle(line)
+    if len(plain) <= width:
+        return [line]
+    start = _last_cell(plain)
+    head, rest = line[: len(line) - len(plain) + start], plain[start:]  # the last cell is never coloured
+    if width - start < _NARROWEST:  # it begins a line of its own
+        indent = " " * (len(plain) - len(plain.lstrip()) + _PADDING)
+        return [head.rstrip(), *(indent + part for part in _parts(rest, width - len(indent)))]
+    first, *more = _parts(rest, width - start)
+    return [head + first, *(" " * start + part for part in more)]
+
+
+def _last_cell(line: str) -> int:
+    """Return where the last cell of a line begins: after its label, or after the last gap."""
+    if label := _LABEL.match(line):
+        return label.end()
+    gap = line.rfind(" " * _PADDING)  # no cell has two spaces in a row
+    return gap + _PADDING if line[: max(gap, 0)].strip() else len(line) - len(line.lstrip())
+
+
+def _parts(text: str, width: int) -> list[str]:
+    import textwrap
+
+    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+
+
 # Reports
 
 
 class Report:
     """A text of labelled lines, sections and small tables, built from top to bottom."""
 
-    def __init__(self, label_width: int = 16) -> None:
+    def __init__(self, label_width: int = FIELD_WIDTH) -> None:
         self._width = label_width
         self._lines: list[str] = []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -14,6 +15,9 @@ from nodemanager.plan.steps import Step, WriteFile
 
 MAX_SHOWN: Final = 256 * 1024
 """Files beyond this are compared by size only."""
+_DIGITS: Final = 16
+"""Of a digest: enough to compare it by eye with what sha256sum prints."""
+MAX_REASON: Final = 400
 _COLOURS: Final = {"remove": "red", "cannot": "yellow", "keep": "", "run": "cyan", "restart": "cyan"}
 
 
@@ -23,7 +27,7 @@ def lines(
     """Yield the plan line by line; with `everything`, also what is as declared."""
     count = {"change": 0, "cannot": 0, "keep": 0}
     for step in found:
-        verb = step.WORDS.verb
+        verb = step.words.verb
         kind = "change" if step.ACTS else verb
         count[kind] += 1
         if kind == "keep" and not everything:
@@ -31,7 +35,7 @@ def lines(
         colour = _COLOURS.get(verb, "green")
         yield (
             style.paint(output.one_line(str(step.id)), colour)
-            + f"  {verb}: {output.one_line(step.reason, 200)}"
+            + f"  {verb}: {output.one_line(step.reason, MAX_REASON)}"
         )
         yield from (f"    {line}" for line in details(step, tree, style))
     if count["cannot"]:
@@ -51,9 +55,11 @@ def _diff(step: WriteFile, tree: Tree, style: output.Style) -> Iterator[str]:
     if step.content.secret:
         yield f"(made of Secrets, not shown: {len(step.content.data)} bytes, mode {step.mode:04o})"
         return
-    old, new = _text(_old(step, tree)), _text(step.content.data)
+    there = _old(step, tree)
+    old, new = _text(there), _text(step.content.data)
     if old is None or new is None:
-        yield f"(binary or large: {len(step.content.data)} bytes, mode {step.mode:04o})"
+        wanted = f"{step.content.size} bytes, SHA-256 {step.content.digest[:_DIGITS]}, mode {step.mode:04o}"
+        yield f"(binary or large: {wanted}{_replaced(step, there)})"
         return
     before = step.path if step.before.kind is Kind.FILE else "/dev/null"
     colours = {"+": "green", "-": "red", "@": "cyan"}
@@ -68,6 +74,15 @@ def _old(step: WriteFile, tree: Tree) -> bytes | None:
         return state_files.read(tree, step.path, MAX_SHOWN + 1) or b""
     except OSError:
         return None
+
+
+def _replaced(step: WriteFile, there: bytes | None) -> str:
+    """Say what is there now, if it is a file."""
+    if step.before.kind is not Kind.FILE or there is None:
+        return ""
+    if len(there) > MAX_SHOWN:
+        return f"; now more than {MAX_SHOWN} bytes"
+    return f"; now {len(there)} bytes, SHA-256 {hashlib.sha256(there).hexdigest()[:_DIGITS]}"
 
 
 def _text(data: bytes | None) -> str | None:

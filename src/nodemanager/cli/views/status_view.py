@@ -7,16 +7,18 @@ from datetime import datetime
 from typing import Final
 
 from nodemanager.agent.link import api_reachability
-from nodemanager.agent.report.local_status import Api, Owed, SetState, Snapshot
+from nodemanager.agent.report.local_status import Api, HeldState, Owed, SetState, Snapshot
 from nodemanager.agent.report.status_sources import CLOCK_SLACK
+from nodemanager.api.common.acting import HoldOrigin
 from nodemanager.cli.views import output
+from nodemanager.client.http.server_clock import OUR_CLOCK
 from nodemanager.plan.stages import KINDS, HostKinds
 
 WIDTH: Final = 14
 MAX_DRIFTS: Final = 10
 MAX_ROWS: Final = 40
 MAX_MESSAGE: Final = 100
-_API_COLOURS: Final = {"connected": "green", "alone": "yellow", "refused": "red"}
+_API_COLOURS: Final = {"connected": "green", "alone": "yellow", "refused": "red", "unasked": "red"}
 
 
 def text(
@@ -30,8 +32,9 @@ def text(
         _line("Agent", output.one_line(_agent(snapshot, now))),
         _line("State", state),
         *(" " * WIDTH + output.one_line(fault, 160) for fault in faults),
+        *([_line("Held", _hold(snapshot.hold, style))] if snapshot.hold else []),
         _line("API", _api(snapshot.api, now, style)),
-        *([" " * WIDTH + output.one_line(snapshot.api.why, 160)] if snapshot.api.why else []),
+        *([" " * WIDTH + output.one_line(snapshot.api.why)] if snapshot.api.why else []),
     ]
     if snapshot.token is not None:
         lines.append(_line("Token", _token(snapshot, now, style)))
@@ -105,9 +108,17 @@ def _agent(snapshot: Snapshot, now: datetime) -> str:
     return f"nodemanager {snapshot.version}, process {snapshot.pid}, up {up}{memory}"
 
 
+def _hold(hold: HeldState, style: output.Style) -> str:
+    lasting = style.paint(f"for {output.human_duration(hold.seconds)} more", "yellow")
+    where = "on this host" if hold.origin == HoldOrigin.HOST else "through the API"
+    by = f", by {hold.by}" if hold.by else ""
+    return f"{lasting}, {output.one_line(f'until {hold.until}, {where}{by}: {hold.reason}')}"
+
+
 def _api(api: Api, now: datetime, style: output.Style) -> str:
     words = {
         "connected": "connected", "alone": "no answer", "refused": "refuses our credential",
+        "unasked": "not asked for want of a credential",
     }.get(api.state, "not asked yet")  # fmt: skip
     shown = style.paint(words, _API_COLOURS.get(api.state, ""))
     since = f" {_lasting(api.since, now)}" if api.since else ""
@@ -123,7 +134,9 @@ def _token(snapshot: Snapshot, now: datetime, style: output.Style) -> str:
         return output.UNKNOWN
     rest = (expires - now).total_seconds()
     if rest <= 0:
-        gone = f"expired {output.human_duration(-rest)} ago; run nodemanager bootstrap again"
+        doubt = OUR_CLOCK in snapshot.api.why
+        todo = f"if {OUR_CLOCK} is right: set it first" if doubt else "run nodemanager bootstrap again"
+        gone = f"expired {output.human_duration(-rest)} ago; {todo}"
         return style.paint(gone, "red")
     renewal = output.parse_time(token.renewal)
     due = (renewal - now).total_seconds() if renewal else 0.0
@@ -173,8 +186,10 @@ def _drift(snapshot: Snapshot, now: datetime) -> str:
 def _sets(sets: Sequence[SetState], now: datetime, style: output.Style) -> list[str]:
     rows = []
     for one in sets:
-        result = "fails" if one.error else "conflict" if one.conflicts else "holds"
-        said = one.error or "; ".join(one.conflicts)
+        result = (
+            "fails" if one.error else "conflict" if one.conflicts else "waits" if one.waiting else "holds"
+        )
+        said = one.error or "; ".join(one.conflicts) or one.waiting
         rows.append([one.name, result, _age(one.last_applied, now), output.one_line(said, MAX_MESSAGE)])
     return _table(["CONFIGSET", "RESULT", "APPLIED", "MESSAGE"], rows, style)
 

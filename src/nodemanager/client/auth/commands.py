@@ -12,17 +12,14 @@ class CommandResult(Protocol):
     @property
     def returncode(self) -> int:
         """Exit status; negative if a signal ended it."""
-        ...
 
     @property
     def stdout(self) -> bytes:
         """What it wrote to stdout."""
-        ...
 
     @property
     def stderr(self) -> bytes:
         """What it wrote to stderr."""
-        ...
 
 
 class CommandRunner(Protocol):
@@ -35,4 +32,3 @@ class CommandRunner(Protocol):
         self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, timeout: float
     ) -> CommandResult:
         """Run `argv` with exactly the environment `env`."""
-        ...

@@ -25,15 +25,12 @@ class Credentials(Protocol):
 
     async def headers(self) -> Headers:
         """Return the headers that authenticate a request."""
-        ...
 
     async def tls_identity(self) -> TlsIdentity | None:
         """Return the client certificate to present, if there is one."""
-        ...
 
     async def refresh(self) -> bool:
         """React to a 401: drop what is cached; tell whether trying again may help."""
-        ...
 
 
 class Anonymous:
@@ -69,5 +66,7 @@ class ClientConfig:
     proxy: str = ""
     """URL of a proxy, or empty for a direct connection."""
     credentials: Credentials = field(default_factory=Anonymous)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels that the kubeconfig of a host declares for it."""
     source: str = ""
     """Where this came from, for messages: a file and context, or "the service account of this pod"."""

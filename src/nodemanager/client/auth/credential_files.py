@@ -88,11 +88,9 @@ class PemSource(Protocol):
 
     def signature(self) -> object:
         """Return something that differs when the text may have changed."""
-        ...
 
     def read(self) -> bytes:
         """Return the text, or raise ConfigError."""
-        ...
 
 
 class PemInline:

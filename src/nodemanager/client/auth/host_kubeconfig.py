@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from nodemanager.api.rights import host_rights
 from nodemanager.client.auth.config import ClientConfig
+from nodemanager.client.auth.kubeconfig_types import LABELS_EXTENSION
 from nodemanager.kube import errors, manifests
 
 CONTEXT: Final = "nodemanager"
@@ -15,7 +16,7 @@ CONTEXT: Final = "nodemanager"
 def kubeconfig(config: ClientConfig, hostname: str, namespace: str, token: str) -> bytes:
     """Return a kubeconfig with which a host reaches the API that `config` reaches.
 
-    CA files are inlined; the name to check the server for and the proxy are carried over.
+    CA files are inlined; the name to check the server for, the proxy and the host's labels are carried over.
     """
     if not config.server.startswith("https:") and token:
         raise errors.ConfigError(
@@ -31,14 +32,15 @@ def kubeconfig(config: ClientConfig, hostname: str, namespace: str, token: str) 
     if config.proxy:
         cluster["proxy-url"] = config.proxy
     user = host_rights.account_name(hostname)
+    context: dict[str, Any] = {"cluster": CONTEXT, "user": user, "namespace": namespace}
+    if config.labels:
+        context["extensions"] = [{"name": LABELS_EXTENSION, "extension": dict(config.labels)}]
     document = {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": CONTEXT,
         "clusters": [{"name": CONTEXT, "cluster": cluster}],
-        "contexts": [
-            {"name": CONTEXT, "context": {"cluster": CONTEXT, "user": user, "namespace": namespace}}
-        ],
+        "contexts": [{"name": CONTEXT, "context": context}],
         "users": [{"name": user, "user": {"token": token}}],
     }
     return manifests.dump(document).encode()

@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
+import msgspec
+
 from nodemanager.client.auth import credential_files, kubeconfig_user
 from nodemanager.client.auth import kubeconfig_types as types
 from nodemanager.client.auth.commands import CommandRunner
 from nodemanager.client.auth.config import ClientConfig
 from nodemanager.client.http import proxy_env
+from nodemanager.kube import selectors
 from nodemanager.kube.errors import ConfigError
 
 MAX_FILE_BYTES = 8 * 1024 * 1024
@@ -123,8 +126,24 @@ def client_config(
             ),
             secure=server.startswith("https:"),
         ),
+        labels=_labels(chosen, source),
         source=source,
     )
+
+
+def _labels(context: types.Context, source: str) -> dict[str, str]:
+    """Return the labels that a host was joined with."""
+    found: dict[str, str] = {}
+    for one in context.extensions:
+        if one.name == types.LABELS_EXTENSION:
+            try:
+                found = dict(
+                    selectors.parse_label(f"{key}={value}")
+                    for key, value in msgspec.convert(one.extension, dict[str, str]).items()
+                )
+            except (msgspec.ValidationError, ValueError) as error:
+                raise ConfigError(f"cannot use extension {one.name} of {source}: {error}") from error
+    return found
 
 
 def _read_text(file: Path, *, required: bool) -> str | None:

@@ -19,6 +19,8 @@ from nodemanager.kube.objects import Struct
 
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
 """Name of the cluster extension that is meant for the credential plugin."""
+LABELS_EXTENSION = "nodemanager.io/labels"
+"""Name of the context extension in which a host keeps labels that it was joined with."""
 MAX_NODES = 100_000
 """How many values a file may have once YAML aliases are expanded: keeps an alias bomb small."""
 
@@ -100,6 +102,7 @@ class Context(_Entry):
     cluster: str = ""
     user: str = ""
     namespace: str = ""
+    extensions: list[Extension] = []
 
 
 class NamedCluster(_Entry):

@@ -43,26 +43,35 @@ class Lifetime:
 
 
 class _Claims(msgspec.Struct):
-    exp: float
     sub: str = ""
+    exp: float = 0.0
     iat: float | None = None
     nbf: float | None = None
 
 
 def lifetime(token: str) -> Lifetime | None:
     """Return the lifetime that a JSON Web Token states; None for anything else. Nothing is verified."""
-    parts = token.split(".")
-    if len(parts) != 3:
-        return None
-    try:
-        payload = base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
-        claims = msgspec.json.decode(payload, type=_Claims)
-    except (binascii.Error, ValueError, *UNREADABLE):
-        return None
+    claims = _claims(token)
     issued = claims.iat if claims.iat is not None else claims.nbf
     if issued is None or claims.exp <= issued:
         return None
     return Lifetime(issued, claims.exp, claims.sub)
+
+
+def subject(token: str) -> str:
+    """Return whose token a JSON Web Token says to be; empty for anything else. Nothing is verified."""
+    return _claims(token).sub
+
+
+def _claims(token: str) -> _Claims:
+    parts = token.split(".")
+    if len(parts) != 3:
+        return _Claims()
+    try:
+        payload = base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
+        return msgspec.json.decode(payload, type=_Claims)
+    except (binascii.Error, ValueError, *UNREADABLE):
+        return _Claims()
 
 
 class RenewedToken(Anonymous):
@@ -71,16 +80,23 @@ class RenewedToken(Anonymous):
     def __init__(self, token: str, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._headers: Headers = {}
+        self.token = ""
         self.life: Lifetime | None = None
+        self.subject = ""
+        """Whose token it says to be."""
+        self.withheld = ""
+        """Why it is not sent at all; empty = it is."""
         self.replace(token)
 
     def replace(self, token: str) -> None:
         """Use another token from now on."""
         self._headers = bearer_headers(token, "the kubeconfig of this host")
-        self.life = lifetime(token)
+        self.token, self.life, self.subject = token, lifetime(token), subject(token)
 
     async def headers(self) -> Headers:
         """Return the token, unless it has expired: the API would refuse it, and count us as an attacker."""
+        if self.withheld:
+            raise errors.ConfigError(f"cannot authenticate: {self.withheld}")
         if self.life is not None and self._clock() >= self.life.last:
             raise errors.ConfigError(
                 "cannot authenticate: the token of this host has expired, as it could not be renewed in time;"

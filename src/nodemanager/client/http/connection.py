@@ -17,6 +17,7 @@ from nodemanager import __version__
 from nodemanager.client.auth.config import ClientConfig
 from nodemanager.client.http import proxies
 from nodemanager.client.http.chunked import ChunkedBody
+from nodemanager.client.http.server_clock import ServerClock
 from nodemanager.kube import errors
 
 USER_AGENT = f"nodemanager/{__version__}"
@@ -47,6 +48,7 @@ class Dialer:
         self._prefix = url.path.rstrip("/")
         self._unwanted: set[asyncio.Task[Streams]] = set()
         """Connections that are being opened for somebody who was cancelled meanwhile."""
+        self._clock = ServerClock(authority, lambda context: self._kept(self._open(context)))
         self._headers = {"host": authority, "user-agent": USER_AGENT}
         if self._proxy and self._proxy.forwards(url.scheme):
             self._prefix = f"{url.scheme}://{authority}{self._prefix}"
@@ -61,9 +63,9 @@ class Dialer:
         except TimeoutError as error:
             raise errors.TimedOut(f"{where}: no connection within {CONNECT_TIMEOUT:.0f} s") from error
         except ssl.SSLCertVerificationError as error:
+            advice = await self._clock.advice(error)
             raise errors.TlsError(
-                f"{where}: its certificate was not accepted: {error.verify_message}; check"
-                " certificate-authority and tls-server-name in the kubeconfig"
+                f"{where}: its certificate was not accepted: {error.verify_message}; {advice}"
             ) from error
         except ssl.SSLError as error:
             raise errors.TlsError(f"{where}: TLS handshake failed: {error.reason or error}") from error
@@ -258,7 +260,9 @@ class Connection:
                 " a client certificate, check that ours is not expired"
             ) from error
         except OSError as error:
-            raise _broken(error) from error
+            raise errors.Unreachable(
+                f"cannot go on: the connection broke: {error.strerror or error}"
+            ) from error
 
 
 def _drop(opened: asyncio.Future[Streams]) -> None:
@@ -268,10 +272,6 @@ def _drop(opened: asyncio.Future[Streams]) -> None:
 
 def _new_cycle() -> h11.Connection:
     return h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEADER)
-
-
-def _broken(error: OSError) -> errors.Unreachable:
-    return errors.Unreachable(f"cannot go on: the connection broke: {error.strerror or error}")
 
 
 def _keep_alive(writer: asyncio.StreamWriter) -> None:

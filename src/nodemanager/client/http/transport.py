@@ -40,20 +40,16 @@ class Response(Protocol):
     @property
     def status(self) -> int:
         """The HTTP status code."""
-        ...
 
     @property
     def headers(self) -> Mapping[str, str]:
         """Headers by lower-case name."""
-        ...
 
     async def read_chunk(self, idle_timeout: float | None = None) -> bytes:
         """Return the next piece of the body, empty at its end; `TimedOut` after so much silence."""
-        ...
 
     async def close(self) -> None:
         """Give the connection back, or drop it when the body was not read to its end."""
-        ...
 
 
 class Transport(Protocol):
@@ -61,15 +57,12 @@ class Transport(Protocol):
 
     async def send(self, request: Request) -> Response:
         """Send a request and return as soon as the headers of the answer are there."""
-        ...
 
     async def reauthenticate(self) -> bool:
         """React to a 401; tell whether sending again may help."""
-        ...
 
     async def close(self) -> None:
         """Close every connection."""
-        ...
 
 
 async def read_all(response: Response, limit: int = MAX_BODY) -> bytes:

@@ -1,6 +1,7 @@
 """Rolls up what the hosts report about each ConfigSet into the status of the ConfigSet.
 
     ManagedNode.status.configsets of all hosts  ->  ConfigSet.status.nodes and conditions
+    what the set itself declares                ->  its condition Invalid (see `validity`)
 
 One writer instead of every host: with many, they would fight over one condition.
 """
@@ -14,15 +15,17 @@ from datetime import datetime
 
 import msgspec
 
-from nodemanager.api.common import matching
+from nodemanager.api.common import matching, set_reports
 from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet, ConfigSetStatus, NodeCounts
-from nodemanager.api.common.managednode import MANAGED_NODES, AppliedConfigSet, ManagedNode, is_silent
+from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode, is_held, is_silent
 from nodemanager.client.patches import MergePatch, difference
 from nodemanager.client.verbs import Client
+from nodemanager.controllers.configsets.validity import Validity
 from nodemanager.controllers.registration import Caches, ControllerContext, Wake
 from nodemanager.kube import conditions, errors, times
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.objects import ObjectKey, key_of
+from nodemanager.kube.wording import plural
 from nodemanager.runtime.cache import Cache, Change
 from nodemanager.runtime.controller import Reconcile
 
@@ -31,6 +34,8 @@ SETTLE_SECONDS = 0.5
 STATUS_SECONDS = 30.0
 """Only the status of a set changed: by us, or by somebody with whom we do not race (agents of the Go project
 write a condition of their own, and would answer at network speed)."""
+MAX_WAYS = 1024
+"""Characters about how hosts are chosen, as in the schema."""
 MAX_NAMED = 5
 """Hosts that a message names before it only counts."""
 
@@ -43,11 +48,13 @@ class ConfigSetRollup:
         client: Client,
         config_sets: Cache[ConfigSet],
         nodes: Cache[ManagedNode],
+        validity: Validity,
         now: Callable[[], datetime],
     ) -> None:
         self._client = client
         self._config_sets = config_sets
         self._nodes = nodes
+        self._validity = validity
         self._now = now
 
     async def reconcile(self, key: ObjectKey) -> None:
@@ -55,8 +62,9 @@ class ConfigSetRollup:
         config_set = self._config_sets.get(key)
         if config_set is None or config_set.metadata.deletion_timestamp:
             return
+        judged = await self._validity.condition(config_set)
         nodes = [node for node in self._nodes.values() if node.metadata.namespace == key.namespace]
-        wanted = summarise(config_set, nodes, times.rfc3339(self._now()))
+        wanted = summarise(config_set, nodes, times.rfc3339(self._now()), judged)
         old, new = msgspec.to_builtins(config_set.status), msgspec.to_builtins(wanted)
         if patch := difference(old, new):
             # The list of conditions is written whole, so it must be based on the one that is there.
@@ -70,7 +78,11 @@ def build(context: ControllerContext) -> Reconcile:
     """Return the reconcile of the roll-up."""
     caches = context.caches
     return ConfigSetRollup(
-        context.client, caches.of(CONFIG_SETS), caches.of(MANAGED_NODES), context.now
+        context.client,
+        caches.of(CONFIG_SETS),
+        caches.of(MANAGED_NODES),
+        Validity(context.renderer),
+        context.now,
     ).reconcile
 
 
@@ -110,12 +122,14 @@ def affected(change: Change[ManagedNode], config_sets: Iterable[ConfigSet]) -> l
     ]
 
 
-def _counted_as(node: ManagedNode) -> tuple[dict[str, str], bool]:
+def _counted_as(node: ManagedNode) -> tuple[dict[str, str], bool, bool]:
     """Return what decides, besides its reports, which sets a host counts for and how."""
-    return node.metadata.labels, is_silent(node)
+    return node.metadata.labels, is_silent(node), is_held(node)
 
 
-def summarise(config_set: ConfigSet, nodes: Iterable[ManagedNode], now: str) -> ConfigSetStatus:
+def summarise(
+    config_set: ConfigSet, nodes: Iterable[ManagedNode], now: str, *judged: Condition
+) -> ConfigSetStatus:
     """Return the status that follows from what the hosts report; pure."""
     generation = config_set.metadata.generation
     matched = [node for node in nodes if matching.matches(config_set, node.metadata.labels)]
@@ -125,12 +139,17 @@ def summarise(config_set: ConfigSet, nodes: Iterable[ManagedNode], now: str) -> 
         applied=len(hosts.applied),
         failed=len(hosts.failed),
         unknown=len(hosts.silent),
+        held=len(hosts.held),
         conflicted=len(hosts.conflicted),
     )
     found = list(config_set.status.conditions)
-    for condition in (_ready(hosts, generation), _conflicted(hosts.conflicted, generation)):
+    for condition in (_ready(hosts, generation), _conflicted(hosts.conflicted, generation), *judged):
         found = conditions.set_condition(found, condition, now)
-    return ConfigSetStatus(observed_generation=generation, nodes=counts, conditions=found)
+    return ConfigSetStatus(generation, _shortened(" OR ".join(matching.ways(config_set))), counts, found)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= MAX_WAYS else f"{text[: MAX_WAYS - 3]}..."
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,39 +160,30 @@ class _Hosts:
     failed: list[str]
     conflicted: list[str]
     waiting: list[str]
-    """Those that have yet to apply it, or cannot for a conflict."""
+    """Those that have yet to apply all of it, or cannot for a conflict."""
     silent: list[str]
     """What they reported before counts no more."""
+    held: list[str]
+    """Those where it waits for the end of a hold, whatever else is the matter there."""
 
     @classmethod
     def of(cls, config_set: ConfigSet, nodes: Sequence[ManagedNode]) -> _Hosts:
-        found = cls([], [], [], [], [])
+        found = cls([], [], [], [], [], [])
         for node in nodes:
-            name, report = node.metadata.name, _report(node, config_set.metadata.name)
+            name, report = node.metadata.name, set_reports.report_of(node, config_set.metadata.name)
             if is_silent(node):
                 found.silent.append(name)
                 continue
             if report and report.conflicts:
                 found.conflicted.append(name)
+            holds = report is not None and set_reports.holds(report, config_set.metadata.generation)
+            if not holds and is_held(node):
+                found.held.append(name)
+                continue
             if report and report.error:
                 found.failed.append(name)
-            holds = report is not None and _holds(report, config_set.metadata.generation)
             (found.applied if holds else found.waiting).append(name)
         return found
-
-
-def _report(node: ManagedNode, name: str) -> AppliedConfigSet | None:
-    return next((entry for entry in node.status.configsets if entry.name == name), None)
-
-
-def _holds(report: AppliedConfigSet, generation: int) -> bool:
-    """Tell whether all of this generation is in force; agents of the Go project do not say which one is."""
-    current = report.observed_generation in (0, generation)
-    return current and not report.error and not report.conflicts
-
-
-def _hosts(count: int) -> str:
-    return "1 host" if count == 1 else f"{count} hosts"
 
 
 def _ready(hosts: _Hosts, generation: int) -> Condition:
@@ -185,11 +195,16 @@ def _ready(hosts: _Hosts, generation: int) -> Condition:
     elif hosts.waiting:
         said = f"not applied on {_named(hosts.waiting)} yet"
         status, reason, message = conditions.FALSE, "Applying", said
+    elif hosts.held:
+        said = f"waits for the end of a hold on {_named(hosts.held)}"
+        status, reason, message = conditions.FALSE, "HostsHeld", said
     elif hosts.applied:
-        said = f"applied on {_hosts(len(hosts.applied))}"
+        said = f"applied on {plural(len(hosts.applied), 'host')}"
         status, reason, message = conditions.TRUE, "Applied", said
     else:
         status, reason, message = conditions.UNKNOWN, "NoHost", "no host matches its labels or nodeSelector"
+    if hosts.held and reason != "HostsHeld":
+        message += f"; held: {_named(hosts.held)}"
     return Condition(
         type=conditions.READY, status=status, reason=reason, message=message, observed_generation=generation
     )

@@ -21,6 +21,7 @@ from nodemanager.controllers.registration import Caches, ControllerContext, Wake
 from nodemanager.kube import errors
 from nodemanager.kube.core import ROLE_BINDINGS, ROLES, Role, RoleBinding
 from nodemanager.kube.objects import ObjectKey, Resource, key_of
+from nodemanager.kube.wording import plural
 from nodemanager.rendering import referring
 from nodemanager.rendering.renderer import Rendering
 from nodemanager.runtime.cache import Cache, Change
@@ -71,8 +72,8 @@ class HostRoles:
             return  # nothing is needed, and nothing is there
         if current is None or (current.rules or []) != role["rules"]:
             await self._apply(ROLES, role)
-            counts = len(needed.secrets), len(needed.config_maps)
-            log.info("%s may now read %d Secrets and %d ConfigMaps", key, *counts)
+            secrets = plural(len(needed.secrets), "Secret")
+            log.info("%s may now read %s and %s", key, secrets, plural(len(needed.config_maps), "ConfigMap"))
         if bound is None or bound.subjects != binding["subjects"]:
             await self._apply(ROLE_BINDINGS, binding)
 

@@ -1,11 +1,15 @@
 """Judges which hosts are alive, by when this process *saw* their Leases renewed; the caller has the clock.
 
-    a Lease changed its renewTime  -> seen
-    no change for one duration     -> silent
+    a Lease changed its renewTime           -> seen
+    no change for 1.4 times its duration    -> silent
 
 The clock of a host is never asked: a `renewTime` is compared with the one before it, and means nothing else.
 Time in which we could not have seen a renewal does not count either. After a start, and after an outage of
-the API, every host gets a whole duration to be seen again before it is called silent.
+the API, every host gets as long to be seen again before it is called silent.
+
+The 0.4 are for the renewal that was about to come: a host that is frozen, or cut off, for almost as long as
+its Lease lasts may have renewed it up to a third of that before. So it is not called silent, and one that is
+silent in earnest is within one and a half durations.
 """
 
 from __future__ import annotations
@@ -19,6 +23,10 @@ DEFAULT_DURATION: Final = 60.0
 MIN_DURATION: Final = 10.0
 MAX_DURATION: Final = 600.0
 """A host says how long its Lease lasts; it can neither flood us nor hide for a week by that."""
+
+
+PATIENCE: Final = 1.4
+"""Durations after which a Lease that was not renewed means silence."""
 
 
 class Life(enum.Enum):
@@ -103,8 +111,9 @@ class Heartbeats:
                 LivenessJudgement(Life.UNTOLD, again_in=left) if left > 0 else LivenessJudgement(Life.NEVER)
             )
         silent_for = now - known.at
-        left = max(known.at, self._steady_since) + known.duration - now
+        limit = PATIENCE * known.duration
+        left = max(known.at, self._steady_since) + limit - now
         if left <= 0:
             return LivenessJudgement(Life.SILENT, silent_for)
-        trusted = known.changed and silent_for < known.duration
+        trusted = known.changed and silent_for < limit
         return LivenessJudgement(Life.ALIVE if trusted else Life.UNTOLD, silent_for, left)

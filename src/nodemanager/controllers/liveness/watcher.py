@@ -174,6 +174,8 @@ def _count(registry: Registry, nodes: Cache[ManagedNode]) -> None:
     family = registry.gauge("nodemanager_hosts", "Hosts by what is known of their life.", ("state",))
     for state in dict.fromkeys(_STATES.values()):
         family.labels(state).set_function(functools.partial(hosts, state))
+    held = family.labels("held")  # beside the others: such a host is alive, too, or is not
+    held.set_function(lambda: float(sum(map(managednode.is_held, nodes.values()))))
 
 
 def _clock() -> float:

@@ -10,7 +10,7 @@ from nodemanager.api import schedules
 from nodemanager.api.maintenance.windows import WindowSchedule
 from nodemanager.fleet.windows import wall_clock
 from nodemanager.fleet.windows.spans import Span
-from nodemanager.fleet.windows.wall_clock import Kind
+from nodemanager.fleet.windows.wall_clock import ClockReading
 from nodemanager.kube.go import durations
 
 DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
@@ -61,11 +61,11 @@ def remark(schedule: WindowSchedule, span: Span, default_zone: str) -> str:
     at = time.fromisoformat(schedule.start or "00:00")
     if schedule.start and wall_clock.moment(opens.date(), at, zone) == span.start:
         match wall_clock.shown(datetime.combine(opens.date(), at, zone)):
-            case Kind.NEVER:
+            case ClockReading.NEVER:
                 said.append(f"{schedule.start} is left out on this day: it opens at {opens:%H:%M}")
-            case Kind.TWICE:
+            case ClockReading.TWICE:
                 said.append(f"{schedule.start} comes twice on this day: it opens at the first")
-            case Kind.ONCE:
+            case ClockReading.ONCE:
                 pass  # as on every other day
     if opens.utcoffset() != closes.utcoffset():
         said.append(f"the clock is turned meanwhile: it closes at {closes:%H:%M}")

@@ -18,7 +18,7 @@ class UnknownZone(ValueError):
     """There is no time zone of that name."""
 
 
-class Kind(Enum):
+class ClockReading(Enum):
     """How often a clock on the wall shows a time on one day."""
 
     ONCE = "once"
@@ -41,22 +41,22 @@ def moment(day: date, at: time, where: tzinfo, *, last: bool = False) -> datetim
     """Return when the clock shows a time on a day; of two such moments the first one, or the last."""
     local = datetime.combine(day, at, where)
     match shown(local):
-        case Kind.ONCE:
+        case ClockReading.ONCE:
             return local.astimezone(UTC)
-        case Kind.TWICE:
+        case ClockReading.TWICE:
             return local.replace(fold=int(last)).astimezone(UTC)
-        case Kind.NEVER:
+        case ClockReading.NEVER:
             return _change(local)
 
 
-def shown(local: datetime) -> Kind:
+def shown(local: datetime) -> ClockReading:
     """Tell how often the clock shows this time on this day."""
     early, late = (local.replace(fold=fold).utcoffset() for fold in (0, 1))
     if early == late:
-        return Kind.ONCE
+        return ClockReading.ONCE
     there_and_back = local.replace(fold=0).astimezone(UTC).astimezone(local.tzinfo)
     same = there_and_back.replace(tzinfo=None, fold=0) == local.replace(tzinfo=None, fold=0)
-    return Kind.TWICE if same else Kind.NEVER
+    return ClockReading.TWICE if same else ClockReading.NEVER
 
 
 def _change(local: datetime) -> datetime:

@@ -152,7 +152,7 @@ class Bucket:
             for digest in {one.name[0] for one in going} - kept:
                 self._unlink(self._blob(digest))
             log.warning(
-                "removed the %d oldest backups (%d bytes): user %d has too many, or all together are",
+                "removed the oldest backups (%d, of %d bytes): user %d has too many, or all together are",
                 len(going), sum(one.size for one in going), owner,
             )  # fmt: skip
         return True

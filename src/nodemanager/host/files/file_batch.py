@@ -24,7 +24,7 @@ from nodemanager.host.files.bucket import Bucket
 from nodemanager.host.files.durable import Unsynced
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.process.threads import in_thread
-from nodemanager.host.results import Outcome, Result, result
+from nodemanager.host.results import Outcome, Result, idle_outcome, left_alone, result
 from nodemanager.host.state.journal import Journal
 from nodemanager.plan.resources import ResourceId, shown
 from nodemanager.plan.steps import (
@@ -121,7 +121,7 @@ class FileBatch:
         if not isinstance(step, FileStep):
             if step.ACTS:
                 raise TypeError(f"cannot do {type(step).__name__} to files")
-            self._say(step, Outcome.BLOCKED if isinstance(step, Blocked) else Outcome.UNCHANGED)
+            self._say(step, idle_outcome(step) if isinstance(step, Blocked) else Outcome.UNCHANGED)
             return
         if obstacle := self._obstacle(step):
             self._say(step, Outcome.BLOCKED, obstacle)
@@ -145,7 +145,7 @@ class FileBatch:
         said = f"{step.reason}\n{seen.diff}" if seen.diff else step.reason
         self.results.append(
             replace(
-                result(step, Outcome.OBSERVED, said),
+                result(step, left_alone(step), said),
                 found=seen.found,
                 wanted=seen.wanted,
                 mark=f"{step.reason} {seen.private}",

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 
+from nodemanager.host.base import root_remedy
 from nodemanager.host.files import private
 from nodemanager.host.files.tree import NoParent, Place, Tree, TreeError
 from nodemanager.plan.facts import NOBODY, FileFact, Kind
@@ -83,7 +84,7 @@ def observe(tree: Tree, path: str, size: int | None, digests: Digests) -> FileFa
     except OSError as error:
         if error.errno == errno.ENOTDIR:
             return FileFact()
-        return FileFact(error=f"cannot look at {path}: {error.strerror}")
+        return FileFact(error=f"cannot look at {path}: {error.strerror}{root_remedy(error)}")
 
 
 def _of_root(tree: Tree) -> FileFact:

@@ -22,7 +22,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from nodemanager.host.base import HostError
+from nodemanager.host.base import HostError, root_remedy
 from nodemanager.host.files import private
 from nodemanager.plan.facts import ANYBODY, NOBODY
 
@@ -194,7 +194,7 @@ class _Walk:
             self._missing(name)
         except OSError as error:
             if error.errno not in (errno.ELOOP, errno.ENOTDIR, errno.EMLINK):
-                raise self._obstructed(name, error.strerror or "") from error
+                raise self._obstructed(name, f"{error.strerror or name}{root_remedy(error)}") from error
             self._not_a_directory(name)
 
     def _missing(self, name: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from nodemanager.api.common.declarations import Validation
 from nodemanager.host.base import HostError, Runner
@@ -28,10 +29,9 @@ async def validate(run: Runner, step: WriteFile, check: Validation, staged: str)
             argument = argument.replace(name, value)  # noqa: PLW2901
         argv.append(argument)
     try:
-        completed = await run(argv, timeout=check.timeout_seconds)
-        completed.check()
+        _as_declared(await run(argv, timeout=check.timeout_seconds), staged, step.path).check()
     except runner.RunError as error:
-        said = _without_output(error) if step.content.secret else str(error)
+        said = _without_output(error) if step.content.secret else str(error).replace(staged, step.path)
         raise ValidationFailed(f"cannot put {step.path} in place: its validation failed: {said}") from None
 
 
@@ -53,6 +53,23 @@ def copied(tree: Tree, folder: str, step: WriteFile) -> Iterator[str]:
         yield f"{folder}/{own.name}/{name}"
     finally:
         own.close()
+
+
+def _as_declared(completed: runner.Completed, staged: str, path: str) -> runner.Completed:
+    """Return how a program ended as if it had looked at the file itself.
+
+    The name of what it looked at is another one each time; with it, no two messages would be the same.
+    """
+    names = {os.fsencode(staged): os.fsencode(path)}
+    names[os.fsencode(staged.rpartition("/")[2])] = os.fsencode(path.rpartition("/")[2])
+
+    def named(data: bytes) -> bytes:
+        for temporary, own in names.items():
+            data = data.replace(temporary, own)
+        return data
+
+    argv = tuple(word.replace(staged, path) for word in completed.argv)
+    return replace(completed, argv=argv, stdout=named(completed.stdout), stderr=named(completed.stderr))
 
 
 def _without_output(error: runner.RunError) -> str:

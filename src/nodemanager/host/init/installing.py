@@ -11,7 +11,8 @@ from nodemanager.host.files.tree import Tree
 from nodemanager.host.init import executable, placing, systems
 from nodemanager.host.init.systems import System
 
-KEY: Final = ServiceKey(systems.SERVICE)
+_BOOTSTRAP: Final = "run nodemanager bootstrap"
+_OPERATOR: Final = "put one there that may do what config/rbac/operator.yaml says"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class ServiceSettings:
     executable: str
     kubeconfig: str
     variables: Mapping[str, str] = field(default_factory=dict)
-    """Flags of the agent that are to be set; those that are not named here stay as they are."""
+    """Flags that are to be set; those that are not named here stay as they are."""
     start: bool = True
     force: bool = False
     """Also over somebody else's service file, and with a program in a bad place."""
@@ -38,6 +39,11 @@ class Installer:
     runs: bool
     """Whether it is this system that runs here, and no image of one."""
     say: Callable[[str], None]
+
+    @property
+    def key(self) -> ServiceKey:
+        """The service, for whoever runs services."""
+        return ServiceKey(self.system.unit_name)
 
     async def install(self, settings: ServiceSettings) -> None:
         """Write the files, enable the service and start it."""
@@ -56,13 +62,13 @@ class Installer:
             return
         if changed:
             await self.manager.refresh()
-        if await self.manager.enable(KEY, enabled=True):
+        if await self.manager.enable(self.key, enabled=True):
             await self.manager.refresh()
-        self.say(f"enabled: {KEY.name} starts at boot")
+        self.say(f"enabled: {self.key.name} starts at boot")
         await self._start(self.manager, settings, changed=changed)
 
     async def uninstall(self, *, force: bool = False) -> None:
-        """Stop the agent and remove its service; all that is not the service stays."""
+        """Stop it and remove its service; all that is not the service stays."""
         if not force:
             placing.check(self.tree, self.system)
         path = self.tree.outside(self.system.path)
@@ -70,16 +76,16 @@ class Installer:
             self.say(f"nothing to remove: there is no {path}")
             return
         if self.manager is not None:
-            if self.runs and (await self.manager.observe([KEY]))[KEY].running:
-                await self.manager.stop(KEY)
-                self.say("stopped; what the agent was running goes on to its end")
-            await self.manager.enable(KEY, enabled=False)
+            if self.runs and (await self.manager.observe([self.key]))[self.key].running:
+                await self.manager.stop(self.key)
+                is_agent = self.system.service.is_agent
+                self.say("stopped" + ("; what the agent was running goes on to its end" if is_agent else ""))
+            await self.manager.enable(self.key, enabled=False)
         placing.take_away(self.tree, self.system.path)
         if self.manager is not None:
             await self.manager.refresh()
         self.say(f"removed {path}")
-        left = (self.system.environment, self.system.folder, "/var/lib/nodemanager", "/var/cache/nodemanager")
-        self.say(f"left as they are: {', '.join(left)}")
+        self.say(f"left as they are: {', '.join((self.system.environment, *self.system.state))}")
 
     def _put(self, path: str, text: str, mode: int | None) -> bool:
         written = placing.put(self.tree, path, text, mode)
@@ -87,21 +93,24 @@ class Installer:
         return written
 
     async def _start(self, manager: ServiceManager, settings: ServiceSettings, *, changed: bool) -> None:
-        """Start the agent, or say why not."""
-        start = self.system.start
+        """Start it, or say why not."""
+        start, service = self.system.start, self.system.service
         if not self.runs:
             self.say(f"not started: {self.tree.root} is not what runs here")
         elif not settings.start:
             self.say(f"not started; to start it now: {start}")
-        elif not placing.is_there(self.tree, settings.kubeconfig):
+        elif service.has_kubeconfig and not placing.is_there(self.tree, settings.kubeconfig):
+            remedy = _BOOTSTRAP if service.is_agent else _OPERATOR
+            self.say(f"not started: there is no {settings.kubeconfig}; {remedy}, then {start}")
+        elif self.system.add_user and not placing.has_user(self.tree, service.user):
             self.say(
-                f"not started: there is no {settings.kubeconfig}; run nodemanager bootstrap, then {start}"
+                f"not started: there is no user {service.user}; run {self.system.add_user}, then {start}"
             )
-        elif not (await manager.observe([KEY]))[KEY].running:
-            await manager.start(KEY)
+        elif not (await manager.observe([self.key]))[self.key].running:
+            await manager.start(self.key)
             self.say("started")
         elif changed:
-            await manager.restart(KEY)
+            await manager.restart(self.key)
             self.say("restarted")
         else:
             self.say("runs already, and nothing has changed")

@@ -75,6 +75,11 @@ def is_there(tree: Tree, path: str) -> bool:
     return True
 
 
+def has_user(tree: Tree, name: str) -> bool:
+    """Tell whether a host has a user of this name in its own file of users."""
+    return any(line.startswith(f"{name}:") for line in (read(tree, "/etc/passwd") or "").splitlines())
+
+
 def take_away(tree: Tree, path: str) -> None:
     """Remove a file."""
     try:

@@ -21,67 +21,147 @@ _ESCAPED: Final = str.maketrans({char: f"\\{char}" for char in '"\\$`'})
 
 
 @dataclass(frozen=True, slots=True)
+class InstalledService:
+    """A part of nodemanager that an init system starts."""
+
+    command: str
+    summary: str
+    has_kubeconfig: bool = True
+
+    @property
+    def is_agent(self) -> bool:
+        """Whether it is the agent: root, and the service that has the plain name."""
+        return self is AGENT
+
+    def name(self, separator: str) -> str:
+        """Return what it is called; of the others than the agent, in two words."""
+        return SERVICE if self.is_agent else f"{SERVICE}{separator}{self.command}"
+
+    @property
+    def user(self) -> str:
+        """As whom it runs, where init systems have no users of their own making."""
+        return "root" if self.is_agent else self.name("-")
+
+    @property
+    def prefix(self) -> str:
+        """How its files begin in a folder that it shares with the others."""
+        return "" if self.is_agent else f"{self.command}."
+
+
+AGENT: Final = InstalledService("agent", "Makes this host what its ConfigSets say.")
+OPERATOR: Final = InstalledService("operator", "Decides what concerns more than one host.")
+SERVER: Final = InstalledService(
+    "server", "Serves a Kubernetes API for hosts without a cluster.", has_kubeconfig=False
+)
+SERVICES: Final = {service.command: service for service in (AGENT, OPERATOR, SERVER)}
+
+
+@dataclass(frozen=True, slots=True)
 class System:
-    """One init system."""
+    """One init system, and what one service is to it."""
 
     name: Name
-    template: str
+    service: InstalledService
+    unit_name: str
+    """What it calls the service."""
     path: str
-    """Where its file for the agent goes."""
+    """Where its file for the service goes."""
     mode: int
     folder: str
-    """Where the configuration of the agent is."""
+    """Where our configuration is."""
     environment: str
-    """The file with the agent's flags, as variables; nobody but the administrator changes it."""
+    """The file with the flags, as variables; nobody but the administrator changes it."""
     start: str
-    """The command that starts the agent, for people."""
+    """The command that starts the service, for people."""
+    suffix: str
+    """Of the templates."""
+    add_user: str = ""
+    """The command that makes the service's user, for people; empty = nobody has to."""
     packaged: tuple[str, ...] = ()
     """Where a package of the operating system would have put such a file."""
 
     @property
     def kubeconfig(self) -> str:
-        """Where the host's own kubeconfig is."""
-        return f"{self.folder}/kubeconfig"
+        """Where the service's own kubeconfig is."""
+        return f"{self.folder}/{self.service.prefix}kubeconfig"
+
+    @property
+    def state(self) -> tuple[str, ...]:
+        """Where the service keeps what stays when it goes."""
+        if self.service.is_agent:
+            return self.folder, "/var/lib/nodemanager", "/var/cache/nodemanager"
+        return (self.kubeconfig,) if self.service.has_kubeconfig else (f"/var/lib/{self.service.user}",)
 
     def unit(self, executable: str, kubeconfig: str = "", written: str = WRITTEN) -> str:
-        """Return the file that starts the agent."""
+        """Return the file that starts the service."""
         kubeconfig = kubeconfig or self.kubeconfig
         for what, path in (("executable", executable), ("kubeconfig", kubeconfig)):
             if not _WORD.fullmatch(path) or path != plain(path):
                 raise HostError(
                     f"cannot use {what} {path!r}: a service needs the whole path, no blanks, quotes or .."
                 )
-        return self._fill(self.template, EXEC=executable, KUBECONFIG=kubeconfig, WRITTEN=written)
+        values = {"EXEC": executable, "KUBECONFIG": kubeconfig, "WRITTEN": written}
+        if self.service.is_agent:
+            return self._fill(f"{SERVICE}.{self.suffix}", **values)
+        if self.suffix == "service":
+            values["COMMON"] = self._fill("common.service").rstrip()
+            return self._fill(f"{self.unit_name}.service", **values)
+        return self._fill(f"unprivileged.{self.suffix}", **values, **self._unprivileged(kubeconfig))
+
+    def _unprivileged(self, kubeconfig: str) -> dict[str, str]:
+        """Return how a script makes what the service's user needs, and starts it with that."""
+        user = self.service.user
+        made = f'install -d -m 0700 -o "{user}" "/var/cache/{self.unit_name}"'
+        if not self.service.has_kubeconfig:
+            made += f' && install -d -m 0700 -o "{user}" "/var/lib/{user}"'
+            return {"PREPARE": made, "ARGS": f"server --data-dir /var/lib/{user}", "REQUIRED": ""}
+        run = f"/var/run/{self.unit_name}"  # where only root can read the kubeconfig, its user gets a copy
+        made += f' && install -d -m 0700 -o "{user}" "{run}"'
+        made += f' && install -m 0400 -o "{user}" "{kubeconfig}" "{run}/kubeconfig"'
+        arguments = f"{self.service.command} --kubeconfig {run}/kubeconfig"
+        return {"PREPARE": made, "ARGS": arguments, "REQUIRED": f'required_files="{kubeconfig}"'}
 
     def variables(self) -> str:
-        """Return the file with the agent's flags as it is before anybody set one."""
-        return self._fill("environment")
+        """Return the file with the flags as it is before anybody set one."""
+        return self._fill(f"{SERVICE if self.service.is_agent else 'unprivileged'}.environment")
 
     def _fill(self, template: str, **values: str) -> str:
         text = (resources.files(__package__) / template).read_text(encoding="utf-8")
-        values |= {"ENVIRONMENT": self.environment, "FOLDER": self.folder}
+        values |= {
+            "ENVIRONMENT": self.environment, "FOLDER": self.folder, "UNIT": self.unit_name,
+            "SUMMARY": self.service.summary, "COMMAND": self.service.command, "USER": self.service.user,
+            "ADDUSER": self.add_user,
+        }  # fmt: skip
         return re.sub(r"@([A-Z]+)@", lambda found: values[found[1]], text)
 
 
-SYSTEMS: Final[Mapping[str, System]] = {
-    one.name: one
-    for one in (
+def systems_of(service: InstalledService) -> Mapping[str, System]:
+    """Return what each init system makes of a service, by the name of the system."""
+    dashed, plain_name, user = service.name("-"), service.name("_"), service.user
+    useradd = f"useradd --system --no-create-home --shell /sbin/nologin {user}"
+    adduser = f"adduser -S -D -H -s /sbin/nologin {user}"
+    folder, freebsd = "/etc/nodemanager", "/usr/local/etc/nodemanager"
+    found = (
         System(
-            "systemd", "nodemanager.service", "/etc/systemd/system/nodemanager.service", 0o644,
-            "/etc/nodemanager", "/etc/default/nodemanager", "systemctl start nodemanager",
-            ("/usr/lib/systemd/system/nodemanager.service", "/lib/systemd/system/nodemanager.service"),
+            "systemd", service, dashed, f"/etc/systemd/system/{dashed}.service", 0o644, folder,
+            f"/etc/default/{dashed}", f"systemctl start {dashed}", "service",
+            packaged=tuple(f"{lib}/systemd/system/{dashed}.service" for lib in ("/usr/lib", "/lib")),
         ),
         System(
-            "openrc", "nodemanager.openrc", "/etc/init.d/nodemanager", 0o755,
-            "/etc/nodemanager", "/etc/conf.d/nodemanager", "rc-service nodemanager start",
+            "openrc", service, dashed, f"/etc/init.d/{dashed}", 0o755, folder,
+            f"/etc/conf.d/{dashed}", f"rc-service {dashed} start", "openrc",
+            "" if service.is_agent else f"{useradd} (Alpine: {adduser})",
         ),
         System(
-            "rc.d", "nodemanager.rcd", "/usr/local/etc/rc.d/nodemanager", 0o755,
-            "/usr/local/etc/nodemanager", "/usr/local/etc/nodemanager/environment",
-            "service nodemanager start",
+            "rc.d", service, plain_name, f"/usr/local/etc/rc.d/{plain_name}", 0o755, freebsd,
+            f"{freebsd}/{service.prefix}environment", f"service {plain_name} start", "rcd",
+            "" if service.is_agent else f"pw useradd {user} -d /nonexistent -s /usr/sbin/nologin",
         ),
-    )
-}  # fmt: skip
+    )  # fmt: skip
+    return {system.name: system for system in found}
+
+
+SYSTEMS: Final = systems_of(AGENT)
 
 
 def with_variables(text: str, variables: Mapping[str, str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Protocol
@@ -21,11 +22,9 @@ class Boot(Protocol):
 
     async def boot_id(self) -> str:
         """Return what differs between any two boots, and stays the same within one."""
-        ...
 
     async def reboot(self) -> None:
         """Ask for a reboot; returns when that was accepted, not when it happens."""
-        ...
 
 
 class HostBoot:
@@ -70,3 +69,16 @@ def reboot_command(system: str, exists: Callable[[str], bool]) -> list[str]:
     if any(exists(f"{folder}/reboot") for folder in ("/sbin", "/usr/sbin", "/bin", "/usr/bin")):
         return ["reboot"]
     raise NotSupported("cannot reboot: there is neither systemd nor a reboot program on this host")
+
+
+def current_boot() -> str:
+    """Return the kernel's boot ID; empty where there is none, as on FreeBSD."""
+    try:
+        return _kernel_boot_id()
+    except OSError:
+        return ""
+
+
+def seconds_since_boot() -> float:
+    """Return the time of a clock that nobody can set, and that goes on while the host sleeps."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))

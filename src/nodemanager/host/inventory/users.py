@@ -41,10 +41,11 @@ def _from_file(tree: Tree, path: str, names: Iterable[str]) -> dict[str, int]:
     if not wanted:
         return {}
     try:
-        data = state_files.read(tree, path, MAX_BYTES) or b""
+        data = state_files.read(tree, path, MAX_BYTES)
     except OSError:
         return {}
-    return {name: number for name, number in parse(data.decode(errors="replace")).items() if name in wanted}
+    known = {"root": 0} if data is None else parse(data.decode(errors="replace"))  # a folder still has a root
+    return {name: number for name, number in known.items() if name in wanted}
 
 
 def parse(text: str) -> dict[str, int]:

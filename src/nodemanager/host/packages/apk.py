@@ -117,10 +117,19 @@ class Apk:
         names = await common.removable(names, self.installed)
         if not names:
             return
-        doing = f"remove {listed(names)}"
-        preview = common.check(doing, await self._tool.ask("apk", "del", "--simulate", *names))
+        await self._rehearse_removal(names)
+        await self._tool.transact(f"remove {listed(names)}", [*self._apk, "del", *names])
+
+    async def _rehearse_removal(self, names: Sequence[str]) -> None:
+        answer = await self._tool.ask("apk", "del", "--simulate", *names)
+        preview = common.check(f"remove {listed(names)}", answer)
         common.refuse_dependents(names, parse_kept(said(preview)))
-        await self._tool.transact(doing, [*self._apk, "del", *names])
+
+    async def rehearse(self, install: Sequence[Wanted], remove: Sequence[str]) -> Mapping[str, str]:
+        """Return by name what is not offered, and what others need."""
+        common.check_wanted(install)
+        unoffered = common.unoffered_reasons(install, await self._offers(install))
+        return unoffered | await common.refusals(remove, str, self._rehearse_removal)
 
     async def upgrade_all(self, hold: Sequence[Wanted] = ()) -> None:
         """Upgrade everything that is installed, except what is held."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
@@ -13,8 +14,10 @@ from nodemanager.host.packages.indexes import Indexes
 from nodemanager.host.process.runner import Completed
 from nodemanager.host.process.threads import in_thread
 
+log = logging.getLogger(__name__)
 STATUS: Final = "/var/lib/dpkg/status"
 LISTS: Final = "/var/lib/apt/lists"
+_INDEXES: Final = ("_Packages", "_Packages.lz4", "_Packages.gz", "_Packages.xz", "_Packages.zst")
 REBOOT: Final = "/run/reboot-required"
 ENV: Final = {
     "DEBIAN_FRONTEND": "noninteractive",
@@ -102,8 +105,12 @@ def options(lock_seconds: float) -> list[str]:
 
 def install_argv(wanted: Sequence[Wanted], lock_seconds: float) -> list[str]:
     """Return how packages are installed: nothing is removed for them, and only a pin may go back."""
-    back = ["--allow-downgrades"] if any(one.version for one in wanted) else []
-    return ["apt-get", *options(lock_seconds), "--no-remove", *back, "install", *_targets(wanted)]
+    settings = [*options(lock_seconds), "--no-remove", *_back(wanted)]
+    return ["apt-get", *settings, "install", *_targets(wanted)]
+
+
+def _back(wanted: Sequence[Wanted]) -> list[str]:
+    return ["--allow-downgrades"] if any(one.version for one in wanted) else []
 
 
 def upgrade_argv(hold: Sequence[Wanted], lock_seconds: float) -> list[str]:
@@ -119,6 +126,13 @@ def remove_argv(names: Sequence[str], lock_seconds: float) -> list[str]:
 
 def _targets(wanted: Sequence[Wanted]) -> list[str]:
     return [f"{one.name}={one.version}" if one.version else one.name for one in wanted]
+
+
+def _refuse_removals(doing: str, others: Sequence[str]) -> None:
+    raise ToolFailed(
+        f"cannot {doing}: {listed(others)} would have to be removed for it; declare that absent first, or"
+        " remove it yourself"
+    )
 
 
 class Apt:
@@ -163,23 +177,60 @@ class Apt:
             await self._indexes.refresh()
             done = await self._act(doing, argv)
         if done.returncode != 0 and (others := _REMOVES.search(said(done))):
-            raise ToolFailed(
-                f"cannot {doing}: {listed(others.group(1).split())} would have to be removed for it;"
-                " declare that absent first, or remove it yourself"
-            )
+            _refuse_removals(doing, others.group(1).split())
         common.check(doing, done)
+
+    async def rehearse(self, install: Sequence[Wanted], remove: Sequence[str]) -> Mapping[str, str]:
+        """Return by name why some of these could not be, as apt's own simulation has it."""
+        common.check_wanted(install)
+        common.check_names(remove)
+        unremovable = await common.refusals(remove, str, self._rehearse_removal)
+        gone = [name for name in remove if name not in unremovable]
+        names = [one.name for one in install]
+        if install and not any(name.endswith(_INDEXES) for name in self._lists()):
+            log.warning(
+                "cannot tell whether %s can be installed: apt has no indexes here yet; run apt-get update",
+                listed(names),
+            )
+            return unremovable
+        unknown = common.unoffered_reasons(install, await self._offers(names) if names else {})
+
+        async def attempt(wanted: Sequence[Wanted]) -> None:
+            await self._rehearse_installation(wanted, gone)
+
+        offered = [one for one in install if one.name not in unknown]
+        return unremovable | unknown | await common.refusals(offered, lambda one: one.name, attempt)
+
+    async def _rehearse_installation(self, wanted: Sequence[Wanted], gone: Sequence[str]) -> None:
+        """Raise if apt could not install these, once what is to go is gone, without removing anything."""
+        doing = f"install {shown(wanted[-1:])}"  # it is tried with what can be installed before it
+        targets = [*_targets(wanted), *(f"{name}-" for name in gone)]
+        argv = ["apt-get", "-s", *options(0), *_back(wanted), "install", *targets]
+        done = common.check(doing, await self._tool.ask(*argv))
+        plain = {name.partition(":")[0] for name in gone}
+        others = [name for name in _REMOVAL.findall(said(done)) if name.partition(":")[0] not in plain]
+        if others:
+            _refuse_removals(doing, others)
+
+    def _lists(self) -> list[str]:
+        return database.entries(self._context.tree, LISTS) or []
 
     async def remove(self, names: Sequence[str]) -> None:
         """Remove these and only these."""
         names = await common.removable(names, self.installed)
         if not names:
             return
+        await self._rehearse_removal(names)
+        doing = f"remove {listed(names)}"
+        common.check(doing, await self._act(doing, remove_argv(names, self._context.lock_seconds)))
+
+    async def _rehearse_removal(self, names: Sequence[str]) -> None:
+        """Raise if something else would have to go with these."""
         doing = f"remove {listed(names)}"
         preview = common.check(doing, await self._tool.ask("apt-get", "-s", *options(0), "remove", *names))
         plain = [name.partition(":")[0] for name in names]
         removals = [name.partition(":")[0] for name in _REMOVAL.findall(said(preview))]
         common.refuse_dependents(plain, removals)
-        common.check(doing, await self._act(doing, remove_argv(names, self._context.lock_seconds)))
 
     async def upgrade_all(self, hold: Sequence[Wanted] = ()) -> None:
         """Upgrade everything that is installed, except what is held."""

@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from nodemanager.host.base import Busy, HostError, Runner, ToolFailed, Wanted
 from nodemanager.host.files.tree import Tree
@@ -28,6 +28,7 @@ _SEARCHED: Final = 64 * 1024
 _SHOWN_NAMES: Final = 10
 _NAME: Final = re.compile(hints.PACKAGE)
 _VERSION: Final = re.compile(hints.PACKAGE_VERSION)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,23 +148,52 @@ def unoffered(wanted: Iterable[Wanted], offers: Mapping[str, Offer]) -> list[Wan
     ]
 
 
-def refuse_unoffered(wanted: Iterable[Wanted], offers: Mapping[str, Offer], remedy: str = "") -> None:
-    """Raise `ToolFailed` that says which packages or versions no repository has."""
-    reasons = []
+def unoffered_reasons(
+    wanted: Iterable[Wanted], offers: Mapping[str, Offer], remedy: str = ""
+) -> dict[str, str]:
+    """Return by name why packages or versions that no repository has cannot be installed."""
+    reasons = {}
     for one in unoffered(wanted, offers):
         offer = offers.get(one.name)
         if offer is None:
-            reasons.append(
+            reasons[one.name] = (
                 f"cannot install {one.name}: no such package in the configured repositories;"
                 f" correct the name, or add the repository{remedy}"
             )
         else:
-            reasons.append(
+            reasons[one.name] = (
                 f"cannot install {one.name} {one.version}: the configured repositories offer only"
                 f" {listed(offer.versions)}; pin what is offered, or add the repository{remedy}"
             )
-    if reasons:
-        raise ToolFailed("\n".join(reasons))
+    return reasons
+
+
+def refuse_unoffered(wanted: Iterable[Wanted], offers: Mapping[str, Offer], remedy: str = "") -> None:
+    """Raise `ToolFailed` that says which packages or versions no repository has."""
+    if reasons := unoffered_reasons(wanted, offers, remedy):
+        raise ToolFailed("\n".join(reasons.values()))
+
+
+async def refusals(
+    wanted: Sequence[T], name: Callable[[T], str], attempt: Callable[[Sequence[T]], Awaitable[None]]
+) -> dict[str, str]:
+    """Return by name what `attempt` refuses: of all at once or else, as in a pass, of one after the other."""
+    try:
+        if wanted:
+            await attempt(wanted)
+    except HostError as error:
+        if len(wanted) == 1:
+            return {name(wanted[0]): str(error)}
+    else:
+        return {}
+    taken, refused = list[T](), dict[str, str]()
+    for one in wanted:
+        try:
+            await attempt([*taken, one])
+            taken.append(one)
+        except HostError as error:
+            refused[name(one)] = str(error)
+    return refused
 
 
 def refuse_dependents(names: Sequence[str], dependents: Iterable[str]) -> None:

@@ -115,16 +115,25 @@ class Dnf:
         targets = [target(one, one.version or offers[one.name].newest) for one in wanted]
         await self._tool.transact(f"install {shown(wanted)}", ["dnf", "-y", AT_ONCE, "install", *targets])
 
+    async def rehearse(self, install: Sequence[Wanted], remove: Sequence[str]) -> Mapping[str, str]:
+        """Return by name what is not offered, and what others need."""
+        common.check_wanted(install)
+        unoffered = common.unoffered_reasons(install, await self._offers(install))
+        return unoffered | await common.refusals(remove, str, self._rehearse_removal)
+
+    async def _rehearse_removal(self, names: Sequence[str]) -> None:
+        test = await self._tool.ask("rpm", "-e", "--test", *names)
+        if test.returncode != 0:
+            common.refuse_dependents(names, _NEEDED.findall(said(test)))
+        common.check(f"remove {listed(names)}", test)
+
     async def remove(self, names: Sequence[str]) -> None:
         """Remove these and only these: rpm says who needs them, dnf would take those along."""
         names = await common.removable(names, self.installed)
         if not names:
             return
+        await self._rehearse_removal(names)
         doing = f"remove {listed(names)}"
-        test = await self._tool.ask("rpm", "-e", "--test", *names)
-        if test.returncode != 0:
-            common.refuse_dependents(names, _NEEDED.findall(said(test)))
-        common.check(doing, test)
         alone = "--setopt=clean_requirements_on_remove=False"
         await self._tool.transact(doing, ["dnf", "-y", AT_ONCE, alone, "remove", *names])
 

@@ -114,12 +114,8 @@ class Pacman:
                 f"cannot install {shown(wanted)}: the last upgrade failed after it refreshed the database,"
                 " so this would be a partial upgrade; upgrade the host first (spec.upgrade, or `pacman -Syu`)"
             )
-        offers = dict(await self._offers([one.name for one in wanted]))
-        downloads = database.entries(self._context.tree, CACHE) or []
-        files = {}
-        for one in common.unoffered(wanted, offers):
-            if one.version and (file := cached_file(downloads, one)):
-                files[one.name] = f"{CACHE}/{file}"
+        offers = await self._offers([one.name for one in wanted])
+        files = self._downloaded(common.unoffered(wanted, offers))
         rest = [one for one in wanted if one.name not in files]
         common.refuse_unoffered(rest, offers, REMEDY)
         if files:
@@ -128,6 +124,27 @@ class Pacman:
             await self._install(
                 wanted, ["pacman", "-S", "--needed", *QUIET, "--", *(one.name for one in rest)]
             )
+
+    def _downloaded(self, wanted: Sequence[Wanted]) -> dict[str, str]:
+        """Return the files of those versions that were downloaded before, by name."""
+        downloads = database.entries(self._context.tree, CACHE) or []
+        found = {one.name: cached_file(downloads, one) for one in wanted if one.version}
+        return {name: f"{CACHE}/{file}" for name, file in found.items() if file}
+
+    async def rehearse(self, install: Sequence[Wanted], remove: Sequence[str]) -> Mapping[str, str]:
+        """Return by name what is neither offered nor downloaded, and what others need."""
+        common.check_wanted(install)
+        unremovable = await common.refusals(remove, str, self._rehearse_removal)
+        offers = await self._offers([one.name for one in install]) if install else {}
+        files = self._downloaded(common.unoffered(install, offers))
+        rest = [one for one in install if one.name not in files]
+        return unremovable | common.unoffered_reasons(rest, offers, REMEDY)
+
+    async def _rehearse_removal(self, names: Sequence[str]) -> None:
+        done = await self._tool.ask("pacman", "-R", "--print", *QUIET, "--", *names)
+        if done.returncode != 0:
+            common.refuse_dependents(names, _NEEDED.findall(said(done)))
+        common.check(f"remove {listed(names)}", done)
 
     async def _install(self, wanted: Sequence[Wanted], argv: Sequence[str]) -> None:
         doing = f"install {shown(wanted)}"

@@ -111,8 +111,18 @@ class Pkgng:
         names = await common.removable(names, self.installed)
         if not names:
             return
-        common.refuse_dependents(names, parse_dependents(await self._query("-a", "%n %rn"), names))
+        await self._rehearse_removal(names)
         await self._tool.transact(f"remove {listed(names)}", ["pkg", "delete", "-y", *names])
+
+    async def _rehearse_removal(self, names: Sequence[str]) -> None:
+        common.refuse_dependents(names, parse_dependents(await self._query("-a", "%n %rn"), names))
+
+    async def rehearse(self, install: Sequence[Wanted], remove: Sequence[str]) -> Mapping[str, str]:
+        """Return by name what is not offered, and what others need."""
+        common.check_wanted(install)
+        offers = await self._offers([one.name for one in install]) if install else {}
+        unoffered = common.unoffered_reasons(install, offers)
+        return unoffered | await common.refusals(remove, str, self._rehearse_removal)
 
     async def upgrade_all(self, hold: Sequence[Wanted] = ()) -> None:
         """Upgrade everything that is installed, except what is held: that is locked meanwhile."""

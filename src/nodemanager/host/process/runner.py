@@ -94,18 +94,20 @@ async def run(
     max_output: int = MAX_OUTPUT,
     cwd: str | None = None,
     finish: bool = False,
+    bounded: bool = False,
 ) -> Completed:
     """Run a program to its end and return what it wrote, whatever its exit status.
 
     `env` replaces the environment (None = ours); a program without a slash is looked up in
     the PATH of that environment. On timeout, cancellation and too much output the whole
     process group is ended before this returns. With `finish` it is not: the program goes on
-    to its own end, also after we are gone, and of too much output the last part is returned.
+    to its own end, also after we are gone, and of too much output the last part is returned. A program
+    that is `bounded` is ended after its time all the same, as long as we are there to do it.
     """
     argv = tuple(argv)
     if finish:
         with _files(argv, stdin) as files:
-            status = await _left_alone(argv, files, env, cwd, timeout)
+            status = await _left_alone(argv, files, env, cwd, timeout, bounded=bounded)
             return Completed(argv, status, _end_of(files[1], max_output), _end_of(files[2], max_output))
     with _pipes(argv, stdin, max_output) as (source, stdout, stderr):
         process = await _start(argv, source.child_end, (stdout.child_end, stderr.child_end), env, cwd)
@@ -216,6 +218,8 @@ async def _left_alone(
     env: Mapping[str, str] | None,
     cwd: str | None,
     timeout: float,
+    *,
+    bounded: bool,
 ) -> int:
     """Start a program, wait until it ends or our patience does, and return its exit status."""
     with _starting(argv, cwd), priority.usual():
@@ -225,12 +229,28 @@ async def _left_alone(
     ended = _ending_of(process)
     try:
         async with asyncio.timeout(timeout):
-            return await ended
+            return await asyncio.shield(ended)
     except TimeoutError:
+        if bounded:
+            fate = "was killed" if await _end_left_alone(process, ended) else "could not even be killed"
+            raise CommandTimedOut(
+                f"cannot run {_shown(argv)}: it did not finish within {timeout:g} s and {fate}"
+            ) from None
         raise CommandTimedOut(
             f"cannot wait any longer for {_shown(argv)}: it still runs after {timeout:g} s, as process"
             f" {process.pid}, and is left to finish; look what it waits for"
         ) from None
+
+
+async def _end_left_alone(process: subprocess.Popen[bytes], ended: asyncio.Future[int]) -> bool:
+    """End the whole group: ask, then insist; return False for a child that outlives even that."""
+    for number in (
+        signal.SIGTERM,
+        signal.SIGKILL,
+    ):  # also if it is gone: others of its group may not be
+        _signal_group(process, number)
+        await asyncio.wait([ended], timeout=TERM_GRACE)
+    return ended.done()
 
 
 def _ending_of(process: subprocess.Popen[bytes]) -> asyncio.Future[int]:
@@ -285,7 +305,9 @@ def _abort(process: asyncio.subprocess.Process) -> None:
         _signal_group(process, signal.SIGKILL)
 
 
-def _signal_group(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
+def _signal_group(
+    process: asyncio.subprocess.Process | subprocess.Popen[bytes], number: signal.Signals
+) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):  # EPERM: only zombies left (BSD)
         os.killpg(process.pid, number)
 

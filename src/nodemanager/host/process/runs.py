@@ -24,7 +24,6 @@ from nodemanager.host.files.tree import Tree
 from nodemanager.host.process import processes
 from nodemanager.host.process.processes import Process
 from nodemanager.host.process.runner import CommandTimedOut, Completed, RunError
-from nodemanager.host.process.threads import to_the_end
 from nodemanager.host.state import state_files
 from nodemanager.host.state.journal import STATE, Journal
 from nodemanager.kube.go import durations
@@ -75,7 +74,10 @@ class Runs:
         self._folder = folder
 
     async def run(self, resource: ResourceId, execution: Execution) -> Completed:
-        """Run a program to its end, also if we are told to stop; it counts as owed until it is settled."""
+        """Run a program to its end, and count it as owed until it is settled.
+
+        A cancelled caller leaves it alone: it goes on, and `recover` finds out how it ended.
+        """
         argv = execution.command, *execution.args
         return await self.start(resource, Program(argv, durations.parse(execution.timeout)))
 
@@ -96,7 +98,7 @@ class Runs:
             self._journal.begin(resource)
         bounding = asyncio.create_task(self._bound(resource))
         try:
-            return await to_the_end(self._supervised(resource, program))
+            return await self._supervised(resource, program)
         finally:
             bounding.cancel()
 
@@ -104,8 +106,9 @@ class Runs:
         argv = ["/bin/sh", "-c", SUPERVISOR, self._note(resource), *program.argv]
         try:
             ended = await self._run(
-                argv, stdin=GO, timeout=program.timeout, env=program.env, cwd=program.cwd
-            )
+                argv, stdin=GO, timeout=program.timeout, env=program.env, cwd=program.cwd,
+                finish=True, bounded=True,
+            )  # fmt: skip
         except CommandTimedOut as error:
             raise CommandTimedOut(
                 f"cannot run {program.argv[0]}: it did not finish within {program.timeout:g} s and was killed"

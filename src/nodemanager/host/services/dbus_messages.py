@@ -85,14 +85,7 @@ class Decoder:
                 message = self._parser.get_next_message()
                 found = None if message is None else _sort(message)
                 missing = self._parser.bytes_desired() if message is None else 0
-            except (
-                ValueError,
-                LookupError,
-                TypeError,
-                AttributeError,
-                struct.error,
-                RecursionError,
-            ) as error:
+            except _BROKEN as error:
                 raise MalformedMessage(f"that is no D-Bus: {error}") from error
             if message is None:
                 if missing > MAX_MESSAGE:  # as its own header says; nobody waits for the rest

@@ -68,7 +68,7 @@ class OpenRC:
 
     async def enable(self, key: ServiceKey, *, enabled: bool) -> bool:
         """Add it to the default runlevel, or take it out of all that are part of booting."""
-        _refuse(key)
+        refusals.check_key(self.name, key)
         levels = boot_levels(parse_show((await self._ask(["rc-update", "show"])).check().stdout), key.name)
         if bool(levels) != enabled:
             done = await self._ask(enable_argv(key.name, () if enabled else levels))
@@ -90,12 +90,13 @@ class OpenRC:
         """Restart it, and fail unless it still runs after a moment."""
         await self._bring_up(key, "restart")
 
-    async def reload(self, key: ServiceKey) -> None:
+    async def reload(self, key: ServiceKey) -> bool:
         """Reload it; restart it where its script has no such command."""
         self._check(key, "reload")
         told = await self._ask(["rc-service", "--nocolor", key.name, "describe"])
         can = "reload" in parse_describe(told.stdout + told.stderr)
         await self._bring_up(key, "reload" if can else "restart")
+        return can
 
     async def stop(self, key: ServiceKey) -> None:
         """Stop it and wait until it has stopped."""
@@ -119,7 +120,7 @@ class OpenRC:
         refusals.check(done, f"{verb} {key.name}")
 
     def _check(self, key: ServiceKey, verb: str) -> None:
-        _refuse(key)
+        refusals.check_key(self.name, key)
         if not self._booted:
             raise refusals.not_running(self.name, verb, key)
 
@@ -154,10 +155,3 @@ def parse_show(output: bytes) -> dict[str, tuple[str, ...]]:
 def parse_describe(output: bytes) -> frozenset[str]:
     """Return the extra commands of a script, from `rc-service X describe`: lines of ` * name: text`."""
     return frozenset(_COMMAND.findall(output.decode("utf-8", "replace")))
-
-
-def _refuse(key: ServiceKey) -> None:
-    if key.user:
-        raise NotSupported(refusals.no_users(OpenRC.name, key))
-    if not refusals.is_name(key.name):
-        raise NotSupported(refusals.no_name(key))

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from nodemanager.host.base import NotSupported, Runner, ServiceKey, ToolFailed
+from nodemanager.host.base import Runner, ServiceKey, ToolFailed
 from nodemanager.host.process import runner
 from nodemanager.host.services import refusals
 from nodemanager.plan.facts import ServiceFact
@@ -76,15 +76,16 @@ class RcD:
         """Restart it, and fail unless it still runs after a moment."""
         await self._bring_up(key, "restart")
 
-    async def reload(self, key: ServiceKey) -> None:
+    async def reload(self, key: ServiceKey) -> bool:
         """Reload it; restart it where its script has no such command."""
         self._check(key, "reload")
         done = await self._run(["service", key.name, "onereload"], timeout=JOB_SECONDS)
         if done.returncode != 0 and _UNKNOWN_COMMAND.search(done.stderr + done.stdout):
             await self._bring_up(key, "restart")
-            return
+            return False
         refusals.check(done, f"reload {key.name}")
         await self._verify(key, "reload")
+        return True
 
     async def stop(self, key: ServiceKey) -> None:
         """Stop it and wait until it has stopped."""
@@ -111,19 +112,13 @@ class RcD:
         refusals.check(done, f"{verb} {key.name}")
 
     async def _set(self, key: ServiceKey, what: str, argv: list[str]) -> None:
-        self._refuse(key)
+        refusals.check_key(self.name, key)
         refusals.check(await self._ask(argv), f"{what} {key.name}")
 
     def _check(self, key: ServiceKey, verb: str) -> None:
-        self._refuse(key)
+        refusals.check_key(self.name, key)
         if not self._booted:
             raise refusals.not_running(self.name, verb, key)
-
-    def _refuse(self, key: ServiceKey) -> None:
-        if key.user:
-            raise NotSupported(refusals.no_users(self.name, key))
-        if not refusals.is_name(key.name):
-            raise NotSupported(refusals.no_name(key))
 
     async def _ask(self, argv: list[str]) -> runner.Completed:
         return await self._run(argv, timeout=ASK_SECONDS)

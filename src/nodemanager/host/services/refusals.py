@@ -23,6 +23,14 @@ def no_name(key: ServiceKey) -> str:
     return f"cannot manage {_cut(key.name)!r}: this is not the name of a service"
 
 
+def check_key(manager: str, key: ServiceKey) -> None:
+    """Refuse services of users, and what is no name."""
+    if key.user:
+        raise NotSupported(no_users(manager, key))
+    if not is_name(key.name):
+        raise NotSupported(no_name(key))
+
+
 def not_running(manager: str, verb: str, key: ServiceKey) -> NotSupported:
     """Return why nothing can be started in a root that is not booted."""
     return NotSupported(

@@ -66,7 +66,7 @@ class OfflineSystemd:
         """Refuse."""
         raise refusals.not_running("systemd", "restart", key)
 
-    async def reload(self, key: ServiceKey) -> None:
+    async def reload(self, key: ServiceKey) -> bool:
         """Refuse."""
         raise refusals.not_running("systemd", "reload", key)
 

@@ -206,9 +206,15 @@ class Systemd:
         """Restart it, and fail unless it still runs after a moment."""
         await self._bring_up(_Deed("restart", key), "RestartUnit")
 
-    async def reload(self, key: ServiceKey) -> None:
-        """Reload it; systemd restarts it where it cannot reload."""
-        await self._bring_up(_Deed("reload", key), "ReloadOrRestartUnit")
+    async def reload(self, key: ServiceKey) -> bool:
+        """Reload it; systemd restarts it where it cannot reload. Return whether it was reloaded."""
+        deed = _Deed("reload", key)
+        with _naming(deed):
+            async with systemd_bus.visit(self._tree, key.user) as manager:
+                status = await manager.status(deed.unit)
+                found = await manager.properties(status.path, "Unit", "CanReload")
+        await self._bring_up(deed, "ReloadOrRestartUnit")
+        return bool(found.get("CanReload", True))
 
     async def stop(self, key: ServiceKey) -> None:
         """Stop it and wait until it has stopped."""

@@ -32,7 +32,8 @@ def unread(tree: Tree, status: UnitStatus, folders: tuple[str, ...]) -> frozense
     for folder in folders:
         for name in names(status.id):
             above = f"{folder}/{name}.d"
-            found.update(f"{above}/{entry}" for entry in _drop_ins(tree, above))
+            entries = [one for one in _entries(tree, above) if one.endswith(".conf") and one[0] != "."]
+            found.update(f"{above}/{entry}" for entry in entries)
         if status.fragment.startswith(("/usr/", "/lib/")) and _is_file(tree, f"{folder}/{status.id}"):
             found.add(f"{folder}/{status.id}")
     return frozenset(found - set(status.drop_ins))
@@ -53,10 +54,6 @@ def linked(tree: Tree) -> set[str]:
 def link_folders(tree: Tree) -> list[str]:
     """Return the directories that such links are in."""
     return [f"{SYSTEM[0]}/{name}" for name in _entries(tree, SYSTEM[0]) if name.endswith(_PULLING)]
-
-
-def _drop_ins(tree: Tree, path: str) -> list[str]:
-    return [entry for entry in _entries(tree, path) if entry.endswith(".conf") and not entry.startswith(".")]
 
 
 def _entries(tree: Tree, path: str, limit: int = MAX_ENTRIES) -> list[str]:

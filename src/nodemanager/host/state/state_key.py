@@ -31,11 +31,9 @@ class Cipher(Protocol):
 
     def encrypt(self, nonce: bytes, data: bytes, associated_data: bytes | None) -> bytes:
         """Return the data so that only the key opens it."""
-        ...
 
     def decrypt(self, nonce: bytes, data: bytes, associated_data: bytes | None) -> bytes:
         """Return the data again; raises if anything was changed."""
-        ...
 
 
 def cipher_of(path: str, credentials: str = "") -> Cipher:

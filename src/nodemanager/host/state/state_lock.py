@@ -18,9 +18,10 @@ NAME = "lock"
 class StateLock:
     """Held from `take` to `release`, or until the process ends, however it does."""
 
-    def __init__(self, tree: Tree, folder: str) -> None:
+    def __init__(self, tree: Tree, folder: str, name: str = NAME) -> None:
         self._tree = tree
         self._folder = folder
+        self._name = name
         self._descriptor = -1
 
     def take(self, *, make: bool) -> bool:
@@ -34,7 +35,7 @@ class StateLock:
         try:
             if make:
                 state_files.prepare_folder(self._tree, self._folder)
-            place = self._tree.place(f"{self._folder}/{NAME}")
+            place = self._tree.place(f"{self._folder}/{self._name}")
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
             descriptor = os.open(place.name, flags, 0o600, dir_fd=place.folder)
         except OSError as error:
@@ -58,7 +59,7 @@ class StateLock:
                 " first, or let it do the work"
             ) from None
         except OSError as error:
-            where = self._tree.outside(f"{self._folder}/{NAME}")
+            where = self._tree.outside(f"{self._folder}/{self._name}")
             raise HostError(f"cannot lock {where}: {error.strerror or error}") from error
         with contextlib.suppress(OSError):  # a full disk: only people want to know who has it
             os.ftruncate(descriptor, 0)

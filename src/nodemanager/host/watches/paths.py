@@ -21,6 +21,7 @@ from nodemanager.host.watches.inbox import NOW, Concern, Inbox, Settle
 from nodemanager.host.watches.inodes import ENTRIES, GONE, Inodes
 from nodemanager.host.watches.inotify import Inotify, InotifyEvent
 from nodemanager.host.watches.watched_paths import Folder, Interest, Leaf, Node, with_one, without_one
+from nodemanager.kube.wording import plural
 
 __all__ = ["Interest", "PathWatch"]
 WRITING: Final = Settle(0.004, 0.004)
@@ -58,10 +59,9 @@ class PathWatch:
         short = sum(leaf.short or leaf.folder.short for leaf in leaves)
         if not short:
             return ()
-        said = (
-            f"{short} of {len(leaves)} paths are not watched: no more inotify watches, or open files, are to"
-        )
-        return (f"{said} be had; raise sysctl fs.inotify.max_user_watches",)
+        said = f"{short} of {plural(len(leaves), 'path')} {'is' if short == 1 else 'are'} not watched"
+        why = "no more inotify watches, or open files, are to be had"
+        return (f"{said}: {why}; raise sysctl fs.inotify.max_user_watches",)
 
     async def follow(self, group: str, interests: Iterable[Interest]) -> None:
         """Watch exactly these for a group; what is new is told of once, as it may have changed meanwhile."""

@@ -148,7 +148,7 @@ class UnitWatch:
             if number % MANY == 0:
                 await asyncio.sleep(BREATH)
             timeout = max(0.0, due - loop.time()) if due else None
-            signal = await manager.connection.signal(_any, timeout)
+            signal = await manager.connection.signal(lambda _: True, timeout)
             now = loop.time()
             if signal is None:
                 due, reloading = 0.0, False
@@ -246,7 +246,3 @@ class UnitWatch:
 
 def _concern(declared: Iterable[frozenset[ResourceId]]) -> Concern:
     return Concern(tuple(sorted(frozenset().union(*declared))))
-
-
-def _any(_: Signal) -> bool:
-    return True

@@ -4,18 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from nodemanager.kube.cel import regexes, times
-from nodemanager.kube.cel.ast import (
-    AstNode,
-    FunctionCall,
-    Ident,
-    Index,
-    ListLiteral,
-    Literal,
-    Macro,
-    MapLiteral,
-    Select,
-)
+from nodemanager.kube.cel import ast, regexes, times
 from nodemanager.kube.cel.errors import CelError, CompileError
 from nodemanager.kube.cel.lib import formatting
 from nodemanager.kube.cel.library import FUNCTIONS, TYPE_NAMES, qualified
@@ -47,7 +36,7 @@ _READERS: dict[str, Callable[[str], object]] = {
 _RELATIONS = frozenset({"_<_", "_<=_", "_>_", "_>=_"})
 
 
-def check(tree: AstNode, source: str, variables: Mapping[str, Type]) -> Type:
+def check(tree: ast.AstNode, source: str, variables: Mapping[str, Type]) -> Type:
     """Return the type of an expression; raise CompileError where it has none."""
     return _Checker(source, dict(variables)).visit(tree)
 
@@ -58,38 +47,38 @@ class _Checker:
         self.variables = variables
         self.mixed = mixed  # inside the arguments of format(), lists may mix types
 
-    def error(self, message: str, node: AstNode) -> CompileError:
+    def error(self, message: str, node: ast.AstNode) -> CompileError:
         return CompileError(message, self.source, node.position)
 
-    def visit(self, node: AstNode) -> Type:
+    def visit(self, node: ast.AstNode) -> Type:
         match node:
-            case Literal():
+            case ast.Literal():
                 return Type(kind_of(node.value))
-            case Ident():
+            case ast.Ident():
                 return self.name(node.name, node)
-            case Select():
+            case ast.Select():
                 return self.select(node)
-            case Index():
+            case ast.Index():
                 return self.index(node)
-            case FunctionCall():
+            case ast.FunctionCall():
                 return self.call(node)
-            case ListLiteral():
+            case ast.ListLiteral():
                 return list_of(self.common(node.items, node.optional))
-            case MapLiteral():
+            case ast.MapLiteral():
                 keys = self.common(node.keys, (False,) * len(node.keys))
                 return map_of(keys, self.common(node.values, node.optional))
-            case Macro():
+            case ast.Macro():
                 return self.macro(node)
         raise TypeError(f"cannot check {node!r}: no such node")
 
-    def name(self, name: str, node: AstNode) -> Type:
+    def name(self, name: str, node: ast.AstNode) -> Type:
         if name in self.variables:
             return self.variables[name]
         if name in TYPE_NAMES:
             return Type("type", (Type(TYPE_NAMES[name]),))
         raise self.error(f"undeclared reference to '{name}' (in container '')", node)
 
-    def common(self, nodes: tuple[AstNode, ...], optional: tuple[bool, ...]) -> Type:
+    def common(self, nodes: tuple[ast.AstNode, ...], optional: tuple[bool, ...]) -> Type:
         """Return the one type of all items; Kubernetes refuses lists and maps that mix types."""
         found: Type | None = None
         for node, is_optional in zip(nodes, optional, strict=True):
@@ -104,7 +93,7 @@ class _Checker:
             found = joined
         return found or DYN
 
-    def select(self, node: Select) -> Type:
+    def select(self, node: ast.Select) -> Type:
         dotted = qualified(node)
         if dotted in TYPE_NAMES and dotted.partition(".")[0] not in self.variables:
             return self.name(dotted, node)
@@ -115,7 +104,7 @@ class _Checker:
             return BOOL
         return optional_of(found) if node.optional or chained else found
 
-    def field(self, operand: Type, node: Select) -> Type:
+    def field(self, operand: Type, node: ast.Select) -> Type:
         if operand.fields is not None:
             if node.field not in operand.fields:
                 raise self.error(f"undefined field '{node.field}'", node)
@@ -126,7 +115,7 @@ class _Checker:
             return DYN
         raise self.error(f"type '{operand}' does not support field selection", node)
 
-    def index(self, node: Index) -> Type:
+    def index(self, node: ast.Index) -> Type:
         operand, index = self.visit(node.operand), self.visit(node.index)
         chained = operand.name == "optional_type"
         inner = operand.args[0] if chained else operand
@@ -140,12 +129,12 @@ class _Checker:
             raise self.no_overload("_[_]", [operand, index], node, receiver=False)
         return optional_of(found) if node.optional or chained else found
 
-    def no_overload(self, name: str, types: list[Type], node: AstNode, *, receiver: bool) -> CompileError:
+    def no_overload(self, name: str, types: list[Type], node: ast.AstNode, *, receiver: bool) -> CompileError:
         shown = [str(each) for each in types]
         applied = f"{shown[0]}.({', '.join(shown[1:])})" if receiver else f"({', '.join(shown)})"
         return self.error(f"found no matching overload for '{name}' applied to '{applied}'", node)
 
-    def call(self, node: FunctionCall) -> Type:
+    def call(self, node: ast.FunctionCall) -> Type:
         target = node.target
         if target is not None and (dotted := f"{qualified(target)}.{node.function}") in FUNCTIONS:
             return self.overload(dotted, [self.visit(arg) for arg in node.args], node, receiver=False)
@@ -163,17 +152,21 @@ class _Checker:
             self.literals(node)
         return self.overload(node.function, types, node, receiver=target is not None)
 
-    def format(self, node: FunctionCall, target: AstNode) -> Type:
+    def format(self, node: ast.FunctionCall, target: ast.AstNode) -> Type:
         inner = _Checker(self.source, self.variables, mixed=True)
         types = [self.visit(target), *(inner.visit(arg) for arg in node.args)]
         literal = node.args[0] if len(node.args) == 1 else None
-        if isinstance(target, Literal) and isinstance(target.value, str) and isinstance(literal, ListLiteral):
+        if (
+            isinstance(target, ast.Literal)
+            and isinstance(target.value, str)
+            and isinstance(literal, ast.ListLiteral)
+        ):
             given = [inner.visit(item).name for item in literal.items]
             if problem := formatting.check_literal(target.value, given):
                 raise self.error(problem, node)
         return self.overload("format", types, node, receiver=True)
 
-    def operator(self, node: FunctionCall, types: list[Type]) -> Type | None:
+    def operator(self, node: ast.FunctionCall, types: list[Type]) -> Type | None:
         name = node.function
         fits: bool
         result = BOOL
@@ -197,7 +190,7 @@ class _Checker:
             raise self.no_overload(name, types, node, receiver=False)
         return result
 
-    def optional_or(self, node: FunctionCall, types: list[Type]) -> Type:
+    def optional_or(self, node: ast.FunctionCall, types: list[Type]) -> Type:
         optional, other = types
         wanted = optional if node.function == "or" else DYN
         if optional.name == "optional_type" and node.function == "orValue":
@@ -207,7 +200,7 @@ class _Checker:
             raise self.no_overload(node.function, types, node, receiver=True)
         return other if joined == DYN else joined
 
-    def overload(self, name: str, types: list[Type], node: AstNode, *, receiver: bool) -> Type:
+    def overload(self, name: str, types: list[Type], node: ast.AstNode, *, receiver: bool) -> Type:
         if name not in FUNCTIONS:
             raise self.error(f"undeclared reference to '{name}' (in container '')", node)
         results: list[Type] = []
@@ -222,11 +215,11 @@ class _Checker:
             raise self.no_overload(name, types, node, receiver=receiver)
         return results[0] if all(each == results[0] for each in results) else DYN
 
-    def literals(self, node: FunctionCall) -> None:
+    def literals(self, node: ast.FunctionCall) -> None:
         """Refuse constants that can never be read, as Kubernetes does when a rule is written."""
         arg = node.args[-1] if node.args else None
         reader = _READERS.get(node.function)
-        if reader is None or not isinstance(arg, Literal):
+        if reader is None or not isinstance(arg, ast.Literal):
             return
         if not isinstance(arg.value, str):
             if node.function == "duration":
@@ -237,7 +230,7 @@ class _Checker:
         except CelError as why:
             raise self.error(f"invalid {node.function} argument: {why}", arg) from None
 
-    def macro(self, node: Macro) -> Type:
+    def macro(self, node: ast.Macro) -> Type:
         target = self.visit(node.target)
         types = self.variable_types(target, node)
         bound = dict(zip(node.variables, types, strict=True))
@@ -250,7 +243,7 @@ class _Checker:
                     raise self.error(f"expected type 'bool' but found '{result}'", arg)
         return _macro_type(node.name, target, types, results[-1])
 
-    def variable_types(self, target: Type, node: Macro) -> list[Type]:
+    def variable_types(self, target: Type, node: ast.Macro) -> list[Type]:
         if node.name in ("optMap", "optFlatMap"):
             if target.name not in ("optional_type", "dyn"):
                 raise self.no_overload("hasValue", [target], node, receiver=True)

@@ -62,14 +62,8 @@ def _not_a(kind: str) -> CelError:
     return CelError(f"type conversion error from 'string' to '{kind}'")
 
 
-@_add("int", "(timestamp) -> int")
-def _int_of_timestamp(value: Timestamp) -> int:
-    return value.nanos // times.SECOND
-
-
-@_add("int", "(duration) -> int")
-def _int_of_duration(value: CelDuration) -> int:
-    return value.nanos
+_add("int", "(timestamp) -> int")(lambda value: value.nanos // times.SECOND)
+_add("int", "(duration) -> int")(lambda value: value.nanos)
 
 
 @_add("uint", "(int) -> uint")
@@ -94,9 +88,7 @@ def _uint_of_string(text: str) -> UInt:
     return UInt(int(text))
 
 
-@_add("double", "(int) -> double", "(uint) -> double")
-def _double_of_int(value: int) -> float:
-    return float(value)
+_add("double", "(int) -> double", "(uint) -> double")(float)
 
 
 @_add("double", "(string) -> double")
@@ -109,9 +101,7 @@ def _double_of_string(text: str) -> float:
     return value
 
 
-@_add("string", "(int) -> string", "(uint) -> string")
-def _string_of_int(value: int) -> str:
-    return str(int(value))
+_add("string", "(int) -> string", "(uint) -> string")(lambda value: str(int(value)))
 
 
 @_add("string", "(double) -> string")
@@ -134,9 +124,7 @@ def format_double(value: float) -> str:
     return f"{mark}{whole}.{fraction}" if fraction else f"{mark}{whole}"
 
 
-@_add("string", "(bool) -> string")
-def _string_of_bool(value: bool) -> str:
-    return "true" if value else "false"
+_add("string", "(bool) -> string")(lambda value: "true" if value else "false")
 
 
 @_add("string", "(bytes) -> string")
@@ -147,8 +135,8 @@ def _string_of_bytes(value: bytes) -> str:
         raise CelError("invalid UTF-8 in bytes, cannot convert to string") from None
 
 
-LIBRARY.add("string", "(timestamp) -> string")(times.format_timestamp)
-LIBRARY.add("string", "(duration) -> string")(times.format_duration)
+_add("string", "(timestamp) -> string")(times.format_timestamp)
+_add("string", "(duration) -> string")(times.format_duration)
 
 
 @_add("timestamp", "(string) -> timestamp")
@@ -167,19 +155,11 @@ def _duration_of_string(text: str) -> CelDuration:
         raise _not_a("google.protobuf.Duration") from None
 
 
-@_add("timestamp", "(int) -> timestamp")
-def _timestamp_of_int(value: int) -> Timestamp:
-    return times.timestamp(value * times.SECOND)
+_add("timestamp", "(int) -> timestamp")(lambda value: times.timestamp(value * times.SECOND))
+_add("duration", "(int) -> duration")(CelDuration)
 
 
-@_add("duration", "(int) -> duration")
-def _duration_of_int(value: int) -> CelDuration:
-    return CelDuration(value)
-
-
-@_add("bytes", "(string) -> bytes")
-def _bytes_of_string(value: str) -> bytes:
-    return value.encode("utf-8", "surrogatepass")
+_add("bytes", "(string) -> bytes")(lambda value: value.encode("utf-8", "surrogatepass"))
 
 
 @_add("bool", "(string) -> bool")

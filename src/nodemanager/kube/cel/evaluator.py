@@ -5,18 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from nodemanager.kube.cel import loops
-from nodemanager.kube.cel.ast import (
-    AstNode,
-    FunctionCall,
-    Ident,
-    Index,
-    ListLiteral,
-    Literal,
-    Macro,
-    MapLiteral,
-    Select,
-)
+from nodemanager.kube.cel import ast, loops
 from nodemanager.kube.cel.errors import CelError, CostExceeded, no_such_overload
 from nodemanager.kube.cel.library import FUNCTIONS, TYPE_NAMES, qualified
 from nodemanager.kube.cel.registry import Dispatcher
@@ -39,24 +28,24 @@ from nodemanager.kube.cel.values import (
 _MISSING = object()
 
 
-def compile_node(node: AstNode) -> Code:
+def compile_node(node: ast.AstNode) -> Code:
     """Return what computes the value of a checked expression."""
     match node:
-        case Literal():
+        case ast.Literal():
             return _constant(node.value)
-        case Ident():
+        case ast.Ident():
             return _variable(node.name)
-        case Select():
+        case ast.Select():
             return _select(node)
-        case Index():
+        case ast.Index():
             return _index(node)
-        case FunctionCall():
+        case ast.FunctionCall():
             return _call(node)
-        case ListLiteral():
+        case ast.ListLiteral():
             return _list(node)
-        case MapLiteral():
+        case ast.MapLiteral():
             return _map(node)
-        case Macro():
+        case ast.Macro():
             return loops.compile_macro(node, compile_node)
     raise TypeError(f"cannot compile {node!r}: no such node")
 
@@ -126,7 +115,7 @@ def get_item(value: Any, key: Any) -> Any:
     raise no_such_overload()
 
 
-def _select(node: Select) -> Code:
+def _select(node: ast.Select) -> Code:
     dotted = qualified(node)
     if dotted in TYPE_NAMES:
         return _constant(named_type(TYPE_NAMES[dotted]))
@@ -150,13 +139,13 @@ def _has(value: Any, field: str) -> bool:
     return False  # neither null nor a scalar has any field
 
 
-def _index(node: Index) -> Code:
+def _index(node: ast.Index) -> Code:
     operand, index = compile_node(node.operand), compile_node(node.index)
     get = get_optional if node.optional else get_item
     return lambda scope: get(operand(scope), index(scope))
 
 
-def _list(node: ListLiteral) -> Code:
+def _list(node: ast.ListLiteral) -> Code:
     items = [compile_node(item) for item in node.items]
     if not any(node.optional):
         return lambda scope: [item(scope) for item in items]
@@ -177,7 +166,7 @@ def _list(node: ListLiteral) -> Code:
     return build
 
 
-def _map(node: MapLiteral) -> Code:
+def _map(node: ast.MapLiteral) -> Code:
     keys, values = map(compile_node, node.keys), map(compile_node, node.values)
     entries = list(zip(keys, values, node.optional, strict=True))
 
@@ -197,7 +186,7 @@ def _map(node: MapLiteral) -> Code:
     return build
 
 
-def _call(node: FunctionCall) -> Code:
+def _call(node: ast.FunctionCall) -> Code:
     if node.target is None and node.function in _SPECIAL:
         return _SPECIAL[node.function]([compile_node(arg) for arg in node.args])
     target = node.target

@@ -2,17 +2,7 @@
 
 from __future__ import annotations
 
-from nodemanager.kube.cel.ast import (
-    AstNode,
-    FunctionCall,
-    Ident,
-    Index,
-    ListLiteral,
-    Literal,
-    Macro,
-    MapLiteral,
-    Select,
-)
+from nodemanager.kube.cel import ast
 from nodemanager.kube.cel.errors import CompileError
 from nodemanager.kube.cel.lexer import LexToken, tokenize
 
@@ -25,26 +15,11 @@ _RELATIONS = frozenset({"<", "<=", ">", ">=", "==", "!=", "in"})
 _LEVELS: list[frozenset[str]] = [_RELATIONS, frozenset("+-"), frozenset("*/%")]
 _CONSTANTS = {"true": True, "false": False, "null": None}
 RESERVED = frozenset(
-    [
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-        "while",
-    ]
-)
+    (
+        "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop",
+        "package", "namespace", "return", "var", "void", "while",
+    )
+)  # fmt: skip
 # The number of arguments of each macro -> how many of them are names of variables.
 _MACROS: dict[str, dict[int, int]] = {
     "all": {2: 1, 3: 2},
@@ -62,7 +37,7 @@ _MACROS: dict[str, dict[int, int]] = {
 }
 
 
-def parse(source: str) -> AstNode:
+def parse(source: str) -> ast.AstNode:
     """Return the syntax tree of an expression; raise CompileError where it is not one."""
     parser = _Parser(source)
     tree = parser.expression()
@@ -101,7 +76,7 @@ class _Parser:
             self.next += 1
         return token
 
-    def expression(self) -> AstNode:
+    def expression(self) -> ast.AstNode:
         self.depth += 1
         if self.depth > MAX_NESTING:
             message = f"expression recursion limit exceeded: {MAX_NESTING}"
@@ -110,13 +85,13 @@ class _Parser:
         if mark := self.accept("?"):
             chosen = self._logical("||", "&&")
             self.expect("op", ":")
-            condition = FunctionCall(mark.position, "_?_:_", None, (condition, chosen, self.expression()))
+            condition = ast.FunctionCall(mark.position, "_?_:_", None, (condition, chosen, self.expression()))
         self.depth -= 1
         return condition
 
-    def _logical(self, operator: str, inner: str) -> AstNode:
+    def _logical(self, operator: str, inner: str) -> ast.AstNode:
         """Read a chain of || (or &&) into one flat call, so that long chains stay shallow trees."""
-        parts: list[AstNode] = []
+        parts: list[ast.AstNode] = []
         position = -1
         while True:
             parts.append(self._logical(inner, "") if inner else self._binary(0))
@@ -124,9 +99,11 @@ class _Parser:
             if found is None:
                 break
             position = found.position
-        return parts[0] if len(parts) == 1 else FunctionCall(position, f"_{operator}_", None, tuple(parts))
+        return (
+            parts[0] if len(parts) == 1 else ast.FunctionCall(position, f"_{operator}_", None, tuple(parts))
+        )
 
-    def _binary(self, level: int) -> AstNode:
+    def _binary(self, level: int) -> ast.AstNode:
         if level == len(_LEVELS):
             return self._unary()
         left = self._binary(level + 1)
@@ -137,10 +114,10 @@ class _Parser:
             if count > MAX_CHAIN:
                 raise CompileError(f"expression recursion limit exceeded: {MAX_CHAIN}", self.source)
             name = "@in" if operator.value == "in" else f"_{operator.value}_"
-            left = FunctionCall(operator.position, name, None, (left, self._binary(level + 1)))
+            left = ast.FunctionCall(operator.position, name, None, (left, self._binary(level + 1)))
         return left
 
-    def _unary(self) -> AstNode:
+    def _unary(self) -> ast.AstNode:
         token = self.tokens[self.next]
         if token.kind != "op" or token.value not in "!-":
             return self._postfix(self._primary())
@@ -151,12 +128,12 @@ class _Parser:
         negated = count % 2 == 1
         if token.value == "-" and negated and following.kind == "literal" and _is_signed(following.value):
             self.next += 1
-            return self._postfix(Literal(token.position, -following.value))
+            return self._postfix(ast.Literal(token.position, -following.value))
         operand = self._postfix(self._primary())
         name = "!_" if token.value == "!" else "-_"
-        return FunctionCall(token.position, name, None, (operand,)) if negated else operand
+        return ast.FunctionCall(token.position, name, None, (operand,)) if negated else operand
 
-    def _postfix(self, node: AstNode) -> AstNode:
+    def _postfix(self, node: ast.AstNode) -> ast.AstNode:
         count = 0
         while self.at(".") or self.at("["):
             count += 1
@@ -167,44 +144,49 @@ class _Parser:
             if token.value == "[":
                 index = self.expression()
                 self.expect("op", "]")
-                node = Index(token.position, node, index, optional)
+                node = ast.Index(token.position, node, index, optional)
             else:
                 node = self._member(node, token, optional=optional)
-        if self.at("{") and isinstance(node, Ident | Select):
+        if self.at("{") and isinstance(node, ast.Ident | ast.Select):
             raise CompileError("undeclared reference to a message type: messages are not served", self.source)
         return node
 
-    def _member(self, node: AstNode, dot: LexToken, *, optional: bool) -> AstNode:
+    def _member(self, node: ast.AstNode, dot: LexToken, *, optional: bool) -> ast.AstNode:
         name = self.expect("ident", "")
         if name.value in _CONSTANTS or name.value == "in":
             raise self.error(f"no viable alternative at input '.{name.value}'", name)
         if optional or not self.at("("):
-            return Select(dot.position, node, name.value, optional)
+            return ast.Select(dot.position, node, name.value, optional)
         opening = self.take()
         args = self._arguments(")")
         variables = _MACROS.get(name.value, {}).get(len(args))
         if variables is None:
-            return FunctionCall(opening.position, name.value, node, args)
+            return ast.FunctionCall(opening.position, name.value, node, args)
         return self._macro(name, opening, node, args, variables)
 
     def _macro(
-        self, name: LexToken, opening: LexToken, target: AstNode, args: tuple[AstNode, ...], count: int
-    ) -> AstNode:
-        if name.value == "sortBy" and not isinstance(args[0], Ident):
+        self,
+        name: LexToken,
+        opening: LexToken,
+        target: ast.AstNode,
+        args: tuple[ast.AstNode, ...],
+        count: int,
+    ) -> ast.AstNode:
+        if name.value == "sortBy" and not isinstance(args[0], ast.Ident):
             raise CompileError(
                 "sortBy() variable name must be a simple identifier", self.source, opening.position
             )
         names: list[str] = []
         for arg in args[:count]:
-            if not isinstance(arg, Ident):
+            if not isinstance(arg, ast.Ident):
                 raise CompileError("argument must be a simple name", self.source, arg.position)
             names.append(arg.name)
         if len(set(names)) != len(names):
             raise CompileError("duplicate variable name", self.source, args[1].position)
-        return Macro(opening.position, name.value, target, tuple(names), args[count:])
+        return ast.Macro(opening.position, name.value, target, tuple(names), args[count:])
 
-    def _arguments(self, closing: str) -> tuple[AstNode, ...]:
-        args: list[AstNode] = []
+    def _arguments(self, closing: str) -> tuple[ast.AstNode, ...]:
+        args: list[ast.AstNode] = []
         if not self.accept(closing):
             args.append(self.expression())
             while self.accept(","):
@@ -212,12 +194,12 @@ class _Parser:
             self.expect("op", closing)
         return tuple(args)
 
-    def _primary(self) -> AstNode:
+    def _primary(self) -> ast.AstNode:
         token = self.take()
         if token.kind == "literal":
             if type(token.value) is int and token.value == 1 << 63:
                 raise self.error("invalid int literal", token)
-            return Literal(token.position, token.value)
+            return ast.Literal(token.position, token.value)
         if token.kind == "ident":
             return self._name(token)
         match token.value if token.kind == "op" else "":
@@ -233,25 +215,27 @@ class _Parser:
                 return self._name(self.expect("ident", ""))
         raise self.error(f"mismatched input {_shown(token)} expecting an expression", token)
 
-    def _name(self, token: LexToken) -> AstNode:
+    def _name(self, token: LexToken) -> ast.AstNode:
         name = token.value
         if name in _CONSTANTS:
-            return Literal(token.position, _CONSTANTS[name])
+            return ast.Literal(token.position, _CONSTANTS[name])
         if name == "in" or name in RESERVED:
             raise self.error(f"reserved identifier: {name}", token)
         if not self.at("("):
-            return Ident(token.position, name)
+            return ast.Ident(token.position, name)
         opening = self.take()
         args = self._arguments(")")
         if name == "has" and len(args) == 1:
             selected = args[0]
-            if not isinstance(selected, Select) or selected.test:
+            if not isinstance(selected, ast.Select) or selected.test:
                 raise CompileError("invalid argument to has() macro", self.source, opening.position)
-            return Select(opening.position, selected.operand, selected.field, selected.optional, test=True)
-        return FunctionCall(opening.position, name, None, args)
+            return ast.Select(
+                opening.position, selected.operand, selected.field, selected.optional, test=True
+            )
+        return ast.FunctionCall(opening.position, name, None, args)
 
-    def _list(self, opening: LexToken) -> AstNode:
-        items: list[AstNode] = []
+    def _list(self, opening: LexToken) -> ast.AstNode:
+        items: list[ast.AstNode] = []
         optional: list[bool] = []
         while not self.at("]"):
             optional.append(self.accept("?") is not None)
@@ -259,11 +243,11 @@ class _Parser:
             if not self.accept(","):
                 break
         self.expect("op", "]")
-        return ListLiteral(opening.position, tuple(items), tuple(optional))
+        return ast.ListLiteral(opening.position, tuple(items), tuple(optional))
 
-    def _map(self, opening: LexToken) -> AstNode:
-        keys: list[AstNode] = []
-        values: list[AstNode] = []
+    def _map(self, opening: LexToken) -> ast.AstNode:
+        keys: list[ast.AstNode] = []
+        values: list[ast.AstNode] = []
         optional: list[bool] = []
         while not self.at("}"):
             optional.append(self.accept("?") is not None)
@@ -273,7 +257,7 @@ class _Parser:
             if not self.accept(","):
                 break
         self.expect("op", "}")
-        return MapLiteral(opening.position, tuple(keys), tuple(values), tuple(optional))
+        return ast.MapLiteral(opening.position, tuple(keys), tuple(values), tuple(optional))
 
 
 def _is_signed(value: object) -> bool:

@@ -42,6 +42,32 @@ class Library:
 
         return offer
 
+    def add_parsing(self, name: str, check: str, type_name: str, parse: Callable[[str], Any]) -> None:
+        """Offer a function that reads a text as a type, and one that tells whether it can be read so."""
+        self.add(name, f"(string) -> {type_name}")(parse)
+        self.add(check, "(string) -> bool")(reads(parse))
+
+    def add_order(self, type_name: str, rank: Callable[[Any], Any]) -> None:
+        """Offer the functions that compare two values of a type by their ranks."""
+        self.add("isGreaterThan", f"{type_name}.({type_name}) -> bool")(lambda a, b: rank(a) > rank(b))
+        self.add("isLessThan", f"{type_name}.({type_name}) -> bool")(lambda a, b: rank(a) < rank(b))
+        self.add("compareTo", f"{type_name}.({type_name}) -> int")(
+            lambda a, b: (rank(a) > rank(b)) - (rank(a) < rank(b))
+        )
+
+
+def reads(parse: Callable[..., Any]) -> Callable[..., bool]:
+    """Return a function that tells whether `parse` takes its arguments."""
+
+    def check(*args: Any) -> bool:
+        try:
+            parse(*args)
+        except CelError:
+            return False
+        return True
+
+    return check
+
 
 class Dispatcher:
     """One call in an expression: finds the overload for the types that arrive, and remembers it."""

@@ -75,7 +75,8 @@ class RuleLevel:
         self.rules = [CompiledRule(source, self_type) for source in self.sources]
         self.convert = converter(visible) if self.sources else None
         self.paths = [rule_paths.read(rule.field_path, structure)[0] for rule in self.rules]
-        self.all_of = _kept([RuleLevel(each, structure) for each in schema.get("allOf") or ()])
+        levels = [RuleLevel(each, structure) for each in schema.get("allOf") or ()]
+        self.all_of = [level for level in levels if not level.is_empty]
         self.items = _child(schema.get("items"), structure.get("items"))
         self.values = _child(schema.get("additionalProperties"), structure.get("additionalProperties"))
         named = structure.get("properties", {})
@@ -126,7 +127,3 @@ def _child(schema: Any, structure: Any) -> RuleLevel | None:
         return None
     level = RuleLevel(schema, structure, resource=bool(structure.get("x-kubernetes-embedded-resource")))
     return None if level.is_empty else level
-
-
-def _kept(levels: list[RuleLevel]) -> list[RuleLevel]:
-    return [level for level in levels if not level.is_empty]

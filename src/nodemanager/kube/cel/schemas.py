@@ -8,22 +8,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from nodemanager.kube.cel import times
+from nodemanager.kube.cel import times, types
 from nodemanager.kube.cel.errors import CelError
 from nodemanager.kube.cel.parser import RESERVED
-from nodemanager.kube.cel.types import (
-    BOOL,
-    BYTES,
-    DOUBLE,
-    DURATION,
-    DYN,
-    INT,
-    STRING,
-    TIMESTAMP,
-    Type,
-    list_of,
-    map_of,
-)  # fmt: skip
 from nodemanager.kube.cel.values import MapList, SchemaObject, SetList
 
 Schema = Mapping[str, Any]
@@ -33,8 +20,13 @@ _RESERVED = RESERVED | {"true", "false", "null", "in"}
 _EXPANDED = re.compile(r"__|[-./]")
 _ESCAPES = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
 _NAME = re.compile(r"[A-Za-z_./-][A-Za-z0-9_./-]*")
-_SCALARS = {"boolean": BOOL, "number": DOUBLE, "integer": INT}
-_FORMATS = {"byte": BYTES, "duration": DURATION, "date": TIMESTAMP, "date-time": TIMESTAMP}
+_SCALARS = {"boolean": types.BOOL, "number": types.DOUBLE, "integer": types.INT}
+_FORMATS = {
+    "byte": types.BYTES,
+    "duration": types.DURATION,
+    "date": types.TIMESTAMP,
+    "date-time": types.TIMESTAMP,
+}
 _STRING = {"type": "string"}
 _META = {
     "kind": _STRING,
@@ -61,28 +53,28 @@ def _prepared(schema: Schema) -> Schema:
     return as_resource(schema) if schema.get("x-kubernetes-embedded-resource") else schema
 
 
-def type_of_schema(schema: Schema, name: str = "object") -> Type | None:
+def type_of_schema(schema: Schema, name: str = "object") -> types.Type | None:
     """Return the type of values of a schema, or None where expressions cannot reach them."""
     schema = _prepared(schema)
     if schema.get("x-kubernetes-int-or-string"):
-        return DYN
+        return types.DYN
     match schema.get("type"):
         case "array":
             item = type_of_schema(schema.get("items") or {}, f"{name}.@idx")
-            return list_of(item) if item is not None else None
+            return types.list_of(item) if item is not None else None
         case "object":
             return _object_type(schema, name)
         case "string":
-            return _FORMATS.get(schema.get("format", ""), STRING)
+            return _FORMATS.get(schema.get("format", ""), types.STRING)
     return _SCALARS.get(str(schema.get("type")))
 
 
-def _object_type(schema: Schema, name: str) -> Type | None:
+def _object_type(schema: Schema, name: str) -> types.Type | None:
     values = schema.get("additionalProperties")
     if isinstance(values, Mapping):
         value = type_of_schema(values, f"{name}.@elem")
-        return map_of(STRING, value) if value is not None else None
-    fields: dict[str, Type] = {}
+        return types.map_of(types.STRING, value) if value is not None else None
+    fields: dict[str, types.Type] = {}
     for key, property_schema in schema.get("properties", {}).items():
         field_name = escape(key)
         field_type = type_of_schema(property_schema, f"{name}.{key}")
@@ -90,7 +82,7 @@ def _object_type(schema: Schema, name: str) -> Type | None:
             fields[field_name] = field_type
             if key in _RESERVED:  # Kubernetes takes a keyword after a dot as it is, too
                 fields[key] = field_type
-    return Type(name, fields=fields)
+    return types.Type(name, fields=fields)
 
 
 def converter(schema: Schema) -> Convert:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Callable
 from typing import Any
 
 from nodemanager.kube.cel import regexes, times
@@ -24,34 +26,15 @@ LIBRARY = Library()
 _add = LIBRARY.add
 
 
-@_add("_+_", "(int, int) -> int")
-def _add_int(left: int, right: int) -> int:
-    return checked_int(left + right)
+def _arithmetic(name: str, operate: Callable[[Any, Any], Any]) -> None:
+    """Offer an operator on numbers of one type, within the bounds of that type."""
+    _add(name, "(int, int) -> int")(lambda left, right: checked_int(operate(left, right)))
+    _add(name, "(uint, uint) -> uint")(lambda left, right: checked_uint(operate(left, right)))
+    _add(name, "(double, double) -> double")(operate)
 
 
-@_add("_-_", "(int, int) -> int")
-def _sub_int(left: int, right: int) -> int:
-    return checked_int(left - right)
-
-
-@_add("_*_", "(int, int) -> int")
-def _mul_int(left: int, right: int) -> int:
-    return checked_int(left * right)
-
-
-@_add("_+_", "(uint, uint) -> uint")
-def _add_uint(left: int, right: int) -> UInt:
-    return checked_uint(int(left) + int(right))
-
-
-@_add("_-_", "(uint, uint) -> uint")
-def _sub_uint(left: int, right: int) -> UInt:
-    return checked_uint(int(left) - int(right))
-
-
-@_add("_*_", "(uint, uint) -> uint")
-def _mul_uint(left: int, right: int) -> UInt:
-    return checked_uint(int(left) * int(right))
+for _symbol, _operator in (("_+_", operator.add), ("_-_", operator.sub), ("_*_", operator.mul)):
+    _arithmetic(_symbol, _operator)
 
 
 @_add("_/_", "(int, int) -> int")
@@ -85,21 +68,6 @@ def _mod_uint(left: int, right: int) -> UInt:
     return UInt(int(left) % int(right))
 
 
-@_add("_+_", "(double, double) -> double")
-def _add_double(left: float, right: float) -> float:
-    return left + right
-
-
-@_add("_-_", "(double, double) -> double")
-def _sub_double(left: float, right: float) -> float:
-    return left - right
-
-
-@_add("_*_", "(double, double) -> double")
-def _mul_double(left: float, right: float) -> float:
-    return left * right
-
-
 @_add("_/_", "(double, double) -> double")
 def _div_double(left: float, right: float) -> float:
     if right != 0:
@@ -109,14 +77,8 @@ def _div_double(left: float, right: float) -> float:
     return math.copysign(math.inf, left) * math.copysign(1.0, right)
 
 
-@_add("_+_", "(string, string) -> string", "(bytes, bytes) -> bytes")
-def _add_text(left: Any, right: Any) -> Any:
-    return left + right
-
-
-@_add("_+_", "(list<A>, list<A>) -> list<A>")
-def _add_list(left: list[Any], right: list[Any]) -> list[Any]:
-    return concatenate(left, right)
+_add("_+_", "(string, string) -> string", "(bytes, bytes) -> bytes")(operator.add)
+_add("_+_", "(list<A>, list<A>) -> list<A>")(concatenate)
 
 
 @_add("_+_", "(timestamp, duration) -> timestamp", "(duration, timestamp) -> timestamp")
@@ -140,42 +102,15 @@ def _sub_from_time(left: Timestamp, right: CelDuration) -> Timestamp:
     return times.timestamp(left.nanos - right.nanos, left.offset)
 
 
-@_add("-_", "(int) -> int")
-def _negate_int(value: int) -> int:
-    return checked_int(-value)
-
-
-@_add("-_", "(double) -> double")
-def _negate_double(value: float) -> float:
-    return -value
-
-
-@_add("!_", "(bool) -> bool")
-def _not(value: bool) -> bool:
-    return not value
-
+_add("-_", "(int) -> int")(lambda value: checked_int(-value))
+_add("-_", "(double) -> double")(operator.neg)
+_add("!_", "(bool) -> bool")(operator.not_)
 
 _SIZED = ("string", "bytes", "list<A>", "map<A, B>")
-
-
-@_add("size", *(f"({each}) -> int" for each in _SIZED), *(f"{each}.() -> int" for each in _SIZED))
-def _size(value: Any) -> int:
-    return len(value)
-
-
-@_add("contains", "string.(string) -> bool")
-def _contains(text: str, part: str) -> bool:
-    return part in text
-
-
-@_add("startsWith", "string.(string) -> bool")
-def _starts_with(text: str, start: str) -> bool:
-    return text.startswith(start)
-
-
-@_add("endsWith", "string.(string) -> bool")
-def _ends_with(text: str, end: str) -> bool:
-    return text.endswith(end)
+_add("size", *(f"({each}) -> int" for each in _SIZED), *(f"{each}.() -> int" for each in _SIZED))(len)
+_add("contains", "string.(string) -> bool")(operator.contains)
+_add("startsWith", "string.(string) -> bool")(str.startswith)
+_add("endsWith", "string.(string) -> bool")(str.endswith)
 
 
 @_add("matches", "string.(string) -> bool", "(string, string) -> bool")
@@ -183,14 +118,8 @@ def _matches(text: str, pattern: str) -> bool:
     return regexes.use(pattern, lambda compiled: compiled.search(text))
 
 
-@_add("type", "(A) -> type<A>")
-def _type(value: Any) -> Any:
-    return type_of(value)
-
-
-@_add("dyn", "(A) -> dyn")
-def _dyn(value: Any) -> Any:
-    return value
+_add("type", "(A) -> type<A>")(type_of)
+_add("dyn", "(A) -> dyn")(lambda value: value)
 
 
 def _date_part(name: str) -> None:
@@ -221,9 +150,7 @@ def _milliseconds(value: Timestamp, zone: str = "UTC") -> int:
     return value.nanos % times.SECOND // 10**6
 
 
-@_add("optional.of", "(A) -> optional_type<A>")
-def _optional_of(value: Any) -> Optional:
-    return Optional(True, value)
+_add("optional.of", "(A) -> optional_type<A>")(lambda value: Optional(True, value))
 
 
 @_add("optional.ofNonZeroValue", "(A) -> optional_type<A>")
@@ -234,14 +161,8 @@ def _optional_of_non_zero(value: Any) -> Optional:
     return NONE if is_zero else Optional(True, value)
 
 
-@_add("optional.none", "() -> optional_type<dyn>")
-def _optional_none() -> Optional:
-    return NONE
-
-
-@_add("hasValue", "optional_type<A>.() -> bool")
-def _has_value(value: Optional) -> bool:
-    return value.present
+_add("optional.none", "() -> optional_type<dyn>")(lambda: NONE)
+_add("hasValue", "optional_type<A>.() -> bool")(lambda value: value.present)
 
 
 @_add("value", "optional_type<A>.() -> A")

@@ -9,16 +9,12 @@ from typing import Any
 
 from nodemanager.kube.cel.errors import CelError
 from nodemanager.kube.cel.values import INT_MAX, INT_MIN, CelDuration, Timestamp
+from nodemanager.kube.go import durations
 
 SECOND = 10**9
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MIN_NANOS = -62135596800 * SECOND
 _MAX_NANOS = 253402300799 * SECOND + 999_999_999
-_UNITS = {
-    "ns": 1, "us": 10**3, "\N{MICRO SIGN}s": 10**3, "\N{GREEK SMALL LETTER MU}s": 10**3, "ms": 10**6,
-    "s": SECOND, "m": 60 * SECOND, "h": 3600 * SECOND,
-}  # fmt: skip
-_PART = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|\N{MICRO SIGN}s|\N{GREEK SMALL LETTER MU}s|ms|s|m|h)")
 _RFC3339 = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]+))?"
     r"(?:([Zz])|([+-])([0-9]{2}):([0-9]{2}))"
@@ -43,21 +39,10 @@ def timestamp(nanos: int, offset: int = 0) -> Timestamp:
 
 def parse_duration(text: str) -> CelDuration:
     """Read a duration as Go does: "1h30m", "-1.5s", "0"."""
-    sign = -1 if text[:1] == "-" else 1
-    rest = text[1:] if text[:1] in ("-", "+") else text
-    if rest == "0":
-        return CelDuration(0)
-    total, position = 0, 0
-    while position < len(rest) <= _MAX_TEXT:
-        part = _PART.match(rest, position)
-        if part is None or not (part[1] or part[2]):
-            break
-        size = _UNITS[part[3]]
-        total += int(part[1] or "0") * size + int(part[2] or "0") * size // 10 ** len(part[2] or "")
-        position = part.end()
-    if not rest or position != len(rest) or total > INT_MAX + (sign < 0):
-        raise CelError(f'time: invalid duration "{text[:_MAX_TEXT]}"')
-    return CelDuration(sign * total)
+    try:
+        return CelDuration(durations.nanoseconds(text))
+    except ValueError:
+        raise CelError(f'time: invalid duration "{text[:_MAX_TEXT]}"') from None
 
 
 def parse_timestamp(text: str) -> Timestamp:

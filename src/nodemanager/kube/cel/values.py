@@ -131,8 +131,7 @@ def kind_of(value: Any) -> str:
 
 def type_of(value: Any) -> TypeValue:
     """Return what `type(value)` is."""
-    kind = kind_of(value)
-    return TypeValue(_TYPE_NAMES.get(kind, kind))
+    return named_type(kind_of(value))
 
 
 def named_type(kind: str) -> TypeValue:

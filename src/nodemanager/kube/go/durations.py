@@ -13,26 +13,25 @@ MAX_TEXT = 128
 _SECOND = 10**9
 _LIMIT = 2**63 - 1
 _UNITS = {
-    "ns": 1,
-    "us": 10**3,
-    "\N{MICRO SIGN}s": 10**3,
-    "\N{GREEK SMALL LETTER MU}s": 10**3,
-    "ms": 10**6,
-    "s": _SECOND,
-    "m": 60 * _SECOND,
-    "h": 3600 * _SECOND,
-}
+    "ns": 1, "us": 10**3, "\N{MICRO SIGN}s": 10**3, "\N{GREEK SMALL LETTER MU}s": 10**3, "ms": 10**6,
+    "s": _SECOND, "m": 60 * _SECOND, "h": 3600 * _SECOND,
+}  # fmt: skip
 _PART = re.compile(r"(?P<whole>[0-9]*)\.?(?P<fraction>[0-9]*)(?P<unit>[^0-9.]*)")
 _HINT = 'write it like "1h30m", "45s" or "250ms"'
 
 
 def parse(text: str) -> float:
     """Return the seconds a Go duration stands for; raise ValueError for anything Go refuses."""
+    return nanoseconds(text) / _SECOND
+
+
+def nanoseconds(text: str) -> int:
+    """Return the nanoseconds a Go duration stands for; raise ValueError for anything Go refuses."""
     if len(text) > MAX_TEXT:
         raise ValueError(f"cannot read duration {text[:20]!r}...: longer than {MAX_TEXT} characters; {_HINT}")
     sign, rest = (-1, text[1:]) if text[:1] == "-" else (1, text[1:] if text[:1] == "+" else text)
     if rest == "0":  # the one number that needs no unit
-        return 0.0
+        return 0
     if not rest:
         raise ValueError(f"cannot read duration {text!r}: it is empty; {_HINT}")
     total, position = 0, 0
@@ -40,14 +39,14 @@ def parse(text: str) -> float:
         part = _PART.match(rest, position)
         if part is None or part.end() == position:
             raise ValueError(f"cannot read duration {text!r}: {rest[position:]!r} is not a number; {_HINT}")
-        total += _nanoseconds(part, text)
+        total += _part(part, text)
         position = part.end()
-    if total > _LIMIT:
+    if total > _LIMIT + (sign < 0):
         raise ValueError(f"cannot read duration {text!r}: longer than 292 years")
-    return sign * total / _SECOND
+    return sign * total
 
 
-def _nanoseconds(part: re.Match[str], text: str) -> int:
+def _part(part: re.Match[str], text: str) -> int:
     whole: str = part["whole"]
     fraction: str = part["fraction"]
     unit: str = part["unit"]

@@ -161,6 +161,8 @@ class Regex:
             case "cat":
                 for part in tree[1]:
                     self._emit(part)
+            case "group":
+                self._emit(tree[1])
             case "alt":
                 self._emit_alternatives(tree[1])
             case "repeat":

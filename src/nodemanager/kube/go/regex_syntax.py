@@ -1,11 +1,13 @@
 """RE2 patterns -> trees. What RE2 does not have (backreferences, lookaround) is refused in RE2's words.
 
-A tree is made of tuples: ("cat", parts), ("alt", parts), ("set", ranges), ("assert", kind) and
-("repeat", part, least, most or None, greedy). Ranges are pairs of code points, both included.
+A tree is made of tuples: ("cat", parts), ("alt", parts), ("set", ranges), ("assert", kind), ("group", part,
+name) for what is captured, and ("repeat", part, least, most or None, greedy). Ranges are pairs of code
+points, both included.
 """
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from typing import Any
 
@@ -31,22 +33,32 @@ _POSIX: dict[str, Ranges] = {
 }  # fmt: skip
 _CONTROL = {"a": 7, "f": 12, "t": 9, "n": 10, "r": 13, "v": 11}
 _ASSERTIONS = {"A": "begin", "z": "end", "b": "word", "B": "not-word"}
+_NAMED = re.compile(r"\(\?P?<([A-Za-z0-9_]+)>")
+_FLAGS = re.compile(r"\(\?([imsU]*)(?:-([imsU]+))?([:)])")
+_HEX = re.compile(r"([0-9A-Fa-f]{2})|\{([0-9A-Fa-f]{1,8})\}")
+_CATEGORY = re.compile(r"([A-Za-z])|\{(\^?)([A-Za-z_]+)\}")
+_REPEAT = re.compile(r"\{([0-9]+)(,([0-9]*))?\}")
 _EMPTY: Tree = ("cat", ())
 _unicode_ranges: dict[str, Ranges] = {}
 
 
-class RegexError(Exception):
+class RegexError(ValueError):
     """RE2 refuses the pattern; the text is RE2's."""
+
+
+def refusal(why: str, part: str) -> RegexError:
+    """Return why RE2 refuses a pattern, because of one part of it."""
+    return RegexError(f"error parsing regexp: {why}: `{part}`")
 
 
 def parse(pattern: str) -> Tree:
     """Return the tree of a pattern; raise RegexError for what RE2 refuses."""
     if len(pattern) > MAX_PATTERN:
-        raise RegexError("error parsing regexp: expression too large")
+        raise refusal("expression too large", pattern[:64])
     parser = _Parser(pattern)
     tree = parser.alternatives()
     if parser.at < len(pattern):
-        raise parser.error("unexpected )")
+        raise refusal("unexpected )", pattern)
     return tree
 
 
@@ -69,9 +81,7 @@ class _Parser:
         self.at = 0
         self.depth = 0
         self.flags: frozenset[str] = frozenset()
-
-    def error(self, what: str) -> RegexError:
-        return RegexError(f"error parsing regexp: {what}: `{self.pattern}`")
+        self.names: set[str] = set()
 
     def peek(self, text: str) -> bool:
         return self.pattern.startswith(text, self.at)
@@ -84,14 +94,14 @@ class _Parser:
 
     def take(self) -> str:
         if self.at >= len(self.pattern):
-            raise self.error("trailing backslash or missing argument")
+            raise refusal("trailing backslash at end of expression", "")
         self.at += 1
         return self.pattern[self.at - 1]
 
     def alternatives(self) -> Tree:
         self.depth += 1
         if self.depth > MAX_DEPTH:
-            raise self.error("expression nests too deeply")
+            raise refusal("expression nests too deeply", self.pattern)
         parts = [self.sequence()]
         while self.accept("|"):
             parts.append(self.sequence())
@@ -101,56 +111,51 @@ class _Parser:
     def sequence(self) -> Tree:
         parts: list[Tree] = []
         while self.at < len(self.pattern) and not self.peek("|") and not self.peek(")"):
-            if self.accept(r"\Q"):
-                parts.extend(self.quoted())
-                continue
-            atom = self.atom()
-            parts.append(atom if atom is _EMPTY else self.repeated(atom))
+            *before, atom = self.quoted() if self.accept(r"\Q") else [self.atom()]
+            parts += [*before, atom if atom is _EMPTY else self.repeated(atom)]
         return ("cat", tuple(parts))
 
     def quoted(self) -> list[Tree]:
         end = self.pattern.find(r"\E", self.at)
         text = self.pattern[self.at : end if end >= 0 else None]
         self.at = end + 2 if end >= 0 else len(self.pattern)
-        return [self.characters(((ord(char), ord(char)),)) for char in text]
+        return [self.characters(((ord(char), ord(char)),)) for char in text] or [_EMPTY]
 
     def repeated(self, atom: Tree) -> Tree:
+        start = self.at
         count = self.quantifier()
         if count is None:
             return atom
-        least, most = count
-        greedy = not self.accept("?")
-        if "U" in self.flags:
-            greedy = not greedy
-        before = self.at
+        greedy = self.accept("?") == ("U" in self.flags)
         if self.quantifier() is not None:
-            raise self.error(f"invalid nested repetition operator: `{self.pattern[before - 1 : self.at]}`")
-        return ("repeat", atom, least, most, greedy)
+            self.accept("?")
+            raise refusal("invalid nested repetition operator", self.pattern[start : self.at])
+        return ("repeat", atom, *count, greedy)
 
     def quantifier(self) -> tuple[int, int | None] | None:
         for mark, count in (("*", (0, None)), ("+", (1, None)), ("?", (0, 1))):
             if self.accept(mark):
                 return count
-        end = self.pattern.find("}", self.at)
-        if not self.peek("{") or end < 0:
-            return None
-        least, comma, most = self.pattern[self.at + 1 : end].partition(",")
-        if not least.isdecimal() or (most and not most.isdecimal()) or not (least + most).isascii():
+        written = _REPEAT.match(self.pattern, self.at)
+        if written is None:
             return None  # as in RE2, a brace without a count stands for itself
-        self.at = end + 1
-        low = int(least[:6])
-        high = (int(most[:6]) if most else None) if comma else low
+        self.at = written.end()
+        low = int(written[1][:6])
+        high = (int(written[3][:6]) if written[3] else None) if written[2] else low
         if low > MAX_REPEAT or (high is not None and (high > MAX_REPEAT or high < low)):
-            raise self.error("invalid repeat count")
+            raise refusal("invalid repeat count", written[0])
         return low, high
 
     def atom(self) -> Tree:
+        start = self.at
+        if self.quantifier() is not None:
+            raise refusal("missing argument to repetition operator", self.pattern[start : self.at])
         char = self.take()
         match char:
             case "(":
                 return self.group()
             case "[":
-                return self.characters(self.bracket())
+                return ("set", self.bracket())
             case ".":
                 return ("set", ((0, _LAST),) if "s" in self.flags else negate(((10, 10),)))
             case "^":
@@ -159,46 +164,28 @@ class _Parser:
                 return ("assert", "end-line" if "m" in self.flags else "end")
             case "\\":
                 return self.escape()
-            case "*" | "+" | "?":
-                raise self.error(f"missing argument to repetition operator: `{char}`")
         return self.characters(((ord(char), ord(char)),))
 
     def group(self) -> Tree:
-        saved = self.flags
-        if self.accept("?"):
-            if self.peek("=") or self.peek("!") or self.peek("<=") or self.peek("<!"):
-                raise self.error("invalid or unsupported Perl syntax: `(?`")
-            if self.accept("P<") or self.accept("<"):
-                self.name()
-            elif self.set_flags():
+        saved, rest = self.flags, self.pattern[self.at - 1 :]
+        named, switch = _NAMED.match(rest), _FLAGS.match(rest)
+        if named:
+            if named[1] in self.names:
+                raise refusal("duplicate capture group name", named[1])
+            self.names.add(named[1])
+            self.at += len(named[0]) - 1
+        elif switch and switch[0] != "(?)":
+            self.flags = (self.flags | set(switch[1])) - set(switch[2] or "")
+            self.at += len(switch[0]) - 1
+            if switch[3] == ")":  # it holds for the rest, and is no group
                 return _EMPTY
+        elif rest.startswith("(?"):
+            raise _strange_group(rest)
         inner = self.alternatives()
         if not self.accept(")"):
-            raise self.error("missing closing )")
+            raise refusal("missing closing )", self.pattern)
         self.flags = saved
-        return ("cat", (inner,))
-
-    def name(self) -> None:
-        end = self.pattern.find(">", self.at)
-        name = self.pattern[self.at : end] if end >= 0 else ""
-        if not name.isascii() or not name.replace("_", "a").isalnum():
-            raise self.error("invalid named capture")
-        self.at = end + 1
-
-    def set_flags(self) -> bool:
-        """Read flags; True when they hold for the rest, as in (?i), and not for a group."""
-        flags, negative = set(self.flags), False
-        while True:
-            char = self.take()
-            if char in ":)":
-                self.flags = frozenset(flags)
-                return char == ")"
-            if char == "-" and not negative:
-                negative = True
-            elif char in "imsU":
-                (flags.discard if negative else flags.add)(char)
-            else:
-                raise self.error("invalid or unsupported Perl syntax: `(?`")
+        return ("cat", (inner,)) if switch else ("group", inner, named[1] if named else "")
 
     def characters(self, ranges: Ranges) -> Tree:
         return ("set", _fold(ranges) if "i" in self.flags else ranges)
@@ -211,9 +198,10 @@ class _Parser:
         return self.characters(self.escaped())
 
     def escaped(self) -> Ranges:
+        start = self.at - 1
         char = self.take()
         if char in "pP":
-            return self.unicode(negative=char == "P")
+            return self.unicode(start, negative=char == "P")
         if char.lower() in _PERL:
             ranges = _PERL[char.lower()]
             return ranges if char.islower() else negate(ranges)
@@ -225,7 +213,7 @@ class _Parser:
         elif code is None and not char.isalnum() and char.isascii():
             code = ord(char)
         if code is None:
-            raise self.error(f"invalid escape sequence: `\\{char}`")
+            raise refusal("invalid escape sequence", self.pattern[start : start + 2])
         return ((code, code),)
 
     def octal(self, digits: str) -> int:
@@ -233,42 +221,33 @@ class _Parser:
             digits += self.take()
         return int(digits, 8)
 
-    def hexadecimal(self) -> int:
-        if self.accept("{"):
-            end = self.pattern.find("}", self.at)
-            digits = self.pattern[self.at : max(end, self.at)]
-            self.at = end + 1
-        else:
-            digits = self.pattern[self.at : self.at + 2].rjust(2, "?")
-            self.at += 2
-        if not digits or len(digits) > 8 or set(digits) - set("0123456789abcdefABCDEF"):
-            raise self.error("invalid escape sequence: `\\x`")
-        code = int(digits, 16)
-        if code > _LAST:
-            raise self.error("invalid escape sequence: `\\x`")
+    def hexadecimal(self) -> int | None:
+        found = _HEX.match(self.pattern, self.at)
+        code = int(found[1] or found[2], 16) if found else _LAST + 1
+        if found is None or code > _LAST:
+            return None
+        self.at = found.end()
         return code
 
-    def unicode(self, *, negative: bool) -> Ranges:
-        name = self.take()
-        if name == "{":
-            end = self.pattern.find("}", self.at)
-            name = self.pattern[self.at : max(end, self.at)]
-            self.at = end + 1
-        if name.startswith("^"):
-            negative, name = not negative, name[1:]
-        ranges = _category(name)
+    def unicode(self, start: int, *, negative: bool) -> Ranges:
+        found = _CATEGORY.match(self.pattern, self.at)
+        if found is None:
+            raise refusal("invalid character class range", self.pattern[start : start + 3])
+        self.at = found.end()
+        ranges = _category(found[1] or found[3])
         if not ranges:
-            raise self.error("invalid character class range")
-        return negate(ranges) if negative else ranges
+            raise refusal("invalid character class range", self.pattern[start : self.at])
+        return ranges if negative == bool(found[2]) else negate(ranges)
 
     def bracket(self) -> Ranges:
+        start = self.at - 1
         negative = self.accept("^")
         ranges: list[tuple[int, int]] = []
         first = True
         while first or not self.peek("]"):
             first = False
             if self.at >= len(self.pattern):
-                raise self.error("missing closing ]")
+                raise refusal("missing closing ]", self.pattern[start:])
             ranges.extend(self.bracket_item())
         self.at += 1
         found = _fold(tuple(ranges)) if "i" in self.flags else tuple(ranges)
@@ -277,25 +256,37 @@ class _Parser:
     def bracket_item(self) -> Ranges:
         if self.peek("[:") and (end := self.pattern.find(":]", self.at)) >= 0:
             name = self.pattern[self.at + 2 : end]
-            self.at = end + 2
             ranges = _POSIX.get(name.removeprefix("^"))
             if ranges is None:
-                raise self.error("invalid character class range")
+                raise refusal("invalid character class range", f"[:{name}:]")
+            self.at = end + 2
             return negate(ranges) if name.startswith("^") else ranges
+        start = self.at
         low = self.bracket_end()
         if not self.peek("-") or self.pattern[self.at + 1 : self.at + 2] in ("]", "") or len(low) != 1:
             return low
         if low[0][0] != low[0][1]:
             return low
         self.at += 1
+        here = self.at
         high = self.bracket_end()
-        if len(high) != 1 or high[0][1] < low[0][0]:
-            raise self.error("invalid character class range")
+        if len(high) != 1 or high[0][0] != high[0][1]:
+            raise refusal("invalid escape sequence", self.pattern[here : here + 2])
+        if high < low:
+            raise refusal("invalid character class range", self.pattern[start : self.at])
         return ((low[0][0], high[0][1]),)
 
     def bracket_end(self) -> Ranges:
         char = self.take()
         return self.escaped() if char == "\\" else ((ord(char), ord(char)),)
+
+
+def _strange_group(rest: str) -> RegexError:
+    if rest.startswith(("(?P<", "(?<")):
+        return refusal("invalid named capture", rest[: rest.find(">") + 1] or rest)
+    if len(rest) == 2:
+        return refusal("missing argument to repetition operator", "?")
+    return refusal("invalid or unsupported Perl syntax", rest[:3])
 
 
 def _fold(ranges: Ranges) -> Ranges:

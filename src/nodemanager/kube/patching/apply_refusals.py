@@ -27,18 +27,13 @@ def check_types(obj: dict[str, Any], of: MergeType, what: str, *, duplicates: bo
     try:
         validate(obj, of, duplicates=duplicates)
     except SchemaError as error:
-        raise unforeseen(f"{what}: {error}") from error
-
-
-def unforeseen(message: str) -> errors.InternalError:
-    """Return a 500: Kubernetes gives no reason for errors that it did not foresee."""
-    return errors.InternalError(message, status=errors.Status(message=message, code=500))
+        raise errors.unforeseen(f"{what}: {error}") from error
 
 
 def unconvertible(applied: Mapping[str, Any], why: str) -> errors.InternalError:
     """Return the refusal of an apply whose outcome cannot be decoded as its kind."""
     kind = gvk(str(applied.get("apiVersion") or ""), str(applied.get("kind") or ""))
-    return unforeseen(
+    return errors.unforeseen(
         f"failed to convert new object ({name_of(applied)}) to proper version: "
         f"unable to convert unstructured object to {kind}: {why}"
     )

@@ -164,11 +164,6 @@ class FieldSet:
         }
         return FieldSet(self.members - other.members, children)
 
-    def leaves(self) -> FieldSet:
-        """Return the paths that have no other path below them."""
-        members = self.members - self.children.keys()
-        return FieldSet(members, {name: below.leaves() for name, below in self.children.items()})
-
     def encode(self) -> dict[str, Any]:
         """Return the `fieldsV1` of this set, its keys in Kubernetes' order."""
         encoded: dict[str, Any] = {}

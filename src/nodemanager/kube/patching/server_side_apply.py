@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from nodemanager.kube import errors
 from nodemanager.kube.json_values import copy_of, same
 from nodemanager.kube.patching import apply_refusals, last_applied, managed_fields, typed_merge
 from nodemanager.kube.patching.field_sets import EMPTY, FieldSet, Path
@@ -80,7 +81,7 @@ def apply(
     try:
         managers = managed_fields.decode(managed_fields.entries_of(live or {}) or [])
     except ValueError as error:
-        raise apply_refusals.unforeseen(f"failed to decode managed fields: {error}") from error
+        raise errors.unforeseen(f"failed to decode managed fields: {error}") from error
     name = apply_refusals.name_of(applied)
     apply_refusals.check_types(dict(applied), of, f"failed to create typed patch object ({name})")
     apply_refusals.check_types(current, of, f"failed to create typed live object ({name})", duplicates=True)

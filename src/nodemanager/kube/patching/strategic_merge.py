@@ -34,11 +34,6 @@ def apply_strategic_merge(document: Map, patch: Any, strategy: Strategy) -> Map:
     return _merge_maps(copy_of(document), copy_of(patch), strategy)
 
 
-def _unforeseen(message: str) -> errors.InternalError:
-    # Kubernetes answers 500 without a reason to patches that it cannot make sense of.
-    return errors.InternalError(message, status=errors.Status(message=message, code=500))
-
-
 def _merge_maps(live: Map, patch: Map, strategy: Strategy) -> Map:
     """Merge into `live`, which is ours to change."""
     if _DIRECTIVE in patch:
@@ -65,7 +60,7 @@ def _directed(patch: Map) -> Map:
         return {name: value for name, value in patch.items() if name != _DIRECTIVE}
     if directive == "delete":
         return {}
-    raise _unforeseen(f"unknown patch type: {go_text(directive)} in map: {go_text(patch)}")
+    raise errors.unforeseen(f"unknown patch type: {go_text(directive)} in map: {go_text(patch)}")
 
 
 def _retain_keys(live: Map, patch: Map) -> None:
@@ -135,7 +130,7 @@ def _element_type(*lists: list[Any]) -> str:
     if go_type([]) in kinds:
         raise errors.Invalid(json_patch.REJECTED)
     if len(kinds) > 1:
-        raise _unforeseen(f"list element types are not identical: {go_text(list(lists))}")
+        raise errors.unforeseen(f"list element types are not identical: {go_text(list(lists))}")
     return kinds.pop() if kinds else ""
 
 
@@ -146,7 +141,7 @@ def _merge_lists(live: list[Any], patch: list[Any], strategy: Strategy) -> list[
         merged = list({identity(item, ""): item for item in [*live, *patch]}.values())
         return in_order(merged, patch, live, "")
     if not strategy.key:
-        raise _unforeseen("cannot merge lists without merge key")
+        raise errors.unforeseen("cannot merge lists without merge key")
     live, patch = _special_items(live, patch, strategy.key)
     before = list(live)
     return in_order(_merge_items(live, patch, strategy), patch, before, strategy.key)
@@ -165,9 +160,9 @@ def _special_items(live: list[Any], patch: list[Any], key: str) -> tuple[list[An
             case "replace":
                 replaced = True
             case "merge":
-                raise _unforeseen("merging lists cannot yet be specified in the patch")
+                raise errors.unforeseen("merging lists cannot yet be specified in the patch")
             case directive:
-                raise _unforeseen(f"unknown patch type: {go_text(directive)} in map: {go_text(item)}")
+                raise errors.unforeseen(f"unknown patch type: {go_text(directive)} in map: {go_text(item)}")
     return (plain, []) if replaced else (_without(live, deleted, key), plain)
 
 
@@ -178,7 +173,7 @@ def _without(live: list[Any], deleted: list[Map], key: str) -> list[Any]:
 
 def _key_of(item: Map, key: str) -> Any:
     if key not in item:
-        raise _unforeseen(f"map: {go_text(item)} does not contain declared merge key: {key}")
+        raise errors.unforeseen(f"map: {go_text(item)} does not contain declared merge key: {key}")
     return item[key]
 
 
@@ -202,12 +197,12 @@ def _merge_ordered(live: Map, patch: Map, directive: str, strategy: Strategy) ->
     name = _named(directive, _ORDER, "invalid patch format of setElementOrder list")
     wanted = patch.pop(directive)
     if not isinstance(wanted, list):
-        raise _unforeseen(f"expected a []interface {{}}, but received a {go_type(wanted)}")
+        raise errors.unforeseen(f"expected a []interface {{}}, but received a {go_type(wanted)}")
     inner = strategy.of(name)
     before, given = live.get(name), patch.get(name)
     for found in (before, given):
         if found is not None and not isinstance(found, list):
-            raise _unforeseen(f"expected a []interface {{}}, but received a {go_type(found)}")
+            raise errors.unforeseen(f"expected a []interface {{}}, but received a {go_type(found)}")
     _check_order(given or [], wanted, inner.key)
     if before is None and given is None:
         return
@@ -218,7 +213,7 @@ def _merge_ordered(live: Map, patch: Map, directive: str, strategy: Strategy) ->
     else:
         merged = _merge_values(list(before), given, inner)
     if not (before or given):
-        raise _unforeseen("no elements in any of the given slices")
+        raise errors.unforeseen("no elements in any of the given slices")
     _element_type(before or [], given or [])
     for item in [*merged, *wanted] if inner.key else []:
         _key_of(item, inner.key)
@@ -259,4 +254,4 @@ def _check_order(given: list[Any], wanted: list[Any], key: str) -> None:
         position += identity(other, key) == identity(items[position], key)
     if position < len(items):
         said, order = go_text(given), go_text(wanted)
-        raise _unforeseen(f"The order in patch list:\n{said}\n doesn't match {_ORDER} list:\n{order}\n")
+        raise errors.unforeseen(f"The order in patch list:\n{said}\n doesn't match {_ORDER} list:\n{order}\n")

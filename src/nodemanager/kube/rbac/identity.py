@@ -36,6 +36,8 @@ class User:
     groups: tuple[str, ...] = ()
     uid: str = ""
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    impersonator: User | None = field(default=None, compare=False)
+    """Who acts as this user, if it is not the user: for the record, and never for a decision."""
 
     def with_group(self, group: str) -> User:
         """Return the same user, also a member of a group."""

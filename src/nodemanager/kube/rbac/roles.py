@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from nodemanager.kube import selectors
-from nodemanager.kube.rbac.rules import Object, RbacPolicy, RoleScope, objects_in, parse_rules
+from nodemanager.kube.rbac.rules import Object, RoleScope, objects_in, parse_rules
 
 
 def aggregation_selectors(role: Object) -> list[Object]:
@@ -80,12 +80,3 @@ def compile_namespace(namespace: str, roles: Iterable[Object], bindings: Iterabl
     """Return what the roles and bindings of one namespace grant."""
     rules = {str(role["metadata"]["name"]): parse_rules(role) for role in roles}
     return RoleScope.compile(namespace, rules, bindings)
-
-
-def compile_policy(
-    cluster: tuple[Iterable[Object], Iterable[Object]],
-    namespace: str = "",
-    local: tuple[Iterable[Object], Iterable[Object]] = ((), ()),
-) -> RbacPolicy:
-    """Return a policy from roles and bindings of the cluster and of one namespace."""
-    return RbacPolicy(compile_cluster(*cluster), compile_namespace(namespace, *local) if namespace else None)

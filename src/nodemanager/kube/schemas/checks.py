@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from nodemanager.kube.errors import Cause
+from nodemanager.kube.go.regex_syntax import RegexError
 from nodemanager.kube.json_values import copy_of
 from nodemanager.kube.schemas import patterns, pruning, restrictions, validation
 from nodemanager.kube.schemas.embedded import embedded_faults
 from nodemanager.kube.schemas.faults import forbidden, invalid, required
-from nodemanager.kube.schemas.pattern_classes import PatternError
 from nodemanager.kube.schemas.ratcheting import equal
 from nodemanager.kube.schemas.structural import Structural, compile_schema
 
@@ -140,7 +140,7 @@ def _junctors(schema: Schema, level: str, path: str, *, top: bool, skip_any: boo
     if pattern := schema.get("pattern"):
         try:
             patterns.compile_pattern(pattern)
-        except PatternError as error:
+        except RegexError as error:
             rule = f"must be a valid regular expression, but isn't: {error}"
             yield invalid(f"{path}.pattern", pattern, rule)
 

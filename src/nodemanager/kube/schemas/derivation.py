@@ -27,6 +27,7 @@ _STANDARD: dict[str, Schema] = {
 def of_kind(kind: type[msgspec.Struct]) -> Schema:
     """Return the schema of a whole object; `metadata` is the API server's own business."""
     schema = of_type(kind)
+    _refuse_defaults(schema, kind.__name__)
     properties = {name: value for name, value in schema["properties"].items() if name != "metadata"}
     return {**schema, "properties": {**copy.deepcopy(_STANDARD), **properties}}
 
@@ -34,6 +35,24 @@ def of_kind(kind: type[msgspec.Struct]) -> Schema:
 def of_type(python_type: Any) -> Schema:
     """Return the schema of any type that the API uses."""
     return _convert(inspect.type_info(python_type))
+
+
+def _refuse_defaults(schema: Schema, path: str, *, in_list: bool = False) -> None:
+    """Raise for a default inside a list item: clients that merge take lists as a whole.
+
+    To `kubectl apply` and GitOps tools the object would differ from its manifest for ever.
+    """
+    if in_list and "default" in schema:
+        raise TypeError(
+            f"cannot make a schema of {path}: it has a default inside a list item; leave that to the default "
+            "of the Python type, and say so in its description"
+        )
+    for name, inner in schema.get("properties", {}).items():
+        _refuse_defaults(inner, f"{path}.{name}", in_list=in_list)
+    if "items" in schema:
+        _refuse_defaults(schema["items"], f"{path}[]", in_list=True)
+    if "additionalProperties" in schema:
+        _refuse_defaults(schema["additionalProperties"], f"{path}[*]", in_list=in_list)
 
 
 def _convert(node: inspect.Type) -> Schema:

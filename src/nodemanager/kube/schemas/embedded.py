@@ -10,12 +10,13 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from nodemanager.kube import object_names
 from nodemanager.kube.errors import Cause
 from nodemanager.kube.go import text as gotext
 from nodemanager.kube.schemas.faults import invalid, required
 from nodemanager.kube.schemas.structural import Structural
 
-_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_LABEL = re.compile(object_names.LABEL_1035)
 _MAX_LABEL = 63
 _META_TYPES = {
     **dict.fromkeys(("name", "generateName", "namespace", "selfLink", "resourceVersion"), "string"),
@@ -31,11 +32,6 @@ _GO_TYPES: dict[str, tuple[type, str]] = {
     "map[string]string": (dict, "string"),
     "[]string": (list, "string"),
 }
-_LABEL_RULE = (
-    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
-    "character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for "
-    "validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
-)
 
 
 def embedded_malformed(value: Any, node: Structural) -> list[Cause]:
@@ -158,5 +154,5 @@ def _kind_fault(kind: str) -> str:
     if len(kind) > _MAX_LABEL:
         faults.append(f"must be no more than {_MAX_LABEL} bytes")
     if not _LABEL.fullmatch(kind.lower()):
-        faults.append(_LABEL_RULE)
+        faults.append(object_names.LABEL_1035_WORDS)
     return "may have mixed case, but should otherwise match: " + ",".join(faults) if faults else ""

@@ -76,10 +76,7 @@ class FaultReport:
 
     def causes(self) -> list[Cause]:
         """Return the causes without repetitions."""
-        return list(dict(reversed(self.found)).values())[::-1] if len(self.found) > 1 else self._single()
-
-    def _single(self) -> list[Cause]:
-        return [cause for _, cause in self.found]
+        return list(dict(reversed(self.found)).values())[::-1]
 
     def _field(self, name: str) -> str:
         name = name.removeprefix(".")

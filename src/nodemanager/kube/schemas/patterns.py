@@ -1,8 +1,8 @@
-"""Regular expressions as Go understands them, rewritten for Python's `re`.
+"""Regular expressions as Go understands them, written for Python's `re` where that is quick.
 
 Kubernetes compiles patterns with Go's `regexp`: no look-around, no back-references, ASCII classes,
-`$` means the very end. What Go refuses is refused here in Go's words; what only Go can do (scripts
-such as `\\p{Greek}`) is refused by name.
+`$` means the very end. What Go refuses is refused in Go's words (`kube/go/regex_syntax.py`); what only Go
+can do (scripts such as `\\p{Greek}`) is refused by name.
 """
 
 from __future__ import annotations
@@ -10,26 +10,17 @@ from __future__ import annotations
 import functools
 import re
 
-from nodemanager.kube.go import regex
-from nodemanager.kube.go.regex_syntax import RegexError
-from nodemanager.kube.schemas.pattern_classes import (
-    PERL_CLASSES,
-    ClassReader,
-    PatternError,
-    escaped,
-    unicode_class,
-)
+from nodemanager.kube.go import regex, regex_syntax
+from nodemanager.kube.go.regex_syntax import Tree
 
-MAX_PATTERN = 4096
 QUICK_TEXT = 256
 QUICK_LOOPS = 2
-MAX_REPEAT = 1000
 MAX_GROUPS_WORK = 4_000_000
 """How many ways there may be to divide a match among the loops of its pattern."""
-_ANCHORS = {"A": r"(?:\A)", "z": r"(?:\Z)", "b": r"(?:\b)", "B": r"(?:\B)"}
-_REPEAT = re.compile(r"\{([0-9]+)(,([0-9]*))?\}", re.ASCII)
-_NAMED = re.compile(r"\(\?P?<([A-Za-z0-9_]+)>", re.ASCII)
-_FLAGS = re.compile(r"\(\?([imsU]*)(?:-([imsU]+))?([:)])", re.ASCII)
+_ASSERTIONS = {
+    "begin": r"(?:\A)", "end": r"(?:\Z)", "begin-line": "(?m:^)", "end-line": "(?m:$)", "word": r"(?:\b)",
+    "not-word": r"(?:\B)",
+}  # fmt: skip
 
 
 class Matcher:
@@ -66,196 +57,56 @@ class Matcher:
 
 @functools.lru_cache(maxsize=1024)
 def compile_pattern(pattern: str) -> Matcher:
-    """Return the matcher of a pattern; raise PatternError for what Go refuses."""
-    if len(pattern) > MAX_PATTERN:
-        raise PatternError("expression too large", pattern[:64])
-    translator = _Translator(pattern)
-    translated = translator.translate()
-    try:
-        automaton = regex.compile_pattern(translator.unquoted())
-        flat = None if translator.nested else re.compile(translated, re.ASCII)
-        return Matcher(automaton, flat, translator.loops)
-    except (RegexError, re.error, OverflowError, RecursionError):
-        raise PatternError("expression not supported here", pattern) from None
+    """Return the matcher of a pattern; raise RegexError for what Go refuses."""
+    tree = regex_syntax.parse(pattern)
+    flat = None if _is_nested(tree) else re.compile(_python(tree), re.ASCII)
+    return Matcher(regex.compile_pattern(pattern), flat, _loops(tree))
 
 
-class _Group:
-    """An open parenthesis: the flags inside it, and how many flag groups were opened for them."""
-
-    def __init__(self, start: int, flags: str) -> None:
-        self.start = start
-        self.flags = flags
-        self.scopes: list[str] = []
+def _is_nested(tree: Tree) -> bool:
+    """Tell whether there is a loop around a group: backtracking is not cheap then, not even in (a?){50}."""
+    if tree[0] == "repeat":
+        return tree[1][0] not in ("set", "assert")
+    return any(map(_is_nested, _parts(tree)))
 
 
-class _Translator:
-    """Walks over one pattern of Go and collects the same pattern for Python."""
+def _loops(tree: Tree) -> int:
+    """Return how many times there is a choice between going on and going elsewhere."""
+    if tree[0] == "repeat":
+        return int(tree[2] != tree[3]) + _loops(tree[1])
+    more = len(tree[1]) - 1 if tree[0] == "alt" else 0
+    return more + sum(map(_loops, _parts(tree)))
 
-    def __init__(self, source: str) -> None:
-        self.source = source
-        self.at = 0
-        self.out: list[str] = []
-        self.groups = [_Group(0, "")]
-        self.repeatable = False
-        self.last_repeat = -1
-        self.names: set[str] = set()
-        self.quoted: list[tuple[int, int]] = []
-        self.loops = 0
-        self.nested = False  # a loop around a group: backtracking is not cheap then
 
-    def translate(self) -> str:
-        handlers = {
-            "\\": self._escape, "[": self._class, "(": self._open, ")": self._close, "|": self._bar,
-            "*": self._star, "+": self._star, "?": self._star, "{": self._braces, "^": self._caret,
-            "$": self._dollar, ".": self._dot,
-        }  # fmt: skip
-        while self.at < len(self.source):
-            handlers.get(self.source[self.at], self._literal)()
-        if len(self.groups) > 1:
-            raise PatternError("missing closing )", self.source)
-        self.out.append(")" * len(self.groups[0].scopes))
-        return "".join(self.out)
+def _parts(tree: Tree) -> tuple[Tree, ...]:
+    if tree[0] in ("cat", "alt"):
+        parts: tuple[Tree, ...] = tree[1]
+        return parts
+    return (tree[1],) if tree[0] == "group" else ()
 
-    def unquoted(self) -> str:
-        """Return the pattern with every `\\Q...\\E` written as single escapes."""
-        parts, at = [], 0
-        for start, end in self.quoted:
-            parts += [self.source[at:start], re.escape(self.source[start + 2 : end].removesuffix("\\E"))]
-            at = end
-        return "".join([*parts, self.source[at:]])
 
-    def _emit(self, text: str, length: int) -> None:
-        self.out.append(text)
-        self.at += length
-        self.repeatable = True
+def _python(tree: Tree) -> str:
+    """Return a pattern for Python's `re`."""
+    match tree:
+        case "cat", parts:
+            return "".join(map(_python, parts))
+        case "alt", parts:
+            return f"(?:{'|'.join(map(_python, parts))})"
+        case "group", part, name:  # one whose name is no identifier can still be used by number
+            return f"({f'?P<{name}>' if name.isidentifier() else ''}{_python(part)})"
+        case "repeat", part, least, most, greedy:
+            return f"{_python(part)}{{{least},{'' if most is None else most}}}{'' if greedy else '?'}"
+        case "set", ranges:
+            return _characters(ranges)
+    return _ASSERTIONS[tree[1]]
 
-    def _literal(self) -> None:
-        self._emit(re.escape(self.source[self.at]), 1)
 
-    def _dot(self) -> None:
-        self._emit("[^\\n]" if "s" not in self.groups[-1].flags else "[\\s\\S]", 1)
-
-    def _caret(self) -> None:
-        self._emit("(?m:^)" if "m" in self.groups[-1].flags else "(?:\\A)", 1)
-
-    def _dollar(self) -> None:
-        self._emit("(?m:$)" if "m" in self.groups[-1].flags else "(?:\\Z)", 1)
-
-    # Groups
-
-    def _open(self) -> None:
-        flags = self.groups[-1].flags
-        rest = self.source[self.at :]
-        self.repeatable = False
-        if not rest.startswith("(?"):
-            self._push("(", 1, flags)
-        elif named := _NAMED.match(rest):
-            if named[1] in self.names:
-                raise PatternError("duplicate capture group name", named[1])
-            self.names.add(named[1])
-            # Python wants an identifier; a name that is none can still be used by number
-            self._push(f"(?P<{named[1]}>" if named[1].isidentifier() else "(", len(named[0]), flags)
-        elif (switch := _FLAGS.match(rest)) and (switch[1] or switch[2] or switch[3] == ":"):
-            self._switch(switch)
-        elif rest.startswith(("(?P<", "(?<")):
-            raise PatternError("invalid named capture", rest.partition(">")[0] + (">" if ">" in rest else ""))
-        elif len(rest) == 2:
-            raise PatternError("missing argument to repetition operator", "?")
-        else:
-            raise PatternError("invalid or unsupported Perl syntax", rest[:3])
-
-    def _push(self, text: str, length: int, flags: str) -> None:
-        self.groups.append(_Group(self.at, flags))
-        self.out.append(text)
-        self.at += length
-
-    def _switch(self, switch: re.Match[str]) -> None:
-        flags = "".join(sorted((set(self.groups[-1].flags) | set(switch[1])) - set(switch[2] or "")))
-        scope = "(?i:" if "i" in flags else "(?-i:"
-        if switch[3] == ":":
-            self._push(scope, len(switch[0]), flags)
-            return
-        group = self.groups[-1]
-        group.flags = flags
-        group.scopes.append(scope)
-        self.out.append(scope)
-        self.at += len(switch[0])
-
-    def _close(self) -> None:
-        if len(self.groups) == 1:
-            raise PatternError("unexpected )", self.source)
-        group = self.groups.pop()
-        self._emit(")" * (len(group.scopes) + 1), 1)
-
-    def _bar(self) -> None:
-        self.loops += 1
-        # Flags reach over alternatives, scopes of Python do not: close them here and open them again.
-        scopes = self.groups[-1].scopes
-        self._emit(")" * len(scopes) + "|" + "".join(scopes), 1)
-        self.repeatable = False
-
-    # Repetition
-
-    def _star(self) -> None:
-        self._repeat(self.source[self.at], 1)
-
-    def _braces(self) -> None:
-        written = _REPEAT.match(self.source, self.at)
-        if written is None:
-            self._literal()
-            return
-        low = int(written[1][:8])
-        high = int(written[3][:8]) if written[3] else low
-        if low > MAX_REPEAT or high > MAX_REPEAT or high < low:
-            raise PatternError("invalid repeat count", written[0])
-        self._repeat(written[0], len(written[0]))
-
-    def _repeat(self, operator: str, length: int) -> None:
-        start = self.at
-        if not self.repeatable:
-            raise PatternError("missing argument to repetition operator", operator)
-        self.at += length
-        lazy = self.source[self.at : self.at + 1] == "?"
-        self.at += lazy
-        if self.last_repeat == start:
-            began = self.source[: self.at]
-            raise PatternError("invalid nested repetition operator", began[self._before(start) :])
-        self.nested = self.nested or self.source[start - 1] == ")"  # also (a?){50}: it backtracks as well
-        if operator in "*+?" or "," in operator:
-            self.loops += 1
-        ungreedy = lazy != ("U" in self.groups[-1].flags)
-        self.out.append(operator + ("?" if ungreedy else ""))
-        self.last_repeat = self.at
-
-    def _before(self, start: int) -> int:
-        found = re.search(r"(?:[*+?]|\{[0-9,]+\})\??\Z", self.source[:start])
-        return found.start() if found else start
-
-    # Escapes
-
-    def _escape(self) -> None:
-        rest = self.source[self.at :]
-        if len(rest) == 1:
-            raise PatternError("trailing backslash at end of expression", "")
-        letter = rest[1]
-        if letter in _ANCHORS:
-            self._emit(_ANCHORS[letter], 2)
-        elif letter == "Q":
-            literal, _, _ = rest[2:].partition("\\E")
-            length = 2 + len(literal) + (2 if "\\E" in rest[2:] else 0)
-            self.quoted.append((self.at, self.at + length))
-            for character in literal:
-                self._emit(re.escape(character), 0)
-            self.at += length
-        elif letter in PERL_CLASSES:
-            self._emit(rest[:2], 2)
-        elif letter in "pP":
-            text, length = unicode_class(rest)
-            self._emit(f"[{'^' if text[0] == '^' else ''}{text.lstrip('^')}]", length)
-        else:
-            character, length = escaped(rest)
-            self._emit(re.escape(character), length)
-
-    def _class(self) -> None:
-        text, length = ClassReader(self.source[self.at :]).read()
-        self._emit(text, length)
+def _characters(ranges: regex_syntax.Ranges) -> str:
+    if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
+        return re.escape(chr(ranges[0][0]))
+    others = regex_syntax.negate(ranges)
+    if not others:
+        return r"[\s\S]"
+    mark, shorter = ("^", others) if len(others) <= len(ranges) or not ranges else ("", ranges)
+    written = "".join(rf"\U{low:08x}-\U{high:08x}" for low, high in shorter)
+    return f"[{mark}{written}]"

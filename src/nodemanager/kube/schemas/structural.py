@@ -84,10 +84,8 @@ class Structural:
     additional: Structural | None = None
     preserve_unknown: bool = False
     embedded: bool = False
-    int_or_string: bool = False
     list_type: str = ""
     list_keys: tuple[str, ...] = ()
-    map_type: str = ""
     junctors: Junctors | None = None
     rules: tuple[Mapping[str, Any], ...] = ()
     """`x-kubernetes-validations`, for whoever evaluates CEL."""
@@ -125,10 +123,8 @@ def compile_schema(schema: Mapping[str, Any]) -> Structural:
         additional=additional,
         preserve_unknown=bool(schema.get("x-kubernetes-preserve-unknown-fields")),
         embedded=embedded,
-        int_or_string=bool(schema.get("x-kubernetes-int-or-string")),
         list_type=list_type,
         list_keys=tuple(schema.get("x-kubernetes-list-map-keys") or ()),
-        map_type=schema.get("x-kubernetes-map-type") or "",
         junctors=_junctors(schema),
         rules=tuple(schema.get("x-kubernetes-validations") or ()),
         defaulted=tuple((name, sub.default) for name, sub in properties.items() if sub.default is not None),

@@ -8,14 +8,14 @@ bounds what walking over the value costs.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache, wraps
 from typing import Any, Final, TypeVar
 
 from nodemanager.kube.hints import TEXT_MAX
-from nodemanager.plan.templates.errors import FunctionError, TooMuch
+from nodemanager.plan.templates.errors import FunctionError, MissingKey, TooMuch
 
 _T = TypeVar("_T")
 
@@ -50,11 +50,62 @@ class Items(list[Any]):
 class Entries(dict[str, Any]):
     """A map that knows its weight; what it holds is reached by exact key."""
 
-    __slots__ = ("weight",)
+    __slots__ = ("title", "weight")
 
-    def __init__(self, entries: Mapping[str, Any] | Iterable[tuple[str, Any]] = ()) -> None:
+    def __init__(
+        self, entries: Mapping[str, Any] | Iterable[tuple[str, Any]] = (), title: str = "here"
+    ) -> None:
         super().__init__(entries)
+        self.title = title
+        """Where an error says that a key is missing."""
         self.weight = 1 + sum(len(key) + weigh(value) for key, value in self.items())
+
+    def __gotemplate_lookup__(self, name: str) -> Any:
+        found = self.get(name)
+        return absent(name, self.title) if found is None else found
+
+
+class AbsentEntry(Entries):
+    """Stands for a key that a map does not have: it is false, and what is looked for in it is absent, too.
+
+    Functions that may be handed it say so (`registry.add`); whatever else looks into it or writes it fails.
+    """
+
+    __slots__ = ("why",)
+
+    def __init__(self, why: str) -> None:
+        super().__init__()
+        self.why = why
+
+    def __gotemplate_lookup__(self, name: str) -> Any:
+        return self
+
+    def __iter__(self) -> Iterator[str]:
+        from gotpl import TemplateExecutionError  # the library adds the line
+
+        raise TemplateExecutionError("missing key") from MissingKey(self.why)
+
+
+class Blank(str):
+    """Stands for a missing key where that is asked for: it is an empty text, and so is all that is in it."""
+
+    __slots__ = ()
+
+    def __gotemplate_lookup__(self, _name: str) -> Blank:
+        return self
+
+
+def absent(key: str, title: str) -> AbsentEntry | Blank:
+    """Return what stands for a key that is not in the map of this title."""
+    scope = CURRENT.get()
+    if scope.lax:
+        return Blank()
+    return AbsentEntry(f'{missing(key, title)}; where it may be missing, add: | default "..."')
+
+
+def missing(key: str, title: str) -> str:
+    """Say which key is missing where; one that the template does not spell may be data, and is not told."""
+    return f"there is no {key if key in CURRENT.get().source else 'such key'} {title}"
 
 
 def weigh(value: Any, known: dict[int, int] | None = None, depth: int = 0) -> int:
@@ -150,6 +201,8 @@ class Scope:
     root: Any
     source: str = ""
     depth: int = 0
+    lax: bool = False
+    """A missing key is an empty text, not an error."""
 
 
 def compiled_once(compile_text: Callable[[str], _T]) -> Callable[[str], _T]:

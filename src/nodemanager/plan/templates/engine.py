@@ -18,19 +18,39 @@ _ACTION: Final = re.compile(r"\{[{%#](.*?)(?:[%}#]\}|\Z)", re.DOTALL)
 _CACHE_BYTES: Final = 8 * 1024 * 1024
 
 
-def render(text: str, data: Data, *, engine: str = "gotemplate", name: str = "template") -> str:
-    """Return what the template makes of the data; raise TemplateError, which never repeats the data."""
+def render(
+    text: str, data: Data, *, engine: str = "gotemplate", name: str = "template", lax: bool = False
+) -> str:
+    """Return what the template makes of the data; raise TemplateError, which never repeats the data.
+
+    A missing key is an error; an empty text if rendering is `lax`.
+    """
     if engine not in ENGINES:
         raise TemplateError(name, f"there is no engine {engine!r}: use {' or '.join(ENGINES)}")
     if is_literal(text):
         return text
     _check_size(text, name)
     try:
-        return _rendered(text, data, engine, name)
+        return _rendered(text, data, engine, name, lax)
     except TemplateError as error:
         raise TemplateError(name, masked(error.why, data.secrets()), error.line) from None
     except FunctionError as error:
         raise TemplateError(name, masked(str(error), data.secrets())) from None
+
+
+def parse(text: str, *, engine: str = "gotemplate", name: str = "template") -> None:
+    """Read the template; raise TemplateError, with line and column, if that cannot be done."""
+    if engine not in ENGINES or is_literal(text):
+        return
+    _check_size(text, name)
+    if engine == "jinja":
+        from nodemanager.plan.templates import jinja
+
+        jinja.parse(text, name)
+    else:
+        from nodemanager.plan.templates import gotemplate
+
+        gotemplate.parse(text, name)
 
 
 def is_literal(text: str) -> bool:
@@ -48,9 +68,9 @@ def _check_size(text: str, name: str) -> None:
         raise TemplateError(name, why)
 
 
-def _rendered(text: str, data: Data, engine: str, name: str) -> str:
+def _rendered(text: str, data: Data, engine: str, name: str, lax: bool) -> str:
     root = data.root()
-    scope = Scope(Meter(root.weight), root)
+    scope = Scope(Meter(root.weight), root, lax=lax)
     if engine == "jinja":
         from nodemanager.plan.templates import jinja
 
@@ -80,17 +100,21 @@ class RenderCache:
         self._known.clear()
         self._size = 0
 
-    def get(self, text: str, data: Data, engine: str, name: str) -> str | TemplateError | None:
+    def get(
+        self, text: str, data: Data, engine: str, name: str, *, lax: bool = False
+    ) -> str | TemplateError | None:
         """Return what the same template made of the same data before, or None."""
-        key = _digest(text, data, engine)
+        key = _digest(text, data, engine, lax)
         known = self._known.get(key)
         if known is not None:
             self._known.move_to_end(key)
         return TemplateError(name, known.why, known.line) if isinstance(known, TemplateError) else known
 
-    def keep(self, text: str, data: Data, engine: str, made: str | TemplateError) -> None:
+    def keep(
+        self, text: str, data: Data, engine: str, made: str | TemplateError, *, lax: bool = False
+    ) -> None:
         """Remember what became of a template, unless it may be otherwise the next time."""
-        key = _digest(text, data, engine)
+        key = _digest(text, data, engine, lax)
         if isinstance(made, NotRendered) or key in self._known:
             return
         self._known[key] = made
@@ -103,8 +127,8 @@ def _length(made: str | TemplateError) -> int:
     return len(made) if isinstance(made, str) else len(made.why)
 
 
-def _digest(text: str, data: Data, engine: str) -> bytes:
+def _digest(text: str, data: Data, engine: str, lax: bool) -> bytes:
     digest = hashlib.sha256(data.digest())
-    for part in (engine.encode(), text.encode(errors="surrogatepass")):
+    for part in (engine.encode(), b"lax" if lax else b"", text.encode(errors="surrogatepass")):
         digest.update(len(part).to_bytes(8, "big") + part)
     return digest.digest()

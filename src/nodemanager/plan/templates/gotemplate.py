@@ -14,6 +14,7 @@ from nodemanager.plan.templates.budget import (
     DEPTH_MAX,
     LOOPS_MAX,
     OUTPUT_MAX,
+    Blank,
     Scope,
     compiled_once,
 )
@@ -40,6 +41,7 @@ _PLACE = re.compile(r"\Atemplate:\d+:\d+: ")
 _UNDEFINED = re.compile(r"\Afunction '(?P<name>[^']*)' (?:is )?not defined\Z")
 _MISSING = re.compile(r"\Amissing key or attribute '(?P<name>\w+)'\Z")
 _NO_FIELD = re.compile(r"\A(?:attribute|method|property) '(?P<name>\w+)' is not allowed\Z")
+_NO_LIST: Final = f"range cannot iterate over {Blank.__name__}"
 _SAFE: Final = tuple(
     re.compile(pattern)
     for pattern in (
@@ -64,6 +66,25 @@ def render(text: str, scope: Scope, name: str) -> str:
     """Render a Go template with the root of the data as its context."""
     scope.source = text
     return _run(lambda: compiled(text), scope.root, scope, lambda why, line: TemplateError(name, why, line))
+
+
+def parse(text: str, name: str) -> None:
+    """Read a Go template; raise TemplateError if that cannot be done."""
+    try:
+        compiled(text)
+    except gotpl.TemplateSyntaxError as error:
+        raise TemplateError(name, _syntax(error), error.line, _column(text, error)) from None
+    except RecursionError:
+        raise TemplateError(name, "it is nested too deeply") from None
+    except gotpl.TemplateError:
+        raise TemplateError(name, "the template cannot be used") from None
+
+
+def _column(text: str, error: gotpl.TemplateSyntaxError) -> int | None:
+    """Return the column of an error, unless something was put in before it for the library."""
+    before = error.column - 1
+    ours, theirs = (source.split("\n")[error.line - 1][:before] for source in (text, rewrite(text)))
+    return error.column if ours == readable(theirs) else None
 
 
 def nested(source: str, context: Any, scope: Scope, what: str) -> str:
@@ -129,9 +150,11 @@ def _execution(error: gotpl.TemplateExecutionError) -> str:
         return unknown(undefined["name"])
     if missing := _MISSING.match(message):
         name = missing["name"]
-        return f'there is no .{name} here; where it may be missing, ask for it with (index X "{name}")'
+        return f'there is no .{name} here; where it may be missing, write (index X "{name}" | default "...")'
     if no_field := _NO_FIELD.match(message):
         return f"the value before .{no_field['name']} is no map, so it has no fields"
+    if message == _NO_LIST:
+        return "range needs a list, and the key is missing; add: | default (coll.Slice)"
     if any(pattern.fullmatch(message) for pattern in _SAFE):
         return _CALL.sub("", message)
     return "the action failed"

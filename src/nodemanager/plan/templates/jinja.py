@@ -6,6 +6,7 @@ calls, filters and joined texts all go through the meter here (see `jinja_counti
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -13,12 +14,21 @@ import jinja2
 from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from nodemanager.plan.templates.budget import CURRENT, OUTPUT_MAX, Scope, compiled_once, weigh
-from nodemanager.plan.templates.errors import FunctionError, TemplateError, TooMuch
-from nodemanager.plan.templates.jinja_counting import COUNTING, check_text, counted, instrument, ticked
+from nodemanager.plan.templates.budget import CURRENT, OUTPUT_MAX, Scope, compiled_once, missing, weigh
+from nodemanager.plan.templates.errors import NOT_TEXT, FunctionError, TemplateError, TooMuch
+from nodemanager.plan.templates.jinja_counting import (
+    COUNTING,
+    check_text,
+    counted,
+    instrument,
+    not_none,
+    ticked,
+)
 from nodemanager.plan.templates.jinja_filters import FILTERS, GLOBALS, METHODS, tests
 from nodemanager.plan.templates.shapes import Record
 
+_HINT: Final = "where it may be missing, use the filter default(...)"
+_MARK: Final = re.compile(r"\{[{%#]")
 _PASSING: Final = ("d", "default")
 """Filters that hand on what they are given, also a macro."""
 _FAULTS: Final = (
@@ -32,6 +42,22 @@ _FAULTS: Final = (
     ValueError,
 )
 """What Python may raise on behalf of a template; its words may hold data, so only the type is told."""
+
+
+class _MissingKeyError(jinja2.UndefinedError):
+    """A key that is not there was used; its words are ours."""
+
+
+class _Missing(jinja2.StrictUndefined):
+    """A key that a map does not have: false, and all that is in it is missing, too; any other use fails."""
+
+    __slots__ = ()
+
+    def __bool__(self) -> bool:  # type: ignore[override] # the one thing in which it is not so strict
+        return False
+
+
+_CHAINED: Final = (_Missing, jinja2.ChainableUndefined)
 
 
 class _Environment(ImmutableSandboxedEnvironment):
@@ -51,14 +77,16 @@ class _Environment(ImmutableSandboxedEnvironment):
         if found is not self:
             return found
         if attribute.startswith("_") or not _own(obj, attribute):
-            return self.undefined(name=attribute)
+            return self._nothing(obj, attribute)
         return super().getattr(obj, attribute)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
         """Look up an element or a field."""
         if isinstance(argument, str):
             found = self._field(obj, argument)
-            return self.undefined(name=_shown(argument)) if found is self else found
+            return self._nothing(obj, argument) if found is self else found
+        if isinstance(obj, _CHAINED):
+            return obj
         CURRENT.get().meter.work(weigh(argument))
         return super().getitem(obj, argument)
 
@@ -70,6 +98,17 @@ class _Environment(ImmutableSandboxedEnvironment):
             except KeyError:
                 return self
         return obj.get(name, self) if isinstance(obj, dict) else self
+
+    def _nothing(self, obj: Any, name: str) -> jinja2.Undefined:
+        """Return what stands for something that is not there; where nothing else may be, that is an error."""
+        if isinstance(obj, _CHAINED):
+            return obj
+        if isinstance(obj, Record) or not (obj is None or isinstance(obj, dict)):
+            return self.undefined(name=_shown(name))
+        if CURRENT.get().lax:
+            return jinja2.ChainableUndefined(name=_shown(name))
+        why = f"{missing(name, getattr(obj, 'title', 'here'))}; {_HINT}"
+        return _Missing(hint=why, exc=_MissingKeyError)
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         """Calculate, with a limit on what comes out."""
@@ -89,7 +128,7 @@ class _Environment(ImmutableSandboxedEnvironment):
     def is_safe_callable(self, obj: Any) -> bool:
         """Allow our own functions, Jinja2's macros and loop helpers, and nothing else."""
         module = getattr(type(obj), "__module__", "")
-        return isinstance(obj, counted) or module == "jinja2.runtime" or _loop_method(obj)
+        return isinstance(obj, (counted, jinja2.Undefined)) or module == "jinja2.runtime" or _loop_method(obj)
 
     def call(self, context: Any, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Call a macro or function, counted before and after."""
@@ -120,7 +159,7 @@ def _finalize(value: Any) -> Any:
     """Count every value that is written."""
     CURRENT.get().meter.work(weigh(value))
     check_text(value)
-    return value
+    return not_none(value)
 
 
 def _environment() -> _Environment:
@@ -175,11 +214,31 @@ def render(text: str, scope: Scope, name: str) -> str:
         ) from None
     except (RecursionError, MemoryError):
         raise TemplateError(name, "it is nested too deeply") from None
+    except UnicodeError as error:
+        raise TemplateError(name, NOT_TEXT, _line(error)) from None
     except _FAULTS as error:
         why = f"the template failed with {type(error).__name__}"
         raise TemplateError(name, why, _line(error)) from None
     finally:
         CURRENT.reset(token)
+
+
+def parse(text: str, name: str) -> None:
+    """Read a Jinja2 template; raise TemplateError if that cannot be done."""
+    try:
+        compiled(text)
+    except jinja2.TemplateSyntaxError as error:
+        raise TemplateError(name, _syntax(error), error.lineno, _column(text, error.lineno)) from None
+    except (RecursionError, MemoryError):
+        raise TemplateError(name, "it is nested too deeply") from None
+    except (jinja2.TemplateError, *_FAULTS) as error:
+        raise TemplateError(name, f"the template failed with {type(error).__name__}") from None
+
+
+def _column(text: str, line: int) -> int | None:
+    """Return where the tag begins that a line has; Jinja2 tells the line only, which may have several."""
+    marks = [found.start() + 1 for found in _MARK.finditer((text.split("\n")[line - 1 :] or [""])[0])]
+    return marks[0] if len(marks) == 1 else None
 
 
 def _output(template: jinja2.Template, scope: Scope) -> str:
@@ -217,9 +276,11 @@ def _syntax(error: jinja2.TemplateSyntaxError) -> str:
 def _undefined(error: jinja2.UndefinedError) -> str:
     """Say which name is undefined; Jinja2 names it between quotes and never prints a value we gave it."""
     message = error.message or ""
+    if isinstance(error, _MissingKeyError):
+        return message
     name = message.split("'")[1] if message.count("'") >= 2 else ""
     if name and name in CURRENT.get().source:
-        return f"there is no {name} here; where it may be missing, use the filter default(...)"
+        return f"there is no {name} here; {_HINT}"
     return "something in the template is undefined"
 
 

@@ -65,13 +65,24 @@ def check_text(value: Any) -> None:
         raise FunctionError("this is no value and cannot be written out: name one of its fields")
 
 
+def not_none(value: Any) -> Any:
+    """Return a value that is to be written; nothing has no text, where that is not asked for."""
+    if value is not None:
+        return value
+    if CURRENT.get().lax:
+        return ""
+    raise FunctionError(
+        "there is nothing to write, the value is none; where it may be, use default(..., true)"
+    )
+
+
 def _joined(parts: Iterable[Any]) -> str:
     meter = CURRENT.get().meter
     texts: list[str] = []
     for part in parts:
         meter.work(weigh(part))
         check_text(part)
-        texts.append(str(part))
+        texts.append(str(not_none(part)))
     return str(meter.take("".join(texts)))
 
 

@@ -30,6 +30,7 @@ from nodemanager.plan.templates.functions.fn_encodings import (
 from nodemanager.plan.templates.functions.fn_regexp import spans, substituted
 from nodemanager.plan.templates.functions.fn_strings import indented, replaced, shell_quoted
 from nodemanager.plan.templates.functions.registry import checked_size
+from nodemanager.plan.templates.functions.values import as_bytes, as_text
 from nodemanager.plan.templates.jinja_counting import counted
 
 _KEPT: Final = (
@@ -74,17 +75,17 @@ def _round(value: Any, precision: int = 0, method: str = "common") -> float:
 
 
 def _b64encode(value: Any) -> str:
-    return base64.b64encode(value if isinstance(value, bytes) else str(value).encode()).decode()
+    return base64.b64encode(value if isinstance(value, bytes) else as_bytes(str(value))).decode()
 
 
 def _b64decode(value: str) -> str:
-    return decoded(value).decode(errors="replace")
+    return as_text(decoded(value))
 
 
 def _hash(value: Any, algorithm: str = "sha256") -> str:
     if algorithm not in ("sha1", "sha224", "sha256", "sha384", "sha512"):
         raise FunctionError("the hash must be sha1, sha224, sha256, sha384 or sha512")
-    return hashlib.new(algorithm, str(value).encode()).hexdigest()
+    return hashlib.new(algorithm, as_bytes(str(value))).hexdigest()
 
 
 def _pretty_json(value: Any, indent: int = 2) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from nodemanager.plan.templates.budget import OUTPUT_MAX
-from nodemanager.plan.templates.engine import render
+from nodemanager.plan.templates.engine import parse, render
 from nodemanager.plan.templates.errors import WHY_MAX, NotRendered, TemplateError
 from nodemanager.plan.templates.shapes import Data
 
@@ -36,6 +36,10 @@ class Job:
     """What an error calls it."""
     owner: str = ""
     """Whose it is: templates of one owner cannot use up the time of others."""
+    lax: bool = False
+    """A missing key is an empty text, not an error."""
+    parse_only: bool = False
+    """Only whether it can be read is asked; the answer is then an empty text."""
 
 
 class Answer(msgspec.Struct, frozen=True, array_like=True):
@@ -50,12 +54,13 @@ class Answer(msgspec.Struct, frozen=True, array_like=True):
     """Processor time."""
     peak: int = 0
     """Bytes of memory that the process had at most so far."""
+    column: int | None = None
 
     def of(self, name: str) -> Rendered:
         """Return it as text, or as an error of the template of this name."""
         if self.text is None:
             kind = NotRendered if self.exhausted else TemplateError
-            return kind(name, self.why[:WHY_MAX], self.line)
+            return kind(name, self.why[:WHY_MAX], self.line, self.column)
         try:
             text = self.text.decode(errors="surrogateescape")
         except UnicodeDecodeError:
@@ -67,6 +72,8 @@ class _Task(msgspec.Struct, frozen=True, array_like=True):
     text: bytes
     engine: str
     data: int
+    lax: bool = False
+    parse_only: bool = False
 
 
 class _Request(msgspec.Struct, frozen=True, array_like=True):
@@ -95,7 +102,8 @@ def encoded_request(jobs: Sequence[Job]) -> bytes:
             if seen == len(request.peers):
                 request.peers.append(job.data.nodes)
             request.seen.append(seen)
-        request.tasks.append(_Task(job.text.encode(errors="surrogatepass"), job.engine, place))
+        text = job.text.encode(errors="surrogatepass")
+        request.tasks.append(_Task(text, job.engine, place, job.lax, job.parse_only))
     return msgspec.msgpack.encode(request)
 
 
@@ -107,7 +115,14 @@ def decoded_request(message: bytes) -> list[Job]:
         for node, seen in zip(request.nodes, request.seen, strict=True)
     ]
     return [
-        Job(task.text.decode(errors="surrogatepass"), data[task.data], task.engine) for task in request.tasks
+        Job(
+            task.text.decode(errors="surrogatepass"),
+            data[task.data],
+            task.engine,
+            lax=task.lax,
+            parse_only=task.parse_only,
+        )
+        for task in request.tasks
     ]
 
 
@@ -120,10 +135,13 @@ def answers(jobs: Sequence[Job]) -> Iterator[Answer]:
 def _answer(job: Job) -> Answer:
     """Render. Whatever goes wrong is an answer: this is the last frame that a template can reach."""
     try:
-        text = render(job.text, job.data, engine=job.engine)
+        if job.parse_only:
+            parse(job.text, engine=job.engine)
+            return Answer(b"")
+        text = render(job.text, job.data, engine=job.engine, lax=job.lax)
         return Answer(text.encode(errors="surrogateescape"))
     except TemplateError as error:
-        return Answer(why=_plain(error.why), line=error.line)
+        return Answer(why=_plain(error.why), line=error.line, column=error.column)
     except UnicodeEncodeError:
         return Answer(why="the output has half a character in it (a lone surrogate), which no file can hold")
     except MemoryError:

@@ -1,4 +1,4 @@
-"""Which Secrets and ConfigMaps the templates of a ConfigSet need: only these are read and watched."""
+"""Which Secrets and ConfigMaps the files of a ConfigSet need: only these are read and watched."""
 
 from __future__ import annotations
 
@@ -30,20 +30,36 @@ def visible(node: ManagedNode) -> Data:
     return Data(node=node_data(node, secrets=None, config_maps=None))
 
 
-def jobs(files: Iterable[File], data: Data, owner: str = "") -> list[Job]:
-    """Return what has to be rendered to tell which Secrets the files refer to: nothing without a template.
+def refers(file: File) -> bool:
+    """Tell whether the content of a file may depend on more than its declaration."""
+    return bool(file.template) or file.content_from is not None
 
-    `data` is what is `visible` of the host.
+
+def jobs(files: Iterable[File], data: Data, owner: str = "", *, lax: bool = False) -> list[Job]:
+    """Return what has to be rendered to tell which Secrets the files refer to.
+
+    `data` is what is `visible` of the host; whether a missing key is an empty text, `lax` says.
     """
-    return [Job(entry, data, name=where, owner=owner) for where, entry in _entries(files)]
+    return [Job(entry, data, name=where, owner=owner, lax=lax) for where, entry in _entries(files)]
 
 
 def _entries(files: Iterable[File]) -> Iterator[tuple[str, str]]:
-    """Yield all entries of secretRefs that matter, with what an error calls them."""
+    """Yield all names of Secrets that matter, with what an error calls them."""
     for file in files:
         if file.template:
             for place, entry in enumerate(file.secret_refs):
                 yield f"secretRefs[{place}] of {file.path}", entry
+        elif file.content_from is not None and file.content_from.secret_key_ref is not None:
+            yield f"contentFrom.secretKeyRef.name of {file.path}", file.content_from.secret_key_ref.name
+
+
+def _config_maps(file: File) -> Iterator[tuple[str, str]]:
+    """Yield all names of ConfigMaps that matter, with what an error calls them."""
+    if file.template:
+        for place, name in enumerate(file.config_map_refs):
+            yield f"configMapRefs[{place}] of {file.path}", name
+    elif file.content_from is not None and file.content_from.config_map_key_ref is not None:
+        yield f"contentFrom.configMapKeyRef.name of {file.path}", file.content_from.config_map_key_ref.name
 
 
 def referenced(files: Sequence[File], rendered: Iterable[Rendered]) -> References:
@@ -55,11 +71,11 @@ def referenced(files: Sequence[File], rendered: Iterable[Rendered]) -> Reference
     config_maps: dict[str, None] = {}
     errors: list[TemplateError] = []
     for file in files:
-        for place, name in enumerate(file.config_map_refs if file.template else ()):
+        for where, name in _config_maps(file):
             if is_object_name(name):
                 config_maps[name] = None
             else:
-                errors.append(_unfit(f"configMapRefs[{place}] of {file.path}", "ConfigMap"))
+                errors.append(_unfit(where, "ConfigMap"))
     for (where, entry), made in zip(_entries(files), rendered, strict=True):
         if isinstance(made, TemplateError):
             errors.append(made)

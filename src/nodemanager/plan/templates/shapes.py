@@ -31,10 +31,17 @@ from nodemanager.api.common.managednode import (
     WireGuardStatus,
 )
 from nodemanager.kube.conditions import Condition
-from nodemanager.plan.templates.budget import DEPTH_MAX, Entries, Items
+from nodemanager.plan.templates.budget import DEPTH_MAX, Entries, Items, absent
 from nodemanager.plan.templates.errors import TooMuch
 
-_FREE_KEYS: Final = frozenset({"labels", "configmaps", "secrets", "interfaces", "filebackups"})
+_FREE_KEYS: Final[Mapping[str, str]] = {
+    "labels": "in Labels",
+    "configmaps": "in ConfigMaps: no ConfigMap of configMapRefs has this key",
+    "secrets": "in Secrets: no Secret of secretRefs has this key",
+    "interfaces": "in Interfaces",
+    "filebackups": "in FileBackups",
+}
+"""Maps whose keys somebody else chose, and what an error says of a key that is not there."""
 _TYPES: Final[Mapping[str, type[msgspec.Struct]]] = {
     "status": ManagedNodeStatus,
     "interfaces": Interface,
@@ -74,7 +81,11 @@ class Record(Entries):
         return self._known[name.lower()]
 
     def __gotemplate_lookup__(self, name: str) -> Any:
-        return self.find(name)
+        found = self.find(name)
+        if found is not None:
+            return found
+        title = _FREE_KEYS.get(name.lower())
+        return absent(name, self.title) if title is None else Entries(title=title)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +194,8 @@ def _view(value: Any, name: str, depth: int) -> Any:
             {
                 str(key): _record(each, name, depth + 1) if isinstance(each, Mapping) else each
                 for key, each in value.items()
-            }
+            },
+            _FREE_KEYS[name],
         )
     if isinstance(value, (list, tuple)):
         return Items(_view(each, name, depth + 1) for each in value)

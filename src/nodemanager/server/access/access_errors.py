@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from nodemanager.kube import errors
 from nodemanager.kube.errors import Cause, StatusDetails
-from nodemanager.kube.go.text import bad_value, quote
+from nodemanager.kube.go.text import quote
 from nodemanager.kube.rbac.identity import Attributes, User
 
 _HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
@@ -53,11 +52,6 @@ def conflict(group: str, kind: str, name: str, why: str) -> errors.Conflict:
     title = f"{kind}.{group}" if group else kind
     details = StatusDetails(name=name, group=group, kind=kind)
     return errors.Conflict(f"Operation cannot be fulfilled on {title} {quote(name)}: {why}", details=details)
-
-
-def wrong(field: str, value: Any, why: str) -> Cause:
-    """One field whose value is refused."""
-    return Cause(field=field, reason="FieldValueInvalid", message=f"Invalid value: {bad_value(value)}: {why}")
 
 
 def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> errors.Invalid:

@@ -14,7 +14,8 @@ from nodemanager.kube.errors import Cause
 from nodemanager.kube.objects import Struct
 from nodemanager.kube.rbac.identity import Attributes, User
 from nodemanager.kube.rbac.rules import PolicyRule
-from nodemanager.server.access.access_errors import invalid, wrong
+from nodemanager.kube.schemas import faults
+from nodemanager.server.access.access_errors import invalid
 from nodemanager.server.access.authz import Authorizer
 
 AUTHORIZATION: Final = "authorization.k8s.io"
@@ -102,10 +103,14 @@ def local_subject_access_review(authorizer: Authorizer, namespace: str, body: Bo
     resource, path = spec.resource_attributes, spec.non_resource_attributes
     if resource is not None and resource.namespace != namespace:
         causes.append(
-            wrong("spec.resourceAttributes.namespace", resource.namespace, "must match metadata.namespace")
+            faults.invalid(
+                "spec.resourceAttributes.namespace", resource.namespace, "must match metadata.namespace"
+            )
         )
     if path is not None:
-        causes.append(wrong("spec.nonResourceAttributes", _shown(path), "disallowed on this kind of request"))
+        causes.append(
+            faults.invalid("spec.nonResourceAttributes", _shown(path), "disallowed on this kind of request")
+        )
     _refuse(causes)
     return _answer(authorizer, kind, spec, _subject(spec), {"namespace": namespace})
 
@@ -182,10 +187,10 @@ def _question_causes(spec: AccessReviewSpec) -> list[Cause]:
     resource, path = spec.resource_attributes, spec.non_resource_attributes
     if resource is not None and path is not None:
         why = "cannot be specified in combination with resourceAttributes"
-        return [wrong("spec.nonResourceAttributes", _shown(path), why)]
+        return [faults.invalid("spec.nonResourceAttributes", _shown(path), why)]
     if resource is None and path is None:
         why = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-        return [wrong("spec.resourceAttributes", None, why)]
+        return [faults.invalid("spec.resourceAttributes", None, why)]
     return []
 
 
@@ -197,14 +202,14 @@ def _shown(path: NonResourceAttributes) -> dict[str, str]:
 def _user_causes(spec: AccessReviewSpec) -> list[Cause]:
     if spec.user or spec.groups:
         return []
-    return [wrong("spec.user", "", "at least one of user or group must be specified")]
+    return [faults.invalid("spec.user", "", "at least one of user or group must be specified")]
 
 
 def _metadata_causes(body: Body, why: str) -> list[Cause]:
     """Refuse metadata; a namespace never reaches validation, it comes from the URL."""
     given = _without_nulls(body.get("metadata") or {})
     left = {key: value for key, value in given.items() if key not in {"namespace", "managedFields"} and value}
-    return [wrong("metadata", left, why)] if left else []
+    return [faults.invalid("metadata", left, why)] if left else []
 
 
 def _refuse(causes: Sequence[Cause]) -> None:

@@ -7,19 +7,15 @@ everybody is `system:anonymous`. A wrong token is refused even where requests wi
 from __future__ import annotations
 
 import hashlib
-import hmac
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from nodemanager.kube.rbac import identity
 from nodemanager.kube.rbac.identity import User
 from nodemanager.server.access.access_errors import unauthorized
 from nodemanager.server.access.tokens import TokenError, Tokens
-
-MIN_STATIC_TOKEN: Final = 16
-"""A static token does not expire; a short one could be guessed."""
 
 _log = logging.getLogger(__name__)
 
@@ -41,12 +37,6 @@ class Authenticator:
     tokens: Tokens
     anonymous: bool = True
     """Whether those without any credential are let in, as `system:anonymous`."""
-    admin_token: str = field(default="", repr=False)
-    """A static token for a member of system:masters; none by default."""
-
-    def __post_init__(self) -> None:
-        if self.admin_token and len(self.admin_token) < MIN_STATIC_TOKEN:
-            raise ValueError(f"cannot use the static token: it is shorter than {MIN_STATIC_TOKEN} characters")
 
     def authenticate(self, peer: Peer, authorization: str) -> User:
         """Return who sent a request."""
@@ -61,8 +51,6 @@ class Authenticator:
         return User(identity.ANONYMOUS, (identity.UNAUTHENTICATED,))
 
     def _token_user(self, token: str) -> User:
-        if self.admin_token and hmac.compare_digest(token.encode(), self.admin_token.encode()):
-            return User("admin", (identity.MASTERS,))
         try:
             return self.tokens.verify(token).user
         except TokenError as err:

@@ -22,23 +22,12 @@ class RoleLister(Protocol):
     @property
     def revision(self) -> int:
         """A number that changes with every change to one of them."""
-        ...
-
-    def cluster_roles(self) -> Iterable[Object]:
-        """Return all ClusterRoles."""
-        ...
-
-    def cluster_role_bindings(self) -> Iterable[Object]:
-        """Return all ClusterRoleBindings."""
-        ...
 
     def roles(self, namespace: str) -> Iterable[Object]:
-        """Return the Roles of a namespace."""
-        ...
+        """Return the Roles of a namespace; without one, all ClusterRoles."""
 
-    def role_bindings(self, namespace: str) -> Iterable[Object]:
-        """Return the RoleBindings of a namespace."""
-        ...
+    def bindings(self, namespace: str) -> Iterable[Object]:
+        """Return the RoleBindings of a namespace; without one, all ClusterRoleBindings."""
 
 
 _Key = tuple[str, tuple[str, ...], Attributes]
@@ -58,9 +47,7 @@ class Authorizer:
         """Return what decides in a namespace right now."""
         self._forget_if_changed()
         if self._cluster is None:
-            self._cluster = rbac_roles.compile_cluster(
-                self._lister.cluster_roles(), self._lister.cluster_role_bindings()
-            )
+            self._cluster = rbac_roles.compile_cluster(self._lister.roles(""), self._lister.bindings(""))
         return RbacPolicy(self._cluster, self._scope(namespace) if namespace else None)
 
     def decide(self, user: User, asked: Attributes) -> AccessDecision:
@@ -88,7 +75,7 @@ class Authorizer:
             if len(self._scopes) >= MAX_SCOPES:
                 self._scopes.clear()
             scope = self._scopes[namespace] = rbac_roles.compile_namespace(
-                namespace, self._lister.roles(namespace), self._lister.role_bindings(namespace)
+                namespace, self._lister.roles(namespace), self._lister.bindings(namespace)
             )
         return scope
 

@@ -22,26 +22,17 @@ _AUTHENTICATION = "authentication.k8s.io"
 _AUTHORIZATION = "authorization.k8s.io"
 _CREATE = ("create",)
 
-REVIEWS: tuple[ServedKind, ...] = (
-    ServedKind(_AUTHENTICATION, "v1", "TokenReview", "tokenreviews", namespaced=False, verbs=_CREATE),
-    ServedKind(
-        _AUTHENTICATION, "v1", "SelfSubjectReview", "selfsubjectreviews", namespaced=False, verbs=_CREATE
-    ),
-    ServedKind(
-        _AUTHORIZATION, "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False, verbs=_CREATE
-    ),
-    ServedKind(
-        _AUTHORIZATION, "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False,
-        verbs=_CREATE,
-    ),
-    ServedKind(
-        _AUTHORIZATION, "v1", "SelfSubjectRulesReview", "selfsubjectrulesreviews", namespaced=False,
-        verbs=_CREATE,
-    ),
-    ServedKind(
-        _AUTHORIZATION, "v1", "LocalSubjectAccessReview", "localsubjectaccessreviews", verbs=_CREATE
-    ),
-)  # fmt: skip
+REVIEWS: tuple[ServedKind, ...] = tuple(
+    ServedKind(group, "v1", kind, f"{kind.lower()}s", namespaced=kind.startswith("Local"), verbs=_CREATE)
+    for group, kind in (
+        (_AUTHENTICATION, "TokenReview"),
+        (_AUTHENTICATION, "SelfSubjectReview"),
+        (_AUTHORIZATION, "SubjectAccessReview"),
+        (_AUTHORIZATION, "SelfSubjectAccessReview"),
+        (_AUTHORIZATION, "SelfSubjectRulesReview"),
+        (_AUTHORIZATION, "LocalSubjectAccessReview"),
+    )
+)
 """Kinds that are questions: created, answered, and never stored."""
 
 Handler = Callable[[Hub, ApiCall], Awaitable[ApiAnswer]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nodemanager.kube.rbac.identity import Attributes, User
 from nodemanager.server.access.authn import Authenticator, Peer
@@ -27,7 +27,9 @@ class AccessGate:
         authorization = next((value for name, value in pairs if name.lower() == "authorization"), "")
         user = self.authenticator.authenticate(peer, authorization)
         wanted = wanted_user(pairs)
-        return user if wanted is None else impersonate(self.authorizer, user, wanted, asked)
+        if wanted is None:
+            return user
+        return replace(impersonate(self.authorizer, user, wanted, asked), impersonator=user)
 
     def authorize(self, user: User, asked: Attributes) -> None:
         """Return if a user may do something; otherwise raise Forbidden."""

@@ -21,10 +21,6 @@ def _kind(hub: Hub, group: str, version: str, plural: str) -> ServedKind:
     return kind
 
 
-def _all(hub: Hub, kind: ServedKind, namespace: str = "") -> list[Untyped]:
-    return [stored.load(kind, record) for record in hub.store.list(kind.prefix(namespace)).records]
-
-
 class StoredRoles:
     """The RBAC objects of the store; `revision` moves only when one of them changes."""
 
@@ -49,21 +45,17 @@ class StoredRoles:
             self._revision = newest * 1_000_003 + len(records)
         return self._revision
 
-    def cluster_roles(self) -> Iterable[Untyped]:
-        """Return all ClusterRoles."""
-        return _all(self._hub, self._kinds["clusterroles"])
-
-    def cluster_role_bindings(self) -> Iterable[Untyped]:
-        """Return all ClusterRoleBindings."""
-        return _all(self._hub, self._kinds["clusterrolebindings"])
-
     def roles(self, namespace: str) -> Iterable[Untyped]:
-        """Return the Roles of a namespace."""
-        return _all(self._hub, self._kinds["roles"], namespace)
+        """Return the Roles of a namespace; without one, all ClusterRoles."""
+        return self._all("roles" if namespace else "clusterroles", namespace)
 
-    def role_bindings(self, namespace: str) -> Iterable[Untyped]:
-        """Return the RoleBindings of a namespace."""
-        return _all(self._hub, self._kinds["rolebindings"], namespace)
+    def bindings(self, namespace: str) -> Iterable[Untyped]:
+        """Return the RoleBindings of a namespace; without one, all ClusterRoleBindings."""
+        return self._all("rolebindings" if namespace else "clusterrolebindings", namespace)
+
+    def _all(self, plural: str, namespace: str) -> list[Untyped]:
+        kind = self._kinds[plural]
+        return [stored.load(kind, record) for record in self._hub.store.list(kind.prefix(namespace)).records]
 
 
 class StoredObjects:

@@ -12,6 +12,7 @@ from nodemanager.kube import errors, times
 from nodemanager.kube.go.text import quote
 from nodemanager.kube.objects import Struct
 from nodemanager.kube.rbac.identity import AUTHENTICATED
+from nodemanager.kube.schemas import faults
 from nodemanager.server.access import access_errors
 from nodemanager.server.access.access_reviews import AUTHENTICATION, Body, decode
 from nodemanager.server.access.tokens import Ref, TokenBinding, TokenError, Tokens, uid_of
@@ -106,9 +107,7 @@ def _check_names(metadata: Mapping[str, Any], namespace: str, name: str) -> None
         )
     given = metadata.get("name")
     if given not in {None, "", name}:
-        cause = access_errors.wrong(
-            "metadata.name", given, "must match the service account name if specified"
-        )
+        cause = faults.invalid("metadata.name", given, "must match the service account name if specified")
         raise access_errors.invalid(AUTHENTICATION, "TokenRequest", name, [cause])
 
 
@@ -126,10 +125,10 @@ def _check_spec(spec: RequestSpec) -> None:
     elif seconds > MAX_SECONDS:
         why = "may not specify a duration larger than 2^32 seconds"
     if why:
-        cause = access_errors.wrong("spec.expirationSeconds", seconds, why)
+        cause = faults.invalid("spec.expirationSeconds", seconds, why)
         raise access_errors.invalid(AUTHENTICATION, "TokenRequest", "", [cause])
     if len(spec.audiences) > MAX_AUDIENCES:
-        cause = access_errors.wrong(
+        cause = faults.invalid(
             "spec.audiences", len(spec.audiences), f"at most {MAX_AUDIENCES} are served here"
         )
         raise access_errors.invalid(AUTHENTICATION, "TokenRequest", "", [cause])

@@ -42,7 +42,6 @@ class Objects(Protocol):
 
     def get(self, resource: str, namespace: str, name: str) -> Mapping[str, Any] | None:
         """Return an object of the core group, or None."""
-        ...
 
 
 class Ref(Struct):

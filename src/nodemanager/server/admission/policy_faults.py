@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from nodemanager.kube import object_names
 from nodemanager.kube.admission.expressions import (
     ANY,
     ONLY_BOOL,
@@ -35,7 +36,6 @@ _MAX_ANNOTATIONS = 20
 _MAX_ANNOTATION = 5 * 1024
 _IDENTIFIER = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
 _RESERVED = RESERVED | {"true", "false", "null", "in"}
-_VERSION = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _EMPTY = "validations or auditAnnotations must contain at least one item"
 
 
@@ -114,13 +114,7 @@ def _param_kind(path: str, kind: Spec) -> Iterator[Cause]:
 def _dns_label(text: str) -> str:
     if len(text) > 63:
         return "must be no more than 63 bytes"
-    if _VERSION.fullmatch(text):
-        return ""
-    return (
-        "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an "
-        "alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', "
-        "regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
-    )
+    return "" if re.fullmatch(object_names.LABEL_1035, text) else object_names.LABEL_1035_WORDS
 
 
 def _conditions(conditions: list[Spec], env: Environment) -> Iterator[Cause]:

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from nodemanager.kube import errors
 from nodemanager.kube.objects import Untyped
-from nodemanager.server.http.negotiation import Form, Shape
+from nodemanager.server.http.negotiation import JSON, Form, Shape
 from nodemanager.server.http.response_memory_limit import ResponseMemoryLimit
 from nodemanager.server.hub import ApiAnswer, ApiCall
 from nodemanager.server.verbs import stored, tables
@@ -25,6 +25,9 @@ PIECE = 64 * 1024
 WRITE_TIMEOUT = 30.0
 """Seconds that a client gets to take one piece."""
 MAX_WARNING = 256
+_TRUE = ("1", "t", "T", "TRUE", "true", "True")
+_BROWSERS = ("curl", "Wget", "Mozilla/5.0")
+"""Clients that show answers to people, as Kubernetes guesses."""
 
 
 def respond(answer: ApiAnswer, call: ApiCall, now: datetime) -> web.Response:
@@ -88,6 +91,27 @@ def encoded(body: Any, form: Form, status: int = 200, warnings: tuple[str, ...] 
 def _warn(response: web.Response, warnings: tuple[str, ...]) -> None:
     for warning in _fitting(warnings):
         response.headers.add("Warning", f'299 - "{_quoted(warning)}"')
+
+
+def warn_first(response: web.StreamResponse, warning: str) -> None:
+    """Put a warning in front of those that a response has already."""
+    others = response.headers.popall("Warning", [])
+    for value in (f'299 - "{_quoted(warning)}"', *others):
+        response.headers.add("Warning", value)
+
+
+def prettify(request: web.Request, response: web.StreamResponse) -> None:
+    """Lay out JSON for people who want it so, or whose client lets them see it."""
+    if not isinstance(response, web.Response) or response.content_type != JSON:
+        return
+    if isinstance(response.body, bytes) and _wants_pretty(request):
+        response.body = msgspec.json.format(response.body, indent=2)
+
+
+def _wants_pretty(request: web.Request) -> bool:
+    if wanted := request.query.get("pretty"):
+        return wanted in _TRUE
+    return request.headers.get("User-Agent", "").startswith(_BROWSERS)
 
 
 def refusal(error: errors.StatusError) -> web.Response:

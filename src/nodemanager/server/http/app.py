@@ -33,6 +33,8 @@ MAX_BODY = 3 * 2**20
 MAX_QUERY = 64 * 1024
 BODY_TIMEOUT = 30.0
 REQUEST_TIMEOUT = 60.0
+DEPRECATION = web.RequestKey("deprecation", str)
+"""Where a request keeps what its client is told about the version that it uses."""
 
 Handler = Callable[[Hub, ApiCall], Awaitable[ApiAnswer]]
 
@@ -110,6 +112,7 @@ class HttpApi:
         app.cleanup_ctx.append(self._background)
         app.on_shutdown.append(self._shut_down)
         app.on_response_prepare.append(_without_software)
+        app.on_response_prepare.append(_with_deprecation)
         return app
 
     async def _background(self, _app: web.Application) -> AsyncIterator[None]:
@@ -146,6 +149,8 @@ class HttpApi:
         seen = observation.observed(request)
         try:
             response = await self._answer_or_refuse(request, seen)
+            if seen.kind is None or response.status >= 400:  # what `_work` answers is laid out already
+                answers.prettify(request, response)
             seen.answered(response)
             if self.hub.closing.is_set():
                 response.force_close()  # no further request on this connection
@@ -177,12 +182,19 @@ class HttpApi:
         if not info.is_resource and health.is_open(info.path):
             return await self._health.answer(request, info.path)
         asked = _attributes(info, query)
-        user = self._gate.admit(peer_of(request), list(request.headers.items()), asked)
-        seen.user = user.name
+        headers = list(request.headers.items())
+        try:
+            user = self._gate.admit(peer_of(request), headers, asked)
+        except errors.Forbidden:  # they may not act as somebody else; it is to be known who tried
+            own = [(name, value) for name, value in headers if not name.lower().startswith("impersonate-")]
+            seen.who = self._gate.admit(peer_of(request), own, asked)
+            raise
+        seen.user, seen.who = user.name, user
         self._gate.authorize(user, asked)
         if not info.is_resource:
             return await self._page(request, info)
         kind = seen.kind = routing.resolve(info, self.hub.catalogue)
+        request[DEPRECATION] = kind.warning
         for observer in self._settings.observers:
             observer.begun(seen)
         call = ApiCall(
@@ -191,14 +203,14 @@ class HttpApi:
         )  # fmt: skip
         if info.verb == "watch":
             return await self._watch(call, request)
-        return await self._work(call, request)
+        return await self._work(call, request, seen)
 
-    async def _work(self, call: ApiCall, request: web.Request) -> web.StreamResponse:
+    async def _work(self, call: ApiCall, request: web.Request, seen: Observation) -> web.StreamResponse:
         with self._counted(call, request):
             try:
                 async with asyncio.timeout(REQUEST_TIMEOUT):
                     # The body of a read is not waited for: a slow one would take the place of other requests.
-                    body = b"" if call.info.verb in _READS else await _body(request)
+                    body = seen.sent = b"" if call.info.verb in _READS else await _body(request)
                     call = ApiCall(
                         call.info, call.kind, call.query, call.user, call.form, body,
                         request.headers.get("Content-Type", ""), call.user_agent,
@@ -208,6 +220,7 @@ class HttpApi:
                 text = f"Timeout: request did not complete within {REQUEST_TIMEOUT:g}s"
                 raise errors.ServerTimeout(text) from error
             response = answers.respond(answer, call, self.hub.now())
+            answers.prettify(request, response)
             del answer  # it may be large, and sending may take long
             return await answers.send(request, response, self._response_memory)
 
@@ -277,6 +290,12 @@ async def _body(request: web.Request) -> bytes:
         raise errors.BadRequest(
             f"cannot read the body: it did not arrive within {BODY_TIMEOUT:g} s"
         ) from error
+
+
+async def _with_deprecation(request: web.Request, response: web.StreamResponse) -> None:
+    """Tell users of a deprecated version, whatever they are answered."""
+    if warning := request.get(DEPRECATION):
+        answers.warn_first(response, warning)
 
 
 async def _without_software(_request: web.Request, response: web.StreamResponse) -> None:

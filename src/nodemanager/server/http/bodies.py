@@ -15,6 +15,7 @@ from nodemanager.server.kinds.resources import ServedKind
 from nodemanager.server.openapi import protobuf
 
 MAX_SHOWN = 256
+MAX_SUMMARY = 30
 MAX_DUPLICATES = 100
 MAX_YAML = 256 * 1024
 """YAML is read in Python, in the event loop: this much takes half a second, and nobody else is served."""
@@ -40,6 +41,8 @@ def decode(body: bytes, content_type: str) -> Any:
     if media == protobuf.MEDIA_TYPE:
         try:
             return protobuf.decode(body)
+        except protobuf.UnreadKind as error:
+            raise errors.UnsupportedType(f"cannot read the body: {error}") from error
         except errors.UNREADABLE as error:
             raise ValueError(str(error)) from error
     raise errors.UnsupportedType(
@@ -152,7 +155,13 @@ def _paths(value: Any, path: str) -> list[str]:
 
 
 def _unrecognized(kind: ServedKind, why: str, body: bytes) -> errors.BadRequest:
-    shown = body[:MAX_SHOWN].decode(errors="replace") or "<empty>"
     return errors.BadRequest(
-        f"the object provided is unrecognized (must be of type {kind.kind}): {why} ({shown})"
+        f"the object provided is unrecognized (must be of type {kind.kind}): {why} ({_summary(body)})"
     )
+
+
+def _summary(body: bytes) -> str:
+    """Return the beginning of a body: what may be JSON as it is, all else in hexadecimal digits."""
+    shown = body[:MAX_SUMMARY]
+    text = shown.decode(errors="replace") if body[:1] == b"{" else shown.hex()
+    return f"{text}{' ...' if len(body) > MAX_SUMMARY else ''}" if body else "<empty>"

@@ -23,8 +23,8 @@ from nodemanager.server.http import private_files
 CA_LIFETIME: Final = timedelta(days=3650)
 SERVING_LIFETIME: Final = timedelta(days=90)
 CLIENT_LIFETIME: Final = timedelta(days=365)
-CLOCK_SKEW: Final = timedelta(minutes=5)
-"""How far the clock of a client may be behind ours."""
+CLOCK_SKEW: Final = timedelta(hours=14)
+"""How far the clock of a client may be behind ours: one that is set to another time zone is by so much."""
 MAX_NAME: Final = 64
 """Longest user or group name that X.509 has room for."""
 

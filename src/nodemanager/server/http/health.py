@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from aiohttp import web
 
+from nodemanager.kube.wording import shorten
 from nodemanager.server.http import answers
 from nodemanager.store.base import Store, StoreError
 
@@ -113,7 +114,7 @@ class Health:
         return answers.plain_text("\n".join(lines), 503 if failed else 200)
 
     async def _ask(self, name: str) -> str:
-        return " ".join((await self._checks[name]()).split())[:MAX_REASON]
+        return shorten(" ".join((await self._checks[name]()).split()), MAX_REASON)
 
 
 async def _ping() -> str:

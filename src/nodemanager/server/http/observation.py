@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 
 from aiohttp import web
 
+from nodemanager.kube.rbac.identity import User
 from nodemanager.server.http.answers import Stream
 from nodemanager.server.http.routing import RequestInfo
 from nodemanager.server.hub import Hub
@@ -36,6 +37,12 @@ class Observation:
     size: int = 0
     """Bytes of the answer's body."""
     seconds: float = 0.0
+    who: User | None = None
+    uri: str = ""
+    """The path as it was sent, with the query: for nobody but the audit log."""
+    sent: bytes = b""
+    answer: bytes = b""
+    """The answer's body, unless it was large."""
 
     def answered(self, response: web.StreamResponse) -> None:
         """Note how it ended."""
@@ -44,6 +51,7 @@ class Observation:
             self.size = response.sent
         elif isinstance(response, web.Response) and isinstance(response.body, bytes):
             self.size = len(response.body)
+            self.answer = response.body
 
 
 class RequestObserver(Protocol):
@@ -76,6 +84,7 @@ def observed(request: web.Request) -> Observation:
         _source(request),
         request.headers.get("User-Agent", ""),
         request.headers.get("Content-Type", ""),
+        uri=request.path_qs,
     )
 
 

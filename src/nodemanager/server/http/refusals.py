@@ -26,15 +26,21 @@ def warned(warnings: tuple[str, ...]) -> Iterator[None]:
 
 OPTIONS_GROUP = "meta.k8s.io"
 
+MAX_SHOWN = 253
+"""Characters of a name in a path that we repeat."""
+
 
 def not_found(kind: ServedKind, name: str) -> errors.NotFound:
     """There is no such object."""
     return errors.NotFound(f'{kind.qualified_name} "{name}" not found', details=_about(kind, name))
 
 
-def no_such_resource() -> errors.NotFound:
-    """There is no such kind."""
-    return errors.NotFound("the server could not find the requested resource", details=StatusDetails())
+def no_such_resource(name: str = "") -> errors.NotFound:
+    """There is no such kind; a name of one that Kubernetes may have is said not to be served here."""
+    text = "the server could not find the requested resource"
+    if name:
+        text += f": {name[:MAX_SHOWN]} is not served here"
+    return errors.NotFound(text, details=StatusDetails())
 
 
 def not_allowed() -> errors.NotAllowed:

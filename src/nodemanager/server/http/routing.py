@@ -97,10 +97,12 @@ def resolve(info: RequestInfo, catalogue: Catalogue) -> ServedKind:
     kind = catalogue.find(info.group, info.version, info.resource)
     if kind is None:
         if catalogue.is_builtin_group(info.group):
-            raise refusals.no_such_resource()
+            raise refusals.no_such_resource(info.resource)
         raise PageNotFound("404 page not found")
     if info.subresource and info.subresource not in kind.subresources:
-        raise refusals.not_found(kind, info.name) if kind.custom else refusals.no_such_resource()
+        if kind.custom:
+            raise refusals.not_found(kind, info.name)
+        raise refusals.no_such_resource(f"{info.resource}/{info.subresource}")
     if not _scope_fits(info, kind):
         raise PageNotFound("404 page not found") if kind.custom else refusals.no_such_resource()
     if kind.custom and info.verb in ("update", "patch") and not info.name:

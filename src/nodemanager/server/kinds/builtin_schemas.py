@@ -5,43 +5,50 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping
 from functools import cache
+from importlib import resources
 from typing import Any
 
-from nodemanager.kube.patching import merge_types
-from nodemanager.server.kinds.schemas import core as core
-from nodemanager.server.kinds.schemas import extension as extension
-from nodemanager.server.kinds.schemas import groups as groups
-from nodemanager.server.kinds.schemas import meta as meta
-from nodemanager.server.kinds.schemas import pod as pod
-from nodemanager.server.kinds.schemas import pod_parts as pod_parts
-from nodemanager.server.kinds.schemas import reviews as reviews
-from nodemanager.server.kinds.schemas import volumes as volumes
-from nodemanager.server.kinds.schemas.notation import REF, Schema, expand
+from nodemanager.kube.patching import merge_types, strategies
+from nodemanager.kube.patching.strategies import Strategy
+from nodemanager.server.kinds import schemas
+from nodemanager.server.kinds.schemas.notation import META, REF, Schema, expand, read
 
 _GVK = "x-kubernetes-group-version-kind"
-_PACKAGES = (
-    meta.OBJECTS,
-    core.OBJECTS,
-    pod.PODS,
-    pod_parts.PARTS,
-    volumes.VOLUMES,
-    groups.COORDINATION,
-    groups.EVENTS,
-    groups.POLICY,
-    groups.RBAC,
-    extension.ADMISSION,
-    extension.APIEXTENSIONS,
-    reviews.AUTHENTICATION,
-    reviews.AUTHORIZATION,
-)
+_FILES = ("meta", "core", "pod", "pod_parts", "volumes", "groups", "extension", "reviews")
+_MACHINERY = "io.k8s.apimachinery.pkg"
+_EXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1"
+_TIME: Schema = {"type": "string", "format": "date-time"}
+_VALUES: dict[str, Schema] = {
+    f"{META}.Time": {"description": "A time in RFC 3339.", **_TIME},
+    f"{META}.MicroTime": {"description": "A time in RFC 3339 with microseconds.", **_TIME},
+    f"{META}.FieldsV1": {"description": "A set of fields, as a tree.", "type": "object"},
+    f"{META}.Patch": {"description": "A change, in the format its Content-Type names.", "type": "object"},
+    f"{_MACHINERY}.runtime.RawExtension": {"description": "Any object.", "type": "object"},
+    f"{_MACHINERY}.api.resource.Quantity": {
+        "description": "An amount with an optional unit, such as 100m, 1.5 or 64Mi.",
+        "oneOf": [{"type": "string"}, {"type": "number"}],
+    },
+    f"{_MACHINERY}.util.intstr.IntOrString": {
+        "description": "A number, or text such as a percentage or the name of a port.",
+        "format": "int-or-string",
+        "oneOf": [{"type": "integer"}, {"type": "string"}],
+    },
+    f"{_EXTENSIONS}.JSON": {"description": "Any value."},
+    f"{_EXTENSIONS}.JSONSchemaPropsOrArray": {"description": "A schema, or a list of them."},
+    f"{_EXTENSIONS}.JSONSchemaPropsOrBool": {"description": "A schema, or true or false."},
+    f"{_EXTENSIONS}.JSONSchemaPropsOrStringArray": {"description": "A schema, or a list of names."},
+}
+"""Single values that are definitions of their own."""
 
 
 @cache
 def definitions() -> Mapping[str, Schema]:
     """Return every definition by its full name; shared by all callers, so nobody may change it."""
-    found = {**meta.VALUES, **extension.ANYTHING}
-    for package in _PACKAGES:
-        found.update(expand(package))
+    found = dict(_VALUES)
+    for name in _FILES:
+        text = (resources.files(schemas) / f"{name}.schema").read_text(encoding="utf-8")
+        for package in read(text):
+            found.update(expand(package))
     return found
 
 
@@ -67,6 +74,12 @@ def structural(group: str, version: str, kind: str) -> Schema | None:
     """
     name = definition_name(group, version, kind)
     return None if name is None else _inlined({"$ref": REF + name}, ())
+
+
+@cache
+def strategy(group: str, version: str, kind: str) -> Strategy:
+    """Return how a strategic merge patch changes a built-in kind."""
+    return strategies.of_schema(structural(group, version, kind) or {})
 
 
 def references(schema: Any) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from nodemanager.kube.cel.rules import check_rules
 from nodemanager.kube.errors import Cause
@@ -19,6 +18,7 @@ from nodemanager.server.kinds.resources import (
     Catalogue,
     PrinterColumn,
     ServedKind,
+    version_order,
 )
 from nodemanager.server.verbs import jsonpath, stored
 from nodemanager.server.verbs.metadata import label_faults, name_faults
@@ -102,9 +102,9 @@ def faults(obj: Untyped, old: Untyped | None) -> list[Cause]:
         found.append(value_invalid("metadata.name", obj["metadata"].get("name", ""), why))
     found += _group_faults(group)
     if spec.get("scope") not in ("Cluster", "Namespaced"):
-        missing = not spec.get("scope")
-        cause = value_required("spec.scope") if missing else _unsupported_scope(spec["scope"])
-        found.append(cause)
+        known = ("Cluster", "Namespaced")
+        given = value_unsupported("spec.scope", spec.get("scope"), known)
+        found.append(given if spec.get("scope") else value_required("spec.scope"))
     found += _version_faults(spec)
     found += _names_faults(names)
     if (spec.get("conversion") or {}).get("strategy") != "None":
@@ -115,10 +115,6 @@ def faults(obj: Untyped, old: Untyped | None) -> list[Cause]:
             if spec.get(field) != old["spec"].get(field):
                 found.append(value_invalid(f"spec.{field}", spec.get(field), "field is immutable"))
     return found
-
-
-def _unsupported_scope(scope: Any) -> Cause:
-    return value_unsupported("spec.scope", scope, ("Cluster", "Namespaced"))
 
 
 def _group_faults(group: str) -> list[Cause]:
@@ -163,6 +159,8 @@ def _version_faults(spec: Untyped) -> list[Cause]:
             found.append(value_invalid(f"{at}.name", version.get("name", ""), "must be a DNS-1035 label"))
         if names.count(version.get("name")) > 1:
             found.append(value_invalid(f"{at}.name", version.get("name"), "must be unique"))
+        if "scale" in (version.get("subresources") or {}):
+            found.append(value_forbidden(f"{at}.subresources.scale", "this server does not serve it"))
         found += _schema_faults(version, at) + _column_faults(version, at)
     return found
 
@@ -203,8 +201,12 @@ def serve(catalogue: Catalogue, obj: Untyped) -> None:
     if not is_established(obj):
         catalogue.forget(name)
         return
-    served = [version for version in _versions(obj) if version.get("served")]
-    catalogue.define(name, tuple(_kind(obj, version) for version in served))
+    catalogue.define(name, kinds_of(obj))
+
+
+def kinds_of(obj: Untyped) -> tuple[ServedKind, ...]:
+    """Return what a definition defines: one kind for each version that it serves."""
+    return tuple(_kind(obj, version) for version in _versions(obj) if version.get("served"))
 
 
 def _versions(obj: Untyped) -> list[Untyped]:
@@ -215,16 +217,25 @@ def _kind(obj: Untyped, version: Untyped) -> ServedKind:
     spec, names = obj["spec"], obj["spec"]["names"]
     subresources = {"status": STATUS_VERBS} if "status" in (version.get("subresources") or {}) else {}
     fields = tuple(one["jsonPath"].removeprefix(".") for one in version.get("selectableFields") or [])
-    api_version = f"{spec['group']}/{version['name']}"
-    warning = version.get("deprecationWarning") or f"{api_version} {names['kind']} is deprecated"
     return ServedKind(
         spec["group"], version["name"], names["kind"], names["plural"], spec["scope"] == "Namespaced",
         names.get("singular", ""), names.get("listKind", ""), tuple(names.get("shortNames") or ()),
         tuple(names.get("categories") or ()), CUSTOM_VERBS, subresources, fields,
         version["schema"]["openAPIV3Schema"], _columns(version), custom=True, counted=True,
         unconditional=False,
-        warning=warning if version.get("deprecated") else "",
+        warning=_deprecation(spec, version) if version.get("deprecated") else "",
     )  # fmt: skip
+
+
+def _deprecation(spec: Untyped, version: Untyped) -> str:
+    """Return what users of a deprecated version are told; without words of its own, what to use instead."""
+    if version.get("deprecationWarning"):
+        return str(version["deprecationWarning"])
+    group, kind = spec["group"], spec["names"]["kind"]
+    served = [one["name"] for one in spec["versions"] if one.get("served") and not one.get("deprecated")]
+    best = min([*served, version["name"]], key=version_order)
+    better = "" if best == version["name"] else f"; use {group}/{best} {kind}"
+    return f"{group}/{version['name']} {kind} is deprecated{better}"
 
 
 def _columns(version: Untyped) -> tuple[PrinterColumn, ...]:

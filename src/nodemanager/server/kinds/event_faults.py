@@ -13,14 +13,10 @@ from nodemanager.kube.errors import Cause
 from nodemanager.kube.objects import Untyped
 from nodemanager.server.http.refusals import value_invalid, value_required
 from nodemanager.server.verbs.metadata import key_faults
+from nodemanager.server.verbs.stored import OLDER_EVENT_NAMES
 
 _NEWER: Final = "events.k8s.io/v1"
 _MAX_WORD: Final = 128
-_NAMES: Final = {
-    "regarding": "involvedObject", "note": "message", "reportingController": "reportingComponent",
-    "deprecatedSource": "source", "deprecatedFirstTimestamp": "firstTimestamp",
-    "deprecatedLastTimestamp": "lastTimestamp", "deprecatedCount": "count",
-}  # fmt: skip
 _FIXED: Final = (
     "involvedObject", "reason", "message", "source", "firstTimestamp", "lastTimestamp", "count", "type",
     "eventTime", "action", "related", "reportingComponent", "reportingInstance",
@@ -39,7 +35,7 @@ def event_faults(obj: Untyped, old: Untyped | None) -> list[Cause]:
 
 
 def _older_form(event: Untyped) -> Untyped:
-    return {_NAMES.get(key, key): value for key, value in event.items()}
+    return {OLDER_EVENT_NAMES.get(key, key): value for key, value in event.items()}
 
 
 def _about(event: Untyped, without: tuple[str, ...]) -> list[Cause]:

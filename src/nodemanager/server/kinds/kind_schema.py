@@ -17,6 +17,7 @@ from nodemanager.kube.patching import server_side_apply as ssa
 from nodemanager.kube.patching.field_sets import FieldSet
 from nodemanager.kube.patching.merge_types import MergeType
 from nodemanager.kube.schemas import defaulting, embedded, pruning, structural, validation
+from nodemanager.kube.schemas.faults import NOT_SUPPORTED, REQUIRED, TOO_LONG, TOO_MANY, TYPE_INVALID
 from nodemanager.server.kinds import builtin_schemas, go_zero_values, nulls
 from nodemanager.server.kinds.go_zero_values import NormalForm
 from nodemanager.server.kinds.resources import ServedKind
@@ -26,15 +27,7 @@ _STATUS = FieldSet.of((field_sets.field("status"),))
 _NOT_STATUS = FieldSet.of((field_sets.field("spec"),))
 _ONLY_STATUS = FieldSet.of((field_sets.field("spec"),), (field_sets.field("metadata"),))
 
-_BLOCKING = frozenset(
-    (
-        "FieldValueNotSupported",
-        "FieldValueRequired",
-        "FieldValueTooLong",
-        "FieldValueTooMany",
-        "FieldValueTypeInvalid",
-    )
-)
+_BLOCKING = frozenset((NOT_SUPPORTED, REQUIRED, TOO_LONG, TOO_MANY, TYPE_INVALID))
 """After one of these faults CEL rules are not run: they expect an object that fits the schema."""
 _UNCHECKED = Cause(
     field="<nil>",

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from nodemanager.kube.objects import KindNames
+
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 CUSTOM_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 STATUS_VERBS = ("get", "patch", "update")
@@ -28,7 +30,7 @@ class PrinterColumn(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ServedKind:
+class ServedKind(KindNames):
     """One kind in one version: how it is addressed, and what can be done with it."""
 
     group: str
@@ -62,16 +64,6 @@ class ServedKind:
     name_rule: str = "name"
     warning: str = ""
     """What a client of a deprecated version is told."""
-
-    @property
-    def api_version(self) -> str:
-        """`group/version`, or the bare version for the core group."""
-        return f"{self.group}/{self.version}" if self.group else self.version
-
-    @property
-    def qualified_name(self) -> str:
-        """`plural.group`, as messages write it."""
-        return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
     def qualified_kind(self) -> str:

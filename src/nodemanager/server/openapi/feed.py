@@ -6,11 +6,9 @@ from aiohttp import web
 
 from nodemanager.server.hub import Hub
 from nodemanager.server.kinds.builtin_kinds import CRDS
-from nodemanager.server.kinds.crds import is_established
 from nodemanager.server.openapi import http
-from nodemanager.server.openapi import kinds as openapi_kinds
 from nodemanager.server.openapi.documents import Documents
-from nodemanager.server.verbs import stored
+from nodemanager.server.openapi.kinds import published
 
 
 class Feed:
@@ -38,20 +36,8 @@ class Feed:
         records = self._hub.store.list(CRDS.prefix()).records
         seen = tuple((record.key, record.revision) for record in records)
         if self._documents is None or seen != self._seen:
-            kinds = self._kinds()
+            kinds = [published(kind) for kind in self._hub.catalogue]
             known = self._documents
             self._documents = Documents(kinds) if known is None else known.replaced(kinds)
             self._seen = seen
         return self._documents
-
-    def _kinds(self) -> list[openapi_kinds.Published]:
-        builtin = [
-            openapi_kinds.from_builtin(kind)
-            for kind in self._hub.catalogue
-            if not kind.custom and kind.verbs != ("create",)
-        ]
-        definitions = [stored.load(CRDS, record) for record in self._hub.store.list(CRDS.prefix()).records]
-        custom = [
-            kind for crd in definitions if is_established(crd) for kind in openapi_kinds.from_definition(crd)
-        ]
-        return [*builtin, *openapi_kinds.REVIEWS, *custom]

@@ -2,38 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Protocol
 
 from nodemanager.server.kinds import builtin_schemas
-from nodemanager.server.kinds.resources import SUBRESOURCE_KINDS
+from nodemanager.server.kinds.resources import SUBRESOURCE_KINDS, ServedKind
 from nodemanager.server.kinds.schemas.notation import Schema, gvk, list_schema
 from nodemanager.server.openapi import custom as openapi_custom
 
-ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
-_STATUS_VERBS = ("get", "patch", "update")
 
+class Published(ServedKind):
+    """A kind that is served, as the documents describe it."""
 
-@dataclass(frozen=True, slots=True)
-class Published:
-    """One kind in one version, as the documents describe it."""
-
-    group: str
-    version: str
-    kind: str
-    plural: str
-    namespaced: bool = True
-    verbs: tuple[str, ...] = ALL_VERBS
-    subresources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Name of each subresource, with its verbs."""
-    custom: bool = False
-    list_kind: str = ""
-    schema: Mapping[str, Any] | None = None
-    """The schema of a custom resource, as its CustomResourceDefinition says."""
-    selectable: tuple[str, ...] = ()
-    """Paths that field selectors of a custom resource can use, such as `.spec.color`."""
+    __slots__ = ()
 
     @property
     def group_path(self) -> str:
@@ -90,98 +71,15 @@ class Published:
         schema = {**convert(self.schema), "x-kubernetes-group-version-kind": [self.names]}
         list_names = gvk(self.group, self.version, self.list_kind or f"{self.kind}List")
         listed = list_schema(self.definition, list_names)
-        if self.selectable:
-            paths = [{"fieldPath": path.removeprefix(".")} for path in self.selectable]
+        if self.fields:
+            paths = [{"fieldPath": path} for path in self.fields]
             schema["x-kubernetes-selectable-fields"] = listed["x-kubernetes-selectable-fields"] = paths
         return {self.definition: schema, self.list_definition: listed}
 
 
-class Served(Protocol):
-    """What the server knows of a built-in kind, as far as it is published."""
-
-    @property
-    def group(self) -> str:
-        """API group; empty for the core group."""
-        ...
-
-    @property
-    def version(self) -> str:
-        """Version of the group."""
-        ...
-
-    @property
-    def kind(self) -> str:
-        """Kind of the objects."""
-        ...
-
-    @property
-    def plural(self) -> str:
-        """Name in paths."""
-        ...
-
-    @property
-    def namespaced(self) -> bool:
-        """Whether objects live in namespaces."""
-        ...
-
-    @property
-    def verbs(self) -> tuple[str, ...]:
-        """What can be done with objects."""
-        ...
-
-    @property
-    def subresources(self) -> Mapping[str, tuple[str, ...]]:
-        """Name of each subresource, with its verbs."""
-        ...
-
-
-REVIEWS: tuple[Published, ...] = tuple(
-    Published(group, "v1", kind, f"{kind.lower()}s", namespaced=kind.startswith("Local"), verbs=("create",))
-    for group, kind in (
-        ("authentication.k8s.io", "SelfSubjectReview"),
-        ("authentication.k8s.io", "TokenReview"),
-        ("authorization.k8s.io", "LocalSubjectAccessReview"),
-        ("authorization.k8s.io", "SelfSubjectAccessReview"),
-        ("authorization.k8s.io", "SelfSubjectRulesReview"),
-        ("authorization.k8s.io", "SubjectAccessReview"),
-    )
-)
-"""Questions that are answered and not stored."""
-
-
-def from_builtin(kind: Served) -> Published:
-    """Return a built-in kind as it is published."""
-    return Published(
-        group=kind.group,
-        version=kind.version,
-        kind=kind.kind,
-        plural=kind.plural,
-        namespaced=kind.namespaced,
-        verbs=kind.verbs,
-        subresources=kind.subresources,
-    )
-
-
-def from_definition(definition: Mapping[str, Any]) -> list[Published]:
-    """Return what a CustomResourceDefinition defines: one kind for each version that it serves."""
-    spec = definition["spec"]
-    names = spec["names"]
-    return [
-        Published(
-            group=spec["group"],
-            version=version["name"],
-            kind=names["kind"],
-            plural=names["plural"],
-            namespaced=spec["scope"] == "Namespaced",
-            subresources={"status": _STATUS_VERBS} if "status" in version.get("subresources", {}) else {},
-            custom=True,
-            list_kind=names.get("listKind", ""),
-            schema=version.get("schema", {}).get("openAPIV3Schema"),
-            selectable=tuple(field["jsonPath"] for field in version.get("selectableFields", ())),
-        )
-        for version in spec["versions"]
-        if version.get("served")
-    ]
+def published(kind: ServedKind) -> Published:
+    """Return a kind as it is published."""
+    return Published(*(getattr(kind, field.name) for field in dataclasses.fields(kind)))
 
 
 def _camel(text: str) -> str:

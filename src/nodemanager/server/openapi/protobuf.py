@@ -98,6 +98,10 @@ _FIELDS: dict[str, dict[int, tuple[str, str]]] = {
 }
 
 
+class UnreadKind(ValueError):
+    """Protobuf of a kind that we have no table for."""
+
+
 def decode(body: bytes) -> Untyped:
     """Return the object in a protobuf body; raise ValueError for what we cannot read."""
     if not body.startswith(MAGIC):
@@ -106,7 +110,7 @@ def decode(body: bytes) -> Untyped:
     named = envelope.get("typeMeta") or {}
     kind = named.get("kind", "")
     if not _MESSAGES.get(kind, "").startswith(_META) and kind != "DeleteOptions":
-        raise ValueError(f"protobuf of kind {kind!r} is not read by this server; send JSON")
+        raise UnreadKind(f"protobuf of kind {kind!r} is not read by this server; send JSON")
     return {**named, **_message(kind, envelope.get("raw", b""), 0)}
 
 

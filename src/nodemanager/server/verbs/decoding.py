@@ -56,13 +56,8 @@ def in_form(
     texts += [f'unknown field "{path}"' for path in schema.prune(obj)]
     if options.validation == "Strict" and texts:
         raise refusal(f"strict decoding error: {', '.join(texts)}")
-    warnings = deprecation(call) + (tuple(texts) if options.validation == "Warn" else ())
+    warnings = tuple(texts) if options.validation == "Warn" else ()
     return schema.normalised(obj, NormalForm.SENT), warnings
-
-
-def deprecation(call: ApiCall) -> tuple[str, ...]:
-    """Return what a client of a deprecated version is told."""
-    return (call.kind.warning,) if call.kind.warning else ()
 
 
 def check_names(call: ApiCall, obj: Untyped) -> None:

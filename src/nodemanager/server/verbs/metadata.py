@@ -7,7 +7,7 @@ import secrets
 import uuid
 from typing import Any
 
-from nodemanager.kube import errors, json_values
+from nodemanager.kube import errors, json_values, object_names
 from nodemanager.kube.errors import Cause
 from nodemanager.kube.go.text import quote
 from nodemanager.kube.json_values import ABSENT
@@ -19,19 +19,10 @@ from nodemanager.server.verbs import owner_references
 
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX, _BASE_MAX = 5, 58
-_LABEL_FORM = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_SUBDOMAIN_FORM = rf"{_LABEL_FORM}(\.{_LABEL_FORM})*"
-_QUALIFIED_FORM = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
-_VALUE_FORM = f"({_QUALIFIED_FORM})?"
+_VALUE_FORM = f"({object_names.QUALIFIED})?"
 _MAX_ANNOTATIONS = 256 * 1024
 _STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
-_IMMUTABLE = (
-    "name",
-    "namespace",
-    "uid",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-)
+_IMMUTABLE = ("name", "namespace", "uid", "deletionTimestamp", "deletionGracePeriodSeconds")
 _GIVEN = ("generation", "creationTimestamp")
 """Fields that only the server sets: what a client sends there is ignored, not refused."""
 _KEPT = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
@@ -210,32 +201,20 @@ def name_faults(name: str, rule: str) -> list[str]:
     if rule == "label":
         if len(name) > 63:
             return ["must be no more than 63 characters"]
-        dotted = "." in name and re.fullmatch(_SUBDOMAIN_FORM, name)
+        dotted = "." in name and re.fullmatch(object_names.SUBDOMAIN, name)
         return ["must not contain dots"] if dotted else label_faults(name)
     return ["must be no more than 253 bytes"] if len(name) > 253 else _form_faults(name)
 
 
 def _form_faults(name: str) -> list[str]:
-    found = []
-    if not re.fullmatch(_SUBDOMAIN_FORM, name):
-        found.append(
-            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
-            "and must start and end with an alphanumeric character (e.g. 'example.com', regex used for "
-            f"validation is '{_SUBDOMAIN_FORM}')"
-        )
-    return found
+    return [] if re.fullmatch(object_names.SUBDOMAIN, name) else [object_names.SUBDOMAIN_WORDS]
 
 
 def label_faults(name: str) -> list[str]:
     """Return why a text is no DNS label."""
-    found = ["must be no more than 63 bytes"] if len(name) > 63 else []
-    if not found and not re.fullmatch(_LABEL_FORM, name):
-        found.append(
-            "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must "
-            "start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for "
-            f"validation is '{_LABEL_FORM}')"
-        )
-    return found
+    if len(name) > 63:
+        return ["must be no more than 63 bytes"]
+    return [] if re.fullmatch(object_names.LABEL, name) else [object_names.LABEL_WORDS]
 
 
 def key_faults(key: str) -> list[str]:
@@ -250,22 +229,13 @@ def key_faults(key: str) -> list[str]:
         found.append("name part must be non-empty")
     elif len(name) > 63:
         return [*found, "name part must be no more than 63 bytes"]
-    if not re.fullmatch(_QUALIFIED_FORM, name):
-        found.append(
-            "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with "
-            "an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for "
-            f"validation is '{_QUALIFIED_FORM}')"
-        )
+    if not re.fullmatch(object_names.QUALIFIED, name):
+        found.append(object_names.NAME_PART_WORDS)
     return found
 
 
 def value_faults(value: str) -> list[str]:
     """Return why a text is no value of a label."""
-    found = ["must be no more than 63 bytes"] if len(value) > 63 else []
-    if not found and not re.fullmatch(_VALUE_FORM, value):
-        found.append(
-            "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
-            "and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or "
-            f"'12345', regex used for validation is '{_VALUE_FORM}')"
-        )
-    return found
+    if len(value) > 63:
+        return ["must be no more than 63 bytes"]
+    return [] if re.fullmatch(_VALUE_FORM, value) else [object_names.VALUE_WORDS]

@@ -11,11 +11,11 @@ import msgspec
 from nodemanager.kube import errors, json_values
 from nodemanager.kube.json_values import copy_of
 from nodemanager.kube.objects import Untyped
-from nodemanager.kube.patching import apply_refusals, json_patch, merge_patch, strategic_merge, strategies
+from nodemanager.kube.patching import apply_refusals, json_patch, merge_patch, strategic_merge
 from nodemanager.kube.patching import server_side_apply as ssa
 from nodemanager.server.http import bodies, refusals
 from nodemanager.server.hub import ApiAnswer, ApiCall, Hub
-from nodemanager.server.kinds import micro_times
+from nodemanager.server.kinds import builtin_schemas, micro_times
 from nodemanager.server.kinds.go_zero_values import NormalForm
 from nodemanager.server.kinds.resources import ServedKind
 from nodemanager.server.verbs import decoding, metadata, owner_references, stored, write
@@ -78,7 +78,7 @@ def _patcher(call: ApiCall, media: str) -> Patcher:
         return lambda obj: _versioned(call, merge_patch.apply_merge_patch(obj, body))
     if not isinstance(body, dict):
         raise errors.BadRequest("error decoding patch: json: cannot unmarshal the patch into a map")
-    strategy = strategies.strategy_of(call.kind.group, call.kind.kind)
+    strategy = builtin_schemas.strategy(call.kind.group, call.kind.version, call.kind.kind)
     return lambda obj: strategic_merge.apply_strategic_merge(obj, body, strategy)
 
 
@@ -149,7 +149,7 @@ def _applying(applied: Untyped) -> Step:
             why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
             raise refusals.conflict(call.kind, call.info.name, why)
         return replace(
-            pending, obj=schema.normalised(obj, NormalForm.SENT), warnings=decoding.deprecation(call),
+            pending, obj=schema.normalised(obj, NormalForm.SENT), warnings=(),
             options=replace(options, applied=merged.managed_fields),
         )  # fmt: skip
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from nodemanager.kube import times
 from nodemanager.kube.objects import Untyped
 from nodemanager.server.verbs.stored import at_path
 
@@ -35,42 +36,13 @@ class KindPrinter(NamedTuple):
     cells: Callable[[Untyped, datetime], list[Any]]
 
 
-def human(seconds: float) -> str:
-    """Return an age as kubectl writes it: precise while young, coarse when old."""
-    total = int(seconds)
-    if total < -1:
-        return "<invalid>"
-    total = max(total, 0)
-    minutes, hours, days = total // 60, total // 3600, total // 86400
-    if total < 120:
-        return f"{total}s"
-    if minutes < 10:
-        return _two(minutes, "m", total % 60, "s")
-    if minutes < 180:
-        return f"{minutes}m"
-    if hours < 8:
-        return _two(hours, "h", minutes % 60, "m")
-    if hours < 48:
-        return f"{hours}h"
-    if days < 8:
-        return _two(days, "d", hours % 24, "h")
-    if days < 730:
-        return f"{days}d"
-    years = days // 365
-    return _two(years, "y", days % 365, "d") if years < 8 else f"{years}y"
-
-
-def _two(big: int, big_unit: str, small: int, small_unit: str) -> str:
-    return f"{big}{big_unit}{small}{small_unit}" if small else f"{big}{big_unit}"
-
-
 def age(timestamp: Any, now: datetime) -> str:
     """Return how long ago a timestamp was."""
     if not timestamp:
         return UNKNOWN
     try:
         then = datetime.fromisoformat(str(timestamp))
-        return human((now - then).total_seconds())
+        return times.human_duration((now - then).total_seconds())
     except (ValueError, TypeError):  # TypeError: a time without a zone
         return "<invalid>"
 

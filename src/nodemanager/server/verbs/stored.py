@@ -12,12 +12,13 @@ from nodemanager.server.kinds.resources import ServedKind
 from nodemanager.store.base import StoreRecord
 
 _EVENTS = "events.k8s.io"
-_RENAMED = {
+OLDER_EVENT_NAMES = {
     "regarding": "involvedObject", "note": "message", "deprecatedSource": "source",
     "deprecatedFirstTimestamp": "firstTimestamp", "deprecatedLastTimestamp": "lastTimestamp",
     "deprecatedCount": "count", "reportingController": "reportingComponent",
 }  # fmt: skip
-_BACK = {theirs: ours for ours, theirs in _RENAMED.items()}
+"""Fields of an Event of events.k8s.io, and what the core group calls them: so they are stored."""
+_BACK = {theirs: ours for ours, theirs in OLDER_EVENT_NAMES.items()}
 
 
 def load(kind: ServedKind, record: StoreRecord) -> Untyped:
@@ -72,7 +73,7 @@ def dump(kind: ServedKind, obj: Untyped) -> bytes:
     first = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta}
     kept = {**first, **obj, "metadata": meta}
     if kind.group == _EVENTS:  # both groups of events share one place; the core form is what is kept
-        kept = {_RENAMED.get(key, key): value for key, value in kept.items()}
+        kept = {OLDER_EVENT_NAMES.get(key, key): value for key, value in kept.items()}
         kept["apiVersion"] = "v1"
     return msgspec.json.encode(kept)
 

@@ -23,7 +23,8 @@ def table(kind: ServedKind, body: Untyped, include: str, now: datetime) -> Untyp
     if include not in _INCLUDES:
         raise errors.BadRequest(f'unrecognized includeObject value: "{include}"')
     is_list = "items" in body and body.get("kind") != kind.kind
-    meta = stored.list_meta(body) if is_list else _object_meta(body)
+    version = {"resourceVersion": body["metadata"].get("resourceVersion", "")}
+    meta = stored.list_meta(body) if is_list else version
     items = body["items"] if is_list else [body]
     headings, rows = _print(kind, items, now)
     return {
@@ -35,10 +36,6 @@ def table(kind: ServedKind, body: Untyped, include: str, now: datetime) -> Untyp
             {"cells": cells, **_object(kind, item, include)} for item, cells in zip(items, rows, strict=True)
         ],
     }
-
-
-def _object_meta(obj: Untyped) -> Untyped:
-    return {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
 
 
 def _object(kind: ServedKind, item: Untyped, include: str) -> Untyped:

@@ -12,8 +12,8 @@ from nodemanager.api.rights.host_rights import HostAccess, cluster_name
 from nodemanager.api.rights.rbac_objects import RBAC
 from nodemanager.controllers import assembly
 from nodemanager.kube.rbac.identity import Attributes, User
-from nodemanager.kube.rbac.roles import compile_policy
 from nodemanager.kube.rbac.rules import allowed
+from support.rbac_objects import compile_policy
 
 LEASES = "coordination.k8s.io"
 PLAIN = HostAccess("web1", "ns")

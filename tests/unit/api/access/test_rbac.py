@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from nodemanager.kube.rbac import default_roles
 from nodemanager.kube.rbac.escalation import atoms, escalation, missing
 from nodemanager.kube.rbac.identity import Attributes, User
-from nodemanager.kube.rbac.roles import aggregated, compile_cluster, compile_policy
+from nodemanager.kube.rbac.roles import aggregated, compile_cluster
 from nodemanager.kube.rbac.rules import PolicyRule, RbacPolicy, allowed, path_covers
-from support.rbac_objects import binding, role, rule
+from support.rbac_objects import binding, compile_policy, role, rule
 
 _some = st.lists(st.sampled_from(["a", "b", "*"]), min_size=1, max_size=2).map(tuple)
 _resources = st.lists(st.sampled_from(["pods", "pods/x", "*/x", "*"]), min_size=1, max_size=2).map(tuple)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from nodemanager.kube.rbac.identity import Attributes, User
-from nodemanager.kube.rbac.roles import compile_cluster, compile_policy
+from nodemanager.kube.rbac.roles import compile_cluster
 from nodemanager.kube.rbac.rules import Held, PolicyRule, RbacPolicy, allowed, objects_in
-from support.rbac_objects import binding, role, rule
+from support.rbac_objects import binding, compile_policy, role, rule
 
 PODS = Attributes("get", resource="pods", namespace="ns", name="p")
 

@@ -60,13 +60,6 @@ def test_algebra_is_that_of_sets(one: set[Path], other: set[Path]) -> None:
 
 @settings(deadline=None)
 @given(PATHS)
-def test_leaves_have_nothing_below_them(paths: set[Path]) -> None:
-    leaves = {path for path in paths if not any(o != path and o[: len(path)] == path for o in paths)}
-    assert set(FieldSet.of(*paths).leaves()) == leaves
-
-
-@settings(deadline=None)
-@given(PATHS)
 def test_encoding_is_undone_by_decoding(paths: set[Path]) -> None:
     fields = FieldSet.of(*paths)
     assert FieldSet.decode(json.loads(json.dumps(fields.encode()))) == fields

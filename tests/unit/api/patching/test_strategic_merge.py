@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from nodemanager.kube import errors
 from nodemanager.kube.patching.strategic_merge import apply_strategic_merge
-from nodemanager.kube.patching.strategies import Strategy, strategy_of
+from nodemanager.kube.patching.strategies import Strategy
+from nodemanager.server.kinds.builtin_schemas import strategy
 
-POD = strategy_of("", "Pod")
+POD = strategy("", "v1", "Pod")
 LIST = Strategy(fields={"items": Strategy("merge", "name"), "names": Strategy("merge")})
 
 
@@ -101,7 +102,7 @@ def test_maps_and_values(live: Any, patch: Any, expected: Any) -> None:
 def test_the_selector_of_a_budget_is_replaced() -> None:
     budget = {"spec": {"selector": {"matchLabels": {"a": "x"}}, "minAvailable": 1}}
     patch = {"spec": {"selector": {"matchLabels": {"b": "x"}}}}
-    result = apply_strategic_merge(budget, patch, strategy_of("policy", "PodDisruptionBudget"))
+    result = apply_strategic_merge(budget, patch, strategy("policy", "v1", "PodDisruptionBudget"))
     assert result["spec"] == {"selector": {"matchLabels": {"b": "x"}}, "minAvailable": 1}
 
 
@@ -145,11 +146,6 @@ def test_refusals(patch: Any, code: int, message: str) -> None:
 def test_items_without_a_declared_key_cannot_be_merged() -> None:
     with pytest.raises(errors.InternalError, match="without merge key"):
         apply_strategic_merge({"names": items("a")}, {"names": items("b")}, LIST)
-
-
-def test_custom_resources_are_not_served() -> None:
-    with pytest.raises(errors.UnsupportedType, match="unknown format"):
-        strategy_of("example.com", "Widget")
 
 
 def test_nested_lists_of_a_pod_merge() -> None:

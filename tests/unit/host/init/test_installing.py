@@ -13,7 +13,7 @@ from nodemanager.host.base import HostError
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.init import placing, systems
 from nodemanager.host.init.installing import Installer, ServiceSettings
-from nodemanager.host.init.systems import SYSTEMS
+from nodemanager.host.init.systems import SYSTEMS, InstalledService
 from nodemanager.plan.facts import ServiceFact
 from support.fake_tools import MemoryServices
 
@@ -24,10 +24,12 @@ ALL = pytest.mark.parametrize("name", list(SYSTEMS))
 class Host:
     """A folder with a program in it, and services in memory."""
 
-    def __init__(self, folder: Path, name: str = "systemd") -> None:
+    def __init__(
+        self, folder: Path, name: str = "systemd", service: InstalledService = systems.AGENT
+    ) -> None:
         self.root = folder
-        self.system = SYSTEMS[name]
-        self.services = MemoryServices(nodemanager=ServiceFact(known=True))
+        self.system = systems.systems_of(service)[name]
+        self.services = MemoryServices(**{self.system.unit_name: ServiceFact(known=True)})
         self.said: list[str] = []
         self.write(PROGRAM, "#!/bin/sh\n", 0o755)
 
@@ -104,6 +106,45 @@ async def test_without_a_credential_nothing_is_started(tmp_path: Path, name: str
     assert host.said[-1].endswith(host.system.start)
 
 
+@ALL
+async def test_the_operator_is_a_service_beside_the_agent(tmp_path: Path, name: str) -> None:
+    agent, host = Host(tmp_path, name), Host(tmp_path, name, systems.OPERATOR)
+    await agent.install()
+    assert await host.install() == ["refresh", "enable", "refresh"]
+    assert "put one there that may do what config/rbac/operator.yaml says, then" in host.said[-1]
+    host.write(host.system.kubeconfig, "", 0o600)
+    if name != "systemd":
+        assert await host.install() == ["enable"]
+        assert "there is no user nodemanager-operator; run " in host.said[-1]
+        host.write("/etc/passwd", "root:x:0:0::/:/bin/sh\nnodemanager-operator:x:100:100::/:/bin/false\n")
+    assert await host.install() == ["enable", "start"]
+    flags = {"NODEMANAGER_FLAGS": "--log-level debug"}
+    assert await host.install(variables=flags) == ["refresh", "enable", "restart"]
+    variables = host.path(host.system.environment).read_text()
+    assert variables.endswith('\nNODEMANAGER_FLAGS="--log-level debug"\n')
+    assert await host.uninstall() == ["stop", "disable", "refresh"]
+    assert host.said[-1] == f"left as they are: {host.system.environment}, {host.system.kubeconfig}"
+    assert agent.path(agent.system.path).exists()
+
+
+@ALL
+async def test_the_server_needs_no_kubeconfig_and_its_data_stay(tmp_path: Path, name: str) -> None:
+    host = Host(tmp_path, name, systems.SERVER)
+    host.write("/etc/passwd", "nodemanager-server:x:100:100::/:/bin/false\n")
+    assert await host.install() == ["refresh", "enable", "refresh", "start"]
+    await host.uninstall()
+    assert host.said[-1] == f"left as they are: {host.system.environment}, /var/lib/nodemanager-server"
+
+
+@pytest.mark.parametrize("service", [systems.OPERATOR, systems.SERVER], ids=lambda each: each.command)
+def test_operator_and_server_are_nobody(service: InstalledService) -> None:
+    found = {name: system.unit(PROGRAM) for name, system in systems.systems_of(service).items()}
+    assert "\nDynamicUser=yes\n" in found["systemd"]
+    assert "\nCapabilityBoundingSet=\n" in found["systemd"]
+    assert f'\ncommand_user="{service.user}"\n' in found["openrc"]
+    assert f" -u {service.user} " in found["rc.d"]
+
+
 async def test_an_image_is_not_started(host: Host) -> None:
     host.write(host.system.kubeconfig, "")
     assert await host.install(runs=False) == ["refresh", "enable", "refresh"]
@@ -112,8 +153,9 @@ async def test_an_image_is_not_started(host: Host) -> None:
 
 
 @pytest.mark.parametrize("name", ["openrc", "rc.d"])
-def test_scripts_are_valid(name: str) -> None:
-    script = SYSTEMS[name].unit(PROGRAM)
+@pytest.mark.parametrize("service", systems.SERVICES.values(), ids=systems.SERVICES)
+def test_scripts_are_valid(name: str, service: InstalledService) -> None:
+    script = systems.systems_of(service)[name].unit(PROGRAM)
     checked = subprocess.run(
         ["sh", "-n"], input=script, text=True, timeout=10, check=False, capture_output=True
     )
@@ -140,12 +182,12 @@ def test_paths_that_would_mean_something_else_are_refused(path: str) -> None:
 
 
 async def test_a_file_of_somebody_else_stays(host: Host) -> None:
-    theirs = host.write(host.system.path, "[Service]\nExecStart=/opt/theirs\n")
+    theirs = host.write(host.system.path, "[InstalledService]\nExecStart=/opt/theirs\n")
     with pytest.raises(HostError, match="was not written by install-service"):
         await host.install()
     with pytest.raises(HostError, match="was not written by install-service"):
         await host.uninstall()
-    assert theirs.read_text() == "[Service]\nExecStart=/opt/theirs\n"
+    assert theirs.read_text() == "[InstalledService]\nExecStart=/opt/theirs\n"
     assert host.services.calls == []
     assert await host.install(force=True) == ["refresh", "enable", "refresh"]
     assert theirs.read_text() == host.system.unit(PROGRAM)

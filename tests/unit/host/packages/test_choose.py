@@ -10,7 +10,7 @@ import pytest
 
 from nodemanager.host import packages
 from nodemanager.host.files.tree import Tree
-from nodemanager.host.inventory import detect, identity
+from nodemanager.host.inventory import identity
 from nodemanager.host.packages import choose
 from nodemanager.host.packages.common import PackageContext
 from nodemanager.host.process import runner
@@ -33,7 +33,7 @@ def chosen(root: Path, release: str, *present: str) -> str | None:
     (root / "etc/os-release").write_text(release)
     tree = Tree(str(root))
     try:
-        found = detect.package_manager(tree, identity.identify(tree), runner.run)
+        found = choose.package_manager(tree, identity.identify(tree), runner.run)
         return found.name if found else None
     finally:
         tree.close()

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from nodemanager.host.base import NotSupported, ServiceKey, ServiceManager, ToolFailed
 from nodemanager.host.files.tree import Tree
-from nodemanager.host.inventory.detect import service_manager
 from nodemanager.host.inventory.identity import Identity
 from nodemanager.host.process import runner
 from nodemanager.host.services import openrc, rcd, systemctl
+from nodemanager.host.services.choose import choose
 
 SHOW = b"""              cgroups |                                              sysinit
                  dbus |      default
@@ -171,6 +171,6 @@ def test_the_service_manager_of_a_root(tmp_path: Path, file: str, system: str, n
     (tmp_path / file).touch()
     (tmp_path / "run/systemd/system").mkdir(parents=True)  # left behind; nothing runs in a root
     tree = Tree(str(tmp_path))
-    found = service_manager(tree, identity(system), Script({}), 0.0)
+    found = choose(tree, identity(system), Script({}), 0.0)
     assert (found.name if found else None) == name
     tree.close()

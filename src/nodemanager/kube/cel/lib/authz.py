@@ -56,33 +56,33 @@ class AuthorizerValue(CelExtension):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PathCheck(CelExtension):
+class _Question(CelExtension):
+    """Somebody who asks, who decides, and what is asked so far."""
+
+    user: User
+    decide: Decide
+    asked: Attributes
+
+
+class PathCheck(_Question):
     """A question about a path that is no resource, the verb still missing."""
 
-    TYPE: ClassVar[str] = _PATH
-    user: User
-    decide: Decide
-    asked: Attributes
+    TYPE = _PATH
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class GroupCheck(CelExtension):
+class GroupCheck(_Question):
     """A question about an API group, the resource still missing."""
 
-    TYPE: ClassVar[str] = _GROUP
-    user: User
-    decide: Decide
-    asked: Attributes
+    TYPE = _GROUP
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ResourceCheck(CelExtension):
+class ResourceCheck(_Question):
     """A question about a resource, the verb still missing."""
 
-    TYPE: ClassVar[str] = _RESOURCE
-    user: User
-    decide: Decide
-    asked: Attributes
+    TYPE = _RESOURCE
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,19 +122,16 @@ def _resource(value: GroupCheck, resource: str) -> ResourceCheck:
     return ResourceCheck(value.user, value.decide, replace(value.asked, resource=resource))
 
 
-@LIBRARY.add("subresource", f"{_RESOURCE}.(string) -> {_RESOURCE}")
-def _subresource(value: ResourceCheck, subresource: str) -> ResourceCheck:
-    return replace(value, asked=replace(value.asked, subresource=subresource))
+def _narrowing(part: str) -> None:
+    def narrowed(value: ResourceCheck, text: str) -> ResourceCheck:
+        more: dict[str, Any] = {part: text}
+        return replace(value, asked=replace(value.asked, **more))
+
+    LIBRARY.add(part, f"{_RESOURCE}.(string) -> {_RESOURCE}")(narrowed)
 
 
-@LIBRARY.add("namespace", f"{_RESOURCE}.(string) -> {_RESOURCE}")
-def _namespace(value: ResourceCheck, namespace: str) -> ResourceCheck:
-    return replace(value, asked=replace(value.asked, namespace=namespace))
-
-
-@LIBRARY.add("name", f"{_RESOURCE}.(string) -> {_RESOURCE}")
-def _name(value: ResourceCheck, name: str) -> ResourceCheck:
-    return replace(value, asked=replace(value.asked, name=name))
+for _part in ("subresource", "namespace", "name"):
+    _narrowing(_part)
 
 
 @LIBRARY.add("fieldSelector", f"{_RESOURCE}.(string) -> {_RESOURCE}")
@@ -148,21 +145,7 @@ def _check(value: PathCheck | ResourceCheck, verb: str) -> DecisionValue:
     return DecisionValue(value.decide(value.user, replace(value.asked, verb=verb)))
 
 
-@LIBRARY.add("allowed", f"{_DECISION}.() -> bool")
-def _allowed(value: DecisionValue) -> bool:
-    return value.decision.allowed
-
-
-@LIBRARY.add("reason", f"{_DECISION}.() -> string")
-def _reason(value: DecisionValue) -> str:
-    return value.decision.reason
-
-
-@LIBRARY.add("errored", f"{_DECISION}.() -> bool")
-def _errored(_value: DecisionValue) -> bool:
-    return False  # our answers come from memory
-
-
-@LIBRARY.add("error", f"{_DECISION}.() -> string")
-def _error(_value: DecisionValue) -> str:
-    return ""
+LIBRARY.add("allowed", f"{_DECISION}.() -> bool")(lambda value: value.decision.allowed)
+LIBRARY.add("reason", f"{_DECISION}.() -> string")(lambda value: value.decision.reason)
+LIBRARY.add("errored", f"{_DECISION}.() -> bool")(lambda _value: False)  # our answers come from memory
+LIBRARY.add("error", f"{_DECISION}.() -> string")(lambda _value: "")

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
+from nodemanager.kube import object_names
 from nodemanager.kube.cel import times
 from nodemanager.kube.cel.errors import CelError
 from nodemanager.kube.cel.lib import url
@@ -17,40 +18,6 @@ from nodemanager.kube.cel.values import NONE, CelExtension, Optional
 
 LIBRARY = Library()
 _TYPE = "kubernetes.NamedFormat"
-_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
-_LABEL_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
-_QUALIFIED = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
-_LABEL_TEXT = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start "
-    "and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
-    f"'{_LABEL}')"
-)
-_SUBDOMAIN_TEXT = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
-    "start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
-    f"'{_SUBDOMAIN}')"
-)
-_LABEL_1035_TEXT = (
-    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
-    "character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for "
-    f"validation is '{_LABEL_1035}')"
-)
-_VALUE_TEXT = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must "
-    "start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used "
-    f"for validation is '({_QUALIFIED})?')"
-)
-_NAME_TEXT = (
-    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with "
-    "an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
-    f"'{_QUALIFIED}')"
-)
-_QUALIFIED_TEXT = (
-    "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with "
-    "an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
-    f"'{_QUALIFIED}') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-)
 _UUID = re.compile("(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}")
 _MAX_TEXT = 10_000
 Check = Callable[[str], list[str]]
@@ -86,7 +53,7 @@ def _pattern(pattern: str, limit: int, message: str, *, prefix: bool = False) ->
 def _qualified_name(text: str) -> list[str]:
     prefix, slash, name = text.rpartition("/")
     if "/" in prefix:
-        return [_QUALIFIED_TEXT]
+        return [object_names.KEY_WORDS]
     problems: list[str] = []
     if slash and not prefix:
         problems.append("prefix part must be non-empty")
@@ -96,8 +63,8 @@ def _qualified_name(text: str) -> list[str]:
         problems.append("name part must be non-empty")
     elif len(name) > 63:
         problems.append(f"name part {_too_long(63)}")
-    if not re.fullmatch(_QUALIFIED, name[:_MAX_TEXT]):
-        problems.append(_NAME_TEXT)
+    if not re.fullmatch(object_names.QUALIFIED, name[:_MAX_TEXT]):
+        problems.append(object_names.NAME_PART_WORDS)
     return problems
 
 
@@ -129,14 +96,16 @@ def _parsed(parse: Callable[[str], object], message: str) -> Check:
 
 
 _FORMATS: dict[str, Check] = {
-    "dns1123Label": _pattern(_LABEL, 63, _LABEL_TEXT),
-    "dns1123Subdomain": _pattern(_SUBDOMAIN, 253, _SUBDOMAIN_TEXT),
-    "dns1035Label": _pattern(_LABEL_1035, 63, _LABEL_1035_TEXT),
+    "dns1123Label": _pattern(object_names.LABEL, 63, object_names.LABEL_WORDS),
+    "dns1123Subdomain": _pattern(object_names.SUBDOMAIN, 253, object_names.SUBDOMAIN_WORDS),
+    "dns1035Label": _pattern(object_names.LABEL_1035, 63, object_names.LABEL_1035_WORDS),
     "qualifiedName": _qualified_name,
-    "dns1123LabelPrefix": _pattern(_LABEL, 63, _LABEL_TEXT, prefix=True),
-    "dns1123SubdomainPrefix": _pattern(_SUBDOMAIN, 253, _SUBDOMAIN_TEXT, prefix=True),
-    "dns1035LabelPrefix": _pattern(_LABEL_1035, 63, _LABEL_1035_TEXT, prefix=True),
-    "labelValue": _pattern(f"({_QUALIFIED})?", 63, _VALUE_TEXT),
+    "dns1123LabelPrefix": _pattern(object_names.LABEL, 63, object_names.LABEL_WORDS, prefix=True),
+    "dns1123SubdomainPrefix": _pattern(
+        object_names.SUBDOMAIN, 253, object_names.SUBDOMAIN_WORDS, prefix=True
+    ),
+    "dns1035LabelPrefix": _pattern(object_names.LABEL_1035, 63, object_names.LABEL_1035_WORDS, prefix=True),
+    "labelValue": _pattern(f"({object_names.QUALIFIED})?", 63, object_names.VALUE_WORDS),
     "uri": _uri,
     "uuid": lambda text: [] if _UUID.fullmatch(text) else ["does not match the UUID format"],
     "byte": _byte,

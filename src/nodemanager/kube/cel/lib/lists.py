@@ -106,9 +106,7 @@ def _range(count: int) -> list[int]:
     return list(range(count))
 
 
-@_add("reverse", "list<A>.() -> list<A>")
-def _reverse(items: list[Any]) -> list[Any]:
-    return items[::-1]
+_add("reverse", "list<A>.() -> list<A>")(lambda items: items[::-1])
 
 
 @_add("distinct", "list<A>.() -> list<A>", product=True)
@@ -120,14 +118,8 @@ def _distinct(items: list[Any]) -> list[Any]:
     return found
 
 
-@_add("first", "list<A>.() -> optional_type<A>")
-def _first(items: list[Any]) -> Optional:
-    return Optional(True, items[0]) if items else NONE
-
-
-@_add("last", "list<A>.() -> optional_type<A>")
-def _last(items: list[Any]) -> Optional:
-    return Optional(True, items[-1]) if items else NONE
+_add("first", "list<A>.() -> optional_type<A>")(lambda items: Optional(True, items[0]) if items else NONE)
+_add("last", "list<A>.() -> optional_type<A>")(lambda items: Optional(True, items[-1]) if items else NONE)
 
 
 @_add("sets.contains", "(list<A>, list<A>) -> bool", product=True)

@@ -50,18 +50,7 @@ def _address(text: str) -> Address:
     return address
 
 
-@_add("ip", "(string) -> net.IP")
-def _ip(text: str) -> IP:
-    return IP(_address(text))
-
-
-@_add("isIP", "(string) -> bool")
-def _is_ip(text: str) -> bool:
-    try:
-        _address(text)
-    except CelError:
-        return False
-    return True
+LIBRARY.add_parsing("ip", "isIP", "net.IP", lambda text: IP(_address(text)))
 
 
 @_add("ip.isCanonical", "(string) -> bool")
@@ -69,24 +58,10 @@ def _is_canonical(text: str) -> bool:
     return str(_address(text)) == text
 
 
-@_add("family", "net.IP.() -> int")
-def _family(value: IP) -> int:
-    return value.address.version
-
-
-@_add("string", "(net.IP) -> string")
-def _ip_string(value: IP) -> str:
-    return str(value.address)
-
-
-@_add("isUnspecified", "net.IP.() -> bool")
-def _is_unspecified(value: IP) -> bool:
-    return value.address.is_unspecified
-
-
-@_add("isLoopback", "net.IP.() -> bool")
-def _is_loopback(value: IP) -> bool:
-    return value.address.is_loopback
+_add("family", "net.IP.() -> int")(lambda value: value.address.version)
+_add("string", "(net.IP) -> string")(lambda value: str(value.address))
+_add("isUnspecified", "net.IP.() -> bool")(lambda value: value.address.is_unspecified)
+_add("isLoopback", "net.IP.() -> bool")(lambda value: value.address.is_loopback)
 
 
 @_add("isLinkLocalMulticast", "net.IP.() -> bool")
@@ -129,18 +104,7 @@ def _network(value: CIDR) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
     return ipaddress.ip_network((value.address, value.length), strict=False)
 
 
-@_add("cidr", "(string) -> net.CIDR")
-def _cidr(text: str) -> CIDR:
-    return _prefix(text)
-
-
-@_add("isCIDR", "(string) -> bool")
-def _is_cidr(text: str) -> bool:
-    try:
-        _prefix(text)
-    except CelError:
-        return False
-    return True
+LIBRARY.add_parsing("cidr", "isCIDR", "net.CIDR", _prefix)
 
 
 @_add("containsIP", "net.CIDR.(net.IP) -> bool", "net.CIDR.(string) -> bool")
@@ -155,21 +119,7 @@ def _contains_cidr(value: CIDR, inner: CIDR | str) -> bool:
     return other.length >= value.length and other.address in _network(value)
 
 
-@_add("ip", "net.CIDR.() -> net.IP")
-def _cidr_ip(value: CIDR) -> IP:
-    return IP(value.address)
-
-
-@_add("prefixLength", "net.CIDR.() -> int")
-def _prefix_length(value: CIDR) -> int:
-    return value.length
-
-
-@_add("masked", "net.CIDR.() -> net.CIDR")
-def _masked(value: CIDR) -> CIDR:
-    return CIDR(_network(value).network_address, value.length)
-
-
-@_add("string", "(net.CIDR) -> string")
-def _cidr_string(value: CIDR) -> str:
-    return f"{value.address}/{value.length}"
+_add("ip", "net.CIDR.() -> net.IP")(lambda value: IP(value.address))
+_add("prefixLength", "net.CIDR.() -> int")(lambda value: value.length)
+_add("masked", "net.CIDR.() -> net.CIDR")(lambda value: CIDR(_network(value).network_address, value.length))
+_add("string", "(net.CIDR) -> string")(lambda value: f"{value.address}/{value.length}")

@@ -59,38 +59,13 @@ def _scale(suffix: str, exponent: str | None, fraction: str) -> int | None:
     return scale if scale >= -9 else None
 
 
-@_add("quantity", f"(string) -> {_TYPE}")
-def _quantity(text: str) -> Quantity:
-    return parse(text)
-
-
-@_add("isQuantity", "(string) -> bool")
-def _is_quantity(text: str) -> bool:
-    try:
-        parse(text)
-    except CelError:
-        return False
-    return True
+LIBRARY.add_parsing("quantity", "isQuantity", _TYPE, parse)
+LIBRARY.add_order(_TYPE, lambda value: value.amount)
 
 
 @_add("sign", f"({_TYPE}) -> int")
 def _sign(value: Quantity) -> int:
     return (value.amount > 0) - (value.amount < 0)
-
-
-@_add("isGreaterThan", f"{_TYPE}.({_TYPE}) -> bool")
-def _greater(value: Quantity, other: Quantity) -> bool:
-    return value.amount > other.amount
-
-
-@_add("isLessThan", f"{_TYPE}.({_TYPE}) -> bool")
-def _less(value: Quantity, other: Quantity) -> bool:
-    return value.amount < other.amount
-
-
-@_add("compareTo", f"{_TYPE}.({_TYPE}) -> int")
-def _compare(value: Quantity, other: Quantity) -> int:
-    return (value.amount > other.amount) - (value.amount < other.amount)
 
 
 @_add("asApproximateFloat", f"{_TYPE}.() -> double")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from nodemanager.kube.cel.errors import CelError
-from nodemanager.kube.cel.registry import Library
+from nodemanager.kube.cel.registry import Library, reads
 from nodemanager.kube.cel.values import CelExtension
 
 LIBRARY = Library()
@@ -67,40 +67,8 @@ def _semver(text: str, normalize: bool = False) -> Semver:
     return parse(_normalized(text) if normalize else text)
 
 
-@_add("isSemver", "(string) -> bool", "(string, bool) -> bool")
-def _is_semver(text: str, normalize: bool = False) -> bool:
-    try:
-        _semver(text, normalize)
-    except CelError:
-        return False
-    return True
-
-
-@_add("isGreaterThan", f"{_TYPE}.({_TYPE}) -> bool")
-def _greater(value: Semver, other: Semver) -> bool:
-    return value.rank > other.rank
-
-
-@_add("isLessThan", f"{_TYPE}.({_TYPE}) -> bool")
-def _less(value: Semver, other: Semver) -> bool:
-    return value.rank < other.rank
-
-
-@_add("compareTo", f"{_TYPE}.({_TYPE}) -> int")
-def _compare(value: Semver, other: Semver) -> int:
-    return (value.rank > other.rank) - (value.rank < other.rank)
-
-
-@_add("major", f"{_TYPE}.() -> int")
-def _major(value: Semver) -> int:
-    return value.numbers[0]
-
-
-@_add("minor", f"{_TYPE}.() -> int")
-def _minor(value: Semver) -> int:
-    return value.numbers[1]
-
-
-@_add("patch", f"{_TYPE}.() -> int")
-def _patch(value: Semver) -> int:
-    return value.numbers[2]
+_add("isSemver", "(string) -> bool", "(string, bool) -> bool")(reads(_semver))
+LIBRARY.add_order(_TYPE, lambda value: value.rank)
+_add("major", f"{_TYPE}.() -> int")(lambda value: value.numbers[0])
+_add("minor", f"{_TYPE}.() -> int")(lambda value: value.numbers[1])
+_add("patch", f"{_TYPE}.() -> int")(lambda value: value.numbers[2])

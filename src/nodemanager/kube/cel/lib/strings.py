@@ -46,9 +46,7 @@ def _index_of(text: str, part: str, offset: int = 0) -> int:
     return text.find(part, offset)
 
 
-@_add("lastIndexOf", "string.(string) -> int")
-def _last_index_of(text: str, part: str) -> int:
-    return text.rfind(part)
+_add("lastIndexOf", "string.(string) -> int")(str.rfind)
 
 
 @_add("lastIndexOf", "string.(string, int) -> int")
@@ -68,14 +66,8 @@ def _join(items: list[Any], separator: str = "") -> str:
     return separator.join(items)
 
 
-@_add("lowerAscii", "string.() -> string")
-def _lower(text: str) -> str:
-    return text.translate(_LOWER)
-
-
-@_add("upperAscii", "string.() -> string")
-def _upper(text: str) -> str:
-    return text.translate(_UPPER)
+_add("lowerAscii", "string.() -> string")(lambda text: text.translate(_LOWER))
+_add("upperAscii", "string.() -> string")(lambda text: text.translate(_UPPER))
 
 
 @_add("replace", "string.(string, string) -> string", "string.(string, string, int) -> string")
@@ -109,9 +101,7 @@ def _substring(text: str, start: int, end: int | None = None) -> str:
     return text[start:last]
 
 
-@_add("trim", "string.() -> string")
-def _trim(text: str) -> str:
-    return text.strip(_SPACE)
+_add("trim", "string.() -> string")(lambda text: text.strip(_SPACE))
 
 
 @_add("strings.quote", "(string) -> string")

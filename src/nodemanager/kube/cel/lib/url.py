@@ -63,28 +63,9 @@ def _host(authority: str) -> str:
     return host
 
 
-@_add("url", "(string) -> kubernetes.URL")
-def _url(text: str) -> Url:
-    return parse(text)
-
-
-@_add("isURL", "(string) -> bool")
-def _is_url(text: str) -> bool:
-    try:
-        parse(text)
-    except CelError:
-        return False
-    return True
-
-
-@_add("getScheme", "kubernetes.URL.() -> string")
-def _scheme(value: Url) -> str:
-    return value.scheme
-
-
-@_add("getHost", "kubernetes.URL.() -> string")
-def _get_host(value: Url) -> str:
-    return value.host
+LIBRARY.add_parsing("url", "isURL", "kubernetes.URL", parse)
+_add("getScheme", "kubernetes.URL.() -> string")(lambda value: value.scheme)
+_add("getHost", "kubernetes.URL.() -> string")(lambda value: value.host)
 
 
 @_add("getHostname", "kubernetes.URL.() -> string")

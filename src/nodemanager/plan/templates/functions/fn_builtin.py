@@ -8,7 +8,7 @@ from typing import Any
 from nodemanager.plan.templates.budget import CURRENT, DEPTH_MAX, Scope
 from nodemanager.plan.templates.errors import FunctionError, TooMuch
 from nodemanager.plan.templates.functions.registry import add, checked_size
-from nodemanager.plan.templates.functions.values import printed
+from nodemanager.plan.templates.functions.values import as_bytes, printed
 
 _WIDTH = re.compile(r"[0-9]{5,}|\*")
 _JS: dict[str, str | int | None] = {
@@ -82,7 +82,7 @@ def _urlquery(*values: Any) -> str:
 
 
 def _percent(char: str) -> str:
-    return "".join(f"%{byte:02X}" for byte in char.encode())
+    return "".join(f"%{byte:02X}" for byte in as_bytes(char))
 
 
 @add("ds", "datasource", deep=False)
@@ -108,7 +108,7 @@ def _nested(source: str, context: tuple[Any, ...], what: str) -> str:
     scope = CURRENT.get()
     if scope.depth >= DEPTH_MAX // 5:
         raise TooMuch("templates call each other too deeply")
-    inner = Scope(scope.meter, scope.root, scope.source, scope.depth + 1)
+    inner = Scope(scope.meter, scope.root, scope.source, scope.depth + 1, scope.lax)
     return nested(source, context[0] if context else scope.root, inner, what)
 
 
@@ -136,7 +136,7 @@ def _exec(name: str, *context: Any) -> str:
 @add("len", deep=False)
 def _len(value: Any) -> int:
     if isinstance(value, str):
-        return len(value.encode())
+        return len(as_bytes(value))
     if isinstance(value, (bytes, list, dict)):
         return len(value)
     raise FunctionError("only texts, lists and maps have a length")

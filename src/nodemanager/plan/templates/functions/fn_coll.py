@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from nodemanager.plan.templates.budget import AbsentEntry, Blank, absent
 from nodemanager.plan.templates.errors import FunctionError
 from nodemanager.plan.templates.functions.registry import add, checked_size
-from nodemanager.plan.templates.functions.values import entries, integer, items, kind, text
+from nodemanager.plan.templates.functions.values import as_bytes, as_text, entries, integer, items, kind, text
 
 
 @add("coll.Dict", "dict", "conv.Dict", deep=False)
@@ -29,13 +30,13 @@ def go_slice(value: Any, *bounds: Any) -> Any:
         raise FunctionError(f"a value of kind {kind(value)} has no parts")
     if len(bounds) > (3 if isinstance(value, list) else 2):
         raise FunctionError("it takes a value and up to two bounds, three for a list")
-    whole = value.encode() if isinstance(value, str) else value
+    whole = as_bytes(value) if isinstance(value, str) else value
     places = [integer(each, "a bound") for each in bounds]
     if places != sorted(places) or any(not 0 <= each <= len(whole) for each in places):
         raise FunctionError("a bound is out of range")
     begin, end = [*places[:2], *(0, len(whole))[len(places[:2]) :]]
     part = whole[begin:end]
-    return part.decode(errors="replace") if isinstance(value, str) and isinstance(part, bytes) else part
+    return as_text(part) if isinstance(value, str) and isinstance(part, bytes) else part
 
 
 @add("slice", deep=False)
@@ -48,15 +49,17 @@ def _either_slice(*values: Any) -> Any:
 
 
 def looked_up(value: Any, key: Any) -> Any:
-    """Return an element; a key that a map does not have is nothing, as in Go."""
+    """Return an element; a key that a map does not have is absent, as is all that is looked for in it."""
+    if isinstance(value, (AbsentEntry, Blank)):
+        return value
     if value is None:
-        return None
+        return absent(str(key), "here")
     if isinstance(value, dict):
         return _entry(value, key)
     if isinstance(value, (list, bytes, str)):
         if isinstance(key, (str, list, dict)) or key is None:
             raise FunctionError(f"a value of kind {kind(value)} is indexed by number, not by {kind(key)}")
-        whole = value.encode() if isinstance(value, str) else value
+        whole = as_bytes(value) if isinstance(value, str) else value
         place = integer(key, "the index")
         if not 0 <= place < len(whole):
             raise FunctionError("the index is out of range")
@@ -67,16 +70,14 @@ def looked_up(value: Any, key: Any) -> Any:
 def _entry(value: dict[str, Any], key: Any) -> Any:
     if not isinstance(key, str):
         raise FunctionError(f"a map is indexed by text, not by {kind(key)}")
-    find = getattr(value, "find", None)
-    if find is None:
-        return value.get(key)
     try:
-        return find(key)
+        found = getattr(value, "__gotemplate_lookup__", value.get)(key)
     except KeyError:
-        return None
+        found = None
+    return absent(key, "here") if found is None else found
 
 
-@add("index", deep=False)
+@add("index", "get", deep=False, absent=True)
 def _index(value: Any, *keys: Any) -> Any:
     """Return an element by keys. A map may also come last, so that it can be piped in."""
     if len(keys) == 1 and isinstance(keys[0], (dict, list)) and isinstance(value, (str, int)):
@@ -84,14 +85,14 @@ def _index(value: Any, *keys: Any) -> Any:
     return functools.reduce(looked_up, keys, value)
 
 
-@add("coll.Index", deep=False)
+@add("coll.Index", deep=False, absent=True)
 def _coll_index(*arguments: Any) -> Any:
     if len(arguments) < 2:
         raise FunctionError("it takes at least a key and a list or map")
     return functools.reduce(looked_up, arguments[:-1], arguments[-1])
 
 
-@add("coll.Has", "has", "conv.Has", deep=False)
+@add("coll.Has", "has", "hasKey", "conv.Has", deep=False)
 def _has(value: Any, key: Any) -> bool:
     if isinstance(value, dict):
         return key in value if isinstance(key, str) else False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from nodemanager.plan.templates.budget import CURRENT
+from nodemanager.plan.templates.budget import CURRENT, AbsentEntry
 from nodemanager.plan.templates.errors import FunctionError
 from nodemanager.plan.templates.functions.registry import add, checked_size
 from nodemanager.plan.templates.functions.values import boolean, integer, items, kind, number, text
@@ -73,7 +73,7 @@ def _join(values: Any, separator: str) -> str:
     return separator.join(parts)
 
 
-@add("conv.Default", "default", deep=False)
+@add("conv.Default", "default", deep=False, absent=True)
 def _default(fallback: Any, value: Any) -> Any:
     return value or fallback
 
@@ -121,28 +121,28 @@ def _assert(*arguments: Any) -> str:
     raise FunctionError("assertion failed" + (f": {said(arguments[0])}" if len(arguments) == 2 else ""))
 
 
-@add("test.Required", "required", deep=False)
+@add("test.Required", "required", deep=False, absent=True)
 def _required(*arguments: Any) -> Any:
     if not 1 <= len(arguments) <= 2:
         raise FunctionError("it takes a message, if any, and a value")
     value = arguments[-1]
-    if value is None or value == "":
+    if value is None or value == "" or isinstance(value, AbsentEntry):
         message = said(arguments[0]) if len(arguments) == 2 and arguments[0] else ""
         raise FunctionError(message or "a required value was not given")
     return value
 
 
-@add("test.Ternary", "ternary", deep=False)
+@add("test.Ternary", "ternary", deep=False, absent=True)
 def _ternary(yes: Any, no: Any, condition: Any) -> Any:
     return yes if boolean(condition) else no
 
 
-@add("test.Kind", "kind", deep=False)
+@add("test.Kind", "kind", deep=False, absent=True)
 def _kind(value: Any) -> str:
     return kind(value)
 
 
-@add("test.IsKind", "isKind", deep=False)
+@add("test.IsKind", "isKind", deep=False, absent=True)
 def _is_kind(name: str, value: Any) -> bool:
     found = kind(value)
     return found in ("int", "float64") if name == "number" else found == name

@@ -11,7 +11,7 @@ from typing import Any
 
 from nodemanager.plan.templates.errors import FunctionError, TooMuch
 from nodemanager.plan.templates.functions.registry import add, checked_size
-from nodemanager.plan.templates.functions.values import entries, integer, items, raw, text
+from nodemanager.plan.templates.functions.values import as_text, entries, integer, items, raw, text
 
 _HTML = str.maketrans(
     {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
@@ -38,7 +38,7 @@ def _encode(value: Any) -> str:
 
 @add("base64.Decode")
 def _decode(value: Any) -> str:
-    return decoded(text(value)).decode(errors="replace")
+    return as_text(decoded(text(value)))
 
 
 @add("base64.DecodeBytes")
@@ -90,6 +90,8 @@ def _textual(value: Any) -> Any:
         return base64.b64encode(value).decode()
     if isinstance(value, dict):
         return {text(key): _textual(each) for key, each in value.items()}
+    if isinstance(value, str):
+        value.encode()  # bytes that are no text have no place in JSON: raises UnicodeError
     return [_textual(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from nodemanager.kube.go.regex import TooMuchWork
-from nodemanager.kube.schemas.pattern_classes import PatternError
+from nodemanager.kube.go.regex_syntax import RegexError
 from nodemanager.kube.schemas.patterns import Matcher, compile_pattern
 from nodemanager.plan.templates.errors import FunctionError, TooMuch
 from nodemanager.plan.templates.functions.registry import add, checked_size
@@ -21,7 +21,7 @@ def compiled(pattern: str) -> Matcher:
     """Return the matcher of a Go expression."""
     try:
         return compile_pattern(pattern)
-    except PatternError:
+    except RegexError:
         raise FunctionError("the regular expression is not one that Go accepts") from None
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from nodemanager.plan.templates.errors import FunctionError
 from nodemanager.plan.templates.functions.registry import add, checked_size
-from nodemanager.plan.templates.functions.values import integer, items, text
+from nodemanager.plan.templates.functions.values import as_bytes, as_text, integer, items, text
 
 _NOT_ALNUM = re.compile(r"[\W_]+")
 _WORD_START = re.compile(r"(?<![\w'\u2019])\w")
@@ -163,8 +163,7 @@ def _slug(value: Any) -> str:
 
 @add("strings.Trunc")
 def _trunc(length: int, value: Any) -> str:
-    raw = text(value).encode()
-    return text(value) if length < 0 else raw[:length].decode(errors="replace")
+    return text(value) if length < 0 else as_text(as_bytes(text(value))[:length])
 
 
 @add("strings.Abbrev")
@@ -265,5 +264,5 @@ def _from_bytes(value: Any) -> str:
     from nodemanager.plan.templates.functions.fn_encodings import decoded
 
     if isinstance(value, list):
-        return bytes(value).decode(errors="replace")
-    return (value if isinstance(value, bytes) else decoded(text(value))).decode(errors="replace")
+        return as_text(bytes(value))
+    return as_text(value if isinstance(value, bytes) else decoded(text(value)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from nodemanager.plan.templates.functions import (  # noqa: F401 - registers what it defines
     fn_builtin,
     fn_coll,
+    fn_compare,
     fn_conv,
     fn_encodings,
     fn_math,
@@ -15,7 +16,7 @@ from nodemanager.plan.templates.functions import (  # noqa: F401 - registers wha
 from nodemanager.plan.templates.functions.refused import reason
 from nodemanager.plan.templates.functions.registry import FUNCTIONS
 
-GO = ("and", "break", "continue", "eq", "ge", "gt", "le", "lt", "ne", "not", "or")
+GO = ("and", "break", "continue", "not", "or")
 """Functions that Go's template language has itself and that need no limit."""
 _LONGEST = 64
 """Characters of a name that are compared with those that there are."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from nodemanager.plan.templates.budget import AbsentEntry
 from nodemanager.plan.templates.errors import FunctionError
 
 _INTEGER = re.compile(r"[+-]?(0[xX][0-9a-fA-F_]+|0[bB][01_]+|0[oO]?[0-7_]+|[1-9][0-9_]*|0)\Z")
@@ -16,6 +17,8 @@ def kind(value: Any) -> str:
     """Return what Go calls the type of a value."""
     if isinstance(value, bytes):
         return "slice"
+    if isinstance(value, AbsentEntry):
+        return "invalid"
     return next((name for kind, name in _KINDS if isinstance(value, kind)), "invalid")
 
 
@@ -30,7 +33,7 @@ def text(value: Any) -> str:
     if isinstance(value, int):
         return str(value)
     if isinstance(value, bytes):
-        return value.decode(errors="replace")
+        return as_text(value)
     return printed(value)
 
 
@@ -43,7 +46,17 @@ def printed(*values: Any) -> str:
 
 def raw(value: Any) -> bytes:
     """Return the bytes of a value."""
-    return value if isinstance(value, bytes) else text(value).encode()
+    return value if isinstance(value, bytes) else as_bytes(text(value))
+
+
+def as_text(data: bytes) -> str:
+    """Return bytes as the text that stands for them: what is no UTF-8 in them is written as it was."""
+    return data.decode(errors="surrogateescape")
+
+
+def as_bytes(written: str) -> bytes:
+    """Return the bytes that a text stands for."""
+    return written.encode(errors="surrogateescape")
 
 
 def integer(value: Any, what: str = "the argument") -> int:

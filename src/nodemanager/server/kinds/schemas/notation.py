@@ -1,7 +1,9 @@
 """A short notation for the schemas of built-in kinds, and what it stands for in OpenAPI v3.
 
-A definition is a line that starts at the margin, its fields are the indented lines below:
+A file has packages; each begins with a line that has the prefix of its definitions and the API group of its
+kinds. A definition is a line that starts at the margin, its fields are the indented lines below:
 
+    = io.k8s.api.core.v1
     Container | One program of a pod, with its image.
       name! string | Name, unique within the pod.
       ports [ContainerPort] map=containerPort,protocol patch=merge:containerPort | Ports it listens on.
@@ -11,6 +13,7 @@ definition, of the same package or of one listed in `SHARED`. After the type com
 `set`, `map=KEYS` (list type), `patch=STRATEGY:KEY`, `default=V`, `enum=A,B` (of a list: its items).
 Marks of a definition: `kind` (has apiVersion, kind and metadata), `list` (there is a List of it),
 `typed` (has a kind, but no metadata), `atomic` (replaced as a whole). What follows ` | ` describes.
+A backslash at its end continues a line; what comes before the first package is a comment.
 """
 
 from __future__ import annotations
@@ -54,6 +57,14 @@ class SchemaPackage(NamedTuple):
     group: str
     text: str
     version: str = "v1"
+
+
+def read(text: str) -> Iterator[SchemaPackage]:
+    """Yield the packages of a file."""
+    for part in text.replace("\\\n", "").split("\n= ")[1:]:
+        head, _, definitions = part.partition("\n")
+        prefix, _, group = head.partition(" ")
+        yield SchemaPackage(prefix, group, definitions)
 
 
 def expand(package: SchemaPackage) -> dict[str, Schema]:

@@ -1,0 +1,73 @@
+"""How the agent is told to run: what the command line and its file say, and the credential that it uses."""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nodemanager.agent.assembly import HostSetup
+from nodemanager.agent.link.api_reachability import SecretLimits
+from nodemanager.agent.link.credential_watch import CredentialWatch
+from nodemanager.agent.upgrades.upgrade import UpgradeSettings
+from nodemanager.client.auth.config import ClientConfig
+from nodemanager.client.auth.renewed_token import RenewedToken
+from nodemanager.client.verbs import Client
+from nodemanager.host.state.state_key import KeyRefused, cipher_of
+from nodemanager.host.state.vault import Vault
+
+log = logging.getLogger("nodemanager.agent")
+PERIOD = 600.0
+"""Often enough for a foreign change not to last, and for alerts on `last applied` to stay quiet."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentOptions:
+    """How the agent runs."""
+
+    namespace: str = "nodemanager"
+    host: HostSetup = field(default_factory=HostSetup)
+    metrics_address: str = ":8080"
+    probe_address: str = ":8081"
+    period: float = PERIOD
+    """Seconds after which to look again although nothing happened; 0 = never."""
+    upgrades: UpgradeSettings = field(default_factory=UpgradeSettings)
+    pod_identity: bool = False
+    """Exchange the token of the pod we are in for that of the host it runs on."""
+    secrets: SecretLimits = field(default_factory=SecretLimits)
+    key_file: str = ""
+    """What Secrets are encrypted with on disk; empty = with nothing."""
+    realtime: bool = True
+    """Whether to hear of changes on the host, and repair at once; if not, the period alone notices them."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnToken:
+    """The credential of the host, if it is one that the agent renews."""
+
+    client: Client
+    config: ClientConfig
+    token: RenewedToken
+    path: Path
+    """The kubeconfig of the host."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnCredential:
+    """What the agent does about the credential that it uses."""
+
+    renewed: OwnToken | None = None
+    watch: CredentialWatch | None = None
+    """Notices another one on disk."""
+
+
+def secret_vault(options: AgentOptions) -> Vault | None:
+    """Return where Secrets are kept; None if they should be encrypted and cannot be."""
+    try:
+        key = options.key_file
+        cipher = cipher_of(key, os.environ.get("CREDENTIALS_DIRECTORY", "")) if key else None
+    except KeyRefused as error:
+        log.warning("%s; Secrets are not kept, so a start without the API would lack them", error)
+        return None
+    return Vault(options.host.root, options.host.state, cipher)

@@ -1,0 +1,193 @@
+"""What may take minutes is done beside the passes: one job after the other for each ConfigSet.
+
+    pass --start--> lane of a ConfigSet: job, job, ... --its end asks for a pass--> which takes the results
+
+While a lane is at work, everything else of its ConfigSet is left alone by passes and repairs: a program that
+moves a database may have stopped its service. All other ConfigSets go on. A lane is never started twice, so
+no program runs twice at the same time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+
+from nodemanager.host.process.threads import to_the_end
+from nodemanager.host.results import Outcome, Result
+from nodemanager.plan.desired import Desired
+from nodemanager.plan.resources import ResourceId
+from nodemanager.plan.steps import Step, Waiting
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class BackgroundJob:
+    """Something about one resource that may take long."""
+
+    id: ResourceId
+    sources: tuple[str, ...]
+    do: Callable[[], Awaitable[list[Result]]]
+
+
+@dataclass(eq=False, slots=True)
+class _Lane:
+    """The jobs of one ConfigSet."""
+
+    todo: deque[BackgroundJob]
+    at: ResourceId
+    """The job that it is at."""
+    again: bool = False
+    """Something of the ConfigSet was put off meanwhile, and has to be looked at when this is over."""
+    awaited: bool = False
+    """Whoever began it waits for its end, and takes the results."""
+    task: asyncio.Task[None] | None = None
+
+
+def _nobody() -> None:
+    """Ask nobody for a pass: where there is only one."""
+
+
+@dataclass(eq=False, slots=True)
+class Background:
+    """A part of the agent: the lanes that are at work, and what came of those that were."""
+
+    ended: Callable[[], None] = _nobody
+    """Asks for a pass, because there are results to take, or something was put off."""
+    name: str = "executions"
+    _lanes: dict[str, _Lane] = field(default_factory=dict)
+    _new: set[str] = field(default_factory=set)
+    """Those that nobody waited for yet."""
+    _results: list[Result] = field(default_factory=list)
+
+    @property
+    def busy(self) -> AbstractSet[str]:
+        """The ConfigSets whose lanes are at work."""
+        return self._lanes.keys()
+
+    @property
+    def ids(self) -> set[ResourceId]:
+        """Everything that is being done, or is about to be."""
+        return {job.id for lane in self._lanes.values() for job in lane.todo} | {
+            lane.at for lane in self._lanes.values()
+        }
+
+    @property
+    def finished(self) -> dict[ResourceId, Outcome]:
+        """How those jobs ended whose results nobody has taken yet."""
+        return {one.id: one.outcome for one in self._results}
+
+    def start(self, config_set: str, jobs: Sequence[BackgroundJob]) -> None:
+        """Begin with the jobs of a ConfigSet; it must not be busy."""
+        if config_set in self._lanes:
+            raise RuntimeError(f"cannot start jobs of ConfigSet {config_set}: it is busy")
+        lane = self._lanes[config_set] = _Lane(deque(jobs), jobs[0].id)
+        self._new.add(config_set)
+        lane.task = asyncio.create_task(self._work(config_set, lane), name=f"executions of {config_set}")
+
+    async def _work(self, config_set: str, lane: _Lane) -> None:
+        while lane.todo:
+            job = lane.todo.popleft()
+            lane.at = job.id
+            results = await self._try(job)
+            self._results += results  # not in one line: that would add to the list as it was before the wait
+        del self._lanes[config_set]  # not if we are told to stop: what is under way is not over
+        if lane.again or not (lane.awaited or config_set in self._new):
+            self.ended()
+
+    async def _try(self, job: BackgroundJob) -> list[Result]:
+        try:
+            return await job.do()
+        except Exception as error:
+            log.exception("cannot finish %s", job.id)
+            said = f"cannot finish it: {type(error).__name__}, see the log"
+            return [Result(job.id, job.sources, Outcome.FAILED, said)]
+
+    async def wait(self, seconds: float | None) -> set[str]:
+        """Wait for the lanes that nobody waited for before: so long, and if that is None, to their end.
+
+        Returns whose they are.
+        """
+        names, self._new = self._new, set()
+        lanes = [self._lanes[name] for name in names if name in self._lanes]
+        tasks = [lane.task for lane in lanes if lane.task is not None]
+        for lane in lanes:
+            lane.awaited = True
+        try:
+            if tasks:
+                waiting = asyncio.wait(tasks, timeout=seconds)
+                await (to_the_end(waiting) if seconds is None else waiting)
+        finally:
+            for lane in lanes:
+                lane.awaited = False
+        return names
+
+    def take(self, config_sets: Collection[str] | None = None) -> list[Result]:
+        """Return what came of the jobs of these sets, or of all, that were finished; nobody gets it twice."""
+        mine: list[Result] = []
+        others: list[Result] = []
+        for one in self._results:
+            asked = config_sets is None or not set(config_sets).isdisjoint(one.sources)
+            (mine if asked else others).append(one)
+        self._results = others
+        return mine
+
+    def keep_only(self, declared: AbstractSet[ResourceId]) -> None:
+        """Do not begin with what nobody wants any more; what is under way goes on to its end."""
+        for lane in self._lanes.values():
+            lane.todo = deque(job for job in lane.todo if job.id in declared)
+
+    def put_off(self, steps: Sequence[Step], held: AbstractSet[str]) -> list[Step]:
+        """Return the steps, without those that would change something of a busy set, or of one of `held`."""
+        if not self._lanes and not held:
+            return list(steps)
+        ids = self.ids  # of what is under way, whatever the plan says: it is not over
+        return [
+            self.instead(one.id, one.sources)
+            if one.id in ids or (one.ACTS and self._is_held(one.sources, held))
+            else one
+            for one in steps
+        ]
+
+    def left_alone(self, desired: Desired, touched: Iterable[ResourceId]) -> set[ResourceId]:
+        """Return what belongs to a busy set; what was `touched` of it is looked at when that is over."""
+        if not self._lanes:
+            return set()
+        items = [item for group in desired.items.values() for item in group]
+        found = {item.id: item.sources for item in items if self._is_held(item.sources, frozenset())}
+        for one in touched:
+            for name in found.get(one, ()):
+                self._look_again(name)
+        return set(found)
+
+    def _look_again(self, config_set: str) -> None:
+        if lane := self._lanes.get(config_set):
+            lane.again = True
+
+    def _is_held(self, sources: Iterable[str], held: AbstractSet[str]) -> bool:
+        return any(name in self._lanes or name in held for name in sources)
+
+    def instead(self, resource: ResourceId, sources: tuple[str, ...]) -> Waiting:
+        """Return that something has to wait for what is under way; it is looked at again after that."""
+        for name in sources:
+            self._look_again(name)
+        at = next((self._lanes[name].at for name in sources if name in self._lanes), None)
+        if at is None:
+            why = "waits for the next pass, because an execution of its ConfigSet was running"
+        else:
+            why = "is running" if at == resource else f"waits for {at}, which is running"
+        return Waiting(id=resource, sources=sources, reason=why)
+
+    async def run(self) -> None:
+        """Stay until cancelled, then leave: programs go on, and the next process finds out how they ended."""
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            tasks = [lane.task for lane in self._lanes.values() if lane.task is not None]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,1 @@
+"""What `nodemanager lint` does around the pure checks of `plan.lint`: it reads, renders and locates."""

@@ -1,0 +1,35 @@
+"""How texts for people are put: in the room that there is, and with the right number."""
+
+from __future__ import annotations
+
+from typing import Final
+
+GAP: Final = " ... "
+_TAIL: Final = 0.6
+"""The part of the room that the end gets."""
+
+
+def shorten(text: str, limit: int) -> str:
+    """Return a text of at most `limit` characters.
+
+    What is left out is in its middle: the beginning says what it is about, the end what to do.
+    """
+    if len(text) <= limit:
+        return text
+    tail = int((limit - len(GAP)) * _TAIL)
+    return text[: limit - len(GAP) - tail] + GAP + text[-tail:]
+
+
+def shorten_bytes(text: str, limit: int) -> str:
+    """Return a text of at most `limit` bytes; what is no Unicode in it becomes a question mark."""
+    data = text.encode("utf-8", "replace")
+    if len(data) <= limit:
+        return data.decode()
+    tail = int((limit - len(GAP)) * _TAIL)
+    head = data[: limit - len(GAP) - tail].decode("utf-8", "ignore")
+    return head + GAP + data[-tail:].decode("utf-8", "ignore")
+
+
+def plural(count: int, one: str, many: str = "") -> str:
+    """Return how many there are: `1 host`, `2 hosts`."""
+    return f"{count} {one if count == 1 else many or one + 's'}"

@@ -1,0 +1,32 @@
+"""Texts that are cut keep their end, where they say what to do; and one is not many."""
+
+from __future__ import annotations
+
+import pytest
+
+from nodemanager.kube import wording
+
+LONG = "cannot do x: " + "because " * 100 + "; do y"
+
+
+@pytest.mark.parametrize("limit", [20, 100, 400])
+def test_what_is_left_out_is_in_the_middle(limit: int) -> None:
+    for cut in (wording.shorten(LONG, limit), wording.shorten_bytes(LONG, limit)):
+        assert len(cut) == limit
+        assert cut.startswith("cannot")
+        assert cut.endswith("; do y")
+        assert wording.GAP in cut
+    assert wording.shorten(LONG, len(LONG)) == LONG
+
+
+def test_no_character_is_cut_in_half() -> None:
+    for limit in range(20, 60):
+        cut = wording.shorten_bytes("木" * 50, limit)
+        assert len(cut.encode()) <= limit
+        assert set(cut) == {"木", " ", "."}
+    assert wording.shorten_bytes("caf\udce9", 100) == "caf?"
+
+
+def test_numbers() -> None:
+    assert [wording.plural(count, "host") for count in (0, 1, 2)] == ["0 hosts", "1 host", "2 hosts"]
+    assert wording.plural(2, "entry", "entries") == "2 entries"
