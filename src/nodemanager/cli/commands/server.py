@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import logging
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
 from nodemanager import __version__
-from nodemanager.cli import embedded_api, server_metrics
+from nodemanager.cli import data_folder, embedded_api, server_metrics
 from nodemanager.cli.settings import logs
 from nodemanager.cli.settings.addresses import endpoint_options
 from nodemanager.cli.settings.audit_options import AuditSettings, audit_options
 from nodemanager.runtime.manager import Manager
 from nodemanager.server.embedded import DATABASE, EmbeddedServer, ServerOptions
 from nodemanager.server.http.endpoint import Endpoint
-from nodemanager.store import backup as backups
 
 log = logging.getLogger("nodemanager.server")
 
@@ -95,8 +92,7 @@ async def _run(options: ServerOptions, request_log: bool) -> None:
 def backup(data_dir: Path | None, file: Path) -> None:
     """Write a consistent copy of everything to FILE, also while the server runs."""
     folder = data_dir or default_data_dir()
-    with _in_hands_of_its_owner(folder):
-        summary = backups.backup(folder / DATABASE, file)
+    summary = data_folder.backup(folder / DATABASE, file)
     click.echo(f"wrote {file}: {summary.objects} objects at revision {summary.revision}")
 
 
@@ -106,19 +102,5 @@ def backup(data_dir: Path | None, file: Path) -> None:
 def restore(data_dir: Path | None, file: Path) -> None:
     """Put the copy in FILE in place; the server must be stopped. What was there is kept beside it."""
     folder = data_dir or default_data_dir()
-    with _in_hands_of_its_owner(folder):
-        aside = backups.restore(file, folder / DATABASE)
+    aside = data_folder.restore(file, folder / DATABASE)
     click.echo(f"restored {file}" + (f"; what was there is now {aside}" if aside else ""))
-
-
-@contextlib.contextmanager
-def _in_hands_of_its_owner(folder: Path) -> Iterator[None]:
-    """Have what root leaves in a data folder belong to whoever the server of that folder runs as."""
-    try:
-        yield
-    finally:
-        if os.geteuid() == 0 and folder.is_dir():
-            owner = folder.stat()
-            for path in folder.iterdir():
-                if path.lstat().st_uid != owner.st_uid:
-                    os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
