@@ -135,6 +135,30 @@ async def test_another_set_goes_on_and_its_own_waits(passes: Passes, program: Pr
 
 
 @needs_root
+async def test_what_belongs_below_a_link_of_a_busy_set_waits_for_the_link(
+    passes: Passes, program: Program
+) -> None:
+    long, link = program.config_set(), f"{program.folder}/cur"
+    (program.folder / "real").mkdir()
+    made = config_set("long", files=[{"path": link, "ensure": "symlink", "target": "real"}])
+    below = config_set(
+        "other",
+        files=[{"path": f"{link}/d", "ensure": "directory"}, {"path": f"{link}/d/x", "content": "x"}],
+    )
+    ids = [f"file:{link}", f"file:{link}/d", f"file:{link}/d/x"]
+    await passes.converge(long)
+    await program.begins()
+    long.spec.files.extend(made.spec.files)
+    found = await passes.converge(long, below)
+    assert [found[one] for one in ids] == ["waiting"] * 3
+    await program.end()
+    await passes.over()
+    found = await passes.converge(long, below)
+    assert [found[one] for one in ids] == ["changed"] * 3
+    assert (program.folder / "real/d/x").read_text() == "x"
+
+
+@needs_root
 async def test_the_end_of_a_run_is_told_once_and_begins_no_other(passes: Passes, program: Program) -> None:
     """One that runs whenever its conditions say so would otherwise run without a pause."""
     always = program.config_set().spec.executions[0]

@@ -67,6 +67,8 @@ class _Stage:
     busy: AbstractSet[str] = frozenset()
     """ConfigSets that were busy before in this pass: nothing of them is changed in all of it, or what comes
     later in such a set would be done before what comes first."""
+    held: bool = False
+    """Whether a hold kept an earlier stage from acting: if it ended since, the next pass does all of it."""
 
 
 @dataclass(slots=True)
@@ -155,7 +157,7 @@ class Converger:
                 busy |= self.background.busy
                 if kind.name == FILE:  # what repairs noted until now is about the state before this pass
                     self._aborted = set()
-                stage = _Stage(kind, observe_only, {}, found, frozenset(busy))
+                stage = _Stage(kind, observe_only, {}, found, frozenset(busy), _was_held(results))
                 done = await self._bring_about(stage, self._work(desired, contents, no_wait))
             if kind.background:
                 done = await self._finished(done, desired.items.get(kind.name, ()), whole=True)
@@ -205,7 +207,8 @@ class Converger:
         for kind in self.kinds.put_back:
             if focus.desired.items.get(kind.name):
                 work = self._work(focus.desired, contents, no_wait, focus.layout)
-                results += await self._bring_about(_Stage(kind, observe_only, {}, found), work)
+                stage = _Stage(kind, observe_only, {}, found, held=_was_held(results))
+                results += await self._bring_about(stage, work)
         newly = {one for one, entry in journal.pending().items() if entry != before.get(one)}
         owed = focus.lens.owed(focus.ids | newly)
         unsure = [one for one in journal.started() if one not in self.background.ids]
@@ -213,7 +216,8 @@ class Converger:
         for kind in self.kinds.owed:
             if owed.items.get(kind.name):
                 work = self._work(owed, contents, no_wait, focus.layout)
-                done = await self._bring_about(_Stage(kind, observe_only, unknown, found), work)
+                stage = _Stage(kind, observe_only, unknown, found, held=_was_held(results))
+                done = await self._bring_about(stage, work)
                 results += await self._finished(done, owed.items[kind.name]) if kind.background else done
         return results
 
@@ -233,7 +237,7 @@ class Converger:
 
     async def _bring_about(self, stage: _Stage, work: Work) -> list[Result]:
         """Observe, plan, apply; once more, if what was done changed what was observed."""
-        kind, results = stage.kind, list[Result]()
+        kind, results, held = stage.kind, list[Result](), stage.held
         for _ in range(2):
             steps = drift_policies.leave_alone(
                 kind.plan(work.given, await self._look(kind, work)), stage.observe_only
@@ -242,11 +246,12 @@ class Converger:
                 steps = _without_aborted(steps, self._aborted)
             steps = unmade.without(_without(steps, stage.unknown), stage.held_back)
             steps = self.background.put_off(steps, stage.busy)
-            if not self.may_act():
+            held = held or not self.may_act()
+            if held:
                 steps = drift_policies.hold_back(steps)
             if kind.background:
                 steps = self._start(steps, work)
-            elif acting := changes(steps):
+            elif (acting := changes(steps)) and not work.given.repair:
                 self.underway.doing(acting)
             done = await self.parts[kind.name].apply(steps, work)
             results = _newer(results, done) if results else done
@@ -346,6 +351,10 @@ class Converger:
             staging.sweep(tree, folder)
         self._swept = folders
         tree.forget()
+
+
+def _was_held(results: Sequence[Result]) -> bool:
+    return any(one.outcome is Outcome.HELD for one in results)
 
 
 def _newer(old: list[Result], new: list[Result]) -> list[Result]:
