@@ -39,9 +39,9 @@ from nodemanager.plan.desired import Contents, Desired, Item
 from nodemanager.plan.focus import Focus
 from nodemanager.plan.host_kinds import AnyKind, PlanInput
 from nodemanager.plan.layout import Layout
-from nodemanager.plan.resources import FILE, ResourceId
+from nodemanager.plan.resources import FILE, ResourceId, file_id
 from nodemanager.plan.stages import KINDS, HostKinds
-from nodemanager.plan.steps import Blocked, Step, changes
+from nodemanager.plan.steps import Blocked, Noop, Step, changes
 from nodemanager.plan.unmade import HeldBack
 
 log = logging.getLogger(__name__)
@@ -67,6 +67,8 @@ class _Stage:
     busy: AbstractSet[str] = frozenset()
     """ConfigSets that were busy before in this pass: nothing of them is changed in all of it, or what comes
     later in such a set would be done before what comes first."""
+    changed: AbstractSet[ResourceId] = _NOTHING
+    """What was changed before in this pass or repair: a run that it makes owed is a new one."""
 
 
 @dataclass(slots=True)
@@ -151,11 +153,11 @@ class Converger:
             async with self.host_lock:
                 if busy is None:
                     busy = set()
-                    await self._begin(desired)
+                    await self._begin(desired, contents)
                 busy |= self.background.busy
                 if kind.name == FILE:  # what repairs noted until now is about the state before this pass
                     self._aborted = set()
-                stage = _Stage(kind, observe_only, {}, found, frozenset(busy))
+                stage = _Stage(kind, observe_only, {}, found, frozenset(busy), _changed(results))
                 done = await self._bring_about(stage, self._work(desired, contents, no_wait))
             if kind.background:
                 done = await self._finished(done, desired.items.get(kind.name, ()), whole=True)
@@ -165,10 +167,11 @@ class Converger:
             results += done
         return results
 
-    async def _begin(self, desired: Desired) -> None:
+    async def _begin(self, desired: Desired, contents: Contents) -> None:
         """Make the state ours, and find out how an earlier process of ours has left the host."""
         if self.lock is not None and self.lock.take(make=any(desired.items.values())):
             self.tools.journal.reload()  # whoever had it before may have written there
+        self.background.begin_pass(desired, contents)
         jobs = recovery.jobs(desired, self.tools, self.progress, self.background.busy)
         for config_set, todo in jobs.items():
             self.background.start(config_set, todo)
@@ -213,7 +216,8 @@ class Converger:
         for kind in self.kinds.owed:
             if owed.items.get(kind.name):
                 work = self._work(owed, contents, no_wait, focus.layout)
-                done = await self._bring_about(_Stage(kind, observe_only, unknown, found), work)
+                stage = _Stage(kind, observe_only, unknown, found, changed=_changed(results))
+                done = await self._bring_about(stage, work)
                 results += await self._finished(done, owed.items[kind.name]) if kind.background else done
         return results
 
@@ -245,7 +249,7 @@ class Converger:
             if not self.may_act():
                 steps = drift_policies.hold_back(steps)
             if kind.background:
-                steps = self._start(steps, work)
+                steps = self._start(steps, stage, work)
             elif acting := changes(steps):
                 self.underway.doing(acting)
             done = await self.parts[kind.name].apply(steps, work)
@@ -283,22 +287,33 @@ class Converger:
             results = [one for one in results if one not in done] + again
         return results
 
-    def _start(self, steps: list[Step], work: Work) -> list[Step]:
+    def _start(self, steps: list[Step], stage: _Stage, work: Work) -> list[Step]:
         """Begin in the background with what acts, each ConfigSet in its order; return the other steps.
 
-        What ended and was not reported yet is not begun again: what failed is tried again after a while, as
-        all failures are; unless it went well and is owed again since.
+        What ended is not begun again at once: what failed is tried again after a while, as all failures are;
+        unless it is owed again since.
         """
         jobs: dict[str, list[BackgroundJob]] = {}
-        ended = self.background.finished
+        rest: list[Step] = []
+        pending = work.given.pending
+        ended = self.background.finished(untaken=work.given.repair)  # no lane asks for a repair
+        items = work.given.desired.items.get(stage.kind.name, ())
+        owed = {one.id for one in items if not stage.changed.isdisjoint(map(file_id, one.subscribes))}
         for step in steps:
-            again = ended.get(step.id) is Outcome.CHANGED and step.id in work.given.pending
-            if step.ACTS and (step.id not in ended or again):
+            last = ended.get(step.id)
+            again = step.id in owed or (last and last.outcome is Outcome.CHANGED and step.id in pending)
+            if not step.ACTS:
+                rest.append(step)
+            elif last is None or again:
                 apply = functools.partial(self._apply_later, step, work)
                 jobs.setdefault(step.sources[0], []).append(BackgroundJob(step.id, step.sources, apply))
+            elif last.bad:
+                rest.append(Blocked(id=step.id, sources=step.sources, reason=last.message))
+            else:
+                rest.append(Noop(id=step.id, sources=step.sources, reason="it ran before"))
         for config_set, todo in jobs.items():
             self.background.start(config_set, todo)
-        return [step for step in steps if not step.ACTS]
+        return rest
 
     async def _apply_later(self, step: Step, work: Work) -> list[Result]:
         """Do what had to wait for its turn, unless the host was held meanwhile."""
@@ -312,11 +327,12 @@ class Converger:
 
         After a `whole` pass, what came of all that was begun earlier is in it, too.
         """
-        begun = await self.background.wait(self.patience)
+        await self.background.wait(self.patience)
         declared = {item.id: item for item in items}
         found = {one.id: one for one in results}
-        for one in self.background.take(None if whole else begun):
-            if one.id in declared or one.outcome is Outcome.CHANGED:
+        for one in self.background.take(None if whole else declared.keys()):
+            stale = one.outcome is Outcome.HELD and one.id in found  # it was not tried, and looked at since
+            if (one.id in declared and not stale) or one.outcome is Outcome.CHANGED:
                 found[one.id] = one
         under_way = self.background.ids
         for resource in under_way & declared.keys():
@@ -324,14 +340,13 @@ class Converger:
             found[resource] = result(waiting, Outcome.WAITING)
         pending = self.tools.journal.pending()
         if any(one in pending and found[one].outcome is Outcome.CHANGED for one in found):
-            self.background.ended()  # a file that it subscribes to changed while it ran
+            self.background.ask()  # a file that it subscribes to changed while it ran
         return list(found.values())
 
     def _tidy(self, desired: Desired) -> None:
         """Drop what is owed to nobody, and what an earlier process of ours left when it was killed."""
         tools, tree = self.tools, self.observer.tree
         declared = [item.id for kind in self.kinds.owed for item in desired.items.get(kind.name, ())]
-        self.background.keep_only(set(declared))
         try:
             tools.journal.keep_only([*declared, *desired.held, *self.background.ids])
             if not self._swept:
@@ -354,6 +369,10 @@ def _newer(old: list[Result], new: list[Result]) -> list[Result]:
     both = [changed.pop(one.id, one) if one.outcome is Outcome.UNCHANGED else one for one in new]
     again = {one.id for one in both}
     return both + [one for one in changed.values() if one.id not in again]
+
+
+def _changed(results: Sequence[Result]) -> set[ResourceId]:
+    return {one.id for one in results if one.outcome is Outcome.CHANGED}
 
 
 def _without(steps: list[Step], unknown: Mapping[ResourceId, str]) -> list[Step]:
