@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
 import os
+import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
 from nodemanager import __version__
-from nodemanager.cli import data_folder, embedded_api, server_metrics
+from nodemanager.cli import embedded_api, server_metrics
 from nodemanager.cli.settings import logs
 from nodemanager.cli.settings.addresses import endpoint_options
 from nodemanager.cli.settings.audit_options import AuditSettings, audit_options
 from nodemanager.runtime.manager import Manager
 from nodemanager.server.embedded import DATABASE, EmbeddedServer, ServerOptions
 from nodemanager.server.http.endpoint import Endpoint
+from nodemanager.store import backup as backups
 
 log = logging.getLogger("nodemanager.server")
 
@@ -92,7 +96,8 @@ async def _run(options: ServerOptions, request_log: bool) -> None:
 def backup(data_dir: Path | None, file: Path) -> None:
     """Write a consistent copy of everything to FILE, also while the server runs."""
     folder = data_dir or default_data_dir()
-    summary = data_folder.backup(folder / DATABASE, file)
+    with _in_hands_of_its_owner(folder):
+        summary = backups.backup(folder / DATABASE, file)
     click.echo(f"wrote {file}: {summary.objects} objects at revision {summary.revision}")
 
 
@@ -102,5 +107,30 @@ def backup(data_dir: Path | None, file: Path) -> None:
 def restore(data_dir: Path | None, file: Path) -> None:
     """Put the copy in FILE in place; the server must be stopped. What was there is kept beside it."""
     folder = data_dir or default_data_dir()
-    aside = data_folder.restore(file, folder / DATABASE)
+    with _in_hands_of_its_owner(folder):
+        aside = backups.restore(file, folder / DATABASE)
     click.echo(f"restored {file}" + (f"; what was there is now {aside}" if aside else ""))
+
+
+@contextlib.contextmanager
+def _in_hands_of_its_owner(folder: Path) -> Iterator[None]:
+    """Have what root leaves in a data folder belong to whoever the server of that folder runs as."""
+    try:
+        yield
+    finally:
+        if os.geteuid() == 0 and folder.is_dir():
+            owner = folder.stat()
+            for path in folder.iterdir():
+                _hand_over(path, owner)
+
+
+def _hand_over(path: Path, owner: os.stat_result) -> None:
+    """Give a file of root's to another user; not one that has a second name, which may be anywhere."""
+    with contextlib.suppress(OSError):  # a link, or something that is gone
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            found = os.fstat(descriptor)
+            if stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and found.st_uid != owner.st_uid:
+                os.fchown(descriptor, owner.st_uid, owner.st_gid)
+        finally:
+            os.close(descriptor)
