@@ -55,6 +55,7 @@ class Desk:
     upgrade_says: str = ""
     fails: dict[str, BaseException] = field(default_factory=dict)
     """What is raised instead: by `upgrade`, `reboot`, `boot_id`, `save`, or `prove`."""
+    held: bool = False
     on: Callable[[Phase], None] = lambda _: None
     """Is told of each phase when it is on record, before anything is done about it."""
 
@@ -65,8 +66,9 @@ class Desk:
         self.locks = SharedLocks(client, "test", "h0", clocks=clocks)
         node = KubernetesNode(client, "h0", "test/h0")
         dependencies = UpgradeDependencies(
-            host=self, locks=self.locks, node=node, records=self, prove=self._prove, clocks=clocks
-        )
+            self, self.locks, node, records=self, prove=self._prove, clocks=clocks,
+            may_act=lambda: not self.held,
+        )  # fmt: skip
         self.upgrader = Upgrader(dependencies, self.settings, self._changed)
 
     @staticmethod

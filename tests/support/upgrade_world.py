@@ -238,6 +238,7 @@ class Process:
             records=self,
             prove=self._prove,
             clocks=clocks,
+            may_act=lambda: not machine.held,
         )
         reporter = UpgradeReporter(machine.name, machine.registry, None)
         self.part = machine.part = UpgradePart(
@@ -246,7 +247,6 @@ class Process:
             reporter,
             settings=world.settings,
             zone=lambda: UTC,
-            may_act=lambda: not machine.held,
             report=self._report,
         )
 

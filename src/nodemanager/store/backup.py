@@ -6,6 +6,7 @@ revisions never go back, and whoever watched the old store is told to list again
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 import time
@@ -80,12 +81,12 @@ def restore(source: Path, path: Path) -> Path | None:
         revision = max(summary.revision, _last_revision(path)) + BUMP
         marker = files.restoring(path)
         with files.new_file(path) as temporary:
-            shutil.copyfile(source, temporary)
+            _copy(source, temporary)
             _renew(temporary, revision)
             _proven(temporary, source)
             # Until the new file is in place, an open must neither create an empty
             # store nor take the old one without its write-ahead log.
-            marker.touch(0o600)
+            os.close(os.open(marker, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
             files.sync_folder(path)
             aside = _move_aside(path)
         marker.unlink()
@@ -95,6 +96,13 @@ def restore(source: Path, path: Path) -> Path | None:
     finally:
         lock.release()
     return aside
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Fill a file that we have just made, and no other, should somebody have put a link in its place."""
+    descriptor = os.open(target, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with source.open("rb") as read, os.fdopen(descriptor, "wb") as written:
+        shutil.copyfileobj(read, written)
 
 
 def _check_log(path: Path) -> None:

@@ -48,7 +48,7 @@ class FileLock:
         """Take the lock of the store at `path`, or raise StoreError."""
         name = beside(path, ".lock")
         try:
-            self._descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise StoreError(f"cannot open {path}: cannot lock it: {error}") from error
         try:

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
-from collections.abc import AsyncIterator
+import tempfile
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodemanager.agent.passes.background import Background, BackgroundJob
+from nodemanager.agent.passes.housekeeping import Housekeeper
+from nodemanager.agent.passes.pass_schedule import RETRY_SECONDS, PassSchedule
+from nodemanager.agent.passes.underway import LONG_SECONDS
 from nodemanager.api.common.configset import ConfigSet
-from nodemanager.host.results import Outcome, Result
-from nodemanager.plan.resources import ResourceId
+from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.host.files.bucket import Bucket, BucketLimits
+from nodemanager.host.kind_parts import HostPart, Work
+from nodemanager.host.results import Outcome, Result, idle_outcome, result
+from nodemanager.host.stages import PARTS
+from nodemanager.plan.facts import Facts, Verdicts
+from nodemanager.plan.needs import ExecutionNeeds
+from nodemanager.plan.resources import EXEC, ResourceId
+from nodemanager.plan.steps import Step
+from support import virtual_time
 from support.memory_host import Host
 from support.realtime import Kept
 from support.root_tree import config_set, needs_root, outcomes
@@ -135,6 +148,30 @@ async def test_another_set_goes_on_and_its_own_waits(passes: Passes, program: Pr
 
 
 @needs_root
+async def test_what_belongs_below_a_link_of_a_busy_set_waits_for_the_link(
+    passes: Passes, program: Program
+) -> None:
+    long, link = program.config_set(), f"{program.folder}/cur"
+    (program.folder / "real").mkdir()
+    made = config_set("long", files=[{"path": link, "ensure": "symlink", "target": "real"}])
+    below = config_set(
+        "other",
+        files=[{"path": f"{link}/d", "ensure": "directory"}, {"path": f"{link}/d/x", "content": "x"}],
+    )
+    ids = [f"file:{link}", f"file:{link}/d", f"file:{link}/d/x"]
+    await passes.converge(long)
+    await program.begins()
+    long.spec.files.extend(made.spec.files)
+    found = await passes.converge(long, below)
+    assert [found[one] for one in ids] == ["waiting"] * 3
+    await program.end()
+    await passes.over()
+    found = await passes.converge(long, below)
+    assert [found[one] for one in ids] == ["changed"] * 3
+    assert (program.folder / "real/d/x").read_text() == "x"
+
+
+@needs_root
 async def test_the_end_of_a_run_is_told_once_and_begins_no_other(passes: Passes, program: Program) -> None:
     """One that runs whenever its conditions say so would otherwise run without a pause."""
     always = program.config_set().spec.executions[0]
@@ -215,6 +252,163 @@ async def test_what_is_not_wanted_any_more_does_not_begin(passes: Passes, progra
     assert not (program.folder / "second").exists()
 
 
+def two_steps(program: Program, content: str, *, edited: bool = False) -> ConfigSet:
+    """The program, and after it one that copies a file to which it does not subscribe."""
+    source, copy = f"{program.folder}/source", f"{program.folder}/copy"
+    runs = program.config_set().spec.executions[0]
+    args = [source, f"{copy}-edited"] if edited else [source, copy]
+    always = {"only_if": {"command": "true"}}
+    return config_set(
+        "long",
+        files=[{"path": source, "content": content}],
+        executions=[
+            {"command": "sh", "args": runs.args, **always},
+            {"command": "cp", "args": args, **always},
+        ],
+    )
+
+
+@needs_root
+async def test_what_was_queued_before_an_edit_does_not_run_nor_count(
+    passes: Passes, program: Program
+) -> None:
+    """The executions are the same, and so are their names; what they work with is not."""
+    copy = program.folder / "copy"
+    await passes.converge(two_steps(program, "one"))
+    await program.begins()
+    await passes.converge(two_steps(program, "two"))
+    await program.end()
+    await passes.over()
+    assert not copy.exists()
+    found = await passes.converge(two_steps(program, "two"))
+    assert found["exec:long/sh"] == found["exec:long/cp"] == "waiting"
+    await program.begins(2)
+    await program.end()
+    await passes.over(2)
+    found = await passes.converge(two_steps(program, "two"))
+    assert found["exec:long/sh"] == found["exec:long/cp"] == "changed"
+    assert copy.read_text() == "two"
+
+
+@needs_root
+async def test_a_command_that_was_edited_is_another_one(passes: Passes, program: Program) -> None:
+    """Its name has a digest of the whole declaration."""
+    await passes.converge(two_steps(program, "one"))
+    await program.begins()
+    await passes.converge(two_steps(program, "one", edited=True))
+    await program.end()
+    await passes.over()
+    await passes.converge(two_steps(program, "one", edited=True))
+    await program.begins(2)
+    await program.end()
+    await passes.over(2)
+    assert not (program.folder / "copy").exists()
+    assert (program.folder / "copy-edited").exists()
+
+
+@needs_root
+async def test_what_was_not_tried_on_a_held_host_begins_after_that(passes: Passes, program: Program) -> None:
+    declared = two_steps(program, "one")
+    await passes.converge(declared)
+    await program.begins()
+    passes.host.converger.may_act = lambda: False
+    await program.end()
+    await passes.over()
+    assert not (program.folder / "copy").exists()
+    passes.host.converger.may_act = lambda: True
+    found = await passes.converge(declared)
+    assert found["exec:long/cp"] in ("changed", "waiting")
+    await until((program.folder / "copy").exists, 20)
+    assert program.runs == 1
+
+
+@needs_root
+async def test_what_failed_runs_at_once_when_its_file_changes(passes: Passes, tmp_path: Path) -> None:
+    """Even in a pass that the end of a lane asked for."""
+    path = f"{tmp_path}/says"
+
+    def declared(content: str) -> list[ConfigSet]:
+        args = ["-c", f"echo x >> {tmp_path}/runs; grep -q good {path}"]
+        runs = config_set("runs", executions=[{"command": "sh", "args": args, "subscribe_files": [path]}])
+        return [config_set("files", files=[{"path": path, "content": content}]), runs]
+
+    passes.host.converger.patience = None
+    found = await passes.converge(*declared("bad"))
+    assert found["exec:runs/sh"] == "failed"
+    for content, outcome, runs in (("bad", "blocked", 1), ("good", "changed", 2)):
+        passes.host.converger.background.ask()
+        found = await passes.converge(*declared(content))
+        assert found["exec:runs/sh"] == outcome
+        assert len((tmp_path / "runs").read_text().splitlines()) == runs
+
+
+HOUR = 3600.0
+
+
+class Always:
+    """Executions whose conditions always hold, in virtual time; a pass follows as in the agent."""
+
+    def __init__(self, folder: Path, seconds: dict[str, float], outcome: Outcome) -> None:
+        self.runs = dict.fromkeys(seconds, 0)
+        self.passes = 0
+        self._seconds, self._outcome = seconds, outcome
+        self._asked = asyncio.Event()
+        part: HostPart[ExecutionNeeds, Facts] = HostPart(self._observe, self._apply)
+        self.host = Host(folder, parts={**PARTS, EXEC: part})
+        self.host.converger.patience = LONG_SECONDS
+        self.host.converger.background.ended = self._asked.set
+
+    async def _observe(self, _needed: ExecutionNeeds, work: Work) -> Facts:
+        yes = Verdicts(only_if=True)
+        return Facts(verdicts={one.id: yes for one in work.given.desired.executions})
+
+    async def _apply(self, steps: Sequence[Step], _work: Work) -> list[Result]:
+        found = []
+        for step in steps:
+            if step.ACTS:
+                self.runs[step.sources[0]] += 1
+                await asyncio.sleep(self._seconds[step.sources[0]])
+            found.append(result(step, self._outcome if step.ACTS else idle_outcome(step)))
+        return found
+
+    async def work(self) -> None:
+        """Do passes for an hour."""
+        always = {"command": "sh", "only_if": {"command": "true"}}
+        sets = [config_set(name, executions=[always]) for name in self._seconds]
+        keeper = Housekeeper(Bucket(self.host.tree, "/nowhere", BucketLimits(age=0)), lambda: 0.0)
+        schedule, loop = PassSchedule(keeper), asyncio.get_running_loop()
+        while loop.time() < HOUR:
+            self._asked.clear()
+            self.passes += 1
+            results = await self.host.converge(*sets)
+            assert {one.id.name.partition("/")[0] for one in results} == set(self._seconds)
+            schedule.passed(failed=any(one.failed for one in results))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._asked.wait(), schedule.next(ManagedNode()) or HOUR)
+        running = asyncio.create_task(self.host.converger.background.run())
+        await asyncio.sleep(0)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.dictionaries(st.sampled_from("abc"), st.floats(0.5, 90.0), min_size=1),
+    st.sampled_from([Outcome.FAILED, Outcome.CHANGED]),
+)
+def test_executions_do_not_start_each_other(seconds: dict[str, float], outcome: Outcome) -> None:
+    """What failed waits for its turn; what went well has no reason to run again."""
+    with tempfile.TemporaryDirectory() as folder:
+        always = Always(Path(folder), seconds, outcome)
+        virtual_time.run(always.work())
+        always.host.tree.close()
+    for name, runs in always.runs.items():
+        least = RETRY_SECONDS + seconds[name]
+        assert runs <= (HOUR / least + 2 if outcome is Outcome.FAILED else 2)
+        assert runs > 1 or outcome is Outcome.CHANGED
+    assert always.passes <= 2 * sum(always.runs.values()) + 2
+
+
 @pytest.fixture
 def kept(tmp_path: Path) -> Kept:
     found = Kept(tmp_path)
@@ -245,6 +439,17 @@ async def test_drift_of_others_is_repaired_and_its_own_after_the_end(kept: Kept,
 
 
 # The lanes by themselves
+
+
+async def test_who_asks_for_some_results_leaves_the_others() -> None:
+    lanes = Lanes()
+    await lanes.do("start", "a", 2)
+    for _ in range(2):
+        await lanes.do("finish", "a", 0)
+    first, second = lanes.ended
+    assert [one.id for one in lanes.background.take({second})] == [second]
+    assert [one.id for one in lanes.background.take()] == [first]
+
 
 SETS = ("a", "b")
 DEEDS = st.one_of(
@@ -303,7 +508,7 @@ class Lanes:
             await asyncio.sleep(0)
         assert set(self.running) == set(background.busy)
         assert all(numbers == sorted(numbers) for numbers in self.begun.values())
-        assert sorted(self.taken + list(background.finished)) == sorted(self.ended)
+        assert sorted([*self.taken, *background.finished(untaken=True)]) == sorted(self.ended)
 
 
 @given(st.lists(DEEDS, max_size=30))

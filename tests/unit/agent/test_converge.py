@@ -58,6 +58,20 @@ async def test_everything_in_order_and_then_nothing(host: Host, web: Web) -> Non
     assert host.journal.pending() == {}
 
 
+async def test_a_hold_that_ends_in_a_pass_lets_nothing_begin_before_its_file(host: Host) -> None:
+    answers = iter([True, False])  # packages, files; it is over from then on
+    host.converger.may_act = lambda: next(answers, True)
+    declared = config_set(
+        "web",
+        files=[{"path": str(host.folder / "conf"), "content": "one"}],
+        services=[{"name": "app", "ensure": "running"}],
+        executions=[{"command": "touch", "args": [f"{host.folder}/ran"], "creates": f"{host.folder}/ran"}],
+    )
+    assert set(outcomes(await host.converge(declared)).values()) == {"held"}
+    assert (host.services.calls, (host.folder / "ran").exists()) == ([], False)
+    assert set(outcomes(await host.converge(declared)).values()) == {"changed"}
+
+
 async def test_what_can_be_reloaded_is_and_that_is_what_is_told(host: Host, web: Web) -> None:
     await host.converge(web())
     for content, done in (("two", "reloaded"), ("three", "restarted")):

@@ -16,7 +16,7 @@ from nodemanager.host.results import Outcome, Result
 from nodemanager.kube.cel.rules import RuleSet
 from nodemanager.plan.resources import ResourceId, file_id
 from support.realtime import Kept
-from support.root_tree import config_set
+from support.root_tree import config_set, needs_root
 
 ONE, TWO, THREE = (file_id(f"/etc/{name}") for name in ("one", "two", "three"))
 
@@ -80,6 +80,38 @@ async def test_a_newer_version_of_a_package_is_no_drift_and_its_removal_is(tmp_p
         kept.host.packages.have.clear()
         await kept.converge(declared)
         assert kept.outcomes() == [("package:jq", "repaired")]
+
+
+@needs_root
+@pytest.mark.parametrize("policy", ["repair", "observe"])
+async def test_what_a_hold_keeps_from_being_purged_is_no_drift_and_goes_when_it_ends(
+    tmp_path: Path, policy: str
+) -> None:
+    folder = tmp_path / "conf.d"
+    folder.mkdir()
+    (folder / "stray").touch()
+    files = [{"path": str(folder), "ensure": "directory", "purge": True, "drift": policy}]
+    async with Kept(tmp_path) as kept:
+        kept.host.converger.may_act = lambda: False
+        for _ in range(2):
+            held = await kept.converge(config_set("p", files=files))
+            assert [(one.outcome, one.drifted) for one in held] == [(Outcome.HELD, False)]
+        kept.host.converger.may_act = lambda: True
+        (done,) = await kept.converge(config_set("p", files=files))
+        assert (done.outcome, done.drifted, kept.outcomes()) == (Outcome.CHANGED, False, [])
+    assert not (folder / "stray").exists()
+
+
+@pytest.mark.parametrize("outcome", [Outcome.WAITING, Outcome.BLOCKED, Outcome.FAILED, Outcome.HELD])
+def test_a_directory_holds_when_all_is_purged_that_has_to_be(outcome: Outcome) -> None:
+    watch, folder = DriftWatch(), file_id("/etc")
+    fine = Result(folder, (), Outcome.UNCHANGED)
+    for _ in range(2):
+        found = watch.judge({folder: "1"}, [fine, Result(ONE, (), outcome, repairs=True)])
+        assert not any(one.drifted for one in found)
+    watch.judge({folder: "1"}, [fine])
+    found = watch.judge({folder: "1"}, [fine, Result(ONE, (), outcome, repairs=True)])
+    assert [one.id for one in found if one.drifted] == [ONE]
 
 
 def test_what_is_gone_is_forgotten() -> None:

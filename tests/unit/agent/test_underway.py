@@ -20,6 +20,7 @@ from nodemanager.host.results import Outcome, Result
 from nodemanager.kube import conditions, errors
 from nodemanager.plan.resources import ResourceId
 from nodemanager.plan.steps import InstallPackage, Step
+from support.realtime import Kept
 from support.reporting_host import ReportingHost
 from support.root_tree import config_set, needs_root
 
@@ -77,6 +78,19 @@ async def test_a_long_pass_says_once_what_it_is_at() -> None:
         told.underway.doing(install("vim"))
         assert told.times == 1
     assert (told.underway.said, told.underway.results) == ("", {})
+
+
+@needs_root
+async def test_a_repair_leaves_nothing_to_say_for_a_pass_that_only_looks(tmp_path: Path) -> None:
+    told = Told(0)
+    async with Kept(tmp_path) as kept:
+        await kept.converge(config_set("web", files=[{"path": f"{tmp_path}/motd", "content": "one"}]))
+        kept.host.converger.underway = told.underway
+        (tmp_path / "motd").write_text("two")
+        await kept.until(lambda: kept.told)
+    with told.underway.passing():
+        await asyncio.sleep(0.01)
+        assert (told.times, told.underway.said) == (0, "")
 
 
 @pytest.mark.parametrize(

@@ -173,6 +173,25 @@ async def test_a_node_that_is_not_ready_in_time_is_a_failure() -> None:
 
 
 @virtual_time.test
+@pytest.mark.parametrize("ready", [True, False])
+async def test_the_time_in_which_a_host_is_held_does_not_count_against_it(*, ready: bool) -> None:
+    desk = Desk()
+    desk.node_says({"conditions": [{"type": "Ready", "status": "False"}]})
+    running = asyncio.create_task(desk.upgrader.run(desk.order()))
+    await asyncio.sleep(800)
+    desk.held = True
+    await asyncio.sleep(7200)
+    assert (desk.upgrader.record.phase, desk.cluster.holder()) == (Phase.PROVING, "h0")
+    desk.held, before = False, now()
+    await asyncio.sleep(800)
+    if ready:
+        desk.node_says({"conditions": [{"type": "Ready", "status": "True"}]})
+    outcome = await running
+    assert outcome.result is (UpgradeResult.SUCCESS if ready else UpgradeResult.ERROR)
+    assert now() - before == pytest.approx(800 if ready else 900, abs=10)
+
+
+@virtual_time.test
 async def test_without_a_reboot_the_node_speaks_of_this_boot() -> None:
     desk = Desk()
     desk.node_says({"conditions": [{"type": "Ready", "status": "True"}], "nodeInfo": {"bootID": "first"}})

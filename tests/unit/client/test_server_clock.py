@@ -81,7 +81,15 @@ async def test_a_certificate_that_has_really_expired_is_not_blamed_on_a_clock() 
     assert first.endswith("the clocks of both sides agree, so have the server get another certificate")
 
 
-@pytest.mark.parametrize("head", ["", "HTTP/1.1 200 OK\r\nDate: tomorrow\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n"])
+@pytest.mark.parametrize(
+    "head",
+    [
+        "",
+        "HTTP/1.1 200 OK\r\nDate: tomorrow\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nDate: Fri, 31 Dec 9999 23:59:00 -2300\r\n\r\n",
+        "HTTP/1.1 200 OK\r\n\r\n",
+    ],
+)
 async def test_a_server_that_does_not_say_the_time_is_no_riddle(head: str) -> None:
     async with serving(now() - timedelta(days=1), head, HEARD()) as config:
         first, _ = await refusals(config)

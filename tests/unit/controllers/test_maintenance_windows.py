@@ -67,7 +67,7 @@ def test_one_that_never_opens_again_says_so() -> None:
     )
     valid = conditions.get(status.conditions, VALID)
     assert valid is not None
-    assert (status.open, valid.status, valid.message) == (False, "True", "it never opens again")
+    assert (status.open, valid.status, valid.message) == (False, "True", "no opening is in sight")
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -174,6 +175,14 @@ def test_without_its_calendar_a_window_is_not_guessed() -> None:
     [
         ("no calendar", "no iCalendar"),
         (CALENDAR.replace("YEARLY", "SECONDLY"), "recurs SECONDLY"),
+        (CALENDAR.replace("YEARLY", "DAILY;BYHOUR=0,1,2;BYMINUTE=0,1"), "DAILY with BYHOUR with BYMINUTE"),
+        (CALENDAR.replace("YEARLY", "DAILY;BYMONTH=2;BYMONTHDAY=30"), "DAILY with BYMONTH"),
+        (CALENDAR.replace("YEARLY", "YEARLY;COUNT=2;BYMONTH=2;BYMONTHDAY=30"), "which is not read"),
+        (CALENDAR.replace("20201225", "19201225").replace("20201227", "19201227"), "before 1990"),
+        (
+            CALENDAR.replace("UID:2\n", "UID:2\n" + "RDATE:20261130T180000Z\n" * holidays.MAX_EVENTS),
+            "2002 events",
+        ),
         (CALENDAR.replace("20261130T180000", "soon"), "no iCalendar"),
         (
             "BEGIN:VCALENDAR\n"
@@ -182,8 +191,32 @@ def test_without_its_calendar_a_window_is_not_guessed() -> None:
             "2001 events",
         ),
     ],
-    ids=["text", "often", "date", "many"],
+    ids=["text", "often", "hours", "days", "count", "old", "dates", "date", "many"],
 )
 def test_calendars_that_are_refused(text: str, why: str) -> None:
     with pytest.raises(holidays.BadCalendar, match=why):
         holidays.events(text, LIMITS, UTC)
+
+
+def test_what_is_wrong_is_told_without_what_is_in_it() -> None:
+    with pytest.raises(holidays.BadCalendar) as refused:
+        holidays.events("password=hunter2\x1b[2J", LIMITS, UTC)
+    assert "hunter2" not in str(refused.value)
+
+
+def test_a_day_that_never_comes_is_not_looked_for_for_ever() -> None:
+    text = CALENDAR.replace("YEARLY", "YEARLY;BYMONTH=2;BYMONTHDAY=30")
+    assert len(holidays.events(text, LIMITS, UTC)) == 1
+    until = CALENDAR.replace("YEARLY", "YEARLY;UNTIL=20261226")
+    assert len(holidays.events(until, LIMITS, UTC)) == 2
+
+
+def test_many_openings_and_exclusions_are_judged_quickly() -> None:
+    """What the schema allows at most; counted in days, not in openings."""
+    spec = WindowSpec(
+        schedules=[WindowSchedule(cron=f"{minute}-59/2 * * * *", duration="1s") for minute in range(16)],
+        exclude=[WindowExclusion(weekdays=["Mon"], start=f"{hour:02}:00") for hour in range(24)],
+    )
+    began = time.process_time()
+    assert Calendar(spec).following(at("2026-11-16T12:00:00Z"), 5)
+    assert time.process_time() - began < 5

@@ -76,21 +76,19 @@ class DriftWatch:
         judged = [
             replace(one, drifted=True) if self._drifted(one, declared, before) else one for one in results
         ]
-        bad = {one.id: one.outcome for one in results if one.bad}
+        bad = {one.id for one in results if one.bad}
         seen = {one.id for one in results if one.outcome in _LEFT_ALONE}
-        waiting = {one.id for one in results if one.outcome is Outcome.HELD}
+        undone = self._undone(declared, results)
         about = declared.keys() if whole else {one.id for one in results} & declared.keys()
         if whole:
             # By the ids of the declarations: those that were loaded would be a second copy of every path.
             self._held = {one: self._held[one] for one in declared if one in self._held}
         for one in about:
-            if one in waiting:
-                continue  # it holds as little, or as much, as it did before
-            if one not in bad:
+            if one not in undone:
                 self._held[one] = declared[one]
-            elif bad[one] is Outcome.FAILED and not self.held(one, declared):
+            elif Outcome.FAILED in undone[one] and not self.held(one, declared):
                 self._held.pop(one, None)  # half of it may be done
-        for known, still in ((self._seen, seen), (self._told, bad.keys())):
+        for known, still in ((self._seen, seen), (self._told, bad)):
             for one in [one for one in known if one not in still]:
                 resource = self.owning_resource(one, declared)
                 if resource in about or (whole and resource not in declared):
@@ -133,6 +131,16 @@ class DriftWatch:
             return False
         resource = self.owning_resource(one.id, declared)
         return resource in declared and held.get(resource) == declared[resource]
+
+    def _undone(
+        self, declared: Mapping[ResourceId, Declared], results: Iterable[Result]
+    ) -> dict[ResourceId, set[Outcome]]:
+        """Return what holds as little, or as much, as before: of what is not purged yet, the directory."""
+        found: dict[ResourceId, set[Outcome]] = {}
+        for one in results:
+            if one.bad or one.outcome is Outcome.HELD:
+                found.setdefault(self.owning_resource(one.id, declared), set()).add(one.outcome)
+        return found
 
     def _document(self) -> dict[str, str]:
         held, seen = self._held.copy(), self._seen.copy()  # a thread does this, and repairs go on

@@ -160,6 +160,7 @@ class DriftLog:
             self.reported(known.sequence)
             return
         waiting = [one for one in self._records if one.sequence > head.reported]
+        ours = head.sequence > 0
         if not head.rooted:
             head.repaired += known.repaired
             head.observed += known.observed
@@ -174,8 +175,9 @@ class DriftLog:
         ]
         self._records = deque([*known.recent, *renumbered])
         self._saved, self._whole = 0, True
-        self._wake.set()
-        self.flush()  # before the API hears of the sum: who found it there next time would add it once more
+        if ours:  # before the API hears of the sum: who found it there next time would add it once more
+            self._wake.set()
+            self.flush()
 
     def newest(self, count: int) -> list[DriftRecord]:
         """Return the newest drifts in order, whether or not anybody has heard of them."""

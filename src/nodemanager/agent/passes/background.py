@@ -5,6 +5,9 @@
 While a lane is at work, everything else of its ConfigSet is left alone by passes and repairs: a program that
 moves a database may have stopped its service. All other ConfigSets go on. A lane is never started twice, so
 no program runs twice at the same time.
+
+What ended is not begun again by a pass that only the end of a lane asked for: two ConfigSets whose programs
+always fail would otherwise start each other for ever. It is, once its ConfigSet declares something else.
 """
 
 from __future__ import annotations
@@ -12,17 +15,41 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
 
 from nodemanager.host.process.threads import to_the_end
 from nodemanager.host.results import Outcome, Result
-from nodemanager.plan.desired import Desired
+from nodemanager.plan.desired import Content, Contents, Desired
 from nodemanager.plan.resources import ResourceId
 from nodemanager.plan.steps import Step, Waiting
 
 log = logging.getLogger(__name__)
+Declared = Sequence[tuple[Any, str]]
+"""All that a ConfigSet declares, each with the digest of its content if it is a file."""
+_NOTHING: Final[Declared] = ()
+
+
+def declared_by_set(desired: Desired, contents: Contents) -> dict[str, Declared]:
+    """Return what each ConfigSet declares: after an edit, it is not equal to that before."""
+    found: dict[str, list[tuple[Any, str]]] = {}
+    for group in desired.items.values():
+        for item in group:
+            content = contents.get(getattr(item.declaration, "path", ""))
+            digest = content.digest if isinstance(content, Content) else ""
+            for name in item.sources:
+                found.setdefault(name, []).append((item.declaration, digest))
+    return dict(found)
+
+
+class _End(NamedTuple):
+    """How a job ended."""
+
+    result: Result
+    declared: Declared
+    """What its ConfigSet declared when it was queued."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +68,8 @@ class _Lane:
     todo: deque[BackgroundJob]
     at: ResourceId
     """The job that it is at."""
+    declared: Declared
+    """What the ConfigSet declared when they were queued."""
     again: bool = False
     """Something of the ConfigSet was put off meanwhile, and has to be looked at when this is over."""
     awaited: bool = False
@@ -63,6 +92,11 @@ class Background:
     _new: set[str] = field(default_factory=set)
     """Those that nobody waited for yet."""
     _results: list[Result] = field(default_factory=list)
+    _ends: dict[ResourceId, _End] = field(default_factory=dict)
+    _declared: Mapping[str, Declared] = field(default_factory=dict)
+    """What each ConfigSet declares now; the same object for as long as it is not edited."""
+    _asked: bool = False
+    """We asked for a pass, and none has begun since."""
 
     @property
     def busy(self) -> AbstractSet[str]:
@@ -76,16 +110,25 @@ class Background:
             lane.at for lane in self._lanes.values()
         }
 
-    @property
-    def finished(self) -> dict[ResourceId, Outcome]:
-        """How those jobs ended whose results nobody has taken yet."""
-        return {one.id: one.outcome for one in self._results}
+    def finished(self, *, untaken: bool) -> dict[ResourceId, Result]:
+        """How those jobs ended that are not to be done again now, though they may seem to be needed.
+
+        `untaken` says: only those whose results nobody has taken yet.
+        """
+        among = {one.id for one in self._results} if untaken else self._ends.keys()
+        ends = {one: end for one, end in self._ends.items() if one in among}
+        return {
+            one: end.result for one, end in ends.items() if end.declared is self._now(end.result.sources[0])
+        }
+
+    def _now(self, config_set: str) -> Declared:
+        return self._declared.get(config_set, _NOTHING)
 
     def start(self, config_set: str, jobs: Sequence[BackgroundJob]) -> None:
         """Begin with the jobs of a ConfigSet; it must not be busy."""
         if config_set in self._lanes:
             raise RuntimeError(f"cannot start jobs of ConfigSet {config_set}: it is busy")
-        lane = self._lanes[config_set] = _Lane(deque(jobs), jobs[0].id)
+        lane = self._lanes[config_set] = _Lane(deque(jobs), jobs[0].id, self._now(config_set))
         self._new.add(config_set)
         lane.task = asyncio.create_task(self._work(config_set, lane), name=f"executions of {config_set}")
 
@@ -95,9 +138,17 @@ class Background:
             lane.at = job.id
             results = await self._try(job)
             self._results += results  # not in one line: that would add to the list as it was before the wait
+            for one in results:
+                if one.outcome is not Outcome.HELD:  # that was not tried
+                    self._ends[one.id] = _End(one, lane.declared)
         del self._lanes[config_set]  # not if we are told to stop: what is under way is not over
         if lane.again or not (lane.awaited or config_set in self._new):
-            self.ended()
+            self.ask()
+
+    def ask(self) -> None:
+        """Ask for a pass."""
+        self._asked = True
+        self.ended()
 
     async def _try(self, job: BackgroundJob) -> list[Result]:
         try:
@@ -107,11 +158,8 @@ class Background:
             said = f"cannot finish it: {type(error).__name__}, see the log"
             return [Result(job.id, job.sources, Outcome.FAILED, said)]
 
-    async def wait(self, seconds: float | None) -> set[str]:
-        """Wait for the lanes that nobody waited for before: so long, and if that is None, to their end.
-
-        Returns whose they are.
-        """
+    async def wait(self, seconds: float | None) -> None:
+        """Wait for the lanes that nobody waited for before: so long, and if that is None, to their end."""
         names, self._new = self._new, set()
         lanes = [self._lanes[name] for name in names if name in self._lanes]
         tasks = [lane.task for lane in lanes if lane.task is not None]
@@ -124,22 +172,31 @@ class Background:
         finally:
             for lane in lanes:
                 lane.awaited = False
-        return names
 
-    def take(self, config_sets: Collection[str] | None = None) -> list[Result]:
-        """Return what came of the jobs of these sets, or of all, that were finished; nobody gets it twice."""
+    def take(self, resources: Collection[ResourceId] | None = None) -> list[Result]:
+        """Return what came of these jobs, or of all, that were finished; nobody gets it twice."""
         mine: list[Result] = []
         others: list[Result] = []
         for one in self._results:
-            asked = config_sets is None or not set(config_sets).isdisjoint(one.sources)
-            (mine if asked else others).append(one)
+            (mine if resources is None or one.id in resources else others).append(one)
         self._results = others
         return mine
 
-    def keep_only(self, declared: AbstractSet[ResourceId]) -> None:
-        """Do not begin with what nobody wants any more; what is under way goes on to its end."""
-        for lane in self._lanes.values():
-            lane.todo = deque(job for job in lane.todo if job.id in declared)
+    def begin_pass(self, desired: Desired, contents: Contents) -> None:
+        """Take note of what is declared, and of what may be done again.
+
+        What was queued for a ConfigSet before it was edited is not begun, the pass after that queues what is
+        needed then; what is under way goes on to its end.
+        """
+        declared = declared_by_set(desired, contents)
+        same = {name: self._now(name) for name, one in declared.items() if one == self._now(name)}
+        self._declared = {**declared, **same}
+        for name, lane in self._lanes.items():
+            if lane.declared is not self._now(name):
+                lane.todo.clear()
+        asked, self._asked = self._asked, False
+        kept = self.finished(untaken=not asked)
+        self._ends = {one: end for one, end in self._ends.items() if one in kept}
 
     def put_off(self, steps: Sequence[Step], held: AbstractSet[str]) -> list[Step]:
         """Return the steps, without those that would change something of a busy set, or of one of `held`."""

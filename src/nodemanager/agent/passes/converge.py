@@ -24,6 +24,7 @@ from typing import Any, Final
 from nodemanager.agent.passes import recovery
 from nodemanager.agent.passes.background import Background, BackgroundJob
 from nodemanager.agent.passes.progress import Progress
+from nodemanager.agent.passes.stage import Stage, changed_by, newer, was_held, without, without_aborted
 from nodemanager.agent.passes.underway import Underway
 from nodemanager.host.apply import Locks, Tools
 from nodemanager.host.base import HostError, ServiceManager
@@ -39,9 +40,9 @@ from nodemanager.plan.desired import Contents, Desired, Item
 from nodemanager.plan.focus import Focus
 from nodemanager.plan.host_kinds import AnyKind, PlanInput
 from nodemanager.plan.layout import Layout
-from nodemanager.plan.resources import FILE, ResourceId
+from nodemanager.plan.resources import FILE, ResourceId, file_id
 from nodemanager.plan.stages import KINDS, HostKinds
-from nodemanager.plan.steps import Blocked, Step, changes
+from nodemanager.plan.steps import Blocked, Noop, Step, changes
 from nodemanager.plan.unmade import HeldBack
 
 log = logging.getLogger(__name__)
@@ -51,22 +52,6 @@ _NOTHING: Final = frozenset[ResourceId]()
 def _never(_: ResourceId) -> bool:
     """Say of everything that it never held: where nothing is remembered."""
     return False
-
-
-@dataclass(frozen=True, slots=True)
-class _Stage:
-    """One kind in a pass or in a repair."""
-
-    kind: AnyKind
-    observe_only: AbstractSet[ResourceId]
-    """What is only looked at."""
-    unknown: Mapping[ResourceId, str] = field(default_factory=dict)
-    """What must not run now, and why."""
-    held_back: HeldBack = field(default_factory=dict)
-    """What must not begin before a file that cannot be made yet."""
-    busy: AbstractSet[str] = frozenset()
-    """ConfigSets that were busy before in this pass: nothing of them is changed in all of it, or what comes
-    later in such a set would be done before what comes first."""
 
 
 @dataclass(slots=True)
@@ -151,11 +136,12 @@ class Converger:
             async with self.host_lock:
                 if busy is None:
                     busy = set()
-                    await self._begin(desired)
+                    await self._begin(desired, contents)
                 busy |= self.background.busy
                 if kind.name == FILE:  # what repairs noted until now is about the state before this pass
                     self._aborted = set()
-                stage = _Stage(kind, observe_only, {}, found, frozenset(busy))
+                held, changed = was_held(results), changed_by(results)
+                stage = Stage(kind, observe_only, {}, found, frozenset(busy), held, changed)
                 done = await self._bring_about(stage, self._work(desired, contents, no_wait))
             if kind.background:
                 done = await self._finished(done, desired.items.get(kind.name, ()), whole=True)
@@ -165,10 +151,11 @@ class Converger:
             results += done
         return results
 
-    async def _begin(self, desired: Desired) -> None:
+    async def _begin(self, desired: Desired, contents: Contents) -> None:
         """Make the state ours, and find out how an earlier process of ours has left the host."""
         if self.lock is not None and self.lock.take(make=any(desired.items.values())):
             self.tools.journal.reload()  # whoever had it before may have written there
+        self.background.begin_pass(desired, contents)
         jobs = recovery.jobs(desired, self.tools, self.progress, self.background.busy)
         for config_set, todo in jobs.items():
             self.background.start(config_set, todo)
@@ -205,7 +192,8 @@ class Converger:
         for kind in self.kinds.put_back:
             if focus.desired.items.get(kind.name):
                 work = self._work(focus.desired, contents, no_wait, focus.layout)
-                results += await self._bring_about(_Stage(kind, observe_only, {}, found), work)
+                stage = Stage(kind, observe_only, {}, found, held=was_held(results))
+                results += await self._bring_about(stage, work)
         newly = {one for one, entry in journal.pending().items() if entry != before.get(one)}
         owed = focus.lens.owed(focus.ids | newly)
         unsure = [one for one in journal.started() if one not in self.background.ids]
@@ -213,7 +201,9 @@ class Converger:
         for kind in self.kinds.owed:
             if owed.items.get(kind.name):
                 work = self._work(owed, contents, no_wait, focus.layout)
-                done = await self._bring_about(_Stage(kind, observe_only, unknown, found), work)
+                held, changed = was_held(results), changed_by(results)
+                stage = Stage(kind, observe_only, unknown, found, held=held, changed=changed)
+                done = await self._bring_about(stage, work)
                 results += await self._finished(done, owed.items[kind.name]) if kind.background else done
         return results
 
@@ -231,25 +221,26 @@ class Converger:
     async def _look(self, kind: AnyKind, work: Work) -> Any:
         return await self.parts[kind.name].observe(kind.needs(work.given), work)
 
-    async def _bring_about(self, stage: _Stage, work: Work) -> list[Result]:
+    async def _bring_about(self, stage: Stage, work: Work) -> list[Result]:
         """Observe, plan, apply; once more, if what was done changed what was observed."""
-        kind, results = stage.kind, list[Result]()
+        kind, results, held = stage.kind, list[Result](), stage.held
         for _ in range(2):
             steps = drift_policies.leave_alone(
                 kind.plan(work.given, await self._look(kind, work)), stage.observe_only
             )
             if kind.name in self.kinds.after_files:
-                steps = _without_aborted(steps, self._aborted)
-            steps = unmade.without(_without(steps, stage.unknown), stage.held_back)
+                steps = without_aborted(steps, self._aborted)
+            steps = unmade.without(without(steps, stage.unknown), stage.held_back)
             steps = self.background.put_off(steps, stage.busy)
-            if not self.may_act():
+            held = held or not self.may_act()
+            if held:
                 steps = drift_policies.hold_back(steps)
             if kind.background:
-                steps = self._start(steps, work)
-            elif acting := changes(steps):
+                steps = self._start(steps, stage, work)
+            elif (acting := changes(steps)) and not work.given.repair:
                 self.underway.doing(acting)
             done = await self.parts[kind.name].apply(steps, work)
-            results = _newer(results, done) if results else done
+            results = newer(results, done) if results else done
             if not kind.again(steps, work.given):
                 break
         return results
@@ -264,7 +255,7 @@ class Converger:
                 log.warning("%s", error)
 
     async def _bring_about_locked(
-        self, stage: _Stage, desired: Desired, contents: Contents, no_wait: Tools, results: list[Result]
+        self, stage: Stage, desired: Desired, contents: Contents, no_wait: Tools, results: list[Result]
     ) -> list[Result]:
         """Do what waits for a lock of another host; nobody on this one has to wait with it meanwhile."""
         late = {one.id: one for one in results if one.outcome is Outcome.BLOCKED and one.lock}
@@ -283,22 +274,33 @@ class Converger:
             results = [one for one in results if one not in done] + again
         return results
 
-    def _start(self, steps: list[Step], work: Work) -> list[Step]:
+    def _start(self, steps: list[Step], stage: Stage, work: Work) -> list[Step]:
         """Begin in the background with what acts, each ConfigSet in its order; return the other steps.
 
-        What ended and was not reported yet is not begun again: what failed is tried again after a while, as
-        all failures are; unless it went well and is owed again since.
+        What ended is not begun again at once: what failed is tried again after a while, as all failures are;
+        unless it is owed again since.
         """
         jobs: dict[str, list[BackgroundJob]] = {}
-        ended = self.background.finished
+        rest: list[Step] = []
+        pending = work.given.pending
+        ended = self.background.finished(untaken=work.given.repair)  # no lane asks for a repair
+        items = work.given.desired.items.get(stage.kind.name, ())
+        owed = {one.id for one in items if not stage.changed.isdisjoint(map(file_id, one.subscribes))}
         for step in steps:
-            again = ended.get(step.id) is Outcome.CHANGED and step.id in work.given.pending
-            if step.ACTS and (step.id not in ended or again):
+            last = ended.get(step.id)
+            again = step.id in owed or (last and last.outcome is Outcome.CHANGED and step.id in pending)
+            if not step.ACTS:
+                rest.append(step)
+            elif last is None or again:
                 apply = functools.partial(self._apply_later, step, work)
                 jobs.setdefault(step.sources[0], []).append(BackgroundJob(step.id, step.sources, apply))
+            elif last.bad:
+                rest.append(Blocked(id=step.id, sources=step.sources, reason=last.message))
+            else:
+                rest.append(Noop(id=step.id, sources=step.sources, reason="it ran before"))
         for config_set, todo in jobs.items():
             self.background.start(config_set, todo)
-        return [step for step in steps if not step.ACTS]
+        return rest
 
     async def _apply_later(self, step: Step, work: Work) -> list[Result]:
         """Do what had to wait for its turn, unless the host was held meanwhile."""
@@ -312,11 +314,12 @@ class Converger:
 
         After a `whole` pass, what came of all that was begun earlier is in it, too.
         """
-        begun = await self.background.wait(self.patience)
+        await self.background.wait(self.patience)
         declared = {item.id: item for item in items}
         found = {one.id: one for one in results}
-        for one in self.background.take(None if whole else begun):
-            if one.id in declared or one.outcome is Outcome.CHANGED:
+        for one in self.background.take(None if whole else declared.keys()):
+            stale = one.outcome is Outcome.HELD and one.id in found  # it was not tried, and looked at since
+            if (one.id in declared and not stale) or one.outcome is Outcome.CHANGED:
                 found[one.id] = one
         under_way = self.background.ids
         for resource in under_way & declared.keys():
@@ -324,14 +327,13 @@ class Converger:
             found[resource] = result(waiting, Outcome.WAITING)
         pending = self.tools.journal.pending()
         if any(one in pending and found[one].outcome is Outcome.CHANGED for one in found):
-            self.background.ended()  # a file that it subscribes to changed while it ran
+            self.background.ask()  # a file that it subscribes to changed while it ran
         return list(found.values())
 
     def _tidy(self, desired: Desired) -> None:
         """Drop what is owed to nobody, and what an earlier process of ours left when it was killed."""
         tools, tree = self.tools, self.observer.tree
         declared = [item.id for kind in self.kinds.owed for item in desired.items.get(kind.name, ())]
-        self.background.keep_only(set(declared))
         try:
             tools.journal.keep_only([*declared, *desired.held, *self.background.ids])
             if not self._swept:
@@ -346,34 +348,3 @@ class Converger:
             staging.sweep(tree, folder)
         self._swept = folders
         tree.forget()
-
-
-def _newer(old: list[Result], new: list[Result]) -> list[Result]:
-    """Return the results of a second look; what was changed before it was changed in this pass."""
-    changed = {one.id: one for one in old if one.outcome is Outcome.CHANGED}
-    both = [changed.pop(one.id, one) if one.outcome is Outcome.UNCHANGED else one for one in new]
-    again = {one.id for one in both}
-    return both + [one for one in changed.values() if one.id not in again]
-
-
-def _without(steps: list[Step], unknown: Mapping[ResourceId, str]) -> list[Step]:
-    if not unknown:
-        return steps
-    return [
-        Blocked(id=step.id, sources=step.sources, reason=unknown[step.id]) if step.id in unknown else step
-        for step in steps
-    ]
-
-
-def _without_aborted(steps: list[Step], aborted: set[str]) -> list[Step]:
-    """Hold back the steps of ConfigSets that a failed validation has aborted."""
-    if not aborted:
-        return steps
-    kept: list[Step] = []
-    for step in steps:
-        if step.sources and aborted.issuperset(step.sources):
-            reason = f"ConfigSet {step.sources[0]} was aborted by a validation that failed before"
-            kept.append(Blocked(id=step.id, sources=step.sources, reason=reason))
-        else:
-            kept.append(step)
-    return kept

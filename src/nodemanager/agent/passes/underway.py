@@ -41,6 +41,7 @@ class Underway:
     @contextlib.contextmanager
     def passing(self) -> Iterator[None]:
         """Watch the time that a pass takes."""
+        self._doing = ""
         timer = asyncio.get_running_loop().call_later(self.seconds, self._is_long)
         try:
             yield

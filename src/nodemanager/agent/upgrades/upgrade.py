@@ -22,6 +22,7 @@ from typing import Any, Final
 
 import msgspec
 
+from nodemanager.agent.holds import held_timeout
 from nodemanager.agent.upgrades.drain import DRAIN_SECONDS, KubernetesNode
 from nodemanager.agent.upgrades.locks import LockLost, SharedLocks
 from nodemanager.agent.upgrades.schedule import FORGIVENESS
@@ -58,7 +59,7 @@ class UpgradeSettings:
     reboot: float = 600.0
     """How long a host may take to go down."""
     prove: float = 900.0
-    """How long a host may take, once its agent runs again, to be as it shall be."""
+    """How long a host may take, once its agent runs again and it is not held, to be as it shall be."""
     lease: float = 1800.0
     """How long the group waits for a host that does not come back: longer than any reboot takes."""
     resume: timedelta = timedelta(hours=1)
@@ -103,6 +104,7 @@ class UpgradeDependencies:
     records: Records
     prove: Prove
     clocks: Clocks
+    may_act: Callable[[], bool] = lambda: True
 
 
 class Upgrader:
@@ -285,7 +287,7 @@ class Upgrader:
 
     async def _prove(self) -> None:
         try:
-            async with asyncio.timeout(self._settings.prove):
+            async with held_timeout.timeout(self._settings.prove, self._deps.may_act, self._settings.poll):
                 await self._deps.prove()
                 await self._await_node()
         except TimeoutError:

@@ -104,8 +104,8 @@ class UpgradePart:
     """Upgrades the host when its ManagedNode says so.
 
     `node` returns our ManagedNode as it is known now; `changed()` is to be called when its spec,
-    its annotations or its status became different, or what `may_act` returns. `report` is told of every
-    change of `status`.
+    its annotations or its status became different, or what `dependencies.may_act` returns. `report` is told
+    of every change of `status`.
     """
 
     name = "upgrades"
@@ -118,7 +118,6 @@ class UpgradePart:
         *,
         settings: UpgradeSettings | None = None,
         zone: Callable[[], tzinfo] = local_zone,
-        may_act: Callable[[], bool] = lambda: True,
         report: Callable[[UpgradeStatus], None] = lambda _: None,
     ) -> None:
         self._deps = dependencies
@@ -126,7 +125,6 @@ class UpgradePart:
         self._reporter = reporter
         self._settings = settings or UpgradeSettings()
         self._zone = zone
-        self._may_act = may_act
         self._report = report
         self._wake = asyncio.Event()
         self._complaint = ""
@@ -174,7 +172,7 @@ class UpgradePart:
         """Return when to upgrade; None = never, as things are. Raises what is wrong with the schedule."""
         node = self._node()
         spec = node.spec.upgrade if node is not None else None
-        held = not self._may_act() or (node is not None and ANNOTATION_HOLD in node.metadata.annotations)
+        held = not self._deps.may_act() or (node is not None and ANNOTATION_HOLD in node.metadata.annotations)
         if node is None or spec is None or not spec.schedule or held:
             return None
         delay = timedelta(seconds=durations.parse(spec.delay) if spec.delay else 0.0)

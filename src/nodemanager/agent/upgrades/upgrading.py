@@ -51,6 +51,7 @@ def upgrades(
         records=RecordFile(Tree(managed_host.tree.root), managed_host.state),
         prove=requests.settled,
         clocks=Clocks(),
+        may_act=holds.may_act,
     )
     part = UpgradePart(
         dependencies,
@@ -58,7 +59,6 @@ def upgrades(
         reporter,
         settings=settings,
         zone=functools.partial(zone_of, Tree(managed_host.tree.root)),
-        may_act=holds.may_act,
         report=lambda _status: requests.pass_soon(),
     )
     link.nodes.subscribe(lambda change: part.changed() if change.key == key else None)

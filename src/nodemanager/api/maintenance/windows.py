@@ -172,13 +172,13 @@ class WindowSpec(Struct):
     always: Annotated[bool, meta("Open at all times but the excluded ones.")] = False
     schedules: Annotated[
         list[Annotated[WindowSchedule, meta("One schedule.", _ONE_WAY, _DAYS_OF_START)]],
-        meta("When it opens; where several are open, it closes with the last.", max_items=32),
+        meta("When it opens; where several are open, it closes with the last.", max_items=16),
     ] = []
     exclude: Annotated[
         list[
             Annotated[WindowExclusion, meta("One exclusion.", _CALENDAR_ALONE, _SOMETHING, _DATES_IN_ORDER)]
         ],
-        meta("When it is shut all the same.", max_items=64),
+        meta("When it is shut all the same.", max_items=32),
     ] = []
     time_zone: Annotated[str, _zone("For schedules and exclusions that name none; default: UTC.")] = ""
     valid_from: Annotated[str | None, meta("Shut before this moment.", format="date-time", max_length=64)] = (

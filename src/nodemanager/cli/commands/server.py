@@ -7,6 +7,7 @@ import contextlib
 import gc
 import logging
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -120,5 +121,16 @@ def _in_hands_of_its_owner(folder: Path) -> Iterator[None]:
         if os.geteuid() == 0 and folder.is_dir():
             owner = folder.stat()
             for path in folder.iterdir():
-                if path.lstat().st_uid != owner.st_uid:
-                    os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
+                _hand_over(path, owner)
+
+
+def _hand_over(path: Path, owner: os.stat_result) -> None:
+    """Give a file of root's to another user; not one that has a second name, which may be anywhere."""
+    with contextlib.suppress(OSError):  # a link, or something that is gone
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            found = os.fstat(descriptor)
+            if stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and found.st_uid != owner.st_uid:
+                os.fchown(descriptor, owner.st_uid, owner.st_gid)
+        finally:
+            os.close(descriptor)

@@ -59,7 +59,7 @@ class ServerClock:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-        with contextlib.suppress(OSError, TimeoutError, ValueError, asyncio.IncompleteReadError):
+        with contextlib.suppress(OSError, ValueError, OverflowError, asyncio.IncompleteReadError):
             async with asyncio.timeout(ASK_SECONDS):
                 reader, writer = await self._open(context)
                 try:

@@ -40,7 +40,7 @@ def judge(window: MaintenanceWindow, calendars: Calendars, now: datetime) -> Mai
     else:
         said = Condition(
             type=VALID, status=conditions.TRUE, reason=READ, observed_generation=generation,
-            message="" if found else "it never opens again",
+            message="" if found else "no opening is in sight",
         )  # fmt: skip
     opened = next((one for one in found if one.start <= now), None)
     later = next((one for one in found if one.start > now), None)

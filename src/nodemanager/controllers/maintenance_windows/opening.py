@@ -58,7 +58,7 @@ class WindowWatcher:
             return None
         calendars = await self._calendars(window)
         now = self.now()
-        wanted = judging.judge(window, calendars, now)
+        wanted = await asyncio.to_thread(judging.judge, window, calendars, now)  # others go on meanwhile
         if patch := difference(msgspec.to_builtins(window.status), msgspec.to_builtins(wanted)):
             # The list of conditions is written whole, so it must be based on the one that is there.
             meta = {"resourceVersion": window.metadata.resource_version}
@@ -97,7 +97,7 @@ class WindowWatcher:
             self.events.warning(MAINTENANCE_WINDOWS, window, UNREADABLE, valid.message)
         if wanted.open != window.status.open:
             until = f"until {wanted.closes_at}" if wanted.closes_at else "with no end in sight"
-            later = f"it opens again at {wanted.opens_at}" if wanted.opens_at else "it never opens again"
+            later = f"it opens again at {wanted.opens_at}" if wanted.opens_at else "no opening is in sight"
             reason, said = (OPENED, f"open {until}") if wanted.open else (CLOSED, later)
             self.events.normal(MAINTENANCE_WINDOWS, window, reason, said)
 

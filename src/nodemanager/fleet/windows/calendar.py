@@ -22,8 +22,10 @@ HORIZONS: Final = tuple(timedelta(days=days) for days in (8, 40, 400, 366 * 9))
 """How far is looked ahead, until enough is found: 29 February may be eight years away."""
 _ENOUGH: Final = HORIZONS[2]
 """One that is open so long is as good as always open."""
-MANY: Final = 20_000
-"""Openings that are looked at before nobody looks further: a schedule of every minute has no end."""
+MANY: Final = 2000
+"""Openings that are looked at in one round."""
+ROUNDS: Final = 16
+"""How often it is looked further before nobody does: a schedule of every minute has no end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,22 +61,33 @@ class Calendar:
         """Return the opening of now, if there is one, and the next ones."""
         found: list[Opened] = []
         for ahead in HORIZONS:
-            limits = Span(now, now + ahead)
-            known, complete = self._within(limits)
+            known, complete = self._looked(Span(now, now + ahead), count)
             found = [Opened(one.start, one.end if one.end < complete else None) for one in known]
             endless = bool(found) and found[-1].end is None and ahead >= _ENOUGH
-            if complete < limits.end or len(found) > count or endless:
+            if complete < now + ahead or len(found) > count or endless:
                 break
         return found[:count]
+
+    def _looked(self, limits: Span, count: int) -> tuple[list[Span], datetime]:
+        """Return more than so many openings, if there are, and until when that is the whole truth."""
+        found: list[Span] = []
+        begin = limits.start
+        for _ in range(ROUNDS):
+            part, begin = self._within(Span(begin, limits.end))
+            found = spans.union([*found, *part])
+            if begin >= limits.end or len(found) > count:
+                break
+        return found, begin
 
     def _within(self, limits: Span) -> tuple[list[Span], datetime]:
         """Return the openings between two moments, and until when that is the whole truth."""
         complete = limits.end
         opened: list[Span] = [limits] if self.spec.always else []
+        share = MANY // max(1, len(self.spec.schedules))
         for schedule in self.spec.schedules:
             ahead = itertools.takewhile(lambda one: one.start < limits.end, self._openings(schedule, limits))
-            few = list(itertools.islice(ahead, MANY))
-            if len(few) == MANY:
+            few = list(itertools.islice(ahead, share))
+            if len(few) == share:
                 complete = min(complete, few[-1].start)
             opened += few
         opened = spans.union(opened)

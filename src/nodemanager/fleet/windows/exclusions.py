@@ -48,12 +48,20 @@ def excluded(
     if where is not None:
         yield from _events(where, calendars)
         return
+    for day in _days(opened, zone):
+        if _is_meant(exclusion, day):
+            yield _hours(exclusion, day, zone)
+
+
+def _days(opened: Sequence[Span], zone: tzinfo) -> Iterator[date]:
+    """Yield every day that has a part in openings, and the one before, which may reach into it; each once."""
+    done = date.min
     for start, end in opened:
-        day, last = start.astimezone(zone).date() - _DAY, end.astimezone(zone).date()
+        day, last = max(start.astimezone(zone).date() - _DAY, done), end.astimezone(zone).date()
         while day <= last:
-            if _is_meant(exclusion, day):
-                yield _hours(exclusion, day, zone)
+            yield day
             day += _DAY
+        done = max(done, day)
 
 
 def _events(where: CalendarKey, calendars: Calendars) -> Sequence[Span]:

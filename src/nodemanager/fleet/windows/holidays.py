@@ -5,18 +5,27 @@ Whoever may write a ConfigMap must not be able to keep the operator busy: what i
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, time, tzinfo
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from nodemanager.fleet.windows import wall_clock
 from nodemanager.fleet.windows.spans import Span
 
 if TYPE_CHECKING:
-    from icalendar import Calendar, Event
+    from icalendar import Event
 
 MAX_EVENTS: Final = 2000
 MAX_RECURRING: Final = 200
-_OFTEN: Final = frozenset(("SECONDLY", "MINUTELY", "HOURLY"))
+FIRST_YEAR: Final = 1990
+"""What recurs is counted from its beginning on, one by one."""
+_PARTS: Final = {
+    "DAILY": frozenset(("BYDAY",)),
+    "WEEKLY": frozenset(("BYDAY",)),
+    "MONTHLY": frozenset(("BYDAY", "BYMONTHDAY", "BYMONTH", "BYSETPOS")),
+    "YEARLY": frozenset(("BYDAY", "BYMONTHDAY", "BYMONTH", "BYSETPOS", "BYWEEKNO", "BYYEARDAY")),
+}
+"""Rules that are read: none recurs more than daily, and none looks for a day that never comes for long."""
 
 
 class BadCalendar(ValueError):
@@ -24,36 +33,64 @@ class BadCalendar(ValueError):
 
 
 def events(text: str, limits: Span, zone: tzinfo) -> list[Span]:
-    """Return when something is in a calendar; days, and times without a zone, are those of `zone`."""
+    """Return when something is in a calendar; days, and times without a zone, are those of `zone`.
+
+    What is wrong is told without what is in the calendar: who reads it may not be allowed to read that.
+    """
     # Ten MiB and a tenth of a second that nobody pays who has no calendar.
     import recurring_ical_events
     from icalendar import Calendar
 
     try:
         calendar = Calendar.from_ical(text)
-        _check(calendar)
+        _check(calendar.events)
+        for event in calendar.events:
+            _bound(event, limits.end)
         found = recurring_ical_events.of(calendar).between(limits.start, limits.end)
         return sorted(_span(event, zone) for event in found)
     except BadCalendar:
         raise
     except Exception as error:
-        raise BadCalendar(f"it is no iCalendar that can be read: {error}") from error
-
-
-def _check(calendar: Calendar) -> None:
-    found = calendar.events
-    recurring = [event for event in found if "RRULE" in event]
-    if len(found) > MAX_EVENTS or len(recurring) > MAX_RECURRING:
         raise BadCalendar(
-            f"it has {len(found)} events, {len(recurring)} of which recur; at most {MAX_EVENTS} and"
+            "it is no iCalendar that can be read; see whether a calendar program opens it"
+        ) from error
+
+
+def _check(found: Sequence[Event]) -> None:
+    recurring = [event for event in found if "RRULE" in event]
+    moments = len(found) + sum(len(event.rdates) for event in found)
+    if moments > MAX_EVENTS or len(recurring) > MAX_RECURRING:
+        raise BadCalendar(
+            f"it has {moments} events, {len(recurring)} of which recur; at most {MAX_EVENTS} and"
             f" {MAX_RECURRING} are read: split it, or remove what is over"
         )
     for event in recurring:
-        often = {str(freq).upper() for rule in event.rrules for freq in rule.get("FREQ", [])} & _OFTEN
-        if often:
-            raise BadCalendar(
-                f'event "{event.get("SUMMARY", "")}" recurs {often.pop()}: DAILY is the most that is read'
-            )
+        if event.start.year < FIRST_YEAR:
+            raise BadCalendar(f"an event recurs since before {FIRST_YEAR}: have it begin later")
+        for rule in event.rrules:
+            _check_rule(rule)
+
+
+def _check_rule(rule: Mapping[str, Sequence[Any]]) -> None:
+    often = str(next(iter(rule.get("FREQ", [])), "")).upper()
+    strange = {part for part in rule if part.startswith("BY")} - _PARTS.get(often, frozenset())
+    if often not in _PARTS or strange or ("COUNT" in rule and "BYMONTHDAY" in rule):
+        said = " with ".join([often or "never", *sorted(strange)])
+        raise BadCalendar(f"an event recurs {said}, which is not read: {', '.join(_PARTS)} are, by days")
+
+
+def _bound(event: Event, end: datetime) -> None:
+    """Have a rule end where nobody looks any further: a day that never comes is else looked for for ever."""
+    for rule in event.rrules:
+        if "COUNT" not in rule:
+            whole_day = not isinstance(event.start, datetime)
+            known = rule.get("UNTIL", [end.date() if whole_day else end])[0]
+            last = end.date() if whole_day else end
+            rule["UNTIL"] = [last if _later(known, last) else known]
+
+
+def _later(one: date | datetime, other: date | datetime) -> bool:
+    return one.timetuple() > other.timetuple()
 
 
 def _span(event: Event, zone: tzinfo) -> Span:

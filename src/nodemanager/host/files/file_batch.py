@@ -34,6 +34,7 @@ from nodemanager.plan.steps import (
     MakeLink,
     Observed,
     Step,
+    Waiting,
     WriteFile,
 )
 from nodemanager.plan.subscribers import owed
@@ -90,6 +91,8 @@ class FileBatch:
     _failed: set[ResourceId] = field(default_factory=set)
     _left: set[ResourceId] = field(default_factory=set)
     """What is not there, and is left so."""
+    _put_off: set[ResourceId] = field(default_factory=set)
+    """What is made later: what belongs below it would be made elsewhere, and be in its way."""
     _jobs: list[_Job] = field(default_factory=list)
     _unsynced: Unsynced = field(default_factory=Unsynced)
     _areas: staging.Areas = field(default_factory=staging.Areas)
@@ -121,7 +124,15 @@ class FileBatch:
         if not isinstance(step, FileStep):
             if step.ACTS:
                 raise TypeError(f"cannot do {type(step).__name__} to files")
+            if isinstance(step, Waiting):
+                self._put_off.add(step.id)
             self._say(step, idle_outcome(step) if isinstance(step, Blocked) else Outcome.UNCHANGED)
+            return
+        later = next((one for one in step.needs if one in self._put_off), None)
+        if later is not None:
+            self._put_off.add(step.id)
+            why = f"waits for {later}, which waits, too"
+            self._say(Waiting(id=step.id, sources=step.sources, reason=why), Outcome.WAITING)
             return
         if obstacle := self._obstacle(step):
             self._say(step, Outcome.BLOCKED, obstacle)

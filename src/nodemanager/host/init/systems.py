@@ -115,8 +115,10 @@ class System:
         if not self.service.has_kubeconfig:
             made += f' && install -d -m 0700 -o "{user}" "/var/lib/{user}"'
             return {"PREPARE": made, "ARGS": f"server --data-dir /var/lib/{user}", "REQUIRED": ""}
-        run = f"/var/run/{self.unit_name}"  # where only root can read the kubeconfig, its user gets a copy
-        made += f' && install -d -m 0700 -o "{user}" "{run}"'
+        # Where only root can read the kubeconfig, its user gets a copy. The folder is root's, or a link in it
+        # would lead root elsewhere.
+        run = f"/var/run/{self.unit_name}"
+        made += f' && install -d -m 0755 -o root "{run}"'
         made += f' && install -m 0400 -o "{user}" "{kubeconfig}" "{run}/kubeconfig"'
         arguments = f"{self.service.command} --kubeconfig {run}/kubeconfig"
         return {"PREPARE": made, "ARGS": arguments, "REQUIRED": f'required_files="{kubeconfig}"'}

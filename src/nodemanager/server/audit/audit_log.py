@@ -129,7 +129,7 @@ def _status(code: int, outcome: _Outcome, *, is_secret: bool) -> dict[str, Any]:
         return {"metadata": {}, "code": code}
     found = {"metadata": {}, "status": outcome.status, "reason": outcome.reason, "code": code}
     if not is_secret:  # it may quote what was wrong
-        found["message"] = outcome.message
+        found["message"] = _cut(outcome.message) if outcome.message else None
     return {key: value for key, value in found.items() if value is not None}
 
 

@@ -1,0 +1,78 @@
+"""One stage of a pass, and what its steps and results mean for the others; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Final
+
+from nodemanager.host.results import Outcome, Result
+from nodemanager.plan.host_kinds import AnyKind
+from nodemanager.plan.resources import ResourceId
+from nodemanager.plan.steps import Blocked, Step
+from nodemanager.plan.unmade import HeldBack
+
+_NOTHING: Final[frozenset[ResourceId]] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One kind in a pass or in a repair."""
+
+    kind: AnyKind
+    observe_only: AbstractSet[ResourceId]
+    """What is only looked at."""
+    unknown: Mapping[ResourceId, str] = field(default_factory=dict)
+    """What must not run now, and why."""
+    held_back: HeldBack = field(default_factory=dict)
+    """What must not begin before a file that cannot be made yet."""
+    busy: AbstractSet[str] = frozenset()
+    """ConfigSets that were busy before in this pass: nothing of them is changed in all of it, or what comes
+    later in such a set would be done before what comes first."""
+    held: bool = False
+    """Whether a hold kept an earlier stage from acting: if it ended since, the next pass does all of it."""
+    changed: AbstractSet[ResourceId] = _NOTHING
+    """What was changed before in this pass or repair: a run that it makes owed is a new one."""
+
+
+def was_held(results: Sequence[Result]) -> bool:
+    """Tell whether a hold kept anything from being done."""
+    return any(one.outcome is Outcome.HELD for one in results)
+
+
+def newer(old: list[Result], new: list[Result]) -> list[Result]:
+    """Return the results of a second look; what was changed before it was changed in this pass."""
+    changed = {one.id: one for one in old if one.outcome is Outcome.CHANGED}
+    both = [changed.pop(one.id, one) if one.outcome is Outcome.UNCHANGED else one for one in new]
+    again = {one.id for one in both}
+    return both + [one for one in changed.values() if one.id not in again]
+
+
+def changed_by(results: Sequence[Result]) -> set[ResourceId]:
+    """Return what was changed."""
+    return {one.id for one in results if one.outcome is Outcome.CHANGED}
+
+
+def without(steps: list[Step], unknown: Mapping[ResourceId, str]) -> list[Step]:
+    """Hold back the steps that must not be done now."""
+    if not unknown:
+        return steps
+    return [
+        Blocked(id=step.id, sources=step.sources, reason=unknown[step.id]) if step.id in unknown else step
+        for step in steps
+    ]
+
+
+def without_aborted(steps: list[Step], aborted: set[str]) -> list[Step]:
+    """Hold back the steps of ConfigSets that a failed validation has aborted."""
+    if not aborted:
+        return steps
+    kept: list[Step] = []
+    for step in steps:
+        if step.sources and aborted.issuperset(step.sources):
+            reason = f"ConfigSet {step.sources[0]} was aborted by a validation that failed before"
+            kept.append(Blocked(id=step.id, sources=step.sources, reason=reason))
+        else:
+            kept.append(step)
+    return kept
