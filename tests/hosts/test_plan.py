@@ -80,9 +80,17 @@ def test_names_and_conflicts_are_looked_up(host: Host) -> None:
         host.api.delete("ConfigSet", "odd")
 
 
-def test_somebody_who_may_not_read_the_state_is_told_to_use_sudo(host: Host) -> None:
+@pytest.mark.parametrize("state", ["there", "none"])
+def test_somebody_who_may_not_read_the_state_is_told_to_use_sudo(host: Host, state: str) -> None:
     nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "env", "HOME=/tmp")
-    code, said, stderr = plan(host, *nobody)
+    host.machine.run("mkdir", "-p", "-m", "0700", "/var/lib/nodemanager")
+    if state == "none":  # the credential is refused then, not what the agent remembers
+        host.machine.run("mv", "/var/lib/nodemanager", "/var/lib/aside")
+    try:
+        code, said, stderr = plan(host, *nobody)
+    finally:
+        if state == "none":
+            host.machine.run("mv", "-T", "/var/lib/aside", "/var/lib/nodemanager")
     assert (code, said) == (1, {})
     assert stderr.rstrip().endswith("run it with sudo")
     assert "remove" not in stderr

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
+import msgspec
+
+from nodemanager.client.patches import MergePatch, difference
 from nodemanager.client.verbs import Client
 from nodemanager.kube import core, errors
+from nodemanager.kube.objects import HasMetadata, Resource
+
+T = TypeVar("T", bound=HasMetadata)
 
 
 class IssuedToken(NamedTuple):
@@ -55,3 +61,21 @@ async def evict(
     if options:
         body["deleteOptions"] = options
     await client.create_subresource(core.PODS, pod, namespace, "eviction", body, retry=False)
+
+
+async def write_status(client: Client, resource: Resource[T], obj: T, old: Any, wanted: Any) -> bool:
+    """Write what is new in the status of an object as it was read; return whether something was.
+
+    Lists are written whole, so that somebody else's write meanwhile is a Conflict. One that was deleted has
+    nothing left to say.
+    """
+    patch = difference(msgspec.to_builtins(old), msgspec.to_builtins(wanted))
+    if not patch:
+        return False
+    meta = obj.metadata
+    body = MergePatch({"metadata": {"resourceVersion": meta.resource_version}, "status": patch})
+    try:
+        await client.patch(resource, meta.name, meta.namespace, body, subresource="status")
+    except errors.NotFound:
+        return False
+    return True

@@ -79,10 +79,17 @@ def client_config(settings: Settings) -> ClientConfig:
         )
     except errors.ConfigError as error:
         own = host_kubeconfig_path()
-        if settings.kubeconfig or settings.environ.get("KUBECONFIG") or not own.exists():
+        if settings.kubeconfig or settings.environ.get("KUBECONFIG") or _is_absent(own):
             raise
         sudo = "" if os.access(own, os.R_OK) else ", which only root can read: run it with sudo"
         raise errors.ConfigError(f"{error}; the one that this host joined with is {own}{sudo}") from error
+
+
+def _is_absent(path: Path) -> bool:
+    try:
+        return not path.exists()
+    except PermissionError:  # a folder that only root may look into is one that a host joined with
+        return False
 
 
 def as_this_host(settings: Settings) -> Settings:

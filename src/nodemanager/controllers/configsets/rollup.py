@@ -8,21 +8,18 @@ One writer instead of every host: with many, they would fight over one condition
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-import msgspec
-
 from nodemanager.api.common import matching, set_reports
 from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet, ConfigSetStatus, NodeCounts
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode, is_held, is_silent
-from nodemanager.client.patches import MergePatch, difference
+from nodemanager.client.subresources import write_status
 from nodemanager.client.verbs import Client
 from nodemanager.controllers.configsets.validity import Validity
 from nodemanager.controllers.registration import Caches, ControllerContext, Wake
-from nodemanager.kube import conditions, errors, times
+from nodemanager.kube import conditions, times
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.objects import ObjectKey, key_of
 from nodemanager.kube.wording import plural
@@ -65,13 +62,7 @@ class ConfigSetRollup:
         judged = await self._validity.condition(config_set)
         nodes = [node for node in self._nodes.values() if node.metadata.namespace == key.namespace]
         wanted = summarise(config_set, nodes, times.rfc3339(self._now()), judged)
-        old, new = msgspec.to_builtins(config_set.status), msgspec.to_builtins(wanted)
-        if patch := difference(old, new):
-            # The list of conditions is written whole, so it must be based on the one that is there.
-            meta = {"resourceVersion": config_set.metadata.resource_version}
-            body = MergePatch({"metadata": meta, "status": patch})
-            with contextlib.suppress(errors.NotFound):  # deleted meanwhile: nothing left to say
-                await self._client.patch(CONFIG_SETS, key.name, key.namespace, body, subresource="status")
+        await write_status(self._client, CONFIG_SETS, config_set, config_set.status, wanted)
 
 
 def build(context: ControllerContext) -> Reconcile:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
-
-import msgspec
 
 from nodemanager.api.maintenance.maintenancewindow import (
     MAINTENANCE_WINDOWS,
@@ -18,7 +15,7 @@ from nodemanager.api.maintenance.maintenancewindow import (
     MaintenanceWindow,
     MaintenanceWindowStatus,
 )
-from nodemanager.client.patches import MergePatch, difference
+from nodemanager.client.subresources import write_status
 from nodemanager.client.verbs import Client
 from nodemanager.controllers.maintenance_windows import judging
 from nodemanager.controllers.registration import Caches, ControllerContext, Wake
@@ -59,15 +56,8 @@ class WindowWatcher:
         calendars = await self._calendars(window)
         now = self.now()
         wanted = await asyncio.to_thread(judging.judge, window, calendars, now)  # others go on meanwhile
-        if patch := difference(msgspec.to_builtins(window.status), msgspec.to_builtins(wanted)):
-            # The list of conditions is written whole, so it must be based on the one that is there.
-            meta = {"resourceVersion": window.metadata.resource_version}
-            body = MergePatch({"metadata": meta, "status": patch})
-            with contextlib.suppress(errors.NotFound):
-                await self.client.patch(
-                    MAINTENANCE_WINDOWS, key.name, key.namespace, body, subresource="status"
-                )
-                self._tell(window, wanted)
+        if await write_status(self.client, MAINTENANCE_WINDOWS, window, window.status, wanted):
+            self._tell(window, wanted)
         return ReconcileResult(_until_edge(wanted, now))
 
     async def _calendars(self, window: MaintenanceWindow) -> Calendars:

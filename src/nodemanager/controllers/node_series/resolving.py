@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
-
-import msgspec
 
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode, is_silent
 from nodemanager.api.maintenance.nodeseries import (
@@ -18,11 +15,11 @@ from nodemanager.api.maintenance.nodeseries import (
     NodeSeriesStatus,
     SeriesGroup,
 )
-from nodemanager.client.patches import MergePatch, difference
+from nodemanager.client.subresources import write_status
 from nodemanager.client.verbs import Client
 from nodemanager.controllers.registration import Caches, ControllerContext, Wake
 from nodemanager.fleet import series
-from nodemanager.kube import conditions, errors, times
+from nodemanager.kube import conditions, times
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.objects import ObjectKey
 from nodemanager.runtime.cache import Cache, Change
@@ -53,12 +50,7 @@ class SeriesResolver:
             return
         nodes = [node for node in self.nodes.values() if node.metadata.namespace == key.namespace]
         wanted = resolve(found, nodes, times.rfc3339(self.now()))
-        if patch := difference(msgspec.to_builtins(found.status), msgspec.to_builtins(wanted)):
-            # The list of conditions is written whole, so it must be based on the one that is there.
-            meta = {"resourceVersion": found.metadata.resource_version}
-            body = MergePatch({"metadata": meta, "status": patch})
-            with contextlib.suppress(errors.NotFound):
-                await self.client.patch(NODE_SERIES, key.name, key.namespace, body, subresource="status")
+        await write_status(self.client, NODE_SERIES, found, found.status, wanted)
 
 
 def build(context: ControllerContext) -> Reconcile:

@@ -73,19 +73,21 @@ def _check(found: Sequence[Event]) -> None:
 
 def _check_rule(rule: Mapping[str, Sequence[Any]]) -> None:
     often = str(next(iter(rule.get("FREQ", [])), "")).upper()
-    strange = {part for part in rule if part.startswith("BY")} - _PARTS.get(often, frozenset())
-    if often not in _PARTS or strange or ("COUNT" in rule and "BYMONTHDAY" in rule):
+    parts = {part for part in rule if part.startswith("BY")}
+    strange = parts - _PARTS.get(often, frozenset())
+    # Counted days of a month or year may never come, and no end keeps from looking for them.
+    endless = "COUNT" in rule and parts and often in ("MONTHLY", "YEARLY")
+    if often not in _PARTS or strange or endless:
         said = " with ".join([often or "never", *sorted(strange)])
         raise BadCalendar(f"an event recurs {said}, which is not read: {', '.join(_PARTS)} are, by days")
 
 
 def _bound(event: Event, end: datetime) -> None:
     """Have a rule end where nobody looks any further: a day that never comes is else looked for for ever."""
+    last = end if isinstance(event.start, datetime) else end.date()
     for rule in event.rrules:
         if "COUNT" not in rule:
-            whole_day = not isinstance(event.start, datetime)
-            known = rule.get("UNTIL", [end.date() if whole_day else end])[0]
-            last = end.date() if whole_day else end
+            known = rule.get("UNTIL", [last])[0]
             rule["UNTIL"] = [last if _later(known, last) else known]
 
 
