@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
@@ -92,6 +93,8 @@ class PassSetup:
     """Told that a pass which changes something takes longer than a moment."""
     may_act: Callable[[], bool] = lambda: True
     """Nothing is changed while it says no."""
+    shut: Callable[[], AbstractSet[str]] = frozenset[str]
+    """ConfigSets of which nothing is changed now."""
 
 
 def assemble(
@@ -118,6 +121,7 @@ def assemble(
     passes = passes or PassSetup()
     converger = Converger(
         observer, tools, bucket, lock, no_wait_services, no_wait_locks, progress, passes.may_act,
+        passes.shut,
         background=Background(passes.ended), patience=passes.patience, underway=Underway(passes.long),
     )  # fmt: skip
     return ManagedHost(tree, who, converger, journal, bucket, options.state, lock, progress, records)

@@ -26,6 +26,7 @@ from nodemanager.agent.drift.repair import RepairLoop
 from nodemanager.agent.drift.watch_retry import WatchRetry
 from nodemanager.agent.holds import keeping
 from nodemanager.agent.holds.keeping import HoldKeeper
+from nodemanager.agent.holds.set_windows import SetWindows
 from nodemanager.agent.link import api_link
 from nodemanager.agent.link.api_link import ApiLink
 from nodemanager.agent.link.api_reachability import ApiReachability
@@ -127,6 +128,7 @@ class _Base:
     requests: Requests
     link: ApiLink
     holds: HoldKeeper
+    windows: SetWindows
     managed_host: ManagedHost
 
 
@@ -173,14 +175,18 @@ def _base(client: Client, options: AgentOptions, registry: Registry, on_stop: Ca
     link = api_link.link(client, reachability, key)
     requests = Requests(WorkQueue("host", metrics=registry), key, board.changed)
     holds = HoldKeeper(Vault(options.host.root, options.host.state), requests.pass_now)
-    passes = PassSetup(LONG_SECONDS, requests.pass_now, requests.status_soon, holds.may_act)
+    windows = SetWindows(requests.pass_now)
+    passes = PassSetup(
+        LONG_SECONDS, requests.pass_now, requests.status_soon, holds.may_act, windows.shut
+    )  # fmt: skip
     managed_host = assemble(
         replace(options.host, hostname=hostname), link.locks, link.locks.at_once(), passes
     )
     served.tell_build(registry, managed_host.identity)
     manager = Manager(log=log, start_timeout=None, on_stop=on_stop)
     _add_holds(manager, registry, link, holds)
-    return _Base(options, registry, board, manager, requests, link, holds, managed_host)
+    manager.add_server(windows)
+    return _Base(options, registry, board, manager, requests, link, holds, windows, managed_host)
 
 
 def _add_holds(manager: Manager, registry: Registry, link: ApiLink, holds: HoldKeeper) -> None:
@@ -212,7 +218,7 @@ def _declarations(base: _Base) -> Declarations:
     )
     desired_states = DesiredStateCache(Contenter(renderer))
     return Declarations(
-        node, managed_host.identity, sources, desired_states, first_look, base.holds.look
+        node, managed_host.identity, sources, desired_states, first_look, base.holds.look, base.windows.heard
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from nodemanager.plan.resources import ResourceId
-from nodemanager.plan.steps import Blocked, HeldStep, Observed, Step, Waiting
+from nodemanager.plan.steps import Blocked, HeldStep, Observed, ShutStep, Step, Waiting
 
 
 class Outcome(StrEnum):
@@ -23,6 +23,8 @@ class Outcome(StrEnum):
     """Not tried: somebody else changed it, and its drift policy says to leave it alone."""
     HELD = "held"
     """Not tried: the host is held, so it waits for the end of that."""
+    SHUT = "shut"
+    """Not tried: the window of its ConfigSet is shut, so it waits for the next opening."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,11 @@ class Result:
         return self.outcome in (Outcome.FAILED, Outcome.BLOCKED, Outcome.WAITING)
 
     @property
+    def put_off(self) -> bool:
+        """Whether it is not what it shall be, and is not to be made so now."""
+        return self.outcome in (Outcome.HELD, Outcome.SHUT)
+
+    @property
     def failed(self) -> bool:
         """Whether it is not what it shall be, and somebody has to do something about it."""
         return self.bad and self.outcome is not Outcome.WAITING
@@ -83,7 +90,9 @@ def idle_outcome(step: Step) -> Outcome:
 
 def left_alone(step: Observed) -> Outcome:
     """Return how it went with what was only looked at."""
-    return Outcome.HELD if isinstance(step, HeldStep) else Outcome.OBSERVED
+    if isinstance(step, HeldStep):
+        return Outcome.HELD
+    return Outcome.SHUT if isinstance(step, ShutStep) else Outcome.OBSERVED
 
 
 def result(step: Step, outcome: Outcome, message: str = "", seconds: float = 0.0) -> Result:

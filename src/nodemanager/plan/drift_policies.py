@@ -1,4 +1,4 @@
-"""What of a plan is left undone: where a drift policy says so, and everything on a host that is held."""
+"""What of a plan is left undone: by a drift policy, by a hold of the host, by the shut window of a set."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
 from nodemanager.plan.resources import ResourceId
-from nodemanager.plan.steps import HeldStep, Observed, Step
+from nodemanager.plan.steps import HeldStep, Observed, ShutStep, Step
 
 
 def leave_alone(steps: Iterable[Step], observe_only: AbstractSet[ResourceId]) -> list[Step]:
@@ -25,5 +25,17 @@ def hold_back(steps: Iterable[Step]) -> list[Step]:
     """Return the steps of a host that is held: none of them changes anything."""
     return [
         HeldStep(id=step.id, sources=step.sources, reason=step.reason, would=step) if step.ACTS else step
+        for step in steps
+    ]
+
+
+def put_off(steps: Iterable[Step], shut: AbstractSet[str]) -> list[Step]:
+    """Return the steps; what only ConfigSets want whose window is shut is not done."""
+    if not shut:
+        return list(steps)
+    return [
+        ShutStep(id=step.id, sources=step.sources, reason=step.reason, would=step)
+        if step.ACTS and step.sources and shut >= set(step.sources)
+        else step
         for step in steps
     ]

@@ -170,6 +170,14 @@ class HeldStep(Observed):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShutStep(Observed):
+    """Nothing, although something is to be done: the window of its ConfigSet is shut."""
+
+    REPAIRS = True
+    WORDS = Words("put off", "put off")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InstallPackage(Step):
     """Install, upgrade or downgrade a package."""
 

@@ -39,6 +39,8 @@ class Declarations:
     """Fills in the status of a host that has not reported yet: its templates need not wait for that."""
     heard: Callable[[ManagedNode], None] = lambda _node: None
     """Told of our ManagedNode before anything is done about it."""
+    chose: Callable[[Sequence[ConfigSet]], None] = lambda _sets: None
+    """Told which sets are for this host, before anything is done about them."""
     labels: Mapping[str, str] | None = None
     """Labels of the host in the last pass; None before the first."""
 
@@ -65,6 +67,7 @@ class Declarations:
         self.heard(node)
         self.labels = node.metadata.labels
         sets = self.sources.inputs().matching(node)
+        self.chose(sets)
         await self.sources.follow(await self.desired_states.references(sets, node))
         # Once more: what was referred to for the first time is there only now.
         inputs = self.sources.inputs().knowing(node)

@@ -23,8 +23,9 @@ _OUTCOMES: Final = {
     Outcome.CHANGED: "repaired",
     Outcome.OBSERVED: "observed",
     Outcome.HELD: "observed",
+    Outcome.SHUT: "observed",
 }
-_LEFT_ALONE: Final = (Outcome.OBSERVED, Outcome.HELD)
+_LEFT_ALONE: Final = (Outcome.OBSERVED, Outcome.HELD, Outcome.SHUT)
 _SEEN: Final = "observed "
 """In the store, what begins with this is a difference that was reported, not a declaration that held."""
 
@@ -138,7 +139,7 @@ class DriftWatch:
         """Return what holds as little, or as much, as before: of what is not purged yet, the directory."""
         found: dict[ResourceId, set[Outcome]] = {}
         for one in results:
-            if one.bad or one.outcome is Outcome.HELD:
+            if one.bad or one.put_off:
                 found.setdefault(self.owning_resource(one.id, declared), set()).add(one.outcome)
         return found
 

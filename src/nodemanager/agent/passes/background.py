@@ -139,7 +139,7 @@ class Background:
             results = await self._try(job)
             self._results += results  # not in one line: that would add to the list as it was before the wait
             for one in results:
-                if one.outcome is not Outcome.HELD:  # that was not tried
+                if not one.put_off:  # that was not tried
                     self._ends[one.id] = _End(one, lane.declared)
         del self._lanes[config_set]  # not if we are told to stop: what is under way is not over
         if lane.again or not (lane.awaited or config_set in self._new):

@@ -71,6 +71,8 @@ class Converger:
     """Notices a pass that hangs."""
     may_act: Callable[[], bool] = lambda: True
     """Whether the host may be changed now: asked before each stage and each repair."""
+    shut: Callable[[], AbstractSet[str]] = frozenset[str]
+    """ConfigSets whose window is shut: asked when a pass or a repair begins."""
     kinds: HostKinds = KINDS
     parts: HostParts = field(default_factory=lambda: PARTS)
     """How each of the kinds is observed and changed."""
@@ -132,6 +134,7 @@ class Converger:
         no_wait = replace(self.tools, locks=self.no_wait_locks or self.tools.locks)
         results: list[Result] = []
         busy: set[str] | None = None
+        shut = self.shut()  # once: what comes later in a set is not done before what comes first
         for kind in self.kinds:
             async with self.host_lock:
                 if busy is None:
@@ -141,7 +144,7 @@ class Converger:
                 if kind.name == FILE:  # what repairs noted until now is about the state before this pass
                     self._aborted = set()
                 held, changed = was_held(results), changed_by(results)
-                stage = Stage(kind, observe_only, {}, found, frozenset(busy), held, changed)
+                stage = Stage(kind, observe_only, {}, found, frozenset(busy), held, changed, shut)
                 done = await self._bring_about(stage, self._work(desired, contents, no_wait))
             if kind.background:
                 done = await self._finished(done, desired.items.get(kind.name, ()), whole=True)
@@ -188,11 +191,11 @@ class Converger:
             services=self.no_wait_services or self.tools.services,
             locks=self.no_wait_locks or self.tools.locks,
         )
-        before = journal.pending()
+        before, shut = journal.pending(), self.shut()
         for kind in self.kinds.put_back:
             if focus.desired.items.get(kind.name):
                 work = self._work(focus.desired, contents, no_wait, focus.layout)
-                stage = Stage(kind, observe_only, {}, found, held=was_held(results))
+                stage = Stage(kind, observe_only, {}, found, held=was_held(results), shut=shut)
                 results += await self._bring_about(stage, work)
         newly = {one for one, entry in journal.pending().items() if entry != before.get(one)}
         owed = focus.lens.owed(focus.ids | newly)
@@ -202,7 +205,7 @@ class Converger:
             if owed.items.get(kind.name):
                 work = self._work(owed, contents, no_wait, focus.layout)
                 held, changed = was_held(results), changed_by(results)
-                stage = Stage(kind, observe_only, unknown, found, held=held, changed=changed)
+                stage = Stage(kind, observe_only, unknown, found, held=held, changed=changed, shut=shut)
                 done = await self._bring_about(stage, work)
                 results += await self._finished(done, owed.items[kind.name]) if kind.background else done
         return results
@@ -235,6 +238,7 @@ class Converger:
             held = held or not self.may_act()
             if held:
                 steps = drift_policies.hold_back(steps)
+            steps = drift_policies.put_off(steps, stage.shut)
             if kind.background:
                 steps = self._start(steps, stage, work)
             elif (acting := changes(steps)) and not work.given.repair:
@@ -303,8 +307,9 @@ class Converger:
         return rest
 
     async def _apply_later(self, step: Step, work: Work) -> list[Result]:
-        """Do what had to wait for its turn, unless the host was held meanwhile."""
+        """Do what had to wait for its turn, unless the host was held or its window shut meanwhile."""
         steps = [step] if self.may_act() else drift_policies.hold_back([step])
+        steps = drift_policies.put_off(steps, self.shut())
         return await self.parts[step.id.kind].apply(steps, work)
 
     async def _finished(
@@ -318,7 +323,7 @@ class Converger:
         declared = {item.id: item for item in items}
         found = {one.id: one for one in results}
         for one in self.background.take(None if whole else declared.keys()):
-            stale = one.outcome is Outcome.HELD and one.id in found  # it was not tried, and looked at since
+            stale = one.put_off and one.id in found  # it was not tried, and looked at since
             if (one.id in declared and not stale) or one.outcome is Outcome.CHANGED:
                 found[one.id] = one
         under_way = self.background.ids

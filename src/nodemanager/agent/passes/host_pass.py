@@ -106,7 +106,7 @@ class HostPass:
 
 def _bad_sets(results: Sequence[Result]) -> set[str]:
     """Return the sets that do not hold, whether it was tried or not."""
-    return {name for one in results if one.bad or one.outcome is Outcome.HELD for name in one.sources}
+    return {name for one in results if one.bad or one.put_off for name in one.sources}
 
 
 def _held(desired: Desired) -> list[Result]:

@@ -34,6 +34,8 @@ class Stage:
     """Whether a hold kept an earlier stage from acting: if it ended since, the next pass does all of it."""
     changed: AbstractSet[ResourceId] = _NOTHING
     """What was changed before in this pass or repair: a run that it makes owed is a new one."""
+    shut: AbstractSet[str] = frozenset()
+    """ConfigSets whose window was shut when the pass or the repair began."""
 
 
 def was_held(results: Sequence[Result]) -> bool:

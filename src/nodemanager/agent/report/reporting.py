@@ -17,6 +17,12 @@ from nodemanager.runtime.events import EventRecorder
 from nodemanager.runtime.metrics import Counter, Family, Registry
 
 log = logging.getLogger("nodemanager.agent")
+_LEFT: Final = {
+    Outcome.OBSERVED: "left alone",
+    Outcome.HELD: "held back",
+    Outcome.SHUT: "put off until its window opens",
+}
+"""What is not as declared and stays so, in words."""
 _REPAIR_BUCKETS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 600.0)
 
 
@@ -101,7 +107,7 @@ class Reporter:
         name = config_set.metadata.name
         mine = [one for one in results if name in one.sources]
         bad = any(one.bad for one in mine)
-        held = any(one.outcome is Outcome.HELD for one in mine)
+        held = any(one.put_off for one in mine)
         if not bad or any(one.failed for one in mine):
             self._applies.labels(self._node, name, "error" if bad else "held" if held else "success").inc()
         self._seconds.labels(self._node, name).observe(sum(one.seconds for one in mine))
@@ -145,9 +151,9 @@ class Reporter:
             log.info("%s%s (%.0f ms)%s", "drift: " if one.drifted else "", said, one.seconds * 1000, by)
             if self._events and node is not None and not one.drifted:  # each drift is reported by itself
                 self._events.normal(MANAGED_NODES, node, "Changed", said)
-        elif one.outcome in (Outcome.OBSERVED, Outcome.HELD):
+        elif one.outcome is Outcome.OBSERVED or one.put_off:
             if self._told.get(str(one.id)) != one.message:
-                what = "held back" if one.outcome is Outcome.HELD else "left alone"
+                what = _LEFT[one.outcome]
                 drift = "drift: " if one.drifted else ""
                 log.warning("%s%s is %s: %s", drift, one.id, what, one.message.partition("\n")[0])
         elif one.outcome is Outcome.WAITING:
@@ -167,7 +173,7 @@ def _whose(one: Result) -> str:
 
 def _lasts(one: Result) -> bool:
     """Tell whether the next pass will find it so, too."""
-    return one.failed or one.outcome in (Outcome.OBSERVED, Outcome.HELD)
+    return one.failed or one.outcome in _LEFT
 
 
 def _counter(metric: Metric, registry: Registry) -> Family[Counter]:

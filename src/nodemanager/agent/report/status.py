@@ -14,7 +14,7 @@ import msgspec
 from nodemanager.agent.drift.repair_backoff import ContestedResource
 from nodemanager.agent.report import backup_records
 from nodemanager.agent.upgrades.upgrade_part import UpgradeStatus
-from nodemanager.api.common import node_conditions
+from nodemanager.api.common import enforcement, node_conditions
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import (
     AppliedConfigSet,
@@ -239,10 +239,10 @@ def _entry(
         observed_generation=meta.generation,
         last_applied=old.last_applied if old else None,
         error=_joined(one for one in mine if one.failed),
-        waiting=_joined(one for one in mine if one.outcome is Outcome.WAITING),
+        waiting=_waiting(mine),
         conflicts=list(done.conflicts.get(meta.name, ())),
     )
-    if held := sum(one.outcome is Outcome.HELD for one in mine):
+    if held := sum(one.put_off for one in mine):
         return msgspec.structs.replace(
             new,
             resource_version=old.resource_version if old else "",
@@ -253,6 +253,13 @@ def _entry(
     if changed or new != old or _is_old(new.last_applied, now):
         return msgspec.structs.replace(new, last_applied=times.rfc3339(now))
     return new
+
+
+def _waiting(mine: Sequence[Result]) -> str:
+    """Return what a set waits for: what its resources need, and its window."""
+    if any(one.outcome is Outcome.SHUT for one in mine):
+        return enforcement.WAITS
+    return _joined(one for one in mine if one.outcome is Outcome.WAITING)
 
 
 def _is_old(stamp: str | None, now: datetime) -> bool:
@@ -337,8 +344,8 @@ def _drifted(done: Pass) -> Condition:
 
 
 def _held_drift(one: Result) -> bool:
-    """Tell whether somebody changed it while the host is held; what is new to declare is no drift."""
-    return one.outcome is Outcome.HELD and one.drifted
+    """Tell whether somebody changed it while it is not put back; what is new to declare is no drift."""
+    return one.put_off and one.drifted
 
 
 def _contested(done: Pass) -> Condition:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 from nodemanager.api.common.declarations import Execution, File, Notify, Package, Service
+from nodemanager.api.common.enforcement import Enforcement
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.hints import meta
 from nodemanager.kube.objects import ObjectMeta, Resource, Struct
@@ -58,6 +59,13 @@ class ConfigSetSpec(Struct):
             default="repair",
         ),
     ] = "repair"
+    enforcement: Annotated[
+        Enforcement | None,
+        meta(
+            "When hosts make this set so; omitted: at all times. At other times they only look, and report "
+            "what differs. Written by the operator for NodeMaintenances of type realtime."
+        ),
+    ] = None
     templating: Annotated[Templating | None, meta("How the templates of this set are rendered.")] = None
     packages: Annotated[
         list[Package], meta("Packages to install or remove.", list_map_keys=("name",), max_items=8192)
@@ -85,7 +93,7 @@ class ConfigSetSpec(Struct):
         return self.templating is not None and self.templating.missing_keys == "empty"
 
 
-SETTINGS: Final = frozenset(("node_selector", "priority", "drift", "templating", "notifies"))
+SETTINGS: Final = frozenset(("node_selector", "priority", "drift", "enforcement", "templating", "notifies"))
 """Fields of the spec that say whom it is for and how; every other one is a list of host resources."""
 
 

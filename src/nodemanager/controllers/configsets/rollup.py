@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from nodemanager.api.common import matching, set_reports
+from nodemanager.api.common import enforcement, matching, set_reports
 from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet, ConfigSetStatus, NodeCounts
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode, is_held, is_silent
 from nodemanager.client.subresources import write_status
@@ -156,10 +156,12 @@ class _Hosts:
     """What they reported before counts no more."""
     held: list[str]
     """Those where it waits for the end of a hold, whatever else is the matter there."""
+    shut: list[str]
+    """Those where it waits for its window to open."""
 
     @classmethod
     def of(cls, config_set: ConfigSet, nodes: Sequence[ManagedNode]) -> _Hosts:
-        found = cls([], [], [], [], [], [])
+        found = cls([], [], [], [], [], [], [])
         for node in nodes:
             name, report = node.metadata.name, set_reports.report_of(node, config_set.metadata.name)
             if is_silent(node):
@@ -173,6 +175,9 @@ class _Hosts:
                 continue
             if report and report.error:
                 found.failed.append(name)
+            elif report and report.waiting == enforcement.WAITS:
+                found.shut.append(name)
+                continue
             (found.applied if holds else found.waiting).append(name)
         return found
 
@@ -189,6 +194,9 @@ def _ready(hosts: _Hosts, generation: int) -> Condition:
     elif hosts.held:
         said = f"waits for the end of a hold on {_named(hosts.held)}"
         status, reason, message = conditions.FALSE, "HostsHeld", said
+    elif hosts.shut:
+        said = f"waits for its window to open on {_named(hosts.shut)}"
+        status, reason, message = conditions.FALSE, "WindowClosed", said
     elif hosts.applied:
         said = f"applied on {plural(len(hosts.applied), 'host')}"
         status, reason, message = conditions.TRUE, "Applied", said
