@@ -23,6 +23,7 @@ from nodemanager.controllers.assembly import Dependencies
 from nodemanager.controllers.disruption import holding
 from nodemanager.controllers.disruption.holding import CordonHolder, DrainRules, NodeHold
 from nodemanager.controllers.disruption.nodes import (
+    CORDONED,
     DRAIN_IN_PROGRESS,
     DRAINED,
     MAINTENANCE_IN_PROGRESS,
@@ -137,7 +138,7 @@ async def test_a_cordon_of_somebody_else_is_left_alone(site: Site) -> None:
 
 
 async def test_what_somebody_else_wrote_into_the_annotation_is_not_ours(site: Site) -> None:
-    body = {"metadata": {"annotations": {holding.CORDONED: "by hand"}}, "spec": {"unschedulable": True}}
+    body = {"metadata": {"annotations": {CORDONED: "by hand"}}, "spec": {"unschedulable": True}}
     await site.client.patch(core.NODES, site.name, "", MergePatch(body))
     assert not await site.hold().cordon()
     assert not await site.hold().release()
