@@ -79,6 +79,8 @@ def _details(field: Schema) -> str:
 
 
 def _type(field: Schema) -> str:
+    if "x-kubernetes-int-or-string" in field:
+        return "integer or string"
     if field["type"] == "array":
         return f"list of {_type(field['items'])}"
     if "additionalProperties" in field:
@@ -93,7 +95,7 @@ def _object_in(field: Schema) -> Schema:
 
 
 def _suffix(field: Schema) -> str:
-    return "[]" if field["type"] == "array" else ".*" if "additionalProperties" in field else ""
+    return "[]" if field.get("type") == "array" else ".*" if "additionalProperties" in field else ""
 
 
 def _columns(columns: list[Schema]) -> Iterator[str]:

@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from nodemanager.api.kind_parts import AGE, READ, WRITE, KindColumn, KindEntry, KindRight, condition
+from nodemanager.api.maintenance.maintenance_status import VALID as MAINTENANCE_VALID
+from nodemanager.api.maintenance.maintenanceapproval import EFFECTIVE, MAINTENANCE_APPROVALS
 from nodemanager.api.maintenance.maintenancewindow import MAINTENANCE_WINDOWS, VALID
+from nodemanager.api.maintenance.nodemaintenance import NODE_MAINTENANCES
+from nodemanager.api.maintenance.nodeoperationtemplate import NODE_OPERATION_TEMPLATES, USABLE
 from nodemanager.api.maintenance.nodeseries import NODE_SERIES, RESOLVED
 from nodemanager.api.maintenance.nodetask import NODE_TASKS
 
@@ -67,4 +71,59 @@ _TASK: Final = KindEntry(
     editors=(),  # it is made by the operator alone, and changed by nobody
 )
 
-KINDS: Final = (_WINDOW, _SERIES, _TASK)
+_MAINTENANCE: Final = KindEntry(
+    resource=NODE_MAINTENANCES,
+    # Others have a NodeMaintenance, too, and call it nm.
+    short_names=("nmaint",),
+    columns=(
+        KindColumn("Phase", ".status.phase", "Where it is."),
+        KindColumn("Window", ".status.window.text", "Whether hosts may be begun with now, or from when on."),
+        KindColumn("Hosts", ".status.hosts.text", "How many are done, of how many."),
+        KindColumn("Failed", ".status.hosts.failed", "How many of them failed.", "integer"),
+        KindColumn("Next", ".status.nextRun", "When something is due next."),
+        AGE,
+        KindColumn("Valid", condition(MAINTENANCE_VALID), "Whether all that it needs is there.", priority=1),
+        KindColumn("Plan", ".status.plan.hash", "Hash of the plan, for an approval.", priority=1),
+    ),
+    page="reference/nodemaintenance.md",
+    hosts=(),
+    operator=(),
+    viewers=(KindRight(READ),),
+    editors=(KindRight(WRITE),),
+)
+
+_TEMPLATE: Final = KindEntry(
+    resource=NODE_OPERATION_TEMPLATES,
+    short_names=("notmpl",),
+    columns=(
+        KindColumn("Type", ".spec.type", "What type an operation with it usually has."),
+        KindColumn("Version", ".spec.version", "Version of the template."),
+        KindColumn("Usable", condition(USABLE), "Whether it can be used."),
+        AGE,
+        KindColumn("Description", ".spec.description", "What it does.", priority=1),
+    ),
+    page="reference/nodeoperationtemplate.md",
+    hosts=(),
+    operator=(),
+    viewers=(KindRight(READ),),
+    editors=(KindRight(WRITE),),
+)
+
+_APPROVAL: Final = KindEntry(
+    resource=MAINTENANCE_APPROVALS,
+    short_names=("mapproval",),
+    columns=(
+        KindColumn("Maintenance", ".spec.maintenance", "Which maintenance."),
+        KindColumn("Approver", ".spec.approver", "Who says yes."),
+        KindColumn("Effective", condition(EFFECTIVE), "Whether it counts."),
+        AGE,
+        KindColumn("Plan", ".spec.planHash", "Hash of the plan.", priority=1),
+    ),
+    page="reference/maintenanceapproval.md",
+    hosts=(),
+    operator=(),
+    viewers=(KindRight(READ),),
+    editors=(KindRight(WRITE),),
+)
+
+KINDS: Final = (_MAINTENANCE, _WINDOW, _SERIES, _TEMPLATE, _APPROVAL, _TASK)

@@ -131,6 +131,11 @@ class ExecutionAction(Struct):
         list[Annotated[int, meta("An exit code.", minimum=0, maximum=255)]],
         meta("Exit codes that count as success; default 0 alone.", max_items=64),
     ] = []
+    timeout: Annotated[
+        str,
+        meta("The same as timeout of the step, which is where a task has it.",
+             Rule("self == '' || " + POSITIVE_DURATION.rule, POSITIVE_DURATION.message), max_length=DURATION_MAX),
+    ] = ""  # fmt: skip
 
 
 class RebootAction(Struct):
@@ -208,6 +213,11 @@ class TaskStep(Struct):
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         _one_of(ACTIONS),
+        Rule(
+            "!has(self.execution) || !has(self.execution.timeout) || !has(self.timeout)",
+            "is given twice: once is enough, here or in execution",
+            ".timeout",
+        ),
         Rule(
             "!has(self.undo) || !(has(self.reboot) || has(self.probe) || has(self.preview))",
             "must not be given: a reboot, a probe and a preview have no inverse",

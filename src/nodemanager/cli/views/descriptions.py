@@ -8,13 +8,19 @@ from typing import Any, Final
 from nodemanager.api import kinds
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES
+from nodemanager.api.maintenance.maintenanceapproval import MAINTENANCE_APPROVALS
 from nodemanager.api.maintenance.maintenancewindow import MAINTENANCE_WINDOWS
+from nodemanager.api.maintenance.nodemaintenance import NODE_MAINTENANCES
+from nodemanager.api.maintenance.nodeoperationtemplate import NODE_OPERATION_TEMPLATES
 from nodemanager.api.maintenance.nodeseries import NODE_SERIES
 from nodemanager.api.maintenance.nodetask import NODE_TASKS
 from nodemanager.cli.views import (
     describe_configset,
+    describe_maintenanceapproval,
     describe_maintenancewindow,
     describe_node,
+    describe_nodemaintenance,
+    describe_nodeoperationtemplate,
     describe_nodeseries,
     describe_nodetask,
 )
@@ -26,9 +32,12 @@ PART: Final = "renderer for describe"
 RENDERERS: Final[dict[str, Callable[..., str]]] = {
     MANAGED_NODES.qualified_name: describe_node.render,
     CONFIG_SETS.qualified_name: describe_configset.render,
+    NODE_MAINTENANCES.qualified_name: describe_nodemaintenance.render,
     MAINTENANCE_WINDOWS.qualified_name: describe_maintenancewindow.render,
     NODE_SERIES.qualified_name: describe_nodeseries.render,
     NODE_TASKS.qualified_name: describe_nodetask.render,
+    NODE_OPERATION_TEMPLATES.qualified_name: describe_nodeoperationtemplate.render,
+    MAINTENANCE_APPROVALS.qualified_name: describe_maintenanceapproval.render,
 }
 """By qualified name: an object, the events about it and the time, in words."""
 

@@ -79,6 +79,8 @@ def _convert(node: inspect.Type) -> Schema:
 def _optional(node: inspect.UnionType) -> Schema:
     # None stands for "not given". A value that may be null on the wire says so with nullable=True.
     given = [member for member in node.types if not isinstance(member, inspect.NoneType)]
+    if {type(member) for member in given} == {inspect.IntType, inspect.StrType}:
+        return {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, {"type": "string"}]}
     if len(given) != 1:
         raise TypeError(f"cannot make a schema of {node!r}: a structural schema has one type per field")
     return _convert(given[0])

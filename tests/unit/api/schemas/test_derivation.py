@@ -107,11 +107,19 @@ def test_hints_are_not_enforced_when_decoding() -> None:
 
 @pytest.mark.parametrize(
     "unfit",
-    [pytest.param(int | str, id="union"), pytest.param(float, id="float"), pytest.param(bytes, id="bytes")],
+    [pytest.param(int | bool, id="union"), pytest.param(float, id="float"), pytest.param(bytes, id="bytes")],
 )
 def test_what_the_api_does_not_use_is_refused(unfit: Any) -> None:
     with pytest.raises(TypeError, match="cannot make a schema"):
         derivation.of_type(unfit)
+
+
+def test_a_number_or_a_text_is_what_kubernetes_calls_so() -> None:
+    schema = derivation.of_type(int | str | None)
+    assert schema == {
+        "x-kubernetes-int-or-string": True,
+        "anyOf": [{"type": "integer"}, {"type": "string"}],
+    }
 
 
 class Late(Struct):
@@ -147,8 +155,9 @@ def walk(node: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any]]
 def test_schemas_are_structural_and_described(kind: type[msgspec.Struct]) -> None:
     for path, node in walk(derivation.of_kind(kind), kind.__name__):
         assert REQUIRED not in node, path
-        assert node["type"] in ("object", "array", "string", "integer", "boolean"), path
-        if node["type"] == "array":
+        known = ("object", "array", "string", "integer", "boolean")
+        assert node.get("x-kubernetes-int-or-string") or node["type"] in known, path
+        if node.get("type") == "array":
             assert "items" in node, path
             assert "maxItems" in node, f"{path}: CEL budgets need a bound"
         if "properties" in node or "items" in node:

@@ -1,0 +1,166 @@
+"""How far a maintenance is. Its size does not depend on how many hosts there are.
+
+What became of each host is in its NodeTask.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from nodemanager.kube.conditions import Condition
+from nodemanager.kube.hints import NAME_MAX, PRINTABLE, meta
+from nodemanager.kube.objects import Struct
+
+PHASES: Final = (
+    "Pending",
+    "WaitingForSlot",
+    "WaitingForWindow",
+    "WaitingForApproval",
+    "Running",
+    "Paused",
+    "Stopped",
+    "Succeeded",
+    "Failed",
+)
+"""WaitingForSlot: nothing is due. Stopped: stopAfter was reached. Succeeded and Failed: all one-shots have
+ended."""
+OUTCOMES: Final = ("Succeeded", "Failed", "Stopped", "Replaced", "Aborted")
+VALID: Final = "Valid"
+"""Condition type: window, series and templates are there and can be read."""
+PROGRESSING: Final = "Progressing"
+"""Condition type: hosts are being worked on; if not, the reason is the code of what it waits for."""
+COMPLETE: Final = "Complete"
+"""Condition type: all one-shot operations have ended well. For `kubectl wait`."""
+APPROVED: Final = "Approved"
+"""Condition type: an approval names the hash of the plan."""
+MAX_REASONS: Final = 40
+
+
+class WindowState(Struct):
+    """Whether hosts may be begun with now."""
+
+    open: Annotated[bool, meta("Whether the window is open.")] = False
+    opens_at: Annotated[str | None, meta("When it opens next.", format="date-time")] = None
+    closes_at: Annotated[str | None, meta("When it closes, if it is open.", format="date-time")] = None
+    text: Annotated[str, meta("The same in words: open, or when it opens.", max_length=64)] = ""
+
+
+class HostCounts(Struct, omit_defaults=False):
+    """The hosts of the run, each counted once."""
+
+    total: Annotated[int, meta("All of them.", format="int32")] = 0
+    waiting: Annotated[int, meta("Not begun with.", format="int32")] = 0
+    running: Annotated[int, meta("Being worked on.", format="int32")] = 0
+    succeeded: Annotated[int, meta("Done with, and well.", format="int32")] = 0
+    failed: Annotated[int, meta("Failed, undone or halted.", format="int32")] = 0
+    skipped: Annotated[int, meta("Left out: gone, or given back by a drain.", format="int32")] = 0
+    text: Annotated[str, meta("Done and all, such as 3/10.", max_length=32)] = ""
+
+
+class OperationState(Struct):
+    """When an operation was and is due."""
+
+    name: Annotated[str, meta("Its name.", max_length=31, required=True)] = ""
+    last_run: Annotated[str | None, meta("When its last run began.", format="date-time")] = None
+    last_slot: Annotated[
+        str | None, meta("The last slot of its schedule that was judged: run or skipped.", format="date-time")
+    ] = None
+    next_run: Annotated[str | None, meta("When it is due next.", format="date-time")] = None
+    active: Annotated[bool, meta("Whether it is part of the run that is under way.")] = False
+    done: Annotated[
+        str, meta("Which one-shot has ended, by the hash of what it was; empty = none.", max_length=64)
+    ] = ""
+    skipped: Annotated[int, meta("How many slots were skipped, all together.", minimum=0)] = 0
+    skipped_reason: Annotated[str, meta("Why the last of them was.", max_length=64)] = ""
+
+
+class RunState(Struct):
+    """The run that is under way."""
+
+    id: Annotated[str, meta("Which one; label of its NodeTasks.", max_length=63)] = ""
+    operations: Annotated[
+        list[Annotated[str, meta("Name of an operation.", max_length=31)]],
+        meta("What it consists of.", max_items=16),
+    ] = []
+    started_at: Annotated[str | None, meta("When it began.", format="date-time")] = None
+    slots: Annotated[
+        dict[str, Annotated[str, meta("The moment of a slot.", max_length=64)]],
+        meta("Which slots of cron operations it is for, by operation.", max_properties=16),
+    ] = {}
+    digest: Annotated[
+        str, meta("Hash of its steps; changed templates do not change them any more.", max_length=64)
+    ] = ""
+    replaced: Annotated[bool, meta("No further host is begun with: a newer slot takes over.")] = False
+    retries: Annotated[int, meta("How often somebody had failed hosts tried again.", minimum=0)] = 0
+
+
+class EndedRun(Struct):
+    """A run that has ended."""
+
+    id: Annotated[str, meta("Which one.", max_length=63)] = ""
+    operations: Annotated[
+        list[Annotated[str, meta("Name of an operation.", max_length=31)]],
+        meta("What it consisted of.", max_items=16),
+    ] = []
+    outcome: Annotated[str, meta("How it ended.", enum=OUTCOMES)] = ""
+    started_at: Annotated[str | None, meta("When it began.", format="date-time")] = None
+    ended_at: Annotated[str | None, meta("When it ended.", format="date-time")] = None
+    hosts: Annotated[HostCounts | None, meta("Its hosts.")] = None
+
+
+class WaitReason(Struct):
+    """Why hosts wait: one entry for each reason, with the number of hosts that it is about."""
+
+    reason: Annotated[str, meta("The reason code.", max_length=64)] = ""
+    hosts: Annotated[int, meta("How many hosts.", format="int32")] = 0
+    first: Annotated[
+        list[Annotated[str, meta("Name of a host.", max_length=NAME_MAX)]],
+        meta("Some of them, 5 at most.", max_items=5),
+    ] = []
+    object: Annotated[str, meta("What they wait for.", pattern=PRINTABLE, max_length=320)] = ""
+    since: Annotated[str | None, meta("Since when.", format="date-time")] = None
+    next_check: Annotated[str | None, meta("When this is looked at again.", format="date-time")] = None
+    remedy: Annotated[str, meta("What ends it.", pattern=PRINTABLE, max_length=512)] = ""
+
+
+class PlanState(Struct):
+    """What would be, or is being, done."""
+
+    hash: Annotated[str, meta("Hash of the plan; an approval names it.", max_length=64)] = ""
+    hosts: Annotated[int, meta("How many hosts it is about.", format="int32")] = 0
+    disruption: Annotated[str, meta("What it does to a host: none, restart or reboot.", max_length=16)] = ""
+    first: Annotated[
+        list[Annotated[str, meta("Name of a host.", max_length=NAME_MAX)]],
+        meta("The hosts that go first, 20 at most.", max_items=20),
+    ] = []
+    starts_at: Annotated[str | None, meta("When it is expected to begin.", format="date-time")] = None
+    ends_at: Annotated[
+        str | None, meta("When it is expected to end, by how long hosts took.", format="date-time")
+    ] = None
+    approved_by: Annotated[str, meta("Who approved it.", pattern=PRINTABLE, max_length=256)] = ""
+
+
+class NodeMaintenanceStatus(Struct):
+    """How far it is; written by the operator."""
+
+    observed_generation: Annotated[int, meta("The metadata.generation this status is about.", minimum=0)] = 0
+    phase: Annotated[str, meta("Where it is.", enum=PHASES)] = ""
+    window: Annotated[WindowState | None, meta("Whether hosts may be begun with now.")] = None
+    hosts: Annotated[HostCounts | None, meta("Hosts of the run that is under way, or of the last one.")] = (
+        None
+    )
+    next_run: Annotated[str | None, meta("When something is due next.", format="date-time")] = None
+    operations: Annotated[
+        list[OperationState],
+        meta("When each operation was and is due.", list_map_keys=("name",), max_items=16),
+    ] = []
+    run: Annotated[RunState | None, meta("The run that is under way.")] = None
+    plan: Annotated[PlanState | None, meta("What would be, or is being, done.")] = None
+    waiting: Annotated[
+        list[WaitReason], meta("Why hosts wait, counted by reason.", max_items=MAX_REASONS)
+    ] = []
+    history: Annotated[list[EndedRun], meta("Runs that have ended, the newest first.", max_items=20)] = []
+    conditions: Annotated[
+        list[Condition],
+        meta("Valid, Approved, Progressing and Complete.", list_map_keys=("type",), max_items=16),
+    ] = []

@@ -1,0 +1,168 @@
+"""NodeMaintenance: what is done to which hosts, and when; the operator makes NodeTasks of it."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Final
+
+from nodemanager.api.maintenance.disruption import OPTIONAL_DURATION, Budget, Disruption
+from nodemanager.api.maintenance.health_gates import Health
+from nodemanager.api.maintenance.maintenance_status import NodeMaintenanceStatus
+from nodemanager.api.maintenance.maintenancewindow import GROUP, VERSION
+from nodemanager.api.maintenance.notifications import Notification
+from nodemanager.api.maintenance.operations import MAX_OPERATIONS, LocalReference, Operation
+from nodemanager.api.maintenance.series import SERIES_RULES, SeriesSpec
+from nodemanager.api.maintenance.windows import WINDOW_RULES, WindowSpec
+from nodemanager.kube.hints import DURATION_MAX, Rule, meta
+from nodemanager.kube.objects import ObjectMeta, Resource, Struct
+
+LABEL_NODE: Final = "maintenance.nodemanager/node"
+LABEL_MAINTENANCE: Final = "maintenance.nodemanager/maintenance"
+LABEL_RUN: Final = "maintenance.nodemanager/run"
+"""Labels of the NodeTasks of a maintenance."""
+ANNOTATION_VISIT: Final = "maintenance.nodemanager/visit"
+"""On a ManagedNode: who works on it, and where that is (`fleet.maintenance.claims`)."""
+FINALIZER: Final = "maintenance.nodemanager/restore"
+DEFAULT_BACKOFF: Final = 0
+DEFAULT_DEADLINE: Final = 7200
+DEFAULT_STOP_AFTER: Final = 1
+DEFAULT_HISTORY: Final = 3
+
+
+class Approval(Struct):
+    """Whether somebody has to say yes before a run begins."""
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "!has(self.differentUser) || !self.differentUser || (has(self.required) && self.required)",
+            "goes with required: true only",
+            ".differentUser",
+        ),
+    )
+
+    required: Annotated[
+        bool, meta("A run begins only once a MaintenanceApproval names the hash of its plan.")
+    ] = False
+    different_user: Annotated[
+        bool, meta("And it must be of somebody else than who changed the maintenance last.")
+    ] = False
+
+
+class NodeMaintenanceSpec(Struct):
+    """What is done (operations), to which hosts (series), and when (window)."""
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "has(self.window) != has(self.windowRef)",
+            "must have either window or windowRef; for at all times, write window: {always: true}",
+        ),
+        Rule(
+            "!(has(self.series) && has(self.seriesRef))",
+            "must not have both series and seriesRef",
+            ".seriesRef",
+        ),
+    )
+
+    window: Annotated[WindowSpec | None, meta("When something may be begun.", *WINDOW_RULES)] = None
+    window_ref: Annotated[LocalReference | None, meta("The MaintenanceWindow that says so.", atomic=True)] = (
+        None
+    )
+    series: Annotated[
+        SeriesSpec | None, meta("Which hosts, and in which order; omitted: all hosts.", *SERIES_RULES)
+    ] = None
+    series_ref: Annotated[LocalReference | None, meta("The NodeSeries that says so.", atomic=True)] = None
+    operations: Annotated[
+        list[Operation],
+        meta(
+            "What is done. All that is due for a host is one visit: one drain, one task, one reboot.",
+            list_map_keys=("name",),
+            min_items=1,
+            max_items=MAX_OPERATIONS,
+            required=True,
+        ),
+    ] = []
+    budget: Annotated[Budget | None, meta("How many hosts may be unavailable at once; default 1.")] = None
+    parallelism: Annotated[
+        int | None,
+        meta(
+            "How many hosts this maintenance works on at once, at most; omitted: as many as budget allows.",
+            minimum=1,
+            maximum=10000,
+        ),
+    ] = None
+    backoff_limit: Annotated[
+        int,
+        meta(
+            f"How often a host is tried again before it counts as failed; default {DEFAULT_BACKOFF}.",
+            minimum=0,
+            maximum=100,
+        ),
+    ] = DEFAULT_BACKOFF
+    active_deadline_seconds: Annotated[
+        int | None,
+        meta(
+            f"How long the visit of one host may take before it counts as failed; default "
+            f"{DEFAULT_DEADLINE}.",
+            minimum=60,
+            maximum=604800,
+        ),
+    ] = None
+    stop_after: Annotated[
+        int | None,
+        meta(
+            f"How many hosts of a run may fail before it is stopped; default {DEFAULT_STOP_AFTER}. It is "
+            f"never off.",
+            minimum=1,
+            maximum=10000,
+        ),
+    ] = None
+    disruption: Annotated[
+        Disruption | None, meta("What happens to the Kubernetes Node of a host meanwhile.")
+    ] = None
+    health: Annotated[Health | None, meta("What must hold before and after.")] = None
+    soak: Annotated[
+        str,
+        meta(
+            "How long a host must stay healthy before it counts as done and the next one may begin, such "
+            "as 5m.",
+            OPTIONAL_DURATION,
+            max_length=DURATION_MAX,
+        ),
+    ] = ""
+    approval: Annotated[Approval | None, meta("Whether somebody has to say yes.")] = None
+    paused: Annotated[bool, meta("Nothing is begun; hosts that are being worked on are finished.")] = False
+    notify: Annotated[list[Notification], meta("Who is told.", max_items=16)] = []
+    ttl_seconds_after_finished: Annotated[
+        int | None,
+        meta(
+            "How long the NodeTasks of a run are kept after its end; omitted: a day.",
+            minimum=0,
+            maximum=31536000,
+        ),
+    ] = None
+    successful_runs_history_limit: Annotated[
+        int | None,
+        meta(
+            f"How many runs that went well the status remembers; default {DEFAULT_HISTORY}.",
+            minimum=0,
+            maximum=10,
+        ),
+    ] = None
+    failed_runs_history_limit: Annotated[
+        int | None,
+        meta(
+            f"How many runs that failed the status remembers; default {DEFAULT_HISTORY}.",
+            minimum=0,
+            maximum=10,
+        ),
+    ] = None
+
+
+class NodeMaintenance(Struct):
+    """What is done to which hosts, and when."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: Annotated[NodeMaintenanceSpec, meta("What, where and when.")] = NodeMaintenanceSpec()
+    status: Annotated[NodeMaintenanceStatus, meta("How far it is.")] = NodeMaintenanceStatus()
+
+
+NODE_MAINTENANCES: Final = Resource(GROUP, VERSION, "NodeMaintenance", "nodemaintenances", NodeMaintenance)

@@ -1,0 +1,50 @@
+"""A NodeOperationTemplate in words: what it does, and what may be filled in. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from nodemanager.api.maintenance.nodeoperationtemplate import NodeOperationTemplate, Parameter
+from nodemanager.api.maintenance.task_steps import ACTIONS, STOP, TaskStep
+from nodemanager.cli.views import describing, output
+from nodemanager.cli.views.describing import ROWS_LIMIT
+from nodemanager.kube import core
+
+
+def render(template: NodeOperationTemplate, events: Sequence[core.Event], now: datetime) -> str:
+    """Return the description of a template."""
+    report = output.Report()
+    spec = template.spec
+    describing.add_head(report, template.metadata, now)
+    report.field("Does", output.one_line(spec.description) or "-")
+    report.field("Type", spec.type or "any")
+    if spec.version:
+        report.field("Version", spec.version)
+    if template.status.digest:
+        report.field("Digest", template.status.digest)
+    describing.add_conditions(report, template.status.conditions, template.metadata.generation, now)
+    report.table(
+        "Parameters",
+        ["NAME", "TYPE", "DEFAULT", "DESCRIPTION"],
+        [_parameter(one) for one in spec.parameters],
+        ROWS_LIMIT,
+    )
+    if spec.config_set is not None:
+        kinds = ("packages", "files", "services", "executions")
+        counts = [[kind, str(len(getattr(spec.config_set, kind)))] for kind in kinds]
+        report.table("Declares", ["WHAT", "HOW MANY"], counts)
+    else:
+        report.table("Steps", ["NAME", "DOES", "TIMEOUT", "ON FAILURE"], [_step(one) for one in spec.steps])
+    describing.add_events(report, events, now)
+    return report.text()
+
+
+def _parameter(parameter: Parameter) -> list[str]:
+    default = "required" if parameter.required else parameter.default or "-"
+    return [parameter.name, parameter.type or "string", default, output.one_line(parameter.description, 60)]
+
+
+def _step(step: TaskStep) -> list[str]:
+    action = next((name for name in ACTIONS if getattr(step, name) is not None), "nothing")
+    return [step.name, action, step.timeout or "10m", step.on_failure or STOP]
