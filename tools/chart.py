@@ -30,6 +30,8 @@ def files(header: str) -> dict[str, str]:
         "createNamespaces", header + _namespaced(_kept(namespace))
     )
     found[f"{FOLDER}/templates/operator-rbac.yaml"] = _when("operator.enabled", header + _namespaced(rights))
+    disruption = header + _namespaced(assembly.disruption_manifests(OWN_NAMESPACE))
+    found[f"{FOLDER}/templates/operator-disruption-rbac.yaml"] = _when("operator.disruption", disruption)
     return found
 
 

@@ -43,6 +43,11 @@ _OPERATOR_RIGHTS = """\
 # ConfigMaps are here because the API lets nobody grant what they have not got themselves:
 # docs/adr/0007-rights-of-the-operator.md.
 """
+_DISRUPTION = """\
+# Lets `nodemanager operator` cordon and drain the Kubernetes Nodes of hosts that a NodeMaintenance works on:
+# pods of all namespaces are evicted, as their disruption budgets allow. No part of the installation: apply it
+# if you want that.
+"""
 
 
 def render() -> dict[str, str]:
@@ -60,6 +65,8 @@ def render() -> dict[str, str]:
     files["config/rbac/people.yaml"] = _YAML_HEADER + _PEOPLE + manifests.dump(people.roles())
     operator = assembly.manifests(rbac_objects.OWN_NAMESPACE)
     files["config/rbac/operator.yaml"] = _YAML_HEADER + _OPERATOR_RIGHTS + manifests.dump(operator)
+    disruption = assembly.disruption_manifests(rbac_objects.OWN_NAMESPACE)
+    files["config/rbac/operator-disruption.yaml"] = _YAML_HEADER + _DISRUPTION + manifests.dump(disruption)
     return files | chart.files(_YAML_HEADER) | pictures.files() | plots.files() | terminal.files()
 
 

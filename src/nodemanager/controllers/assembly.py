@@ -25,6 +25,7 @@ from nodemanager.client.calls import Selection
 from nodemanager.client.verbs import Client
 from nodemanager.controllers import (
     configsets,
+    disruption,
     host_roles,
     liveness,
     maintenance_windows,
@@ -56,8 +57,11 @@ ENTRIES: Final[tuple[Entry, ...]] = (
     host_roles.REGISTRATION,
     maintenance_windows.REGISTRATION,
     node_series.REGISTRATION,
+    disruption.REGISTRATION,
 )
 LEASE: Final = operator_rights.NAME
+DISRUPTION: Final = f"{operator_rights.NAME}-disruption"
+"""The ClusterRole that is given separately, and its binding."""
 _LEADING: Final = Right(LEASES, ("get", "create", "update", "patch"))
 
 
@@ -66,7 +70,10 @@ def rights(entries: Iterable[Entry] = ENTRIES) -> list[Right]:
     needed = [
         right
         for entry in entries
-        for right in (*(Right(watch.resource, READ) for watch in entry.watches), *entry.rights)
+        for right in (
+            *(Right(watch.resource, READ) for watch in entry.watches if not watch.optional),
+            *entry.rights,
+        )
     ]
     return [*needed, _LEADING]
 
@@ -74,6 +81,11 @@ def rights(entries: Iterable[Entry] = ENTRIES) -> list[Right]:
 def manifests(namespace: str, entries: Iterable[Entry] = ENTRIES) -> list[dict[str, Any]]:
     """Return the operator's account and rights as objects."""
     return operator_rights.manifests(namespace, rights(entries))
+
+
+def disruption_manifests(namespace: str) -> list[dict[str, Any]]:
+    """Return what lets the operator cordon and drain Kubernetes Nodes, for whoever wants that."""
+    return operator_rights.extra_manifests(DISRUPTION, namespace, disruption.RIGHTS)
 
 
 def own_kinds(entries: Iterable[Entry] = ENTRIES) -> list[Resource[Any]]:
@@ -183,6 +195,8 @@ class _Builder:
             selection = watch.selection(self.given.namespace)
             key = watch.resource, selection
             if key not in self.caches:
-                self.caches[key] = Cache(self.given.client, watch.resource, selection)
+                self.caches[key] = Cache(
+                    self.given.client, watch.resource, selection, optional=watch.optional
+                )
             found[watch.resource] = self.caches[key]
         return Caches(entry.name, found)

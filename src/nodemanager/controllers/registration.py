@@ -66,6 +66,8 @@ class WatchedKind(Generic[T]):
     wakes: Callable[[Change[T], Caches], Iterable[Wake]]
     labels: str = ""
     """A selector; objects that it does not choose are not seen."""
+    optional: bool = False
+    """The right to read it is given separately, or not at all: then its cache says why (`Cache.refused`)."""
 
     def selection(self, namespace: str) -> Selection:
         """Return what is watched by an operator of one namespace."""

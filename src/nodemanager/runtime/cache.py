@@ -79,13 +79,17 @@ class Cache(Generic[T]):
         selection: Selection = EVERYWHERE,
         *,
         options: CacheOptions | None = None,
+        optional: bool = False,
     ) -> None:
         self.name = f"cache of {resource.qualified_name}{selection}"
         self.malformed: dict[ObjectKey, str] = {}
         """Objects that exist but do not decode, and why; their last good state stays in the snapshot."""
+        self.refused = ""
+        """Why the server does not let us look, since it does not; what we knew is out of date then."""
         self._client = client
         self._resource = resource
         self._selection = selection
+        self._optional = optional
         self._options = options or CacheOptions()
         self._objects: IndexedObjects[T] = IndexedObjects()
         self._subscribers: list[Subscriber[T]] = []
@@ -130,8 +134,8 @@ class Cache(Generic[T]):
         return self._synced.is_set()
 
     async def synced(self) -> None:
-        """Wait until the snapshot is complete."""
-        await self._synced.wait()
+        """Wait until the snapshot is complete; or, if we can do without, until we know that there is none."""
+        await (self._answered if self._optional else self._synced).wait()
 
     @property
     def has_answered(self) -> bool:
@@ -180,9 +184,11 @@ class Cache(Generic[T]):
             self._interrupted = True
             hint = NOT_SERVED if isinstance(error, errors.NotFound) else ""
             again = str(error) == self._complaint  # an outage is worth a line, not one per try
-            log.log(logging.DEBUG if again else logging.WARNING, "%s: %s%s", self.name, error, hint)
+            quiet = again or (self._optional and isinstance(error, errors.Forbidden))
+            log.log(logging.DEBUG if quiet else logging.WARNING, "%s: %s%s", self.name, error, hint)
             self._complaint = str(error)
             if isinstance(error, errors.Forbidden | errors.NotFound):
+                self.refused = str(error)
                 self._answered.set()
             return error
         return None
@@ -201,6 +207,7 @@ class Cache(Generic[T]):
         self._complete()
 
     def _complete(self) -> None:
+        self.refused = ""
         self._synced.set()
         self._answered.set()
 
@@ -264,6 +271,8 @@ class Cache(Generic[T]):
             idle_timeout=self._options.idle_timeout,
         )
         self._complaint = ""
+        if version:  # what we know is whole
+            self.refused = ""
         if self._interrupted:
             self._interrupted, self.steady_since = False, asyncio.get_running_loop().time()
         return watch

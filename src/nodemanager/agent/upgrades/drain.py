@@ -1,11 +1,7 @@
-"""The Kubernetes Node of the same name as the host: cordoned, drained and given back.
+"""The Kubernetes Node of the same name as the host: cordoned, drained and given back by its own agent.
 
-A cordon is ours if the Node says so in an annotation that is written together with it, so that neither
-a crash nor a lost answer makes us forget it, and nobody else's cordon is ever undone.
-
-What stays on the host while it is drained: pods of DaemonSets and static pods, which would come back at
-once; pods that have finished; and pods without a controller, which nobody would start again elsewhere.
-All others are evicted, also those with an emptyDir; a disruption budget is waited for, never overruled.
+`client/node_draining.py` has the single requests, and `kube/pods.py` says which pods leave; here is how
+long and how often, and what it means that we may not.
 """
 
 from __future__ import annotations
@@ -13,27 +9,22 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 from nodemanager.api.rights import host_bounds
-from nodemanager.client import subresources
-from nodemanager.client.calls import Selection
-from nodemanager.client.patches import MergePatch
+from nodemanager.client import node_draining
+from nodemanager.client.node_draining import CordonMark, Eviction
 from nodemanager.client.verbs import Client
-from nodemanager.kube import core, errors
+from nodemanager.kube import core, errors, pods
 from nodemanager.kube.objects import Untyped
 
 log = logging.getLogger(__name__)
 ANNOTATION_CORDONED: Final = host_bounds.CORDONED
 """On a Node: the agent that cordoned it and will uncordon it."""
-MIRROR: Final = "kubernetes.io/config.mirror"
 DRAIN_SECONDS: Final = 300.0
 POLL_SECONDS: Final = 5.0
 MAX_PAUSE: Final = 30.0
 """Longest wait that a server may ask for with Retry-After."""
-_TRIES: Final = 5
-_SHOWN: Final = 5
-_FINISHED: Final = ("Succeeded", "Failed")
 
 
 class DrainFailed(errors.KubeError):
@@ -46,45 +37,32 @@ class KubernetesNode:
     def __init__(self, client: Client, name: str, owner: str) -> None:
         self.name = name
         self._client = client
-        self._owner = owner
-        """What the annotation says: namespace and name of our ManagedNode."""
+        self._mark = CordonMark(ANNOTATION_CORDONED, owner, lambda value: value == owner)
+        """It says namespace and name of our ManagedNode."""
         self._warned = False
 
     async def cordon(self) -> bool:
         """Keep new pods away; tell whether that is our doing. False: no Node, or cordoned by others."""
-        for _ in range(_TRIES):
-            node = await self._get()
-            if node is None:
-                return False
-            if node.get("spec", {}).get("unschedulable"):
-                return self._is_ours(node)
-            try:
-                await self._patch(node, unschedulable=True, mark=self._owner)
-            except errors.Conflict:
-                continue
-            except errors.Forbidden as error:
-                raise DrainFailed(
-                    f"cannot cordon Node {self.name}: {error}; allow the host to patch nodes, create"
-                    " pods/eviction and list pods, or take away its right to get nodes to upgrade without a"
-                    " drain"
-                ) from error
-            return True
-        raise DrainFailed(f"cannot cordon Node {self.name}: somebody else changes it all the time")
+        if await self._get() is None:
+            return False
+        try:
+            return await node_draining.cordon(self._client, self.name, self._mark)
+        except errors.NotFound:
+            return False
+        except errors.Conflict as error:
+            raise DrainFailed(str(error)) from error
+        except errors.Forbidden as error:
+            raise DrainFailed(
+                f"cannot cordon Node {self.name}: {error}; allow the host to patch nodes, create"
+                " pods/eviction and list pods, or take away its right to get nodes to upgrade without a"
+                " drain"
+            ) from error
 
     async def uncordon(self) -> bool:
         """Undo our own cordon, nobody else's; tell whether there was one."""
-        for _ in range(_TRIES):
-            node = await self._get()
-            if node is None or not self._is_ours(node):
-                return False
-            try:
-                await self._patch(node, unschedulable=None, mark=None)
-            except errors.Conflict:
-                continue
-            except errors.NotFound:
-                return False
-            return True
-        raise errors.Conflict(f"cannot uncordon Node {self.name}: somebody else changes it all the time")
+        if await self._get() is None:
+            return False
+        return await node_draining.uncordon(self._client, self.name, self._mark)
 
     async def ready(self, not_in: str = "") -> bool:
         """Tell whether the kubelet says that the Node is ready; True where there is nobody to say so.
@@ -92,13 +70,7 @@ class KubernetesNode:
         What it said in the boot `not_in` does not count.
         """
         node = await self._get()
-        if node is None:
-            return True
-        status = node.get("status", {})
-        if not_in and (status.get("nodeInfo") or {}).get("bootID") == not_in:
-            return False
-        said = status.get("conditions") or []
-        return all(one.get("status") == "True" for one in said if one.get("type") == "Ready")
+        return node is None or node_draining.is_ready(node, not_in)
 
     async def drain(self, timeout: float = DRAIN_SECONDS) -> None:
         """Evict what has to leave and wait until it is gone for good; raise DrainFailed if it is not."""
@@ -108,57 +80,33 @@ class KubernetesNode:
         if await self._get() is None:
             return
         while True:
-            blocked: dict[str, str] = {}
-            pause = POLL_SECONDS
             try:
-                pods = await self._pods()
+                asked = await self._ask(told)
             except errors.Forbidden as error:
                 raise DrainFailed(f"cannot drain Node {self.name}: {error}") from error
-            except errors.KubeError as error:
-                pods, blocked = None, {"the list of pods": str(error)}
-            if pods is not None:
-                self._tell_left(pods, told)
-                leaving = [pod for pod in pods if has_to_leave(pod)]
-                if not leaving:
-                    return
-                blocked, asked = await self._evict(leaving)
-                pause = max(pause, min(asked, MAX_PAUSE))
+            if asked is None:
+                return
             if loop.time() >= deadline:
-                raise DrainFailed(f"cannot drain Node {self.name} within {timeout:g} s: {_shown(blocked)}")
+                raise DrainFailed(f"cannot drain Node {self.name} within {timeout:g} s: {asked}")
+            pause = max(POLL_SECONDS, min(asked.pause, MAX_PAUSE))
             await asyncio.sleep(min(pause, max(deadline - loop.time(), 0.0)))
 
-    async def _evict(self, pods: Iterable[Untyped]) -> tuple[dict[str, str], float]:
-        """Ask each pod to leave; return why some are still there, and for how long we shall not ask again."""
-        why: dict[str, str] = {}
-        pause = 0.0
-        for pod in pods:
-            meta = pod["metadata"]
-            name = f"{meta.get('namespace', '')}/{meta['name']}"
-            if "deletionTimestamp" in meta:
-                why[name] = "it is still terminating"
-                continue
-            try:
-                await subresources.evict(self._client, meta["name"], meta.get("namespace", ""))
-                why[name] = "it is still terminating"
-            except errors.NotFound:
-                continue
-            except errors.Forbidden as error:
-                raise DrainFailed(f"cannot drain Node {self.name}: {error}") from error
-            except errors.TooManyRequests as error:
-                why[name] = error.message
-                pause = max(pause, error.retry_after or 0.0)
-            except errors.KubeError as error:
-                why[name] = str(error)
-        return why, pause
+    async def _ask(self, told: set[str]) -> Eviction | None:
+        """Ask pods to leave, once; None if there is none that has to."""
+        try:
+            found = await node_draining.pods_of(self._client, self.name)
+        except errors.Forbidden:
+            raise
+        except errors.KubeError as error:
+            return Eviction({"the list of pods": str(error)})
+        self._tell_left(found, told)
+        leaving = [pod for pod in found if pods.has_to_leave(pod)]
+        return await node_draining.evict(self._client, leaving) if leaving else None
 
-    async def _pods(self) -> list[Untyped]:
-        selection = Selection(fields=f"spec.nodeName={self.name}")
-        return (await self._client.list(core.PODS, selection)).items
-
-    def _tell_left(self, pods: Iterable[Untyped], told: set[str]) -> None:
-        for pod in pods:
-            name = f"{pod['metadata'].get('namespace', '')}/{pod['metadata']['name']}"
-            if name not in told and is_unmanaged(pod) and not is_finished(pod):
+    def _tell_left(self, found: Iterable[Untyped], told: set[str]) -> None:
+        for pod in found:
+            name = pods.full_name(pod)
+            if name not in told and pods.stays_unmanaged(pod):
                 told.add(name)
                 log.warning("pod %s has no controller and stays: it restarts together with the host", name)
 
@@ -172,48 +120,3 @@ class KubernetesNode:
                 self._warned = True
                 log.warning("going on as if this host were no Kubernetes Node: %s", error)
             return None
-
-    def _is_ours(self, node: Untyped) -> bool:
-        annotations = node.get("metadata", {}).get("annotations") or {}
-        return bool(annotations.get(ANNOTATION_CORDONED) == self._owner)
-
-    async def _patch(self, node: Untyped, *, unschedulable: bool | None, mark: str | None) -> None:
-        meta: dict[str, Any] = {
-            "resourceVersion": node["metadata"]["resourceVersion"],
-            "annotations": {ANNOTATION_CORDONED: mark},
-        }
-        body = MergePatch({"metadata": meta, "spec": {"unschedulable": unschedulable}})
-        await self._client.patch(core.NODES, self.name, "", body)
-
-
-def has_to_leave(pod: Untyped) -> bool:
-    """Tell whether a pod has to be gone before its host goes down."""
-    annotations = pod["metadata"].get("annotations") or {}
-    return not (MIRROR in annotations or is_finished(pod) or is_unmanaged(pod) or _is_of_daemon_set(pod))
-
-
-def is_finished(pod: Untyped) -> bool:
-    """Tell whether nothing of a pod runs any more."""
-    return pod.get("status", {}).get("phase") in _FINISHED
-
-
-def is_unmanaged(pod: Untyped) -> bool:
-    """Tell whether nobody would start a pod again elsewhere."""
-    return _controller(pod) is None and MIRROR not in (pod["metadata"].get("annotations") or {})
-
-
-def _is_of_daemon_set(pod: Untyped) -> bool:
-    owner = _controller(pod)
-    return owner is not None and owner.get("kind") == "DaemonSet"
-
-
-def _controller(pod: Untyped) -> Untyped | None:
-    owners: list[Untyped] = pod["metadata"].get("ownerReferences") or []
-    return next((one for one in owners if one.get("controller")), None)
-
-
-def _shown(blocked: dict[str, str]) -> str:
-    shown = [f"{name}: {why}" for name, why in list(blocked.items())[:_SHOWN]]
-    if len(blocked) > _SHOWN:
-        shown.append(f"and {len(blocked) - _SHOWN} more")
-    return "; ".join(shown) or "pods came back"

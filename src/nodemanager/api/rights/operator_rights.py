@@ -44,6 +44,15 @@ def manifests(namespace: str, rights: Iterable[Right]) -> list[Object]:
     return found
 
 
+def extra_manifests(name: str, namespace: str, rights: Iterable[Right]) -> list[Object]:
+    """Return rights that the operator has only where somebody gives them, in all namespaces."""
+    account = rbac_objects.account(NAME, namespace)
+    return [
+        rbac_objects.role("ClusterRole", name, "", _rules(rights)),
+        rbac_objects.binding("ClusterRoleBinding", name, "", name, account),
+    ]
+
+
 def _allowed(right: Right) -> Right:
     """Return a right, if it is not about a kind of ours whose entry does not allow it."""
     for kind in kinds.KINDS:

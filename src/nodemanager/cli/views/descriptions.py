@@ -13,6 +13,7 @@ from nodemanager.api.maintenance.maintenancewindow import MAINTENANCE_WINDOWS
 from nodemanager.api.maintenance.nodemaintenance import NODE_MAINTENANCES
 from nodemanager.api.maintenance.nodeoperationtemplate import NODE_OPERATION_TEMPLATES
 from nodemanager.api.maintenance.nodeseries import NODE_SERIES
+from nodemanager.api.maintenance.nodetask import NODE_TASKS
 from nodemanager.cli.views import (
     describe_configset,
     describe_maintenanceapproval,
@@ -21,6 +22,7 @@ from nodemanager.cli.views import (
     describe_nodemaintenance,
     describe_nodeoperationtemplate,
     describe_nodeseries,
+    describe_nodetask,
 )
 from nodemanager.kube.objects import Resource
 
@@ -33,6 +35,7 @@ RENDERERS: Final[dict[str, Callable[..., str]]] = {
     NODE_MAINTENANCES.qualified_name: describe_nodemaintenance.render,
     MAINTENANCE_WINDOWS.qualified_name: describe_maintenancewindow.render,
     NODE_SERIES.qualified_name: describe_nodeseries.render,
+    NODE_TASKS.qualified_name: describe_nodetask.render,
     NODE_OPERATION_TEMPLATES.qualified_name: describe_nodeoperationtemplate.render,
     MAINTENANCE_APPROVALS.qualified_name: describe_maintenanceapproval.render,
 }

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from nodemanager.api.maintenance.maintenancewindow import (
@@ -17,13 +17,10 @@ from nodemanager.api.maintenance.maintenancewindow import (
 )
 from nodemanager.client.subresources import write_status
 from nodemanager.client.verbs import Client
+from nodemanager.controllers import window_calendars
 from nodemanager.controllers.maintenance_windows import judging
 from nodemanager.controllers.registration import Caches, ControllerContext, Wake
-from nodemanager.fleet.windows import exclusions, holidays, wall_clock
-from nodemanager.fleet.windows.exclusions import CalendarKey, Calendars
-from nodemanager.fleet.windows.spans import Span
-from nodemanager.kube import conditions, errors
-from nodemanager.kube.core import CONFIG_MAPS
+from nodemanager.kube import conditions
 from nodemanager.kube.objects import ObjectKey
 from nodemanager.runtime.cache import Cache, Change
 from nodemanager.runtime.controller import Reconcile, ReconcileResult
@@ -32,8 +29,6 @@ from nodemanager.runtime.events import EventRecorder
 log = logging.getLogger("nodemanager.operator")
 LOOK_SECONDS: Final = 60.0
 """A window is looked at this often, at least: a clock may be set, a calendar changed."""
-AHEAD: Final = timedelta(days=400)
-"""How far events of calendars are read; what is beyond comes into sight in time."""
 OPENED: Final = "WindowOpened"
 CLOSED: Final = "WindowClosed"
 UNREADABLE: Final = "WindowUnreadable"
@@ -53,30 +48,12 @@ class WindowWatcher:
         window = self.windows.get(key)
         if window is None or window.metadata.deletion_timestamp:
             return None
-        calendars = await self._calendars(window)
         now = self.now()
+        calendars = await window_calendars.read(self.client, window.spec, key.namespace, now)
         wanted = await asyncio.to_thread(judging.judge, window, calendars, now)  # others go on meanwhile
         if await write_status(self.client, MAINTENANCE_WINDOWS, window, window.status, wanted):
             self._tell(window, wanted)
         return ReconcileResult(_until_edge(wanted, now))
-
-    async def _calendars(self, window: MaintenanceWindow) -> Calendars:
-        """Return the events of all calendars that the window names; what is missing is missing here, too."""
-        found: dict[CalendarKey, list[Span] | str] = {}
-        limits = Span(self.now() - AHEAD, self.now() + AHEAD)
-        for where in (exclusions.calendar_of(one, window.spec.time_zone) for one in window.spec.exclude):
-            if where is None:
-                continue
-            try:
-                kept = await self.client.get(CONFIG_MAPS, where.name, window.metadata.namespace)
-                text = (kept.data or {})[where.key]
-                zone = wall_clock.zone(where.zone)
-                found[where] = await asyncio.to_thread(holidays.events, text, limits, zone)
-            except (errors.NotFound, KeyError):
-                continue
-            except (errors.Forbidden, ValueError) as error:
-                found[where] = str(error)
-        return found
 
     def _tell(self, window: MaintenanceWindow, wanted: MaintenanceWindowStatus) -> None:
         """Report that a window opened, closed or cannot be read."""

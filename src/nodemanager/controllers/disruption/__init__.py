@@ -1,0 +1,38 @@
+"""Kubernetes Nodes of hosts that are worked on: kept free of pods meanwhile, and given back.
+
+Shared by the controllers that work on hosts. The rights for it are given separately: without them, a host
+that is a Kubernetes Node is not begun with.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from nodemanager.api.common.managednode import MANAGED_NODES
+from nodemanager.api.kind_parts import READ
+from nodemanager.api.rights.operator_rights import Right
+from nodemanager.controllers.disruption import forgotten
+from nodemanager.controllers.disruption.nodes import NODES
+from nodemanager.controllers.registration import THE_ONE, Periodic, Registration, WatchedKind
+from nodemanager.kube import core
+
+RIGHTS: Final = (
+    Right(core.NODES, (*READ, "patch")),
+    Right(core.NODES, ("patch",), "status"),
+    Right(core.PODS, ("get", "list")),
+    Right(core.PODS, ("create",), "eviction"),
+)
+"""Opt-in: config/rbac/operator-disruption.yaml, or operator.disruption of the chart."""
+GRANT: Final = "kubectl apply -f config/rbac/operator-disruption.yaml, or operator.disruption of the chart"
+"""How somebody gives them."""
+
+REGISTRATION: Final = Registration(
+    name="cordons",
+    kind=None,
+    watches=(
+        WatchedKind(NODES, forgotten.on_node, optional=True),
+        WatchedKind(MANAGED_NODES, forgotten.on_host),
+    ),
+    build=forgotten.build,
+    periodic=(Periodic(THE_ONE, forgotten.LOOK_SECONDS),),
+)

@@ -1,0 +1,155 @@
+"""Nodes that are held for work on their host: cordoned in our name, emptied, and given back.
+
+Everything here may be repeated at any time, by this process or the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.client import node_draining
+from nodemanager.client.node_draining import CordonMark
+from nodemanager.client.patches import StrategicPatch
+from nodemanager.client.verbs import Client
+from nodemanager.controllers.disruption.nodes import CORDONED, LIFECYCLE, NODES, Node
+from nodemanager.kube import core, errors, pods, selectors
+from nodemanager.kube.selectors import LabelSelector
+
+REASON: Final = "NodeMaintenance"
+VISIT: Final = "maintenance.nodemanager/visit"
+"""Annotation of a ManagedNode: who works on the host."""
+
+
+class CordonHolder(msgspec.Struct, frozen=True, omit_defaults=True):
+    """For whose work a Node is cordoned, as its annotation says it in JSON."""
+
+    namespace: str
+    maintenance: str
+    uid: str
+    """Of the maintenance: another one of the same name is another holder."""
+    generation: int = 0
+    since: str = ""
+
+    @classmethod
+    def read(cls, text: str | None) -> CordonHolder | None:
+        """Return what an annotation says; None where it is not one of ours."""
+        try:
+            return msgspec.json.decode(text, type=cls) if text else None
+        except (msgspec.MsgspecError, UnicodeError):
+            return None
+
+    @property
+    def mark(self) -> CordonMark:
+        """As it is written, and known again also if the maintenance was edited meanwhile."""
+        return CordonMark(CORDONED, msgspec.json.encode(self).decode(), self._is_ours)
+
+    def _is_ours(self, text: str) -> bool:
+        other = CordonHolder.read(text)
+        return other is not None and (other.namespace, other.uid) == (self.namespace, self.uid)
+
+
+@dataclass(frozen=True, slots=True)
+class DrainRules:
+    """Which pods leave, and how long each has to end."""
+
+    selector: LabelSelector | None = None
+    grace_period: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """What is left on a Node after its pods were asked to leave, once."""
+
+    blocked: Mapping[str, str]
+    """Why each pod that has to leave is still there; nothing = the Node is drained."""
+    pause: float = 0.0
+    """For how long the server asked not to be asked again."""
+    unmanaged: tuple[str, ...] = ()
+    """Pods that stay, and restart with the host, because nobody would start them elsewhere."""
+    said: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeHold:
+    """One Node, held for one maintenance. What we lack the right for is raised as Forbidden."""
+
+    client: Client
+    name: str
+    holder: CordonHolder
+
+    async def node(self) -> Node | None:
+        """Return the Node as it is now, if there is one."""
+        try:
+            return await self.client.get(NODES, self.name)
+        except errors.NotFound:
+            return None
+
+    async def cordon(self) -> bool:
+        """Keep new pods away; tell whether that is our doing. False: no Node, or others cordoned it."""
+        try:
+            return await node_draining.cordon(self.client, self.name, self.holder.mark)
+        except errors.NotFound:
+            return False
+
+    async def drain(self, rules: DrainRules) -> Drained:
+        """Ask the pods of the Node to leave, once, and return which are still there."""
+        found = await node_draining.pods_of(self.client, self.name)
+        left = tuple(pods.full_name(pod) for pod in found if pods.stays_unmanaged(pod))
+        leaving = [pod for pod in found if pods.has_to_leave(pod) and _is_meant(pod, rules.selector)]
+        if not leaving:
+            return Drained({}, unmanaged=left)
+        asked = await node_draining.evict(self.client, leaving, rules.grace_period)
+        return Drained(asked.blocked, asked.pause, left, str(asked))
+
+    async def release(self) -> bool:
+        """Undo our cordon, nobody else's, and what we said of it; tell whether there was one."""
+        await self.say({})
+        return await node_draining.uncordon(self.client, self.name, self.holder.mark)
+
+    async def say(self, holding: Mapping[str, str]) -> None:
+        """Have the conditions of KEP-5683 hold that are named, with their messages, and none of the others.
+
+        One that never held is not written. Without the right to, nothing is said: nobody depends on it.
+        """
+        node = await self.node()
+        if node is None:
+            return
+        wanted = [kind for kind in LIFECYCLE if (kind in holding) != node.says(kind)]
+        if not wanted:
+            return
+        said = [_condition(kind, holding.get(kind), self.holder) for kind in wanted]
+        try:
+            patch = StrategicPatch({"status": {"conditions": said}})
+            await self.client.patch(core.NODES, self.name, "", patch, subresource="status")
+        except (errors.Forbidden, errors.NotFound):
+            return
+
+
+def visitor(host: ManagedNode) -> str:
+    """Return the uid of the maintenance that works on a host; empty = none."""
+    try:
+        return msgspec.json.decode(host.metadata.annotations.get(VISIT, "{}"), type=_Visit).uid
+    except (msgspec.MsgspecError, UnicodeError):
+        return ""
+
+
+class _Visit(msgspec.Struct):
+    uid: str = ""
+
+
+def _is_meant(pod: dict[str, Any], selector: LabelSelector | None) -> bool:
+    return selector is None or selectors.matches(selector, pod["metadata"].get("labels") or {})
+
+
+def _condition(kind: str, message: str | None, holder: CordonHolder) -> dict[str, str]:
+    return {
+        "type": kind,
+        "status": "False" if message is None else "True",
+        "reason": REASON,
+        "message": f"{holder.namespace}/{holder.maintenance}" + (f": {message}" if message else ""),
+    }
