@@ -1,0 +1,134 @@
+"""What operations of type realtime become: ConfigSets for the hosts of the series.
+
+Hosts get the openings of the window as spans of time: they need no calendar then, and know what to do while
+the API is away. A list of spans is replaced only when it runs short or is not true any more, so that a set
+does not change with every opening.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from nodemanager.api.common.configset import ConfigSet, ConfigSetSpec
+from nodemanager.api.common.enforcement import EnforcedSpan, Enforcement
+from nodemanager.api.maintenance.nodemaintenance import NODE_MAINTENANCES, NodeMaintenance
+from nodemanager.api.maintenance.nodeoperationtemplate import NodeOperationTemplateSpec
+from nodemanager.api.maintenance.operations import REALTIME, Operation
+from nodemanager.api.maintenance.series import SeriesSpec
+from nodemanager.api.rights.host_rights import HOSTNAME_LABEL
+from nodemanager.fleet.maintenance import steps
+from nodemanager.fleet.maintenance.steps import StepsError, TemplateMissing
+from nodemanager.fleet.windows.calendar import Calendar, Opened
+from nodemanager.kube import times
+from nodemanager.kube.objects import ObjectMeta, OwnerReference
+from nodemanager.kube.selectors import IN, LabelSelector, Requirement
+
+AHEAD: Final = 32
+"""Openings that are given to hosts."""
+ENOUGH: Final = 16
+"""Openings that hosts have left before they are given more."""
+MAX_NAMED: Final = 1024
+"""Hosts that a selector can name."""
+
+
+class RealtimeError(ValueError):
+    """An operation of type realtime that no ConfigSet can be made of."""
+
+
+def operations(maintenance: NodeMaintenance) -> list[Operation]:
+    """Return the operations that become ConfigSets."""
+    return [one for one in maintenance.spec.operations if one.type == REALTIME]
+
+
+def set_name(maintenance: str, operation: str) -> str:
+    """Return the name of the set of an operation."""
+    return f"{maintenance[:200].rstrip('-.')}-{operation}"
+
+
+def is_ours(found: ConfigSet, maintenance: NodeMaintenance) -> bool:
+    """Tell whether a set was made of a maintenance."""
+    return any(one.uid == maintenance.metadata.uid for one in found.metadata.owner_references)
+
+
+def wanted(
+    maintenance: NodeMaintenance,
+    operation: Operation,
+    templates: Mapping[str, NodeOperationTemplateSpec],
+    chosen: LabelSelector,
+    openings: Sequence[EnforcedSpan],
+) -> ConfigSet:
+    """Return the set of an operation; raise RealtimeError if there can be none."""
+    try:
+        body = steps.config_set_of(operation, templates)
+    except TemplateMissing as error:
+        said = f"operation {operation.name}: there is no NodeOperationTemplate {error}"
+        raise RealtimeError(said) from error
+    except (StepsError, msgspec.ValidationError) as error:
+        raise RealtimeError(f"operation {operation.name}: {error}") from error
+    meta, shut = maintenance.metadata, maintenance.spec.paused or operation.suspend
+    owner = OwnerReference(
+        NODE_MAINTENANCES.api_version, NODE_MAINTENANCES.kind, meta.name, meta.uid, controller=True
+    )
+    given = {field: getattr(body, field) for field in body.__struct_fields__}
+    return ConfigSet(
+        metadata=ObjectMeta(
+            name=set_name(meta.name, operation.name), namespace=meta.namespace, owner_references=[owner]
+        ),
+        spec=ConfigSetSpec(
+            node_selector=chosen,
+            enforcement=Enforcement(
+                openings=[] if shut else list(openings), window=f"NodeMaintenance {meta.name}"[:512]
+            ),
+            **given,
+        ),
+    )
+
+
+def chosen(series: SeriesSpec, hosts: Sequence[str]) -> LabelSelector:
+    """Return what chooses the hosts of a series: its own selector, or else their names."""
+    if not series.names and series.exclude is None:
+        return series.selector or LabelSelector()
+    if len(hosts) > MAX_NAMED:
+        raise RealtimeError(
+            f"a series with names or exclude may choose {MAX_NAMED} hosts for operations of type realtime,"
+            f" and this one chooses {len(hosts)}; choose them by a label"
+        )
+    named = Requirement(key=HOSTNAME_LABEL, operator=IN, values=sorted(hosts))
+    return LabelSelector(match_expressions=[named])
+
+
+def openings(calendar: Calendar, known: Sequence[EnforcedSpan], now: datetime) -> list[EnforcedSpan]:
+    """Return the spans that hosts are given; those that they have, if these are true and enough."""
+    found = calendar.following(now, AHEAD)
+    rest = [one for one in known if one.end is None or datetime.fromisoformat(one.end) > now]
+    true = len(rest) <= len(found) and all(map(_same, rest, found, [now] * len(rest)))
+    if true and (len(rest) >= ENOUGH or len(rest) == len(found)):
+        return list(known)
+    return [_span(one) for one in found]
+
+
+def _same(known: EnforcedSpan, found: Opened, now: datetime) -> bool:
+    """Tell whether two spans are the same from now on."""
+    start = datetime.fromisoformat(known.start)
+    ends = (datetime.fromisoformat(known.end) if known.end else None) == _whole(found.end)
+    return ends and (start == _whole(found.start) or (start <= now and found.start <= now))
+
+
+def _span(opened: Opened) -> EnforcedSpan:
+    end = times.rfc3339(opened.end) if opened.end else None
+    return EnforcedSpan(start=times.rfc3339(opened.start), end=end)
+
+
+def _whole(moment: datetime | None) -> datetime | None:
+    """Return a moment as it is written."""
+    return None if moment is None else datetime.fromisoformat(times.rfc3339(moment))
+
+
+def obsolete(found: Iterable[ConfigSet], maintenance: NodeMaintenance) -> list[ConfigSet]:
+    """Return the sets of a maintenance whose operation is gone."""
+    names = {set_name(maintenance.metadata.name, one.name) for one in operations(maintenance)}
+    return [one for one in found if is_ours(one, maintenance) and one.metadata.name not in names]
