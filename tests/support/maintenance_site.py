@@ -22,6 +22,7 @@ from nodemanager.client.verbs import Client
 from nodemanager.controllers import assembly, disruption, node_maintenances
 from nodemanager.controllers.assembly import Dependencies
 from nodemanager.controllers.disruption.nodes import NODES
+from nodemanager.controllers.node_maintenances import observing
 from nodemanager.host.process import runner
 from nodemanager.kube import core, errors
 from nodemanager.kube.objects import Resource, Untyped
@@ -185,14 +186,10 @@ class Site:
         return (await self.client.list(NODE_TASKS, Selection(self.namespace))).items
 
     async def visits(self) -> dict[str, str]:
-        """Return the hosts that somebody claims, and what the claim says."""
+        """Return the hosts that somebody works on, and what the claim says."""
         found = (await self.client.list(MANAGED_NODES, Selection(self.namespace))).items
-        visit = "maintenance.nodemanager/visit"
-        return {
-            one.metadata.name: one.metadata.annotations[visit]
-            for one in found
-            if visit in one.metadata.annotations
-        }
+        visits = {one.metadata.name: observing.claim_of(one) for one in found}
+        return {name: str(claim) for name, claim in visits.items() if claim is not None and claim.holds}
 
     async def nothing_is_left(self, *foreign: str) -> None:
         """Fail if a host is claimed or cordoned, but for those that others cordoned."""
