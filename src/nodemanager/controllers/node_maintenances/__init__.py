@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.api.maintenance.maintenanceapproval import MAINTENANCE_APPROVALS
 from nodemanager.api.maintenance.maintenancewindow import MAINTENANCE_WINDOWS
@@ -28,6 +29,7 @@ REGISTRATION: Final = Registration(
         WatchedKind(MAINTENANCE_APPROVALS, waking.on_approval),
         WatchedKind(MANAGED_NODES, waking.on_host),
         WatchedKind(NODE_TASKS, waking.on_task),
+        WatchedKind(CONFIG_SETS, waking.on_config_set),
         WatchedKind(LEASES, nobody),
         WatchedKind(NODES, waking.on_node, optional=True),
     ),
@@ -37,6 +39,7 @@ REGISTRATION: Final = Registration(
         Right(NODE_MAINTENANCES, ("patch",), "status"),
         Right(MANAGED_NODES, ("patch",)),
         Right(NODE_TASKS, ("create", "delete")),
+        Right(CONFIG_SETS, ("create", "patch", "delete")),
         Right(CONFIG_MAPS, ("get",)),
         REPORTING,
     ),

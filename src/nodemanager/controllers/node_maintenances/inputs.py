@@ -128,6 +128,21 @@ class InputReader:
                 problem = Problem(Reason.STEPS_INVALID, f"operation {one.name}", str(error))
         return found, problem
 
+    def series(self, maintenance: NodeMaintenance) -> SeriesSpec:
+        """Return the series of a maintenance; one that is missing means all hosts, and is a problem."""
+        reference = maintenance.spec.series_ref
+        name = reference.name if reference is not None else ""
+        found: NodeSeries | None = self.caches.of(NODE_SERIES).get(
+            ObjectKey(maintenance.metadata.namespace, name)
+        )
+        return series_of(maintenance.spec, found.spec if found is not None else None)
+
+    def templates(
+        self, maintenance: NodeMaintenance, operation: Operation
+    ) -> dict[str, NodeOperationTemplateSpec]:
+        """Return the template of an operation, by its name, if it is there."""
+        return _Templates(self.caches, maintenance.metadata.namespace).of(operation)
+
     def run_work(self, maintenance: NodeMaintenance, names: Sequence[str]) -> Work:
         """Return what a run of these operations does; raise StepsError or TemplateMissing."""
         chosen = [one for one in maintenance.spec.operations if one.name in names]

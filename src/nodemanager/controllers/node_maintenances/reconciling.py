@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
 from nodemanager.api.maintenance.maintenance_status import RunState
 from nodemanager.api.maintenance.nodemaintenance import (
@@ -31,6 +32,7 @@ from nodemanager.controllers.node_maintenances.gates import gates_of
 from nodemanager.controllers.node_maintenances.inputs import InputReader, Problem
 from nodemanager.controllers.node_maintenances.observing import SignsOfLife
 from nodemanager.controllers.node_maintenances.orders import Orders
+from nodemanager.controllers.node_maintenances.realtime_sets import RealtimeSets
 from nodemanager.controllers.node_maintenances.recording import Record
 from nodemanager.controllers.node_maintenances.undertaking import Seen
 from nodemanager.controllers.node_maintenances.visiting import Undertaking, VisitDriver, Visited
@@ -72,6 +74,7 @@ class Maintainer:
         self._orders = Orders(context.client, self._hosts)
         self._driver = VisitDriver(self._orders, context.events, context.metrics)
         self._inputs = InputReader(context.client, caches)
+        self._realtime = RealtimeSets(context.client, caches.of(CONFIG_SETS), self._inputs)
         self._signs = SignsOfLife(context.now)
         caches.of(LEASES).subscribe(self._signs.saw)
         self._behind: dict[ObjectKey, str] = {}
@@ -189,7 +192,8 @@ class Maintainer:
             else:
                 run = recording.kept(run, look, seen.now)
         plan = undertaking.plan_of(seen, run, self._inputs)
-        await self._write(Record(seen.maintenance, look, run, ended, problem, plan, seen.now))
+        realtime = await self._realtime.keep(seen)
+        await self._write(Record(seen.maintenance, look, run, ended, problem, plan, seen.now, realtime))
         if run is not None and known is not None and look.decision is not None:
             moved = await self._begin(seen, about, known, look.decision.starts) or moved
         await self._clean(seen)

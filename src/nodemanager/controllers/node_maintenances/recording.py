@@ -29,8 +29,9 @@ from nodemanager.api.maintenance.nodemaintenance import (
     DEFAULT_HISTORY,
     NodeMaintenance,
 )
-from nodemanager.api.maintenance.operations import ONE_SHOT, REALTIME
+from nodemanager.api.maintenance.operations import ONE_SHOT
 from nodemanager.controllers.node_maintenances.inputs import Problem
+from nodemanager.controllers.node_maintenances.realtime_sets import RealtimeKept
 from nodemanager.fleet.maintenance import runs
 from nodemanager.fleet.maintenance.decide import Decision, Run, Wait
 from nodemanager.fleet.maintenance.openings import WindowView
@@ -38,12 +39,13 @@ from nodemanager.fleet.maintenance.passes import Look
 from nodemanager.fleet.maintenance.progress import Stage
 from nodemanager.fleet.maintenance.reasons import REMEDIES, Reason
 from nodemanager.fleet.maintenance.runs import Judgement, Memory
-from nodemanager.kube import conditions, times
+from nodemanager.kube import conditions, times, wording
 from nodemanager.kube.conditions import Condition
 
 REALTIME_KEPT: Final = "RealtimeKept"
 """Condition type: what operations of type realtime declare is enforced. Absent where there are none."""
-NOT_SUPPORTED: Final = "NotSupportedYet"
+KEPT: Final = "Kept"
+NOT_KEPT: Final = "NotKept"
 GOOD: Final = "Good"
 FAILED: Final = "Failed"
 SUCCEEDED: Final = "Succeeded"
@@ -128,6 +130,7 @@ class Record:
     problem: Problem | None
     plan: PlanState | None
     now: datetime
+    realtime: RealtimeKept | None = None
 
 
 class News(NamedTuple):
@@ -335,13 +338,21 @@ def _said(record: Record, made: NodeMaintenanceStatus) -> Iterable[Condition]:
     yield Condition(
         type=COMPLETE, status=conditions.TRUE if done else conditions.FALSE, reason=made.phase or "Pending"
     )
-    realtime = [one.name for one in record.maintenance.spec.operations if one.type == REALTIME]
-    if realtime:
-        said = (
-            f"operations of type realtime are not carried out yet: {', '.join(realtime)}; declare a ConfigSet"
-            " instead"
+    if record.realtime is not None:
+        yield _realtime(record.realtime)
+
+
+def _realtime(kept: RealtimeKept) -> Condition:
+    """Return whether operations of type realtime have become ConfigSets."""
+    if kept.problems:
+        said = "; ".join(kept.problems)
+        return Condition(
+            type=REALTIME_KEPT, status=conditions.FALSE, reason=NOT_KEPT, message=wording.shorten(said, 1024)
         )
-        yield Condition(type=REALTIME_KEPT, status=conditions.FALSE, reason=NOT_SUPPORTED, message=said)
+    named = ", ".join(kept.sets[:SHOWN])
+    return Condition(
+        type=REALTIME_KEPT, status=conditions.TRUE, reason=KEPT, message=f"see ConfigSet {named}"
+    )
 
 
 def ended(run: RunState, decision: Decision, now: datetime) -> EndedRun:

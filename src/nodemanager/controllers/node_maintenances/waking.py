@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import ManagedNode, is_held
 from nodemanager.api.maintenance.maintenanceapproval import MaintenanceApproval
 from nodemanager.api.maintenance.nodemaintenance import (
@@ -47,6 +48,17 @@ def on_series(change: Change[Any], caches: Caches) -> Iterator[Wake]:
     """Wake those that refer to a series."""
     for one in _all(caches, change.key.namespace):
         if one.spec.series_ref is not None and one.spec.series_ref.name == change.key.name:
+            yield Wake(key_of(one))
+
+
+def on_config_set(change: Change[ConfigSet], caches: Caches) -> Iterator[Wake]:
+    """Wake the maintenance whose set somebody changed or deleted."""
+    before, after = change.old, change.new
+    if before is None or (after is not None and before.metadata.generation == after.metadata.generation):
+        return
+    owners = {one.uid for one in before.metadata.owner_references}
+    for one in _all(caches, change.key.namespace) if owners else ():
+        if one.metadata.uid in owners:
             yield Wake(key_of(one))
 
 
