@@ -7,11 +7,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from nodemanager.client.auth import host_kubeconfig, kubeconfig
 from nodemanager.client.subresources import request_token
 from nodemanager.client.verbs import Client
 from nodemanager.host.process import runner
 from nodemanager.kube import manifests
+from support import kubeconfigs
 from support.agent_process import Api
 from support.clients import connected
 from support.either import Place
@@ -55,4 +58,20 @@ async def acting(place: Place, api: Api, name: str, namespace: str = "") -> Asyn
         host_kubeconfig.kubeconfig(admin, "any", home, issued.token)
     )
     async with connected(kubeconfig.load(path=str(own), environ={}, run=runner.run)) as client:
+        yield client
+
+
+def as_operator(place: Place) -> Path:
+    """Return a kubeconfig of who has all rights, and whom the policies take for the operator of a place."""
+    config = yaml.safe_load(place.kubeconfig.read_text())
+    somebody = f"system:serviceaccount:{place.namespace}:nodemanager-operator"
+    for user in config["users"]:
+        user["user"] |= {"as": somebody, "as-groups": ["system:masters"]}
+    return Path(kubeconfigs.write(Path(f"{place.kubeconfig}.as-operator"), config))
+
+
+@asynccontextmanager
+async def operating(place: Place) -> AsyncIterator[Client]:
+    """Be the operator of a place, as far as policies can tell."""
+    async with connected(kubeconfig.load(path=str(as_operator(place)), environ={}, run=runner.run)) as client:
         yield client
