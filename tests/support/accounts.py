@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 import yaml
 
 from nodemanager.client.auth import host_kubeconfig, kubeconfig
+from nodemanager.client.auth.config import ClientConfig
+from nodemanager.client.auth.credentials import Combined, Impersonation
 from nodemanager.client.subresources import request_token
 from nodemanager.client.verbs import Client
 from nodemanager.host.process import runner
@@ -61,8 +64,15 @@ async def acting(place: Place, api: Api, name: str, namespace: str = "") -> Asyn
         yield client
 
 
+def operator_of(config: ClientConfig, namespace: str) -> ClientConfig:
+    """Return how to be who has all rights of an administrator, and is the operator to the policies."""
+    user = f"system:serviceaccount:{namespace}:nodemanager-operator"
+    somebody = Impersonation(user, "", ["system:masters"], {})
+    return dataclasses.replace(config, credentials=Combined([config.credentials, somebody]))
+
+
 def as_operator(place: Place) -> Path:
-    """Return a kubeconfig of who has all rights, and whom the policies take for the operator of a place."""
+    """Return a kubeconfig that does the same, for processes."""
     config = yaml.safe_load(place.kubeconfig.read_text())
     somebody = f"system:serviceaccount:{place.namespace}:nodemanager-operator"
     for user in config["users"]:
@@ -73,5 +83,6 @@ def as_operator(place: Place) -> Path:
 @asynccontextmanager
 async def operating(place: Place) -> AsyncIterator[Client]:
     """Be the operator of a place, as far as policies can tell."""
-    async with connected(kubeconfig.load(path=str(as_operator(place)), environ={}, run=runner.run)) as client:
+    admin = kubeconfig.load(path=str(place.kubeconfig), environ={}, run=runner.run)
+    async with connected(operator_of(admin, place.namespace)) as client:
         yield client
