@@ -130,7 +130,9 @@ def test_killed_at_every_moment(name: str, tmp_path: Path) -> None:
 def check(host: Host, ended: Entry, steps: list[TaskStep]) -> None:
     assert len(host.effects) == len(set(host.effects)), "a try was done twice"
     for place, one in enumerate(steps):
-        tries = sum(effect.startswith(f"{one.name}/") and not effect.endswith("/undo") for effect in host.effects)
+        tries = sum(
+            effect.startswith(f"{one.name}/") and not effect.endswith("/undo") for effect in host.effects
+        )
         known = ended.record.steps[place]
         assert tries <= known.attempts <= one.retries + 1
         if known.phase is StepPhase.SUCCEEDED:
@@ -198,4 +200,3 @@ def test_a_damaged_record_is_never_done_again(tmp_path: Path) -> None:
     assert again.fence == 1
     assert not again.unfinished()
     tree.close()
-
