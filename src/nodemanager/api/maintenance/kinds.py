@@ -7,6 +7,7 @@ from typing import Final
 from nodemanager.api.kind_parts import AGE, READ, WRITE, KindColumn, KindEntry, KindRight, condition
 from nodemanager.api.maintenance.maintenancewindow import MAINTENANCE_WINDOWS, VALID
 from nodemanager.api.maintenance.nodeseries import NODE_SERIES, RESOLVED
+from nodemanager.api.maintenance.nodetask import NODE_TASKS
 
 _WINDOW: Final = KindEntry(
     resource=MAINTENANCE_WINDOWS,
@@ -43,4 +44,27 @@ _SERIES: Final = KindEntry(
     editors=(KindRight(WRITE),),
 )
 
-KINDS: Final = (_WINDOW, _SERIES)
+_TASK: Final = KindEntry(
+    resource=NODE_TASKS,
+    short_names=("ntask",),
+    columns=(
+        KindColumn("Node", ".spec.nodeName", "The host that shall do it."),
+        KindColumn("Phase", ".status.phase", "Where it is."),
+        KindColumn("Step", ".status.step", "The step that it is at, or ended with."),
+        KindColumn("Owner", ".spec.reason.name", "Name of the object that wanted it."),
+        AGE,
+        KindColumn("Deadline", ".spec.deadline", "No step begins from then on.", priority=1),
+        KindColumn("Finished", ".status.finishedAt", "When it ended.", "date", 1),
+        KindColumn("Message", ".status.message", "Why it ended so.", priority=1),
+    ),
+    page="reference/nodetask.md",
+    hosts=(
+        KindRight(READ),
+        KindRight(("patch",), "status"),  # RBAC cannot name them: the policy keeps a host to its own
+    ),
+    operator=(),
+    viewers=(KindRight(READ),),
+    editors=(),  # it is made by the operator alone, and changed by nobody
+)
+
+KINDS: Final = (_WINDOW, _SERIES, _TASK)

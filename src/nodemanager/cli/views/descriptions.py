@@ -10,11 +10,13 @@ from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.api.maintenance.maintenancewindow import MAINTENANCE_WINDOWS
 from nodemanager.api.maintenance.nodeseries import NODE_SERIES
+from nodemanager.api.maintenance.nodetask import NODE_TASKS
 from nodemanager.cli.views import (
     describe_configset,
     describe_maintenancewindow,
     describe_node,
     describe_nodeseries,
+    describe_nodetask,
 )
 from nodemanager.kube.objects import Resource
 
@@ -26,6 +28,7 @@ RENDERERS: Final[dict[str, Callable[..., str]]] = {
     CONFIG_SETS.qualified_name: describe_configset.render,
     MAINTENANCE_WINDOWS.qualified_name: describe_maintenancewindow.render,
     NODE_SERIES.qualified_name: describe_nodeseries.render,
+    NODE_TASKS.qualified_name: describe_nodetask.render,
 }
 """By qualified name: an object, the events about it and the time, in words."""
 
