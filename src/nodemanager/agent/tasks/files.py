@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import os
 from collections.abc import Awaitable, Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
@@ -12,10 +16,12 @@ from nodemanager.agent.passes.converge import Converger
 from nodemanager.agent.tasks.attempts import Attempt, AttemptResult, Exclusive, Performer
 from nodemanager.api.common.declarations import File
 from nodemanager.host.base import HostError
+from nodemanager.host.files import file_facts
 from nodemanager.host.files.bucket import BucketError
 from nodemanager.host.kind_parts import Work
 from nodemanager.host.process.threads import in_thread
 from nodemanager.host.results import Outcome
+from nodemanager.host.state import state_files
 from nodemanager.kube import wording
 from nodemanager.plan import resources
 from nodemanager.plan.desired import Content, Contents, Desired, Item
@@ -24,6 +30,7 @@ from nodemanager.plan.host_kinds import PlanInput
 from nodemanager.plan.resources import FILE
 from nodemanager.plan.stages import KINDS
 
+MAX_BYTES: Final = 64 * 1024 * 1024
 MakeContents = Callable[[Desired], Awaitable[Contents]]
 """Makes the contents of files: literal, from Secrets and ConfigMaps, or by a template."""
 
@@ -57,13 +64,14 @@ class Files(Performer):
             raise HostError(f"cannot purge {action.path}: a step could not take that back; use a ConfigSet")
         async with self.exclusive():
             fact = await self._look(action)
-        if fact.error:
-            raise HostError(fact.error)
+        if fact.error or (fact.kind is Kind.FILE and not fact.digest):
+            raise HostError(fact.error or f"cannot read {action.path}: somebody else is changing it")
         before = Before(fact.kind, fact.mode, fact.uid, fact.gid, fact.digest, fact.target)
         return msgspec.json.encode(before)
 
     async def perform(self, action: File, attempt: Attempt) -> AttemptResult:
         """Put it in place; what it replaces is in the bucket before."""
+        del attempt
         contents = await self.contents(_desired(action))
         async with self.exclusive():
             return await self._apply(action, contents)
@@ -72,7 +80,9 @@ class Files(Performer):
         """Put back what was there, from its backup, or remove what was not."""
         before = msgspec.json.decode(attempt.known.inverse, type=Before)
         if before.kind is Kind.OTHER:
-            return AttemptResult(succeeded=False, message=f"cannot put back {action.path}: it was {Kind.OTHER.words}")
+            return AttemptResult(
+                succeeded=False, message=f"cannot put back {action.path}: it was {Kind.OTHER.words}"
+            )
         was = File(path=action.path, ensure=before.kind.value, target=before.target)
         if before.kind is not Kind.ABSENT:
             owner, group = str(before.uid), str(before.gid)
@@ -85,25 +95,41 @@ class Files(Performer):
             return await self._apply(was, contents)
 
     async def _kept(self, action: File, before: Before) -> Content:
-        """Return what a file contained, unless it still does."""
-        bucket = self.converger.bucket
-        if (await self._look(action)).digest == before.digest:
-            return Content(b"", before.digest, secret=True)
-        if bucket is None:
-            raise BucketError(f"cannot put back {action.path}: no backups are kept here")
-        data = await in_thread(lambda: bucket.read(bucket.find(action.path, before.digest)))
-        return Content(data, before.digest, secret=True)
+        """Return what a file contained: it still does, or its backup is in the bucket."""
+        bucket, tree = self.converger.bucket, self.converger.observer.tree
+
+        def read() -> bytes:
+            found = b""
+            with contextlib.suppress(OSError):  # something else is there now
+                found = state_files.read(tree, action.path, MAX_BYTES) or b""
+            if hashlib.sha256(found).hexdigest() == before.digest:
+                return found
+            if bucket is None:
+                raise BucketError(f"cannot put back {action.path}: no backups are kept here")
+            return bucket.read(bucket.find(action.path, before.digest))
+
+        return Content(await in_thread(read), before.digest, secret=True)
 
     async def _look(self, action: File) -> FileFact:
-        work = self._work(_desired(action), {})
-        kind = KINDS[FILE]
-        facts = await self.converger.parts[FILE].observe(kind.needs(work.given), work)
-        return facts.files.get(action.path, FileFact(error=f"cannot look at {action.path}"))
+        tree = self.converger.observer.tree
+
+        def look() -> FileFact:
+            tree.forget()
+            try:
+                place = tree.place(action.path)
+                size = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False).st_size
+            except OSError:
+                size = None
+            return file_facts.observe(tree, action.path, size, file_facts.Digests())
+
+        return await in_thread(look)
 
     async def _apply(self, action: File, contents: Contents) -> AttemptResult:
         work = self._work(_desired(action), contents)
         kind, part = KINDS[FILE], self.converger.parts[FILE]
-        results = await part.apply(kind.plan(work.given, await part.observe(kind.needs(work.given), work)), work)
+        results = await part.apply(
+            kind.plan(work.given, await part.observe(kind.needs(work.given), work)), work
+        )
         bad = [one.message or str(one.outcome) for one in results if one.outcome not in _GOOD]
         if bad:
             return AttemptResult(succeeded=False, message=wording.shorten("; ".join(bad), 1024))
@@ -112,7 +138,8 @@ class Files(Performer):
 
     def _work(self, desired: Desired, contents: Contents) -> Work:
         found = self.converger
-        return Work(PlanInput(desired, contents), found.observer, found.tools, found.bucket)
+        given = PlanInput(desired, contents, repair=True)  # it is not all that is declared
+        return Work(given, found.observer, found.tools, found.bucket)
 
 
 _GOOD = (Outcome.CHANGED, Outcome.UNCHANGED)

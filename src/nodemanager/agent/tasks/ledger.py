@@ -91,8 +91,8 @@ class LedgerFolder:
         except OSError as error:
             where = self._tree.outside(self._folder)
             raise LedgerError(
-                f"cannot write down the task in {where}: {error.strerror or error}; nothing is done until this"
-                " is possible"
+                f"cannot write down the task in {where}: {error.strerror or error}; nothing is done until"
+                " this is possible"
             ) from error
 
     def _load(self) -> None:

@@ -16,7 +16,7 @@ from nodemanager.host.process.threads import to_the_end
 from nodemanager.kube import wording
 
 MAX_EVIDENCE: Final = 100
-"""Packages whose versions before and after are reported; all of them are in the log of the package manager."""
+"""Packages whose versions before and after are reported; the package manager logs all of them."""
 Versions = Mapping[str, str]
 
 
@@ -68,7 +68,9 @@ class Packages(Performer):
                 await to_the_end(manager.remove(sorted(new)))
             lost, new = missing(before, plain(await manager.installed()))
         if names := sorted({*lost, *new}):
-            return AttemptResult(succeeded=False, message=f"not as before: {wording.shorten(', '.join(names), 512)}")
+            return AttemptResult(
+                succeeded=False, message=f"not as before: {wording.shorten(', '.join(names), 512)}"
+            )
         return AttemptResult(succeeded=True)
 
     def _known(self) -> PackageManager:
@@ -82,7 +84,8 @@ class Packages(Performer):
         for one in (*action.install, *(TaskPackage(name=name) for name in action.remove)):
             if one.name in pins and one.version != pins[one.name]:
                 raise HostError(
-                    f"cannot change {one.name}: a ConfigSet of this host pins it at {pins[one.name]}; change that"
+                    f"cannot change {one.name}: a ConfigSet of this host pins it at {pins[one.name]};"
+                    " change that"
                 )
 
     async def _change(self, action: PackagesAction, manager: PackageManager) -> None:
@@ -100,8 +103,9 @@ class Packages(Performer):
 
 def planner(manager: PackageManager | None) -> UpgradePlanner:
     """Return what can tell upgrades beforehand, and which of them are about security."""
-    if isinstance(manager, UpgradePlanner):
-        return manager
+    found: object = manager
+    if isinstance(found, UpgradePlanner):
+        return found
     name = manager.name if manager else "no package manager"
     raise NotSupported(
         f"cannot tell which upgrades {name} would do, nor which are about security: only apt can be asked for"

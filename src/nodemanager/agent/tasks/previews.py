@@ -26,6 +26,7 @@ class Previews(Performer):
 
     async def perform(self, action: PreviewAction, attempt: Attempt) -> AttemptResult:
         """Ask the package manager, and look at everything that is declared."""
+        del attempt
         evidence: dict[str, str] = {}
         lines: list[str] = []
         async with self.exclusive():

@@ -36,8 +36,8 @@ class Probes(Performer):
         until = loop.time() + attempt.timeout
         try:
             async with asyncio.timeout_at(until):
-                while why := await self._failing(action, max(until - loop.time(), 0.1)):
-                    await asyncio.sleep(POLL)
+                while why := await self._failing(action, max(until - loop.time(), 0.1)):  # noqa: ASYNC110
+                    await asyncio.sleep(POLL)  # nobody tells when it holds
         except TimeoutError:
             if action.config_sets_hold:
                 why = "not all ConfigSets of this host hold; see the status of its ManagedNode"

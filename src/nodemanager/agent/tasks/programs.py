@@ -112,7 +112,7 @@ def judged(action: ExecutionAction, ended: Completed, values: Values) -> Attempt
 
 
 def masked(output: str, values: Values) -> str:
-    """Return what a program said without the values of Secrets, nor any line of one that has several; pure."""
+    """Return what a program said without the values of Secrets, nor a line of one that has several; pure."""
     lines = {part.strip() for value in values.values() for part in (value, *value.splitlines())}
     for text in sorted(lines, key=len, reverse=True):
         if text:

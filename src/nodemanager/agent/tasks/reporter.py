@@ -64,13 +64,15 @@ class TaskReporter:
         await self._write(entry.record.uid, entry.name, self._of(entry))
 
     def tell(self, entry: Entry) -> None:
-        """Have what is written down about a task reported, if it is worth a write: a step or all has ended."""
+        """Have what is written down about a task reported, if it is worth a write: something has ended."""
         if entry.record.phase.is_end or any(one.is_end for one in entry.record.steps):
             self._owe(entry.record.uid, entry.name, self._of(entry))
 
     def refuse(self, task: NodeTask, refused: Refused) -> None:
         """Have it reported that a task is not done."""
-        self._owe(task.metadata.uid, task.metadata.name, lambda now: reports.of_refusal(now, refused, self.now()))
+        self._owe(
+            task.metadata.uid, task.metadata.name, lambda now: reports.of_refusal(now, refused, self.now())
+        )
 
     def wait(self, task: NodeTask, reason: str, message: str) -> None:
         """Have it reported that a task may not begin yet."""
@@ -115,7 +117,9 @@ class TaskReporter:
                 try:
                     await self._write(uid, *owed)
                 except (errors.Invalid, errors.Forbidden, errors.BadRequest) as error:
-                    log.warning("cannot report on task %s: %s", owed[0], error)  # nor would it help to repeat it
+                    log.warning(
+                        "cannot report on task %s: %s", owed[0], error
+                    )  # nor would it help to repeat it
             if self._owed.get(uid) is owed:
                 del self._owed[uid]
 
@@ -134,23 +138,30 @@ class TaskReporter:
 
     async def _write(self, uid: str, name: str, say: Say) -> None:
         client, namespace = self.link.client, self.link.key.namespace
-        task = self._written.pop(uid, None) or self.tasks.get(ObjectKey(namespace, name))
+        known = self._written.pop(uid, None) or self.tasks.get(ObjectKey(namespace, name))
         for left in range(TRIES, -1, -1):
             try:
-                task = task or await client.get(NODE_TASKS, name, namespace)
-                if task.metadata.uid != uid:
+                if known is None:
+                    known = await client.get(NODE_TASKS, name, namespace)
+                if known.metadata.uid != uid:
                     raise Gone(name)
-                patch = difference(msgspec.to_builtins(task.status), msgspec.to_builtins(say(task) or task.status))
-                if patch:
-                    body = {"metadata": {"resourceVersion": task.metadata.resource_version}, "status": patch}
-                    task = await client.patch(NODE_TASKS, name, namespace, MergePatch(body), subresource="status")
+                task = await self._patched(known, say(known) or known.status)
             except errors.NotFound:
                 raise Gone(name) from None
             except errors.Conflict:
                 if not left:
                     raise
-                task = None
+                known = None
             else:
                 if not has_ended(task.status):
                     self._written[uid] = task
                 return
+
+    async def _patched(self, task: NodeTask, status: NodeTaskStatus) -> NodeTask:
+        """Write what is new in the status of a task as it was read; somebody else's write is a Conflict."""
+        patch = difference(msgspec.to_builtins(task.status), msgspec.to_builtins(status))
+        if not patch:
+            return task
+        meta = task.metadata
+        body = MergePatch({"metadata": {"resourceVersion": meta.resource_version}, "status": patch})
+        return await self.link.client.patch(NODE_TASKS, meta.name, meta.namespace, body, subresource="status")

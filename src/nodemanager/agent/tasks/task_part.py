@@ -13,9 +13,9 @@ import asyncio
 import contextlib
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
@@ -46,13 +46,13 @@ class Turn:
     """Whose turn it is on this host: a task's, or that of something that must not meet one."""
 
     task: str = ""
-    """The name of the task that is being done."""
+    """The uid of the task that is being done; empty = none is."""
     changed: list[Callable[[], None]] = field(default_factory=list)
     """Told when a task begins or ends."""
 
-    def take(self, name: str) -> None:
-        """Let a task have it; an empty name gives it back."""
-        self.task = name
+    def take(self, uid: str) -> None:
+        """Let a task have it; an empty uid gives it back."""
+        self.task = uid
         for listener in self.changed:
             listener()
 
@@ -66,8 +66,7 @@ class TaskGates:
     obstacle: Callable[[], tuple[str, str] | None]
     """Returns why no task may begin now, in one word and for people."""
     offline: Callable[[], bool]
-    sure: Callable[[], bool]
-    """Tells whether nobody else can be at work under our name."""
+    situation: Callable[[TaskEngine], Situation]
 
 
 class TaskPart:
@@ -77,15 +76,14 @@ class TaskPart:
 
     def __init__(
         self,
-        host: str,
         tasks: Cache[NodeTask],
-        make_engine: Callable[[], TaskEngine],
+        make_engine: Callable[[], Awaitable[TaskEngine]],
         reporter: TaskReporter,
         gates: TaskGates,
         turn: Turn,
         news: TaskNews,
     ) -> None:
-        self._host = host
+        self._instance = secrets.token_hex(8)
         self._tasks = tasks
         self._make_engine = make_engine
         self._reporter = reporter
@@ -107,7 +105,7 @@ class TaskPart:
     async def run(self) -> None:
         """Finish what is unfinished, then do task by task until cancelled."""
         await self._lock()
-        engine = self._engine = self._make_engine()
+        engine = self._engine = await self._make_engine()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(0 if self._gates.offline() else FIRST_LIST):
                 await self._tasks.answered()
@@ -149,19 +147,37 @@ class TaskPart:
         fresh = self._look(engine)
         if unfinished := engine.ledger.unfinished():
             entry = unfinished[0]
-            if entry.record.phase is TaskPhase.PENDING:
-                return await self._claim(engine, entry)
-            await self._carry_out(engine, entry)
-            return True
-        if not fresh or self._hindered(fresh):
+            if entry.record.phase is TaskPhase.PENDING and self._gates.obstacle() is not None:
+                return False
+        elif not fresh or self._hindered(fresh):
             return False
-        engine.ledger.claim(entry := self._entry(engine, fresh[0]))
-        return await self._claim(engine, entry)
+        else:
+            entry = self._entry(engine, fresh[0])
+        self._turn.take(entry.record.uid)  # at once: whoever else wants it has looked at us, as we at them
+        try:
+            await self._advance(engine, entry)
+        finally:
+            self._turn.take("")
+        return True
+
+    async def _advance(self, engine: TaskEngine, entry: Entry) -> None:
+        """Take a task that is not ours yet, and bring it to its end."""
+        uid = entry.record.uid
+        if uid not in engine.ledger.entries:
+            engine.ledger.claim(entry)
+        if entry.record.phase is TaskPhase.PENDING:
+            claimed = await self._claim(engine, entry)
+            if claimed is None:
+                return
+            entry = claimed
+        ended = await engine.run(entry)
+        engine.withdrawn.discard(uid)
+        self._news.ended(ended)
 
     def _look(self, engine: TaskEngine) -> list[NodeTask]:
         """Judge all tasks that are known; return those that may begin, the oldest first."""
         fresh, self._later = list[NodeTask](), None
-        here = Situation(self._host, engine.boot_id, engine.now(), self._gates.sure())
+        here = self._gates.situation(engine)
         for task in self._tasks.values():
             match admission.admit(task, engine.ledger.known(), here):
                 case Taken():
@@ -172,6 +188,9 @@ class TaskPart:
                     self._repeat(engine, task, record)
                 case Refused() as refused:
                     self._refuse(engine, task, refused)
+                    if refused.reason == CLAIMED_ELSEWHERE:  # unless it turns out that nobody else is there
+                        at = here.now + timedelta(seconds=NAP)
+                        self._later = min(at, self._later or at)
         self._withdraw(engine)
         return sorted(fresh, key=lambda one: (one.spec.fencing_token, one.metadata.uid))
 
@@ -216,33 +235,23 @@ class TaskPart:
             steps=(StepRecord(),) * len(task.spec.steps),
             claimed_at=engine.now(),
             boot_id=engine.boot_id,
-            agent=secrets.token_hex(8),
+            agent=self._instance,
         )
         return Entry(task.metadata.name, task.spec, record)
 
-    async def _claim(self, engine: TaskEngine, entry: Entry) -> bool:
-        """Have the API know that the task is ours, and begin; nothing begins before."""
+    async def _claim(self, engine: TaskEngine, entry: Entry) -> Entry | None:
+        """Have the API know that the task is ours; None = it is not. Nothing of it is done before."""
         try:
             await self._reporter.claim(entry)
         except Gone:
             engine.drop(entry, TaskPhase.REFUSED, "", "it was deleted before it began")
-            return True
+            return None
         except ClaimLost:
             said = "an agent took it that has the name of this host, and it is not this one"
             engine.drop(entry, TaskPhase.REFUSED, CLAIMED_ELSEWHERE, said)
             self._news.lost(entry)
-            return True
+            return None
         record = msgspec.structs.replace(entry.record, phase=TaskPhase.RUNNING)
         engine.ledger.save(entry := Entry(entry.name, entry.spec, record))
         self._news.started(entry)
-        await self._carry_out(engine, entry)
-        return True
-
-    async def _carry_out(self, engine: TaskEngine, entry: Entry) -> None:
-        self._turn.take(entry.record.uid)
-        try:
-            ended = await engine.run(entry)
-        finally:
-            self._turn.take("")
-        engine.withdrawn.discard(entry.record.uid)
-        self._news.ended(ended)
+        return entry

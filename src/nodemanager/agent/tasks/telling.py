@@ -29,11 +29,15 @@ class TaskNews:
             "nodemanager_tasks_total", "Tasks of this host that ended, by phase.", ("node", "phase")
         )
         self._refusals = registry.counter(
-            "nodemanager_tasks_refused_total", "Tasks that this host did not do, by reason.", ("node", "reason")
+            "nodemanager_tasks_refused_total",
+            "Tasks that this host did not do, by reason.",
+            ("node", "reason"),
         )
         for reason in REFUSALS:
             self._refusals.labels(self._node, reason)
-        gauge = registry.gauge("nodemanager_task_running", "1 = a task is being done, 0 = none is.", ("node",))
+        gauge = registry.gauge(
+            "nodemanager_task_running", "1 = a task is being done, 0 = none is.", ("node",)
+        )
         gauge.labels(self._node).set_function(lambda: float(running()))
 
     def refused(self, task: NodeTask, refused: Refused) -> bool:
@@ -49,6 +53,7 @@ class TaskNews:
 
     def lost(self, entry: Entry) -> None:
         """Count and tell that another agent was first."""
+        self._refused.add((entry.record.uid, CLAIMED_ELSEWHERE))
         self._refusals.labels(self._node, CLAIMED_ELSEWHERE).inc()
         log.warning("task %s is not done: another agent of this name has taken it", entry.name)
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
-from nodemanager.api.maintenance.nodetask import NodeTask, NodeTaskStatus
+from nodemanager.api.maintenance.nodetask import NodeTask, NodeTaskStatus, TaskClaim
+from nodemanager.api.maintenance.task_steps import INVERTIBLE, TaskStep
 from nodemanager.plan.tasks.record import StepPhase, StepRecord, TaskPhase, TaskRecord
 
 FOREIGN: Final = "Foreign"
@@ -43,6 +44,8 @@ class Situation:
     now: datetime
     sure: bool = True
     """Whether nobody else can be at work under our name: what is claimed and unknown to us is forgotten."""
+    doubt: timedelta = timedelta(minutes=2)
+    """How old a claim has to be for that: until then it may be of somebody whom nobody noticed yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,7 @@ def admit(task: NodeTask, ledger: Ledger, here: Situation) -> Answer:
     if known is None and has_ended(task.status):
         return Over()
     if claim is not None and (known is None or claim.agent != known.agent):
-        return _claimed(here)
+        return _claimed(claim, here)
     if known is not None:
         if is_ahead(task.status, known):
             return Refused(TaskPhase.HALTED, FORGOTTEN, _FORGOTTEN)
@@ -104,9 +107,9 @@ def admit(task: NodeTask, ledger: Ledger, here: Situation) -> Answer:
         return Refused(TaskPhase.REFUSED, INVALID, f"its times cannot be read: {error}")
 
 
-def _claimed(here: Situation) -> Answer:
+def _claimed(claim: TaskClaim, here: Situation) -> Answer:
     """Judge what somebody of our name took, and we know nothing of."""
-    if here.sure:
+    if here.sure and (claim.time is None or datetime.fromisoformat(claim.time) + here.doubt <= here.now):
         return Refused(TaskPhase.HALTED, FORGOTTEN, _FORGOTTEN)
     said = "an agent took it that has the name of this host, and it is not this one"
     return Refused(TaskPhase.REFUSED, CLAIMED_ELSEWHERE, said, silent=True)
@@ -114,6 +117,9 @@ def _claimed(here: Situation) -> Answer:
 
 def _fresh(task: NodeTask, ledger: Ledger, here: Situation) -> Answer:
     spec = task.spec
+    if unknown := [step.name for step in spec.steps if not _is_known(step)]:
+        said = f"step {unknown[0]} is of a kind that this agent does not know; upgrade it"
+        return Refused(TaskPhase.REFUSED, INVALID, said)
     if spec.fencing_token <= ledger.fence:
         said = f"its fencing token {spec.fencing_token} is not above {ledger.fence}, which was seen before"
         return Refused(TaskPhase.REFUSED, STALE, said)
@@ -128,6 +134,11 @@ def _fresh(task: NodeTask, ledger: Ledger, here: Situation) -> Answer:
         begin.append(datetime.fromisoformat(task.metadata.creation_timestamp) - SKEW)
     latest = max(begin, default=here.now)
     return Later(latest) if here.now < latest else Taken()
+
+
+def _is_known(step: TaskStep) -> bool:
+    undo = step.undo
+    return bool(step.action) and (undo is None or any(getattr(undo, one) is not None for one in INVERTIBLE))
 
 
 def has_ended(status: NodeTaskStatus) -> bool:
@@ -153,6 +164,6 @@ def _further(attempts: int, phase: str, known: StepRecord) -> bool:
 
 
 _FORGOTTEN: Final = (
-    "this host reported that it took the task or how far it got, and remembers nothing of it: its state was lost"
-    " or restored from an older copy; look what was done, and make a new task"
+    "this host reported that it took the task or how far it got, and remembers nothing of it: its state was"
+    " lost or restored from an older copy; look what was done, and make a new task"
 )

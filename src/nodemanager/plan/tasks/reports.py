@@ -21,7 +21,7 @@ from nodemanager.plan.tasks.admission import Refused
 from nodemanager.plan.tasks.record import StepPhase, StepRecord, TaskPhase, TaskRecord
 
 COMPLETE: Final = "Complete"
-"""Condition type: True when all of it was done, False before and otherwise; the reason is the phase, or why."""
+"""Condition type: True when all was done, False before and otherwise; its reason is the phase, or why."""
 HELD: Final = "Held"
 DUPLICATED: Final = "DuplicateHost"
 UPGRADING: Final = "Upgrading"
@@ -36,13 +36,21 @@ def of_record(task: NodeTask, spec: NodeTaskSpec, record: TaskRecord, now: datet
     )
     phase = record.phase if record.phase.is_end else TaskPhase.RUNNING
     steps = [_step(step.name, known) for step, known in zip(spec.steps, record.steps, strict=False)]
-    said = NodeTaskStatus(phase=phase, message=reported.text(record.message), claim=claim, steps=steps)
+    said = NodeTaskStatus(
+        phase=phase, message=reported.text(record.message), step=_at(spec, record),
+        finished_at=_time(record.ended_at), claim=claim, steps=steps,
+    )  # fmt: skip
     return _judged(task, said, record.reason or phase, now)
 
 
 def of_refusal(task: NodeTask, refused: Refused, now: datetime) -> NodeTaskStatus:
     """Return the status of a task that this host does not do."""
-    said = msgspec.structs.replace(task.status, phase=refused.phase, message=reported.text(refused.message))
+    said = msgspec.structs.replace(
+        task.status,
+        phase=refused.phase,
+        message=reported.text(refused.message),
+        finished_at=times.rfc3339(now),
+    )
     return _judged(task, said, refused.reason, now)
 
 
@@ -60,6 +68,15 @@ def _judged(task: NodeTask, said: NodeTaskStatus, reason: str, now: datetime) ->
     )
     found = conditions.set_condition(task.status.conditions, complete, times.rfc3339(now))
     return msgspec.structs.replace(said, observed_generation=generation, conditions=found)
+
+
+def _at(spec: NodeTaskSpec, record: TaskRecord) -> str:
+    """Return the step that a task is at: the one that is being done, else the last one that was."""
+    busy = (StepPhase.RUNNING, StepPhase.UNDOING)
+    named = list(zip((step.name for step in spec.steps), record.steps, strict=False))
+    now = [name for name, known in named if known.phase in busy]
+    done = [name for name, known in named if known.phase is not StepPhase.PENDING]
+    return (now or done[-1:] or [""])[0]
 
 
 def _step(name: str, known: StepRecord) -> TaskStepStatus:
