@@ -77,6 +77,22 @@ class ImageBoot:
         raise NotSupported("cannot reboot: the root of this host is a folder, which does not run")
 
 
+@dataclass(frozen=True, slots=True)
+class TaskWatch:
+    """The cache of tasks as a part that nobody waits for: an API may have no such kind, or none for us."""
+
+    tasks: Cache[NodeTask]
+
+    @property
+    def name(self) -> str:
+        """The name of the cache."""
+        return self.tasks.name
+
+    async def run(self) -> None:
+        """Follow the server until cancelled."""
+        await self.tasks.run()
+
+
 def add_tasks(manager: Manager, registry: Registry, setup: TaskSetup, turn: Turn) -> TaskPart:
     """Add what sees, does and reports the tasks of this host."""
     link = setup.link
@@ -94,7 +110,7 @@ def add_tasks(manager: Manager, registry: Registry, setup: TaskSetup, turn: Turn
         return TaskEngine(ledger, _performers(setup, boot, boot_id, runs), boot_id, _now, reporter.tell)
 
     part = TaskPart(tasks, engine, reporter, _gates(setup), turn, news)
-    manager.add(tasks, reporter, part)
+    manager.add(TaskWatch(tasks), reporter, part)
     tasks.subscribe(lambda _change: part.changed())
     setup.holds.subscribe(part.changed)
     link.nodes.subscribe(lambda change: part.changed() if change.key == link.key else None)
