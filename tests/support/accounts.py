@@ -81,7 +81,7 @@ def as_operator(place: Place) -> Path:
 
 
 @asynccontextmanager
-async def operating(place: Place) -> AsyncIterator[Client]:
+async def operating(place: Place | Api) -> AsyncIterator[Client]:
     """Be the operator of a place, as far as policies can tell."""
     admin = kubeconfig.load(path=str(place.kubeconfig), environ={}, run=runner.run)
     async with connected(operator_of(admin, place.namespace)) as client:

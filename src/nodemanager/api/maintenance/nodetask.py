@@ -29,12 +29,18 @@ ENDED: Final = ("Succeeded", "Failed", "Undone", "Halted", "Expired", "Refused")
 """Phases after which nothing comes."""
 PHASES: Final = ("Pending", "Running", *ENDED)
 COMPLETE: Final = "Complete"
-"""Condition type: whether all was done; its reason is the phase, or why."""
+"""Condition type: True when all was done, False before and otherwise; its reason is the phase, or why."""
+LABEL_MAX: Final = 63
 MAX_STEPS: Final = 64
 MAX_TTL: Final = 366 * 86400
 """A year, which may be a leap year."""
 OUTPUT_MAX: Final = 4096
 """How much of what a step says is kept in its status."""
+
+
+def node_label(host: str) -> str:
+    """Return the value of the label NODE of the tasks for a host."""
+    return host[:LABEL_MAX].rstrip("-.")
 
 
 class TaskReason(Struct):
