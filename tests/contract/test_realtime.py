@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -14,7 +15,6 @@ from nodemanager.kube import conditions, errors
 from nodemanager.kube.selectors import matches
 from support.either import Place
 from support.maintenance_site import TOUCH, Site, site_at
-from support.scripted_server import until
 
 SSHD = {
     "name": "sshd", "type": "realtime",
@@ -26,6 +26,13 @@ SSHD = {
 async def _site(place: Place) -> AsyncIterator[Site]:
     async with site_at(place) as site:
         yield site
+
+
+async def until(holds: Callable[[], Awaitable[bool]]) -> None:
+    """Wait for what another process makes true."""
+    async with asyncio.timeout(40):
+        while not await holds():
+            await asyncio.sleep(0.03)
 
 
 def kept(status: str) -> Any:

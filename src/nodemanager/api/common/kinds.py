@@ -29,7 +29,10 @@ _CONFIG_SET: Final = KindEntry(
     ),
     page="reference/configset.md",
     hosts=(KindRight(READ),),
-    operator=(KindRight(("patch",), "status"),),
+    operator=(
+        KindRight(("patch",), "status"),
+        KindRight(("create", "patch", "delete")),  # the policy keeps it to those of NodeMaintenances
+    ),
     viewers=(KindRight(READ),),
     editors=(KindRight(WRITE),),
 )

@@ -11,6 +11,8 @@ from typing import Any, Final
 
 from nodemanager.api.common import configset
 from nodemanager.api.common.node_conditions import ALIVE
+from nodemanager.api.maintenance.nodetask import NODE_TASKS
+from nodemanager.api.rights import task_policy
 from nodemanager.api.rights.host_bounds import (
     CHECKS,
     CORDONED,
@@ -54,7 +56,8 @@ def policies() -> list[Object]:
                 "failurePolicy": "Fail",
                 "matchConstraints": {
                     "resourceRules": [
-                        _matched([configset.GROUP], ["managednodes", "managednodes/status"]),
+                        _matched([configset.GROUP], ["managednodes", "managednodes/status", "configsets"]),
+                        _matched([NODE_TASKS.group], [NODE_TASKS.plural, f"{NODE_TASKS.plural}/status"]),
                         _matched(["coordination.k8s.io"], ["leases"]),
                         _matched([""], ["secrets", "events", "serviceaccounts/token", "nodes"]),
                         _matched(["rbac.authorization.k8s.io"], ["roles", "rolebindings"]),
@@ -101,7 +104,7 @@ _OURS_HERE = f"authorizer.group('{configset.GROUP}').resource('{{0}}').namespace
 _TOKENS_HERE = (
     f"authorizer.group('').resource('serviceaccounts').subresource('token').namespace({_NAMESPACE})"
 )
-_OF_OPERATOR = "['secrets', 'roles', 'rolebindings']"
+_OF_OPERATOR = "['secrets', 'roles', 'rolebindings', 'configsets']"
 _IS_HOST = (
     f"{_IS_NAMED_SO} && ("
     f"{_NAME_OF_ACCOUNT} == '{PREFIX}{DAEMONSET}' && request.resource.resource == 'serviceaccounts' && "
@@ -116,7 +119,7 @@ may write those of references: it could take rights off itself otherwise, and no
 # Whoever may declare for all hosts of the namespace, or become any of them, gains nothing from what a host
 # must not do. Two questions to the authorizer are what one expression may cost: hence two conditions.
 _IS_NOT_ABOVE = (
-    f"!({_IS_NAMED_SO}) || {_NAME_OF_ACCOUNT} == '{PREFIX}{DAEMONSET}' || "
+    f"!({_IS_NAMED_SO}) || {_NAME_OF_ACCOUNT} in ['{PREFIX}{DAEMONSET}', '{PREFIX}{OPERATOR}'] || "
     f"!({_OURS_HERE.format('configsets')}.check('create').allowed() || "
     f"{_TOKENS_HERE}.check('create').allowed())"
 )
@@ -182,6 +185,11 @@ _AT_HOME = (
     "a host may write in its own namespace only",
 )
 
+_OWNED = (
+    "({0} == null || (has({0}.metadata.ownerReferences) &&"
+    " {0}.metadata.ownerReferences.exists(one, one.kind == 'NodeMaintenance')))"
+)
+_OF_MAINTENANCE = f"{_OWNED.format('object')} && {_OWNED.format('oldObject')}"
 _IS_NO_OPERATOR = f"variables.host != '{OPERATOR}' || {DELETE}"
 _OF_REFERENCES = f"{_NAME}.startsWith('{PREFIX}') && {_NAME}.endsWith('-references')"
 _BINDS_ITS_HOST = (
@@ -283,6 +291,11 @@ _CHECKS = (
         f"{_IS_NO_OPERATOR} || ({_OF_REFERENCES} && {_BINDS_ITS_HOST})",
         "the operator may only bind a host to its Role of references: nodemanager-HOST-references",
     ),
+    Check(
+        "configsets",
+        f"variables.host != '{OPERATOR}' || ({_OF_MAINTENANCE})",
+        "the operator may only write the ConfigSets that it makes of NodeMaintenances",
+    ),
     Check("secrets", CREATE, "a host may not change Secrets"),
     Check(
         "nodes",  # with labels and taints it could draw pods to itself that are meant for others
@@ -302,4 +315,4 @@ _CHECKS = (
         " and with little in it",
     ),
 )
-_ALL = (*_CHECKS, *CHECKS)
+_ALL = (*_CHECKS, *CHECKS, *task_policy.OF_HOSTS)
