@@ -31,7 +31,7 @@ async def _site(place: Place) -> AsyncIterator[Site]:
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:
     """Wait for what another process makes true."""
     async with asyncio.timeout(40):
-        while not await holds():
+        while not await holds():  # noqa: ASYNC110 - in another task
             await asyncio.sleep(0.03)
 
 
