@@ -85,7 +85,11 @@ _NO_OPERATOR = (
     f" ValidatingAdmissionPolicyBinding {POLICY} first"
 )
 _VALIDATIONS: Final = (
-    ("create", f"!({CREATE})", "declare what you want, and it makes tasks of that"),
+    (
+        "create",
+        f"!({CREATE})",
+        f"declare what you want, and it makes tasks of that, under the account {NAME}",
+    ),
     (
         "delete",
         f"!({DELETE})",
