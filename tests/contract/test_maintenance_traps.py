@@ -84,7 +84,7 @@ async def test_trap_1_hosts_that_others_broke_count_too(site: Site) -> None:
         assert {one.reason for one in found.status.waiting} == {"NodeCordoned", "HostSilent", "BudgetSpent"}
         assert site.agents.taken == []
         await site.say(hosts[1], Alive="True", Ready="True")
-        await until_taken(site, 2)
+        await site.until(lambda one: one.status.hosts is not None and one.status.hosts.succeeded == 2)
     assert set(site.agents.hosts) == set(hosts[1:])
     await site.nothing_is_left(hosts[0])
 

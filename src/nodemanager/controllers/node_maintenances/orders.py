@@ -19,7 +19,7 @@ from nodemanager.api.maintenance.nodemaintenance import (
     NODE_MAINTENANCES,
     NodeMaintenance,
 )
-from nodemanager.api.maintenance.nodetask import MAINTENANCE, NODE, NODE_TASKS, RUN, NodeTask
+from nodemanager.api.maintenance.nodetask import MAINTENANCE, MAX_TTL, NODE, NODE_TASKS, RUN, NodeTask
 from nodemanager.api.maintenance.task_steps import TaskStep
 from nodemanager.client.calls import DeleteOptions
 from nodemanager.client.patches import MergePatch
@@ -45,7 +45,6 @@ class Work:
     steps: tuple[TaskStep, ...]
     deadline: datetime
     plan_hash: str = ""
-    ttl: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +167,6 @@ def _task(owner: NodeMaintenance, host: ManagedNode, claim: Claim, work: Work, t
             "notBefore": times.rfc3339(claim.begun),
             "fencingToken": token,
             "reason": about,
-            **({} if work.ttl is None else {"ttlSecondsAfterFinished": work.ttl}),
+            "ttlSecondsAfterFinished": MAX_TTL,  # until its run has ended, which only we know
         },
     }  # fmt: skip
