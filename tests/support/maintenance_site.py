@@ -53,6 +53,8 @@ class Mortal:
 
     async def send(self, request: Request) -> Response:
         if self.dead.is_set():
+            if "/events" in request.target:  # nobody tries again to tell of it
+                raise errors.Forbidden("this process is dead")
             raise errors.Unreachable("this process is dead")
         if request.method == "GET" or "/events" in request.target or "/leases" in request.target:
             return await self.inner.send(request)

@@ -87,7 +87,7 @@ async def ask(server: probes.ProbeServer, path: str) -> str:
 
 
 async def declare(client: Client) -> None:
-    """Create one of each kind, so that every controller has something to do: a ConfigSet refers to a Secret."""
+    """Create one of each kind, so that every controller has something to do."""
     files = [{"path": "/x", "template": "x", "secretRefs": ["one"]}]
     meta = {"name": "web1", "labels": {"role": "web"}}
     await client.create(MANAGED_NODES, {"metadata": meta}, NAMESPACE)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.api.maintenance.nodetask import NodeTask
 from nodemanager.kube.objects import ObjectKey, key_of
 from nodemanager.runtime.cache import Cache
 
@@ -55,3 +56,26 @@ class HostsAhead:
             return written.host
         del self._written[key]
         return cached
+
+
+@dataclass(slots=True)
+class TasksAhead:
+    """The tasks of the cache, and those that we made and it does not know yet."""
+
+    cache: Cache[NodeTask]
+    _made: dict[ObjectKey, NodeTask] = field(default_factory=dict)
+
+    def of(self, uid: str) -> list[NodeTask]:
+        """Return all tasks that an object wanted."""
+        for key in [key for key in self._made if self.cache.get(key) is not None]:
+            del self._made[key]
+        known = (*self.cache.values(), *self._made.values())
+        return [task for task in known if task.spec.reason is not None and task.spec.reason.uid == uid]
+
+    def made(self, task: NodeTask) -> None:
+        """Remember a task that was made."""
+        self._made[key_of(task)] = task
+
+    def gone(self, key: ObjectKey) -> None:
+        """Forget a task that is not there any more."""
+        self._made.pop(key, None)

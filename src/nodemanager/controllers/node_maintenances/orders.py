@@ -5,6 +5,7 @@ What is intended is written on the host before (`write_claim`), and only what is
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,18 +19,18 @@ from nodemanager.api.maintenance.nodemaintenance import (
     NODE_MAINTENANCES,
     NodeMaintenance,
 )
-from nodemanager.api.maintenance.nodetask import MAINTENANCE, NODE, NODE_TASKS, RUN, NodeTask
+from nodemanager.api.maintenance.nodetask import MAINTENANCE, MAX_TTL, NODE, NODE_TASKS, RUN, NodeTask
 from nodemanager.api.maintenance.task_steps import TaskStep
 from nodemanager.client.calls import DeleteOptions
 from nodemanager.client.patches import MergePatch
 from nodemanager.client.verbs import Client
 from nodemanager.controllers.disruption.holding import CordonHolder, NodeHold
-from nodemanager.controllers.node_maintenances.ahead import HostsAhead
+from nodemanager.controllers.node_maintenances.ahead import HostsAhead, TasksAhead
 from nodemanager.controllers.node_maintenances.observing import LABEL_ATTEMPT
 from nodemanager.fleet.maintenance import claims
 from nodemanager.fleet.maintenance.claims import Claim, State
 from nodemanager.kube import errors, times
-from nodemanager.kube.objects import ObjectKey
+from nodemanager.kube.objects import ObjectKey, key_of
 
 log = logging.getLogger("nodemanager.operator")
 ANNOTATION_TOKEN: Final = "maintenance.nodemanager/token"  # noqa: S105 - a number, and no secret
@@ -44,7 +45,6 @@ class Work:
     steps: tuple[TaskStep, ...]
     deadline: datetime
     plan_hash: str = ""
-    ttl: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,7 @@ class Orders:
 
     client: Client
     hosts: HostsAhead
+    tasks: TasksAhead
 
     async def write_claim(self, host: ManagedNode, claim: Claim, now: datetime) -> ManagedNode:
         """Write down what is about to be done, if nobody else wrote anything since we looked.
@@ -89,25 +90,27 @@ class Orders:
             raise errors.Conflict(f"cannot create task {name}: no fencing token was taken for it")
         body = _task(owner, host, claim, work, token)
         try:
-            return await self.client.create(NODE_TASKS, body, owner.metadata.namespace)
+            made = await self.client.create(NODE_TASKS, body, owner.metadata.namespace)
         except errors.AlreadyExists:
             return await self.task(ObjectKey(owner.metadata.namespace, name))
+        self.tasks.made(made)
+        return made
 
     async def task(self, key: ObjectKey) -> NodeTask | None:
         """Return a task as the server has it."""
         try:
             return await self.client.get(NODE_TASKS, key.name, key.namespace)
         except errors.NotFound:
+            self.tasks.gone(key)
             return None
 
     async def delete_task(self, task: NodeTask) -> None:
         """Delete a task, if nobody has written anything into it since."""
         meta = task.metadata
         options = DeleteOptions(uid=meta.uid, resource_version=meta.resource_version)
-        try:
+        with contextlib.suppress(errors.NotFound):
             await self.client.delete(NODE_TASKS, meta.name, meta.namespace, options=options)
-        except errors.NotFound:
-            return
+        self.tasks.gone(key_of(task))
 
     def hold(self, owner: NodeMaintenance, host: str, claim: Claim) -> NodeHold:
         """Return the Node of a host, as this maintenance holds it."""
@@ -164,6 +167,6 @@ def _task(owner: NodeMaintenance, host: ManagedNode, claim: Claim, work: Work, t
             "notBefore": times.rfc3339(claim.begun),
             "fencingToken": token,
             "reason": about,
-            **({} if work.ttl is None else {"ttlSecondsAfterFinished": work.ttl}),
+            "ttlSecondsAfterFinished": MAX_TTL,  # until its run has ended, which only we know
         },
     }  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -27,7 +28,7 @@ from nodemanager.client.patches import MergePatch
 from nodemanager.client.subresources import write_status
 from nodemanager.controllers.disruption.nodes import NODES
 from nodemanager.controllers.node_maintenances import deleting, observing, recording, undertaking
-from nodemanager.controllers.node_maintenances.ahead import HostsAhead
+from nodemanager.controllers.node_maintenances.ahead import HostsAhead, TasksAhead
 from nodemanager.controllers.node_maintenances.gates import gates_of
 from nodemanager.controllers.node_maintenances.inputs import InputReader, Problem
 from nodemanager.controllers.node_maintenances.observing import SignsOfLife
@@ -71,7 +72,8 @@ class Maintainer:
         self._caches = caches
         self._maintenances = caches.of(NODE_MAINTENANCES)
         self._hosts = HostsAhead(caches.of(MANAGED_NODES))
-        self._orders = Orders(context.client, self._hosts)
+        self._tasks = TasksAhead(caches.of(NODE_TASKS))
+        self._orders = Orders(context.client, self._hosts, self._tasks)
         self._driver = VisitDriver(self._orders, context.events, context.metrics)
         self._inputs = InputReader(context.client, caches)
         self._realtime = RealtimeSets(context.client, caches.of(CONFIG_SETS), self._inputs)
@@ -105,6 +107,7 @@ class Maintainer:
         seen = await self._look_around(maintenance)
         about, problem = self._undertaking(seen)
         moved = await self._drive(seen, about)
+        seen = replace(seen, tasks=self._tasks.of(maintenance.metadata.uid))
         if maintenance.metadata.deletion_timestamp:
             return await self._delete(seen, moved=moved)
         if (run := recording.retried(maintenance, seen.now)) is not None:
@@ -117,13 +120,8 @@ class Maintainer:
     async def _look_around(self, maintenance: NodeMaintenance) -> Seen:
         now, namespace = self._now(), maintenance.metadata.namespace
         nodes = list(self._hosts.values(namespace))
-        uid = maintenance.metadata.uid
-        tasks = [
-            task
-            for task in self._caches.of(NODE_TASKS).values()
-            if task.spec.reason is not None and task.spec.reason.uid == uid
-        ]
         inputs = await self._inputs.read(maintenance, nodes, now)
+        tasks = self._tasks.of(maintenance.metadata.uid)
         return Seen(maintenance, now, nodes, inputs, tasks, recording.run_of(maintenance))
 
     def _facts(self, seen: Seen) -> dict[str, HostFacts]:

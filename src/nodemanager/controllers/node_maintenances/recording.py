@@ -90,7 +90,8 @@ def retried(maintenance: NodeMaintenance, now: datetime) -> RunState | None:
     run = maintenance.status.run
     if run is None or maintenance.metadata.annotations.get(ANNOTATION_RETRY) != run.id:
         return None
-    return msgspec.structs.replace(run, retried_at=times.rfc3339(now), stopped_at=None)
+    # To the microsecond: what failed in the same second was before.
+    return msgspec.structs.replace(run, retried_at=times.rfc3339_micro(now), stopped_at=None)
 
 
 def _moment(text: str | None) -> datetime | None:
@@ -254,7 +255,7 @@ def _operation(record: Record, judged: Judgement) -> OperationState:
     if ended is not None and before is not None and ended.outcome != "Replaced":
         due = before.slots.get(judged.operation)
         if due and not _is_slot(record, judged.operation):
-            changes["done"] = due
+            changes |= {"done": due, "next_run": None}
     return msgspec.structs.replace(old, **changes)
 
 
@@ -295,12 +296,12 @@ def _phase(record: Record, made: NodeMaintenanceStatus) -> str:
             return "Running"
         reasons = {wait.reason for wait in decision.waits}
         return next((_PHASES[one] for one in _WHOLE if one in reasons), "Running")
-    if record.problem is not None:
-        return "Pending"
     pending = [one for one in look.judgements if one.next_run is not None or one.due]
     if not pending and made.operations and all(one.done or one.last_slot for one in made.operations):
         outcome = record.ended.outcome if record.ended is not None else _last_outcome(record)
         return "Succeeded" if outcome == SUCCEEDED else "Failed"
+    if record.problem is not None:
+        return "Pending"
     return "WaitingForWindow" if look.reason is Reason.WINDOW_CLOSED else "WaitingForSlot"
 
 
