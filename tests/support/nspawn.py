@@ -171,6 +171,10 @@ class Machine:
             self._process.wait(STOP_SECONDS)
             self.kill()
 
+    def is_up(self) -> bool:
+        """Tell whether it is up, also if it has rebooted meanwhile."""
+        return self._is_up()
+
     def _await_end(self, leader: int) -> None:
         """The overlay can be mounted again only after nobody in the machine uses it any more."""
         deadline = time.monotonic() + STOP_SECONDS

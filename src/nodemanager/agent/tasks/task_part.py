@@ -65,7 +65,12 @@ class TaskGates:
     """Makes the state of this host ours; raises Busy while it is another process's."""
     obstacle: Callable[[], tuple[str, str] | None]
     """Returns why no task may begin now, in one word and for people."""
-    offline: Callable[[], bool]
+    reached: Callable[[], bool]
+    """Tells whether the API is there."""
+    connected: Callable[[], bool]
+    """Tells whether it is, and has told of this host what decides about tasks, such as a hold."""
+    first_answer: Callable[[], Awaitable[None]]
+    """Returns when the API has answered for the first time, or will not soon."""
     situation: Callable[[TaskEngine], Situation]
 
 
@@ -106,9 +111,8 @@ class TaskPart:
         """Finish what is unfinished, then do task by task until cancelled."""
         await self._lock()
         engine = self._engine = await self._make_engine()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(0 if self._gates.offline() else FIRST_LIST):
-                await self._tasks.answered()
+        if engine.ledger.unfinished():
+            await self._first_list()
         failures = 0
         while True:
             self._wake.clear()
@@ -122,6 +126,15 @@ class TaskPart:
                 continue
             if not worked:
                 await self._nap(NAP if self._later or self._waiting else None)
+
+    async def _first_list(self) -> None:
+        """Let the API tell first how far we got: a disk that was restored does not know."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FIRST_LIST):
+                await self._gates.first_answer()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FIRST_LIST if self._gates.reached() else 0):
+                await self._tasks.answered()
 
     async def _lock(self) -> None:
         told = False
@@ -211,7 +224,7 @@ class TaskPart:
 
     def _withdraw(self, engine: TaskEngine) -> None:
         """Notice that a task was deleted which we have taken."""
-        if not self._tasks.has_synced or self._gates.offline():
+        if not self._tasks.has_synced or not self._gates.connected():
             return
         here = {task.metadata.uid for task in self._tasks.values()}
         for entry in engine.ledger.unfinished():
@@ -226,7 +239,7 @@ class TaskPart:
             if self._waiting.get(task.metadata.uid) != why and why is not None:
                 self._reporter.wait(task, *why)
         self._waiting = {task.metadata.uid: why for task in fresh} if why is not None else {}
-        return why is not None or self._gates.offline()
+        return why is not None or not self._gates.connected()
 
     def _entry(self, engine: TaskEngine, task: NodeTask) -> Entry:
         record = TaskRecord(

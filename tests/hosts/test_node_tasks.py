@@ -1,0 +1,126 @@
+"""Tasks on a real host: an upgrade that is proven, or taken back; a service; a reboot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from nodemanager.kube import times
+from support.fleet import Fleet, Host, apt_repository, until
+from support.package_roots import AptRoot
+
+SERVICE = "[Service]\nExecStart=/bin/sleep inf\n[Install]\nWantedBy=multi-user.target\n"
+UNIT = {"/lib/systemd/system/app.service": SERVICE}
+SECONDS = 240.0
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AptRoot]:
+    """A repository with two versions of an application, the second of which needs one more package."""
+    with apt_repository(tmp_path_factory.mktemp("apt") / "apt") as found:
+        found.publish("app", "1.0", files=UNIT)
+        found.publish("lib", "1.0")
+        yield found
+
+
+@pytest.fixture(scope="module")
+def shared_fleet(repository: AptRoot, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """A host that runs the first version."""
+    with Fleet.up(tmp_path_factory.mktemp("fleet"), "web", repository=repository.repo) as fleet:
+        machine = fleet["web"].machine
+        machine.run("apt-get", "update")
+        machine.run("apt-get", "install", "-y", "app", "lib")
+        machine.run("systemctl", "daemon-reload")
+        machine.run("systemctl", "enable", "--now", "app")
+        fleet["web"].join()
+        repository.publish("extra", "1.0")
+        repository.publish("app", "2.0", files=UNIT, needs="extra")
+        repository.publish("lib", "2.0")
+        yield fleet
+
+
+@pytest.fixture
+def host(shared_fleet: Fleet, request: pytest.FixtureRequest) -> Iterator[Host]:
+    """The host; what its agent wrote is printed when a test fails."""
+    with shared_fleet.watched(request) as fleet:
+        yield fleet["web"]
+
+
+def do(host: Host, token: int, *steps: dict[str, Any]) -> dict[str, Any]:
+    """Have a host do a task, and return its status once it has ended."""
+    host.api.apply(
+        {
+            "apiVersion": "maintenance.nodemanager/v1alpha1",
+            "kind": "NodeTask",
+            "metadata": {"name": f"task-{token}", "labels": {"maintenance.nodemanager/node": host.name}},
+            "spec": {
+                "nodeName": host.name,
+                "fencingToken": token,
+                "deadline": times.rfc3339(datetime.now(UTC) + timedelta(hours=1)),
+                "steps": list(steps),
+            },
+        }
+    )
+
+    def status() -> dict[str, Any]:
+        found: dict[str, Any] = host.api.get("NodeTask", f"task-{token}").get("status", {})
+        return found if found.get("finishedAt") else {}
+
+    return until(status, f"the end of task {token}", SECONDS)
+
+
+def versions(host: Host) -> dict[str, str]:
+    form = "--showformat=${Package} ${Version} ${db:Status-Abbrev}\n"
+    said = host.machine.run("dpkg-query", "--show", form, "app", "lib", "extra", check=False).stdout
+    rows = [line.split() for line in said.splitlines()]
+    return {row[0]: row[1] for row in rows if row[-1] == "ii"}
+
+
+def phases(status: dict[str, Any]) -> dict[str, str]:
+    return {one["name"]: one["phase"] for one in status["steps"]}
+
+
+UPGRADE = {"name": "upgrade", "packages": {"upgrade": "all"}, "timeout": "10m"}
+
+
+def test_a_preview_tells_what_apt_would_do(host: Host) -> None:
+    status = do(host, 1, {"name": "plan", "preview": {"packages": "all"}})
+    assert status["phase"] == "Succeeded", status
+    assert status["steps"][0]["evidence"] == {"app": "1.0 -> 2.0", "lib": "1.0 -> 2.0"}
+    security = do(host, 2, {"name": "plan", "preview": {"packages": "security"}})
+    assert security["steps"][0]["output"] == "0 packages would be upgraded\n"
+    assert versions(host) == {"app": "1.0", "lib": "1.0"}
+
+
+def test_an_upgrade_whose_probe_fails_is_taken_back(host: Host) -> None:
+    host.machine.run("apt-mark", "hold", "lib")
+    probe = {"name": "prove", "probe": {"argv": ["false"]}, "timeout": "1s", "onFailure": "undo"}
+    status = do(host, 3, UPGRADE, probe)
+    assert status["phase"] == "Undone", status
+    assert phases(status) == {"upgrade": "Undone", "prove": "Failed"}
+    assert status["steps"][0]["evidence"] == {"app": "1.0 -> 2.0", "extra": "-> 1.0"}
+    assert versions(host) == {"app": "1.0", "lib": "1.0"}
+    host.machine.run("apt-mark", "unhold", "lib")
+
+
+def test_an_upgrade_a_restart_and_a_reboot(host: Host) -> None:
+    before = host.machine.read("/proc/sys/kernel/random/boot_id").strip()
+    status = do(
+        host, 4, UPGRADE,
+        {"name": "restart", "service": {"name": "app", "do": "restart"}},
+        {"name": "reboot", "reboot": {"when": "always"}, "timeout": "5m"},
+        {"name": "runs", "probe": {"unit": "app"}, "timeout": "2m"},
+        {"name": "holds", "probe": {"configSetsHold": True}, "timeout": "2m"},
+    )  # fmt: skip
+    assert status["phase"] == "Succeeded", status
+    assert set(phases(status).values()) == {"Succeeded"}
+    until(host.machine.is_up, "the machine")
+    now = host.machine.read("/proc/sys/kernel/random/boot_id").strip()
+    evidence = {one["name"]: one.get("evidence") for one in status["steps"]}
+    assert evidence["reboot"] == {"bootBefore": before, "bootAfter": now}
+    assert before != now
+    assert [one["attempts"] for one in status["steps"]] == [1] * 5
+    assert versions(host) == {"app": "2.0", "lib": "2.0", "extra": "1.0"}
