@@ -67,6 +67,14 @@ def event(name: str, namespace: str, about: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def task(name: str, namespace: str, host: str) -> dict[str, Any]:
+    """Return a NodeTask for a host."""
+    steps = [{"name": "one", "execution": {"argv": ["true"]}}]
+    spec = {"nodeName": host, "deadline": "2099-01-01T00:00:00Z", "fencingToken": 1, "steps": steps}
+    about = meta(name, namespace, labels={"maintenance.nodemanager/node": host})
+    return {"apiVersion": "maintenance.nodemanager/v1alpha1", "kind": "NodeTask", **about, "spec": spec}
+
+
 UNPRIVILEGED = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
 """What Pod security `restricted` demands, which `nodemanager rbac` labels our namespace with."""
 HARMLESS = {

@@ -62,7 +62,7 @@ _TASK: Final = KindEntry(
         KindRight(READ),
         KindRight(("patch",), "status"),  # RBAC cannot name them: the policy keeps a host to its own
     ),
-    operator=(),
+    operator=(KindRight(("delete",)), KindRight(("patch",), "status")),
     viewers=(KindRight(READ),),
     editors=(),  # it is made by the operator alone, and changed by nobody
 )
