@@ -212,8 +212,10 @@ async def test_it_is_told_in_events(tasks: Tasks, agent: Agent, api: Api) -> Non
     await tasks.make("t", shell("a", "exit 1"))
     task = await tasks.ended("t", "Failed")
     node = await api.node()
-    objects = (NODE_TASKS.kind, task.metadata.uid), (MANAGED_NODES.kind, node.metadata.uid)
-    wanted = {(*one, reason) for one in objects for reason in ("TaskStarted", "TaskFailed")}
+    wanted = {
+        (NODE_TASKS.kind, task.metadata.uid, "TaskStarted"),
+        *((MANAGED_NODES.kind, node.metadata.uid, reason) for reason in ("TaskStarted", "TaskFailed")),
+    }
     async with asyncio.timeout(30):
         while True:
             page = await api.client.list(core.EVENTS, Selection(api.namespace))

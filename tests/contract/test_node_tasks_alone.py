@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from nodemanager.api.maintenance.nodetask import COMPLETE
 from nodemanager.kube import conditions
-from nodemanager.plan.tasks import admission, reports
+from nodemanager.plan.tasks import admission
 from support import server_process
 from support.agent_process import Agent, api_of
 from support.apiserver import free_port
@@ -82,7 +83,7 @@ async def test_a_restored_disk_does_nothing_twice(tmp_path: Path) -> None:
         record.write_text(json.dumps(kept))
         agent.start()
         task = await tasks.ended("t", "Halted")
-        complete = conditions.get(task.status.conditions, reports.COMPLETE)
+        complete = conditions.get(task.status.conditions, COMPLETE)
         assert complete is not None
         assert complete.reason == admission.FORGOTTEN
         assert agent.at("/log").read_text() == "a\nbegan\n"

@@ -1,4 +1,4 @@
-"""Says what becomes of tasks, to people: Events about the task and the host, metrics, the log."""
+"""Says what becomes of tasks, to people: Events, metrics, the log."""
 
 from __future__ import annotations
 
@@ -61,19 +61,19 @@ class TaskNews:
         """Tell that a task begins."""
         log.info("task %s begins", entry.name)
         steps = ", ".join(step.name for step in entry.spec.steps)
+        meta = ObjectMeta(name=entry.name, namespace=self._link.key.namespace, uid=entry.record.uid)
+        self._link.events.normal(NODE_TASKS, NodeTask(metadata=meta), "TaskStarted", f"steps: {steps}")
         self._tell(entry, "TaskStarted", f"steps: {steps}", bad=False)
 
     def ended(self, entry: Entry) -> None:
-        """Tell how a task ended."""
+        """Tell how a task ended; about the task itself the operator does, who sees the ends of all."""
         phase = entry.record.phase
         self._total.labels(self._node, phase).inc()
         bad = phase is not TaskPhase.SUCCEEDED
         self._tell(entry, f"Task{phase}", entry.record.message or "all steps are done", bad=bad)
 
     def _tell(self, entry: Entry, reason: str, message: str, *, bad: bool) -> None:
-        events, namespace = self._link.events, self._link.key.namespace
+        events = self._link.events
         send = events.warning if bad else events.normal
-        meta = ObjectMeta(name=entry.name, namespace=namespace, uid=entry.record.uid)
-        send(NODE_TASKS, NodeTask(metadata=meta), reason, message)
         if (own := self._link.nodes.get(self._link.key)) is not None:
             send(MANAGED_NODES, own, reason, f"NodeTask {entry.name}: {message}")
