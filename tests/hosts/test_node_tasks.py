@@ -102,7 +102,7 @@ def versions(host: Host) -> dict[str, str]:
     form = "--showformat=${Package} ${Version} ${db:Status-Abbrev}\n"
     said = host.machine.run("dpkg-query", "--show", form, "app", "lib", "extra", check=False).stdout
     rows = [line.split() for line in said.splitlines()]
-    return {row[0]: row[1] for row in rows if row[-1] == "ii"}
+    return {row[0]: row[1] for row in rows if row[-1] in ("ii", "hi")}
 
 
 def phases(status: dict[str, Any]) -> dict[str, str]:

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from nodemanager.agent.link.api_link import ApiLink
 from nodemanager.agent.tasks.ledger import Entry
 from nodemanager.api.common.managednode import MANAGED_NODES
-from nodemanager.api.maintenance.nodetask import NODE_TASKS, NodeTask
-from nodemanager.kube.objects import ObjectMeta
+from nodemanager.api.maintenance.nodetask import NodeTask
 from nodemanager.plan.tasks.admission import CLAIMED_ELSEWHERE, REFUSALS, Refused
 from nodemanager.plan.tasks.record import TaskPhase
 from nodemanager.runtime.metrics import Registry
@@ -18,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class TaskNews:
-    """What is told of tasks, each thing once."""
+    """What is told of tasks, each thing once; Events about the tasks themselves are the operator's."""
 
     def __init__(self, link: ApiLink, registry: Registry, running: Callable[[], bool]) -> None:
         self._link = link
@@ -61,12 +60,10 @@ class TaskNews:
         """Tell that a task begins."""
         log.info("task %s begins", entry.name)
         steps = ", ".join(step.name for step in entry.spec.steps)
-        meta = ObjectMeta(name=entry.name, namespace=self._link.key.namespace, uid=entry.record.uid)
-        self._link.events.normal(NODE_TASKS, NodeTask(metadata=meta), "TaskStarted", f"steps: {steps}")
         self._tell(entry, "TaskStarted", f"steps: {steps}", bad=False)
 
     def ended(self, entry: Entry) -> None:
-        """Tell how a task ended; about the task itself the operator does, who sees the ends of all."""
+        """Tell how a task ended."""
         phase = entry.record.phase
         self._total.labels(self._node, phase).inc()
         bad = phase is not TaskPhase.SUCCEEDED
