@@ -56,6 +56,8 @@ class TaskReporter:
     """By uid: the name of the task, and what to say of it."""
     _written: dict[str, NodeTask] = field(default_factory=dict)
     """Tasks under way as we wrote them last: the watch may not have told us yet."""
+    _ends: dict[str, int] = field(default_factory=dict)
+    """How much had ended of the tasks under way when they were last told."""
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _hurry: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -65,8 +67,18 @@ class TaskReporter:
 
     def tell(self, entry: Entry) -> None:
         """Have what is written down about a task reported, if it is worth a write: something has ended."""
-        if entry.record.phase.is_end or any(one.is_end for one in entry.record.steps):
-            self._owe(entry.record.uid, entry.name, self._of(entry))
+        uid, ends = entry.record.uid, entry.record.ends
+        if ends != self._ends.get(uid, 0):
+            self._ends[uid] = ends
+            self.repeat(entry)
+        elif uid in self._owed:  # it is written anyway: as it is now
+            self._owed[uid] = entry.name, self._of(entry)
+        if entry.record.phase.is_end:
+            self._ends.pop(uid, None)
+
+    def repeat(self, entry: Entry) -> None:
+        """Have it reported how far a task got, whether that was said before or not."""
+        self._owe(entry.record.uid, entry.name, self._of(entry))
 
     def refuse(self, task: NodeTask, refused: Refused) -> None:
         """Have it reported that a task is not done."""

@@ -27,7 +27,7 @@ from nodemanager.agent.tasks.telling import TaskNews
 from nodemanager.api.maintenance.nodetask import NodeTask
 from nodemanager.host.base import Busy, HostError
 from nodemanager.kube import errors
-from nodemanager.plan.tasks import admission
+from nodemanager.plan.tasks import admission, machine
 from nodemanager.plan.tasks.admission import CLAIMED_ELSEWHERE, Known, Later, Refused, Situation, Taken
 from nodemanager.plan.tasks.record import StepRecord, TaskPhase, TaskRecord
 from nodemanager.runtime.backoff import Backoff
@@ -121,7 +121,8 @@ class TaskPart:
                 failures = 0
             except (HostError, errors.KubeError) as error:
                 failures += 1
-                log.warning("cannot go on with tasks, trying again: %s", error)
+                again = logging.WARNING if failures == 1 else logging.DEBUG
+                log.log(again, "cannot go on with tasks, trying again: %s", error)
                 await self._nap(RETRY.delay(failures))
                 continue
             if not worked:
@@ -160,7 +161,10 @@ class TaskPart:
         fresh = self._look(engine)
         if unfinished := engine.ledger.unfinished():
             entry = unfinished[0]
+            if entry.record.phase is TaskPhase.PENDING and self._too_late(engine, entry):
+                return True
             if entry.record.phase is TaskPhase.PENDING and self._gates.obstacle() is not None:
+                self._later = engine.now() + timedelta(seconds=NAP)
                 return False
         elif not fresh or self._hindered(fresh):
             return False
@@ -172,6 +176,14 @@ class TaskPart:
         finally:
             self._turn.take("")
         return True
+
+    def _too_late(self, engine: TaskEngine, entry: Entry) -> bool:
+        """Give up a task that could not be claimed until its deadline: others wait behind it."""
+        why = machine.barred(entry.spec.deadline, engine.now(), withdrawn=False)
+        if why:
+            engine.drop(entry, TaskPhase.EXPIRED, admission.EXPIRED, f"{why} before it could be claimed")
+            self._reporter.repeat(engine.ledger.entries[entry.record.uid])
+        return bool(why)
 
     async def _advance(self, engine: TaskEngine, entry: Entry) -> None:
         """Take a task that is not ours yet, and bring it to its end."""
@@ -190,9 +202,9 @@ class TaskPart:
     def _look(self, engine: TaskEngine) -> list[NodeTask]:
         """Judge all tasks that are known; return those that may begin, the oldest first."""
         fresh, self._later = list[NodeTask](), None
-        here = self._gates.situation(engine)
+        here, known = self._gates.situation(engine), engine.ledger.known()
         for task in self._tasks.values():
-            match admission.admit(task, engine.ledger.known(), here):
+            match admission.admit(task, known, here):
                 case Taken():
                     fresh.append(task)
                 case Later(at):
@@ -210,7 +222,7 @@ class TaskPart:
     def _repeat(self, engine: TaskEngine, task: NodeTask, record: TaskRecord) -> None:
         """Say once more what became of a task, if the API does not know."""
         if record.phase.is_end and task.status.phase != record.phase:
-            self._reporter.tell(engine.ledger.entries[record.uid])
+            self._reporter.repeat(engine.ledger.entries[record.uid])
 
     def _refuse(self, engine: TaskEngine, task: NodeTask, refused: Refused) -> None:
         uid = task.metadata.uid

@@ -88,6 +88,13 @@ Answer = Taken | Known | Later | Refused | Over
 
 def admit(task: NodeTask, ledger: Ledger, here: Situation) -> Answer:
     """Return what to do about a task that was seen."""
+    try:
+        return _admit(task, ledger, here)
+    except (ValueError, TypeError) as error:  # an older server lets through what is no time
+        return Refused(TaskPhase.REFUSED, INVALID, f"it cannot be read: {error}")
+
+
+def _admit(task: NodeTask, ledger: Ledger, here: Situation) -> Answer:
     spec, claim = task.spec, task.status.claim
     if spec.node_name != here.host:
         said = f"it is for {spec.node_name}, and this is {here.host}"
@@ -101,10 +108,7 @@ def admit(task: NodeTask, ledger: Ledger, here: Situation) -> Answer:
         if is_ahead(task.status, known):
             return Refused(TaskPhase.HALTED, FORGOTTEN, _FORGOTTEN)
         return Known(known)
-    try:
-        return _fresh(task, ledger, here)
-    except (ValueError, TypeError) as error:  # an older server lets through what is no time
-        return Refused(TaskPhase.REFUSED, INVALID, f"its times cannot be read: {error}")
+    return _fresh(task, ledger, here)
 
 
 def _claimed(claim: TaskClaim, here: Situation) -> Answer:
