@@ -113,6 +113,18 @@ async def test_a_pass_happens_while_a_program_runs(tasks: Tasks, agent: Agent, a
     await tasks.ended("t", "Succeeded")
 
 
+async def test_what_somebody_else_writes_meanwhile_is_no_obstacle(tasks: Tasks, agent: Agent) -> None:
+    await tasks.make(
+        "t", shell("long", "echo began >> /log; read -r line < /go-on"), shell("b", "echo b >> /log")
+    )
+    await agent.sees(lambda: agent.at("/log").exists())
+    await tasks.write_status("t", {"message": "somebody else"})
+    await asyncio.to_thread(agent.at("/go-on").write_text, "now\n")
+    task = await tasks.ended("t", "Succeeded")
+    assert task.status.message == ""
+    assert agent.at("/log").read_text() == "began\nb\n"
+
+
 REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "expired": ({"deadline": "2020-01-01T00:00:00Z"}, "Expired", admission.EXPIRED),
     "of another boot": ({"bootID": "another"}, "Refused", admission.OTHER_BOOT),

@@ -39,7 +39,7 @@ async def test_killed_anywhere(tmp_path: Path, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(SHARDS))
 async def test_power_cut_anywhere(tmp_path: Path, seed: int) -> None:
-    count = KILLS // SHARDS // 6
+    count = -(-KILLS // SHARDS // 6)
     *wrong, done = await killed(tmp_path, seed, count, "power")
     assert wrong == []
     assert int(done.split(" ")[1]) >= count
