@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from support.either import Place
 from support.host_attempts import APPLY, OURS, node, task
 from support.joined_host import MERGE, Reply, ask
 
-FORBIDDEN, INVALID, OK = 403, 422, 200
+FORBIDDEN, NOT_FOUND, INVALID, OK = 403, 404, 422, 200
 
 
 @pytest.fixture(name="operator")
@@ -187,3 +188,21 @@ async def test_a_host_cannot_touch_the_claim_of_a_visit(place: Place, api: Api, 
     assert (await ask(me, "PATCH", f"{nodes}/b", label)).code == FORBIDDEN
     own = {"metadata": {"annotations": {"nodemanager.io/note": "x"}}}
     assert (await ask(me, "PATCH", f"{nodes}/b", own)).code == OK  # all else it may go on to write
+
+
+async def test_a_namespace_goes_with_its_tasks(place: Place, api: Api, operator: Client) -> None:
+    """No policy keeps Kubernetes, or the embedded API, from cleaning up."""
+    await enforced(api, place)
+    one = f"{folder(place)}/of-b"
+    cleaner = "system:serviceaccount:kube-system:namespace-controller"
+    place.kubectl("delete", "nodetask", "of-b", "--as", cleaner, "--as-group", "system:masters")
+    made = "create", "--as", cleaner, "--as-group", "system:masters", "-f", "-"
+    assert "may not create NodeTasks" in place.refused(
+        *made, stdin=json.dumps(task("x", place.namespace, "b"))
+    )
+    assert (await ask(operator, "GET", one)).code == NOT_FOUND
+    if "embedded" in str(place.cache):  # a kube-apiserver alone removes no namespaces
+        place.kubectl("delete", "namespace", place.namespace, "--wait=false")
+        async with asyncio.timeout(30):
+            while (await ask(api.client, "GET", f"{folder(place)}/of-a")).code == OK:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
