@@ -9,6 +9,8 @@ import msgspec
 import pytest
 
 from nodemanager.api.maintenance.nodetask import (
+    COMPLETE,
+    HOST_GONE,
     NodeTask,
     NodeTaskSpec,
     NodeTaskStatus,
@@ -17,6 +19,7 @@ from nodemanager.api.maintenance.nodetask import (
     node_label,
 )
 from nodemanager.api.maintenance.task_steps import ExecutionAction, TaskStep
+from nodemanager.kube.conditions import Condition
 from nodemanager.kube.objects import ObjectMeta
 from nodemanager.plan.tasks import admission, reports
 from nodemanager.plan.tasks.admission import Known, Later, Ledger, Over, Refused, Situation, Taken, admit
@@ -97,6 +100,12 @@ def test_a_replayed_task_is_known() -> None:
     """An API that was restored from a copy knows less than the host."""
     ended = msgspec.structs.replace(RECORD, phase=TaskPhase.SUCCEEDED)
     assert admit(task(), Ledger({"uid": ended}, fence=9), HERE) == Known(ended)
+
+
+def test_what_the_operator_ended_for_a_host_that_was_gone_goes_on() -> None:
+    said = Condition(type=COMPLETE, status="False", reason=HOST_GONE)
+    status = NodeTaskStatus(phase="Halted", claim=MINE, conditions=[said])
+    assert admit(task(status), Ledger({"uid": RECORD}), HERE) == Known(RECORD)
 
 
 def test_what_may_begin_later_waits() -> None:

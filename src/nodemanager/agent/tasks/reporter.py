@@ -17,12 +17,12 @@ import msgspec
 
 from nodemanager.agent.link.api_link import ApiLink
 from nodemanager.agent.tasks.ledger import Entry
-from nodemanager.api.maintenance.nodetask import NODE_TASKS, NodeTask, NodeTaskStatus
+from nodemanager.api.maintenance.nodetask import NODE_TASKS, NodeTask, NodeTaskStatus, is_ended
 from nodemanager.client.patches import MergePatch, difference
 from nodemanager.kube import errors
 from nodemanager.kube.objects import ObjectKey
 from nodemanager.plan.tasks import reports
-from nodemanager.plan.tasks.admission import Refused, has_ended
+from nodemanager.plan.tasks.admission import Refused
 from nodemanager.runtime.backoff import Backoff
 from nodemanager.runtime.cache import Cache
 
@@ -37,7 +37,7 @@ Say = Callable[[NodeTask], NodeTaskStatus | None]
 
 
 class Gone(Exception):
-    """The task is no more."""
+    """The task is no more, or has been ended by somebody else."""
 
 
 class ClaimLost(Exception):
@@ -63,7 +63,14 @@ class TaskReporter:
 
     async def claim(self, entry: Entry) -> None:
         """Write that the task is ours; raises `Gone`, `ClaimLost`, or KubeError if that is not known."""
-        await self._write(entry.record.uid, entry.name, self._of(entry))
+        say = self._of(entry)
+
+        def claim(task: NodeTask) -> NodeTaskStatus | None:
+            if is_ended(task.status):
+                raise Gone(entry.name)
+            return say(task)
+
+        await self._write(entry.record.uid, entry.name, claim)
 
     def tell(self, entry: Entry) -> None:
         """Have what is written down about a task reported, if it is worth a write: something has ended."""
@@ -165,7 +172,7 @@ class TaskReporter:
                     raise
                 known = None
             else:
-                if not has_ended(task.status):
+                if not is_ended(task.status):
                     self._written[uid] = task
                 return
 

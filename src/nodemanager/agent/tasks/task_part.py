@@ -226,10 +226,10 @@ class TaskPart:
 
     def _refuse(self, engine: TaskEngine, task: NodeTask, refused: Refused) -> None:
         uid = task.metadata.uid
-        if not self._news.refused(task, refused):
-            return  # it was said before
+        if uid == self._turn.task or not self._news.refused(task, refused):
+            return  # nobody knows better than we what becomes of it; or it was said before
         known = engine.ledger.entries.get(uid)
-        if known is not None and not known.record.phase.is_end and uid != self._turn.task:
+        if known is not None and not known.record.phase.is_end:
             engine.drop(known, refused.phase, refused.reason, refused.message)
         if not refused.silent:
             self._reporter.refuse(task, refused)
@@ -269,7 +269,7 @@ class TaskPart:
         try:
             await self._reporter.claim(entry)
         except Gone:
-            engine.drop(entry, TaskPhase.REFUSED, "", "it was deleted before it began")
+            engine.drop(entry, TaskPhase.REFUSED, "", "it was ended or deleted before it began")
             return None
         except ClaimLost:
             said = "an agent took it that has the name of this host, and it is not this one"
