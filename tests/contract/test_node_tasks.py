@@ -261,3 +261,17 @@ async def test_two_agents_of_one_name_do_it_once(tasks: Tasks, agent: Agent, sta
         assert [path.read_text() for path in logs if path.exists()] == ["a\n"]
     finally:
         other.end()
+
+
+async def test_a_second_process_on_one_host_leaves_tasks_to_the_first(tasks: Tasks, agent: Agent) -> None:
+    await tasks.make("first", shell("a", "echo first >> /log"))
+    await tasks.ended("first", "Succeeded")  # so the state is its own
+    other = Agent(agent.root, agent.namespace, agent.kubeconfig)
+    other.start()
+    try:
+        await agent.logs("no task is done by this agent: cannot change this host: another nodemanager")
+        await tasks.make("second", shell("a", "echo second >> /log"))
+        await tasks.ended("second", "Succeeded")
+        assert agent.at("/log").read_text() == "first\nsecond\n"
+    finally:
+        other.end()

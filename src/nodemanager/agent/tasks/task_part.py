@@ -62,7 +62,7 @@ class TaskGates:
     """What decides, besides the task itself, whether one may begin."""
 
     take_lock: Callable[[], bool]
-    """Makes the state of this host ours; raises Busy while it is another process's."""
+    """Makes the state of this host ours, and tells whether it was not; raises Busy while it is another's."""
     obstacle: Callable[[], tuple[str, str] | None]
     """Returns why no task may begin now, in one word and for people."""
     reached: Callable[[], bool]
@@ -97,6 +97,8 @@ class TaskPart:
         self._news = news
         self._engine: TaskEngine | None = None
         self._wake = asyncio.Event()
+        self._owned = self._busy = False
+        """Whether the state of this host is ours; whether it was told that it is another process's."""
         self._later: datetime | None = None
         self._waiting: dict[str, tuple[str, str]] = {}
         """Tasks that were told why they wait."""
@@ -104,12 +106,11 @@ class TaskPart:
     def changed(self) -> None:
         """Look at all tasks again; those that are refused are told so while another one is being done."""
         self._wake.set()
-        if self._engine is not None:
+        if self._engine is not None and self._is_ours(self._engine):
             self._look(self._engine)
 
     async def run(self) -> None:
         """Finish what is unfinished, then do task by task until cancelled."""
-        await self._lock()
         engine = self._engine = await self._make_engine()
         if engine.ledger.unfinished():
             await self._first_list()
@@ -137,17 +138,22 @@ class TaskPart:
             async with asyncio.timeout(FIRST_LIST if self._gates.reached() else 0):
                 await self._tasks.answered()
 
-    async def _lock(self) -> None:
-        told = False
-        while True:
-            try:
-                self._gates.take_lock()
-            except Busy as error:
-                log.log(logging.DEBUG if told else logging.INFO, "no task is done by this agent: %s", error)
-                told = True
-            else:
-                return
-            await asyncio.sleep(NAP)
+    def _is_ours(self, engine: TaskEngine) -> bool:
+        """Make the state of this host ours, once there is something to decide.
+
+        False = there is nothing, or another process decides.
+        """
+        if not self._tasks.values() and not engine.ledger.unfinished():
+            return False
+        try:
+            if self._gates.take_lock() or not self._owned:
+                engine.ledger.reload()  # whoever had it before may have written there
+                self._owned = True
+        except Busy as error:
+            log.log(logging.DEBUG if self._busy else logging.INFO, "no task is done by this agent: %s", error)
+            self._busy, self._later = True, engine.now() + timedelta(seconds=NAP)
+            return False
+        return True
 
     async def _nap(self, seconds: float | None) -> None:
         if self._later is not None and seconds is not None and self._engine is not None:
@@ -158,6 +164,9 @@ class TaskPart:
 
     async def _work(self, engine: TaskEngine) -> bool:
         """Bring one task to its end, the oldest first; False = there is none."""
+        self._later = None
+        if not self._is_ours(engine):
+            return False
         fresh = self._look(engine)
         if unfinished := engine.ledger.unfinished():
             entry = unfinished[0]

@@ -147,10 +147,15 @@ def _gates(setup: TaskSetup) -> TaskGates:
             return reports.UPGRADING, "it waits: the host is being upgraded, as its ManagedNode says"
         return None
 
-    lock = setup.managed_host.lock
+    def take_lock() -> bool:
+        taken = setup.managed_host.lock.take(make=True)
+        if taken:
+            setup.managed_host.journal.reload()  # as the first pass does, who is not the first now
+        return taken
+
     reach, nodes = link.reachability, link.nodes
     return TaskGates(
-        lambda: lock.take(make=True), obstacle, lambda: not reach.offline,
+        take_lock, obstacle, lambda: not reach.offline,
         lambda: nodes.has_synced and not reach.offline, reach.first_answer, situation,
     )  # fmt: skip
 
