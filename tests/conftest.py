@@ -32,6 +32,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(likeness)
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Run two at a time for each core: tests of processes, hosts and outages wait half of their time."""
+    return 2 * len(os.sched_getaffinity(0))
+
+
 @pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep all tests that share the real API server in one worker process."""
