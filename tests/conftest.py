@@ -12,7 +12,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from support import apiserver, leftovers, likeness
+from support import apiserver, leftovers, likeness, long_first
 
 # How long an example takes says something about the machine, and about who else uses it.
 hypothesis.settings.register_profile("nodemanager", deadline=None)
@@ -28,8 +28,14 @@ os.environ["PYTHONPATH"] = os.pathsep.join([*_FOUND, str(Path(__file__).parent)]
 
 def pytest_configure(config: pytest.Config) -> None:
     """Blame the test that leaves a socket open, and no test for a kube-apiserver of another version."""
+    config.pluginmanager.register(long_first)
     config.pluginmanager.register(leftovers)
     config.pluginmanager.register(likeness)
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Run two at a time for each core: tests of processes, hosts and outages wait half of their time."""
+    return 2 * len(os.sched_getaffinity(0))
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups

@@ -96,6 +96,7 @@ async def test_a_credential_of_several_hosts_is_used_whatever_it_is_named(
     assert await asyncio.to_thread(agent.stop) == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("told", [True, False], ids=["SIGHUP", "by itself"])
 async def test_a_revoked_host_that_joins_again_is_taken_back_by_its_running_agent(
     web1: Joined, api: Api, start: Starts, tmp_path: Path, told: bool

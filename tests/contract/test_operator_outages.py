@@ -69,6 +69,7 @@ async def matched(server: Server, name: str) -> int:
                 return nodes.matched
 
 
+@pytest.mark.long
 async def test_it_waits_for_its_api_and_leads_again_after_an_outage(server: Server, tmp_path: Path) -> None:
     port, kubeconfig = server.port, tmp_path / "copy"  # the server makes its own anew when it starts
     kubeconfig.write_bytes(server.kubeconfig.read_bytes())

@@ -71,6 +71,7 @@ async def outage(proxy: TokenProxy, agent: Agent) -> None:
     proxy.mend()
 
 
+@pytest.mark.long
 @pytest.mark.timeout(120 + RENEWALS * 30)
 async def test_renewals_with_outages_and_restarts_in_between(
     web1: Joined, proxy: TokenProxy, api: Api, start: Starts
@@ -143,6 +144,7 @@ async def test_one_that_has_expired_is_never_sent(web1: Joined, proxy: TokenProx
     assert await asyncio.to_thread(agent.stop) == 0  # it says goodbye through the proxy
 
 
+@pytest.mark.long
 async def test_one_that_expires_is_no_longer_sent_and_a_new_one_is_taken_over(
     web1: Joined, proxy: TokenProxy, api: Api, start: Starts
 ) -> None:

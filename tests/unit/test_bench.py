@@ -21,6 +21,7 @@ from nodemanager.api.common.managednode import MANAGED_NODES
 from support import scripts
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)  # ten seconds, where nothing else runs
 def test_a_quick_run_measures_everything_and_says_so(tmp_path: Path) -> None:
     results, called = tmp_path / "results.json", tmp_path / "called"

@@ -11,6 +11,7 @@ import pytest
 pytestmark = pytest.mark.timeout(600)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["kill", "ENOSPC", "EIO"])
 async def test_disturbed_at_every_boundary(tmp_path: Path, mode: str) -> None:
     process = await asyncio.create_subprocess_exec(

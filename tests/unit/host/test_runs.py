@@ -15,7 +15,7 @@ import pytest
 from nodemanager.api.common.declarations import Execution
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.process import environment, processes
-from nodemanager.host.process.runs import GO, SUPERVISOR, Runs
+from nodemanager.host.process.runs import SUPERVISOR, Runs
 from nodemanager.host.state.journal import Journal
 from nodemanager.plan.resources import ResourceId
 from support.scripted_server import until
@@ -46,13 +46,21 @@ class Host:
     def supervise(self, program: list[str]) -> int:
         """Start a program as an agent does that is killed right after that."""
         self.folder.mkdir()
-        self.note.with_name(f"{self.note.name}.go").touch()
+        permit = self.runs._permit(RESOURCE)
         pid = self.start(["/bin/sh", "-c", SUPERVISOR, str(self.note), *program])
+        self.let_go(permit)
+        return pid
+
+    def let_go(self, permit: str) -> None:
+        """Have the shell that was started last go on with a permission."""
         stdin = self.children[-1].stdin
         assert stdin is not None
-        stdin.write(GO)
+        stdin.write(f"{permit}\n".encode())
         stdin.close()
-        return pid
+
+    def took(self, what: str) -> Path:
+        """Return the file that says which process took the permission."""
+        return self.note.with_name(f"{self.note.name}.{what}")
 
     def close(self) -> None:
         for child in self.children:
@@ -93,21 +101,21 @@ async def test_nor_one_that_has_the_number_of_a_run_that_is_gone(host: Host) -> 
     pid = host.start(["sleep", "1000"])
     known = processes.find(pid)
     assert known is not None
-    stat, boot = Path(f"/proc/{pid}/stat").read_text(), processes.boot_id()  # noqa: ASYNC240 - no disk
-    earlier = stat.replace(f" {known.started} ", f" {known.started - 1} ")
-    record = host.note.with_name(f"{host.note.name}.by")
-    for text in (f"{boot} {pid} {earlier}", f"another-boot {pid} {stat}"):
-        record.write_text(text)
+    boot = processes.boot_id()
+    for what in (f"{pid}.{known.started - 1}.{boot}", f"{pid}.{known.started}.another-boot"):
+        record = host.took(what)
+        record.touch()
         assert await host.runs.recover(RESOURCE, 0.3) is None
+        record.unlink()
     assert host.children[0].poll() is None
-    record.write_text(f"{boot} {pid} {stat}")  # the record is what it is found by
+    host.took(f"{pid}.{known.started}.{boot}").touch()  # the record is what it is found by
     assert await host.runs.recover(RESOURCE, 0.3) == 128 + signal.SIGKILL
 
 
-@pytest.mark.parametrize("record", [b"", b"\xff", b"1", b"x y z", b"a 0 0", b"a -1 5", b"a 1 5 " * 1000])
-async def test_a_record_that_says_nothing_leads_nowhere(host: Host, record: bytes) -> None:
+@pytest.mark.parametrize("record", ["1..", "..", "x.y.z", "0.0.a", "-1.5.a", "1.5", "1.5.a.b"])
+async def test_a_record_that_says_nothing_leads_nowhere(host: Host, record: str) -> None:
     host.folder.mkdir()
-    host.note.with_name(f"{host.note.name}.by").write_bytes(record)
+    host.took(record).touch()
     assert await host.runs.recover(RESOURCE, 5) is None
 
 
@@ -134,15 +142,31 @@ async def test_a_run_that_ends_while_we_wait_counts(host: Host) -> None:
 async def test_a_shell_that_had_not_begun_when_we_came_back_never_does(host: Host) -> None:
     ran = host.folder / "ran"
     host.folder.mkdir()
-    host.note.with_name(f"{host.note.name}.go").touch()
+    permit = host.runs._permit(RESOURCE)
     host.start(["/bin/sh", "-c", SUPERVISOR, str(host.note), "touch", str(ran)])
     assert await host.runs.recover(RESOURCE, 5) is None
-    stdin = host.children[0].stdin
-    assert stdin is not None
-    stdin.write(GO)
-    stdin.close()
+    host.let_go(permit)
     assert await asyncio.to_thread(host.children[0].wait, 20) == 125
     assert not ran.exists()
+
+
+async def test_one_that_comes_late_neither_takes_the_next_permission_nor_leaves_anything(host: Host) -> None:
+    ran, late = host.folder / "ran", host.folder / "late"
+    host.folder.mkdir()
+    permit = host.runs._permit(RESOURCE)
+    host.start(["/bin/sh", "-c", SUPERVISOR, str(host.note), "touch", str(late)])
+    assert await host.runs.recover(RESOURCE, 5) is None
+    host.runs.clear(RESOURCE)
+    again = host.runs._permit(RESOURCE)
+    host.let_go(permit)
+    assert await asyncio.to_thread(host.children[-1].wait, 20) == 125
+    host.start(["/bin/sh", "-c", SUPERVISOR, str(host.note), "touch", str(ran)])
+    host.let_go(again)
+    assert await asyncio.to_thread(host.children[-1].wait, 20) == 0
+    assert (ran.exists(), late.exists()) == (True, False)
+    ran.unlink()
+    host.runs.clear(RESOURCE)
+    assert list(host.folder.iterdir()) == []
 
 
 async def test_the_record_goes_with_the_run(host: Host) -> None:

@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import hashlib
 import os
+import secrets
 import signal
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
@@ -29,11 +30,12 @@ from nodemanager.host.state.journal import STATE, Journal
 from nodemanager.kube.go import durations
 from nodemanager.plan.resources import ResourceId
 
-GO: Final = b"go\n"
 SUPERVISOR: Final = """\
-read -r go || exit 125
+read -r permit || exit 125
 { read -r boot < /proc/sys/kernel/random/boot_id; read -r stat < /proc/self/stat; } 2> /dev/null
-echo "$boot $$ $stat" > "$0.by" && mv "$0.go" "$0.out" 2> /dev/null || exit 125
+began() { shift 19; started=$1; }
+[ -z "$stat" ] || began ${stat##*) }
+mv "$0.$permit" "$0.$$.$started.$boot" 2> /dev/null || exit 125
 "$@" < /dev/null >> "$0.out" 2>&1
 status=$?
 echo "$status" > "$0.new" && mv "$0.new" "$0"
@@ -41,15 +43,16 @@ exit "$status"
 """
 """A fixed text; the program and its arguments are passed beside it, and are never parsed.
 
-It notes which process it is, and then takes the permission to begin, `.go`, by making it the file for what
-the program says. Who comes back and can take that away knows that the program never ran, and never will;
-who cannot finds the note, which nobody but us can have written: our folder is closed to all others.
+It takes the permission to begin by giving it a name that says which process took it: in one step, so that
+no program runs of which nobody knows whose it is. Who comes back and can take the permission away knows that
+the program never ran, and never will: each permission has a name of its own, so that a shell that comes late
+does not take the next one. Nobody but us can have written any of this: our folder is closed to all others.
 """
 POLL: Final = 0.2
 MAX_OUTPUT: Final = 1024 * 1024
 """A program that writes more than this loses the beginning of it."""
 SHOWN: Final = 16 * 1024
-MAX_NOTE: Final = 4096
+_PERMIT: Final = "may-begin-"
 
 
 class Program(NamedTuple):
@@ -87,7 +90,7 @@ class Runs:
             self._tree.forget()
             state_files.prepare_below(self._tree, self._folder)
             self.clear(resource)
-            self._permit(resource)
+            permit = self._permit(resource)
         except OSError as error:
             where = self._tree.outside(self._folder)
             raise RunError(
@@ -98,15 +101,15 @@ class Runs:
             self._journal.begin(resource)
         bounding = asyncio.create_task(self._bound(resource))
         try:
-            return await self._supervised(resource, program)
+            return await self._supervised(resource, program, permit)
         finally:
             bounding.cancel()
 
-    async def _supervised(self, resource: ResourceId, program: Program) -> Completed:
+    async def _supervised(self, resource: ResourceId, program: Program, permit: str) -> Completed:
         argv = ["/bin/sh", "-c", SUPERVISOR, self._note(resource), *program.argv]
         try:
             ended = await self._run(
-                argv, stdin=GO, timeout=program.timeout, env=program.env, cwd=program.cwd,
+                argv, stdin=f"{permit}\n".encode(), timeout=program.timeout, env=program.env, cwd=program.cwd,
                 finish=True, bounded=True,
             )  # fmt: skip
         except CommandTimedOut as error:
@@ -162,20 +165,23 @@ class Runs:
 
     def withdraw(self, resource: ResourceId) -> bool:
         """Take back that a program may begin; True = it never began, and never will."""
-        names = frozenset(file_facts.list_names(self._tree, self._folder) or ())
-        return (
-            self._forbid(resource) or not {self._name(resource) + end for end in ("", ".by", ".out")} & names
-        )
+        if self._forbid(resource):
+            return True
+        own = self._name(resource)
+        return not any(name == own or _taken(name, own) for name in self._names())
 
     def clear(self, resource: ResourceId) -> None:
         """Forget the last run."""
-        self._remove(self._name(resource) + end for end in ("", ".out", ".new", ".go", ".by"))
+        own = self._name(resource)
+        self._remove(name for name in self._names() if name.partition(".")[0] == own)
 
     def sweep(self, kept: Iterable[ResourceId]) -> None:
         """Forget all runs but these: a process that was killed may have had no time to."""
         known = {self._name(one) for one in kept}
-        names = file_facts.list_names(self._tree, self._folder) or ()
-        self._remove(name for name in names if name.partition(".")[0] not in known)
+        self._remove(name for name in self._names() if name.partition(".")[0] not in known)
+
+    def _names(self) -> Iterable[str]:
+        return file_facts.list_names(self._tree, self._folder) or ()
 
     def _remove(self, names: Iterable[str]) -> None:
         for name in names:
@@ -193,25 +199,36 @@ class Runs:
         text = (noted or b"").decode("ascii", "replace").strip()
         return int(text) if text.isdecimal() else None
 
-    def _permit(self, resource: ResourceId) -> None:
-        """Let a shell begin; what it says goes there, too, for nobody else to read."""
-        folder = self._tree.folder(self._folder)
-        os.close(os.open(self._name(resource) + ".go", state_files.NEW, 0o600, dir_fd=folder))
+    def _permit(self, resource: ResourceId) -> str:
+        """Let a shell begin, and make the file for what the program says, for nobody else to read."""
+        permit, folder = f"{_PERMIT}{secrets.token_hex(8)}", self._tree.folder(self._folder)
+        for end in ("out", permit):
+            os.close(os.open(f"{self._name(resource)}.{end}", state_files.NEW, 0o600, dir_fd=folder))
+        return permit
 
     def _forbid(self, resource: ResourceId) -> bool:
         """Take back that a shell may begin; False = it has begun, or there was none."""
-        try:
-            os.unlink(self._name(resource) + ".go", dir_fd=self._tree.folder(self._folder))
-        except FileNotFoundError:
-            return False
-        return True
+        for name in self._names():
+            if name.startswith(f"{self._name(resource)}.{_PERMIT}"):
+                try:
+                    os.unlink(name, dir_fd=self._tree.folder(self._folder))
+                except FileNotFoundError:
+                    continue
+                return True
+        return False
 
     def _process(self, resource: ResourceId) -> Process | None:
         """Return the shell of a run, if it is still there."""
-        noted = state_files.read(self._tree, self._note(resource) + ".by", MAX_NOTE) or b""
-        boot, _, rest = noted.partition(b" ")
-        pid, _, stat = rest.partition(b" ")
-        try:
-            return processes.same(int(pid), processes.parse(stat).started, boot.decode("ascii"))
-        except ValueError:  # where the system has no /proc; without it nobody is ours for certain
-            return None
+        own = self._name(resource)
+        for pid, started, boot in (taken for name in self._names() if (taken := _taken(name, own))):
+            try:
+                return processes.same(int(pid), int(started), boot)
+            except ValueError:  # where the system has no /proc, nobody is ours for certain
+                return None
+        return None
+
+
+def _taken(name: str, run: str) -> list[str]:
+    """Return which process took the permission, if that is what a name says: number, beginning, boot."""
+    own, *process = name.split(".")
+    return process if own == run and len(process) == len(("pid", "started", "boot")) else []
