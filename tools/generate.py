@@ -18,7 +18,7 @@ from nodemanager.api import crds, kinds
 from nodemanager.api.rights import host_rights, people, policies, rbac_objects
 from nodemanager.controllers import assembly
 from nodemanager.kube import manifests
-from tools import chart, commands, navigation, reference
+from tools import chart, commands, navigation, reason_codes, reference
 from tools.website import pictures, plots, terminal
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -62,6 +62,7 @@ def render() -> dict[str, str]:
     files["docs/reference/commands.md"] = commands.page()
     for name, objects in policies.BY_FILE.items():
         files[f"config/policy/{name}.yaml"] = _YAML_HEADER + manifests.dump(objects)
+    files[reason_codes.FILE] = reason_codes.page()
     files["config/rbac/node-role.yaml"] = _YAML_HEADER + _MANUAL + manifests.dump(host_rights.manual_role())
     files["config/rbac/people.yaml"] = _YAML_HEADER + _PEOPLE + manifests.dump(people.roles())
     operator = assembly.manifests(rbac_objects.OWN_NAMESPACE)

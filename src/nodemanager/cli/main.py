@@ -52,6 +52,9 @@ COMMANDS: Final = {
     "unhold": Entry("nodemanager.cli.commands.unhold", "Let a host that is held go on."),
     "plan": Entry("nodemanager.cli.commands.plan", "Show what would change on this host."),
     "lint": Entry("nodemanager.cli.commands.lint", "Find mistakes in manifests before they reach hosts."),
+    "simulate": Entry(
+        "nodemanager.cli.commands.maintenance.simulate", "See what a maintenance would do to a fleet."
+    ),
     "apply": Entry("nodemanager.cli.commands.apply", "Make this host what manifests say, without an API."),
     "backups": Entry("nodemanager.cli.commands.backups", "List what files contained before."),
     "restore": Entry("nodemanager.cli.commands.restore", "Put back what a file contained."),
@@ -74,7 +77,7 @@ COMMANDS: Final = {
 GROUPS: Final = {
     "Run": ("demo", "up", "agent", "operator", "install-service"),
     "Join": ("rbac", "token", "bootstrap"),
-    "Look": ("get", "describe", "status", "plan", "lint", "schemas", "backups"),
+    "Look": ("get", "describe", "status", "plan", "lint", "simulate", "schemas", "backups"),
     "Change": ("apply", "hold", "unhold", "restore"),
     "Serve": ("server", "crds"),
 }
