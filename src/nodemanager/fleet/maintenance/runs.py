@@ -7,6 +7,7 @@ that opening lasts. All that is due together is one run: one visit of every host
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,7 +22,7 @@ from nodemanager.api.maintenance.windows import WindowSpec
 from nodemanager.api.schedules import Schedule
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.windows import wall_clock
-from nodemanager.fleet.windows.calendar import Calendar
+from nodemanager.fleet.windows.calendar import Calendar, Opened
 
 MANY: Final = 1000
 """Slots that are looked at one by one; of more, only the newest are."""
@@ -125,14 +126,15 @@ def _one_shot(operation: Operation, memory: Memory, moment: Moment) -> Judgement
 
 
 def _cron(operation: Operation, memory: Memory, moment: Moment) -> Judgement:
-    schedule, zone = schedules.parse(operation.schedule), zone_of(operation, moment.window)
+    schedule, zone = _parsed(operation.schedule), zone_of(operation, moment.window)
     since = max(memory.last_slot or moment.created, moment.created)
     next_run = _next(schedule, zone, moment)
     slots = _between(schedule, zone, since, moment.now)
     if not slots:
         return Judgement(operation.name, last_slot=memory.last_slot, next_run=next_run)
-    counted = [slot for slot in slots if moment.calendar.opened(slot) is not None]
-    skipped = [Skipped(slot, Reason.SLOT_OUTSIDE_WINDOW) for slot in slots if slot not in counted]
+    counted = list(_inside(slots, moment.calendar))
+    outside = sorted(set(slots) - set(counted))
+    skipped = [Skipped(slot, Reason.SLOT_OUTSIDE_WINDOW) for slot in outside]
     skipped += [Skipped(slot, Reason.SLOT_SUPERSEDED) for slot in counted[:-1]]
     made = Judgement(operation.name, last_slot=slots[-1], skipped=tuple(skipped), next_run=next_run)
     if not counted:
@@ -182,19 +184,44 @@ def _between(schedule: Schedule, zone: tzinfo, since: datetime, now: datetime) -
         since += (now - since) / 2
 
 
+def _inside(slots: Iterable[datetime], calendar: Calendar) -> Iterator[datetime]:
+    """Yield the slots at which a window is open; it is asked once per opening: there may be many slots."""
+    opened: Opened | None = None
+    for slot in slots:
+        if opened is None or (opened.end is not None and slot >= opened.end):
+            opened = next(iter(calendar.following(slot, 1)), None)
+            if opened is None:
+                return
+        if slot >= opened.start:
+            yield slot
+
+
 def _slots(schedule: Schedule, zone: tzinfo, begin: datetime) -> Iterator[datetime]:
-    while (slot := schedule.first(begin, zone)) is not None:
+    while (slot := _first(schedule, begin, zone)) is not None:
         yield slot
         begin = slot + _SECOND
 
 
 def _next(schedule: Schedule, zone: tzinfo, moment: Moment) -> datetime | None:
     """Return the next slot that falls into an opening; None if there is none in sight."""
+    slot = _first(schedule, moment.now + _SECOND, zone)
     for opened in moment.calendar.following(moment.now, NEXT_OPENINGS):
-        slot = schedule.first(max(opened.start, moment.now + _SECOND), zone)
-        if slot is not None and (opened.end is None or slot < opened.end):
+        if slot is not None and slot < opened.start:
+            slot = _first(schedule, opened.start, zone)
+        if slot is None:
+            return None
+        if opened.end is None or slot < opened.end:
             return slot
     return None
+
+
+# An operator looks at the same schedules again and again, and cron is slow to count.
+_parsed: Final = functools.lru_cache(maxsize=256)(schedules.parse)
+
+
+@functools.lru_cache(maxsize=4096)
+def _first(schedule: Schedule, begin: datetime, zone: tzinfo) -> datetime | None:
+    return schedule.first(begin, zone)
 
 
 def zone_of(operation: Operation, window: WindowSpec) -> tzinfo:
