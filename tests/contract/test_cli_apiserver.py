@@ -21,7 +21,7 @@ NAMESPACE = "cli"
 NAMES = [crd["metadata"]["name"] for crd in crds.all_crds()]
 POLICIES = [
     f"nodemanager-{whose}.validatingadmission{kind}.admissionregistration.k8s.io"
-    for whose in ("hosts", "tasks")
+    for whose in ("hosts", "tasks", "operator")
     for kind in ("policies", "policybindings")
 ]
 INSTALLED = [*NAMES, *POLICIES]

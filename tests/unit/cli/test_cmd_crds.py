@@ -22,14 +22,14 @@ POLICIES = "/apis/admissionregistration.k8s.io/v1/"
 BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 POLICY_NAMES = [
     f"nodemanager-{whose}.validatingadmission{kind}.admissionregistration.k8s.io"
-    for whose in ("hosts", "tasks")
+    for whose in ("hosts", "tasks", "operator")
     for kind in ("policies", "policybindings")
 ]
 STORED = [
     *NAMES,
     *(
         f"validatingadmission{kind}/nodemanager-{whose}"
-        for whose in ("hosts", "tasks")
+        for whose in ("hosts", "tasks", "operator")
         for kind in ("policies", "policybindings")
     ),
 ]

@@ -22,6 +22,7 @@ FILES = [
     *(f"config/crd/{name}" for name in CRDS),
     "config/kustomization.yaml",
     "config/policy/hosts.yaml",
+    "config/policy/operator.yaml",
     "config/policy/tasks.yaml",
     "config/rbac/node-role.yaml",
     "config/rbac/operator-disruption.yaml",
@@ -39,6 +40,7 @@ FILES = [
     "docs/pictures/process.svg",
     "docs/reference/commands.md",
     *sorted(f"docs/{kind.page}" for kind in kinds.KINDS),
+    "docs/reference/reason-codes.md",
     "mkdocs.yml",
 ]
 

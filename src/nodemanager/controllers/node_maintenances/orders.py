@@ -15,6 +15,7 @@ import msgspec
 
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
 from nodemanager.api.maintenance.nodemaintenance import (
+    ANNOTATION_TOKEN,
     ANNOTATION_VISIT,
     NODE_MAINTENANCES,
     NodeMaintenance,
@@ -33,8 +34,6 @@ from nodemanager.kube import errors, times
 from nodemanager.kube.objects import ObjectKey, key_of
 
 log = logging.getLogger("nodemanager.operator")
-ANNOTATION_TOKEN: Final = "maintenance.nodemanager/token"  # noqa: S105 - a number, and no secret
-"""On a ManagedNode: the highest fencing token that a task of it was given; it stays when visits end."""
 _LABEL_MAX: Final = 63
 
 
