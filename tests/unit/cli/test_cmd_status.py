@@ -124,6 +124,25 @@ def test_everything_that_may_be_wrong_is_said() -> None:
         assert line.replace("1m", "60s") in text.replace("1m", "60s"), text
 
 
+def test_nothing_is_cut_out_of_what_does_not_hold() -> None:
+    said = (
+        "file:/etc/bin: cannot fill /etc/bin: Secret bin has no key kk; add it, or correct contentFrom;"
+        " file:/etc/label: cannot render /etc/label: line 1: there is no role in Labels; where it may be"
+        ' missing, add: | default "..."'
+    )
+    faulty = made(
+        conditions=[Condition(type="Ready", status="False", message=said)],
+        config_sets=[SetState(name="bin", error=said), SetState(name="late", held=2)],
+    )
+    text = status_view.text(faulty, NOW)
+    assert f"              Ready: {said}\n" in text
+    assert f"bin         fails    <unknown>   {said}\n" in text
+    assert "late        held     <unknown>   2 resources as before, until the end of the hold" in text
+    narrow = status_view.fitting(text, 80)
+    assert max(map(len, narrow.splitlines())) <= 80
+    assert narrow.split() == text.split()
+
+
 @pytest.mark.parametrize("time", [at(minutes=-30), "1970-01-01T00:00:07Z"])
 def test_a_time_of_a_clock_that_was_set_since_is_no_age(time: str) -> None:
     text = "\n".join(

@@ -122,8 +122,7 @@ class _Printer:
         if self._form == "table":
             shown = status_view.text(snapshot, _now(), _style())
             if sys.stdout.isatty():
-                lines, gap, tables = shown.partition("\n\n")
-                shown = lines + gap + output.wrapped(tables, output.terminal_width())
+                shown = status_view.fitting(shown, output.terminal_width())
             before = HOME if self._live else "\n" if self._begun else ""
             click.echo(before + shown)
         else:
