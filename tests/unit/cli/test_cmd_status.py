@@ -25,6 +25,9 @@ from nodemanager.agent.report.local_status import (
     Token,
 )  # fmt: skip
 from nodemanager.api.common.managednode import DriftRecord
+from nodemanager.cli.commands import status
+from nodemanager.cli.settings import connect
+from nodemanager.cli.status_client import NotRunning
 from nodemanager.cli.views import output, status_view
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.state.journal import Journal
@@ -222,6 +225,19 @@ async def test_yaml_says_the_same(tmp_path: Path) -> None:
         as_json = await asyncio.to_thread(cli.run, "status", "--root", str(tmp_path), "-o", "json")
         as_yaml = await asyncio.to_thread(cli.run, "status", "--root", str(tmp_path), "-o", "yaml")
     assert yaml.safe_load(as_yaml.stdout) == json.loads(as_json.stdout)
+
+
+@pytest.mark.parametrize(("joined", "how"), [(True, "systemctl start"), (False, "nodemanager bootstrap")])
+def test_without_an_agent_it_says_what_comes_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, joined: bool, how: str
+) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    if joined:
+        kubeconfig.touch()
+    monkeypatch.setattr(connect, "host_kubeconfig_path", lambda: kubeconfig)
+    assert f"start it, {'with' if joined else 'after'} {how}" in status._silence(
+        "/", NotRunning("nobody answers")
+    )
 
 
 def test_without_an_agent_it_says_so_and_what_the_disk_knows(tmp_path: Path) -> None:
