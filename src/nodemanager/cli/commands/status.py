@@ -79,7 +79,7 @@ def _silence(root: str, error: status_client.NotRunning) -> str:
 
     joined = root != "/" or connect.host_kubeconfig_path().exists()
     start = "with systemctl start nodemanager or as your system does"
-    join = "after nodemanager bootstrap, with nodemanager install-service"
+    join = "after nodemanager bootstrap, with nodemanager install-service (a package brings that along)"
     return (
         f"the agent of this host does not run: {error}; start it, {start if joined else join}."
         " Of other hosts: nodemanager get mn"
