@@ -33,7 +33,7 @@ install: $(VENV)/.dev ## Install the CRDs into the current kubeconfig's cluster
 	$(BIN)/nodemanager crds --install
 
 .PHONY: uninstall
-uninstall: $(VENV)/.dev ## Remove the CRDs, and with them every ConfigSet and ManagedNode, from that cluster; YES=1 does not ask
+uninstall: $(VENV)/.dev ## Remove the CRDs, and with them all objects of our kinds, from that cluster; YES=1 does not ask
 	$(BIN)/nodemanager crds --uninstall $(if $(YES),--yes)
 
 .PHONY: build

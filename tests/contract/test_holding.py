@@ -18,7 +18,7 @@ from nodemanager.client.calls import Selection
 from nodemanager.controllers.configsets.rollup import summarise
 from nodemanager.kube import conditions, errors, times
 from nodemanager.kube.core import EVENTS
-from support import cli
+from support import cli, kubeconfigs
 from support.agent_process import Agent, Api, Starts, owned
 from support.apiserver import free_port
 
@@ -228,6 +228,12 @@ async def test_what_cannot_be_held_is_refused(api: Api, tmp_path: Path) -> None:
     for hold in ({"until": "2099-01-01T00:00:00Z"}, {"reason": "x"}, {"reason": "", "until": "tomorrow"}):
         with pytest.raises(errors.Invalid, match=r"spec\.hold"):
             await api.patch_node({"spec": {"hold": hold}})
+    server = {"server": f"http://127.0.0.1:{free_port()}"}
+    nowhere = kubeconfigs.write(tmp_path / "kubeconfig", kubeconfigs.build(cluster=server))
+    argv = ("hold", "web1", "--reason", "x", "--kubeconfig", nowhere)
+    away = await asyncio.to_thread(cli.run, *argv)
+    assert away.code == 1
+    assert "on web1 itself that needs no API, but root: sudo nodemanager hold --reason TEXT" in away.stderr
     empty = await asyncio.to_thread(cli.run, "hold", "--reason", "x", "--root", str(tmp_path))
     assert (empty.code, empty.stdout) == (1, "")
     assert "no agent was ever here" in empty.stderr

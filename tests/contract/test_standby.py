@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from nodemanager.kube import conditions
 from support import server_process
 from support.agent_process import PATIENCE, Agent, api_of, owned
 from support.server_process import NAMESPACE, Server
@@ -56,6 +57,21 @@ async def test_the_second_takes_over_when_the_first(
             await api.respec("motd", files=[owned("/etc/motd", content="two\n")])
             await pair.second.reads("/etc/motd", "two\n")
             assert await asyncio.to_thread(pair.second.stop) == 0
+    finally:
+        pair.end()
+
+
+async def test_one_that_does_not_stand_by_says_nothing_about_the_host(tmp_path: Path, server: Server) -> None:
+    pair = Pair(tmp_path, server)
+    pair.second.flags = ()
+    try:
+        async with api_of(server.kubeconfig, NAMESPACE) as api:
+            await api.config_set("motd", files=[owned("/etc/motd", content="one\n")])
+            pair.first.start()
+            await api.ready("motd")
+            pair.second.start()
+            await pair.second.logs("is at work on it; stop it first, or let it do the work; again in", 2)
+            assert conditions.is_true((await api.node()).status.conditions, conditions.READY)
     finally:
         pair.end()
 

@@ -140,7 +140,7 @@ def test_without_a_cluster_it_says_what_to_do(environ: dict[str, str]) -> None:
 def test_what_this_build_leaves_out_is_named(environ: dict[str, str]) -> None:
     done = manager(environ, "server", "--help")
     assert done.returncode == 1
-    assert "install nodemanager[server]" in done.stderr
+    assert "run it where the sources are: make .venv/.dev && .venv/bin/nodemanager server" in done.stderr
 
 
 def test_completion_is_valid_bash(environ: dict[str, str]) -> None:

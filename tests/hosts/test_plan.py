@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.fleet import Fleet, Host, apt_repository
+from support.fleet import Fleet, Host, apt_repository, until
 
 UNIT = "[Service]\nExecStart=/bin/sleep inf\n[Install]\nWantedBy=multi-user.target\n"
 OWN = "[Service]\nExecStart=/bin/sleep inf\n"
@@ -78,6 +78,22 @@ def test_names_and_conflicts_are_looked_up(host: Host) -> None:
         assert said["package:nm-timesync"] == "remove: 1.0-1 is installed"
     finally:
         host.api.delete("ConfigSet", "odd")
+
+
+def test_what_keeps_the_agent_from_doing_so_is_said(host: Host) -> None:
+    renamed = host.machine.run("nodemanager", "plan", "--hostname", "web9", check=False)
+    assert (
+        f"warning: this credential is of {host.name}, and this host is called web9; run with"
+        in renamed.stderr
+    )
+    host.machine.run("nodemanager", "hold", "--reason", "night", "--for", "2h")
+    try:
+        host.machine.run("systemctl", "start", "nodemanager")
+        until(lambda: host.condition("Held") == "True", "the hold is reported")
+        host.machine.run("systemctl", "stop", "nodemanager")
+        assert "warning: nothing of this is done before the end of the hold: night; held on" in plan(host)[2]
+    finally:
+        host.machine.run("nodemanager", "unhold")
 
 
 @pytest.mark.parametrize("state", ["there", "none"])

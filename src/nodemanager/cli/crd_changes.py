@@ -176,7 +176,7 @@ def _policy_name(resource: Resource[Untyped], obj: Untyped) -> str:
 
 
 async def count_objects(client: Client) -> dict[str, int]:
-    """Return how many objects of each of our kinds there are, by plural; kinds not installed have none."""
+    """Return how many objects of each of our kinds there are, by name; kinds not installed have none."""
     counts = {}
     for kind in kinds.KINDS:
         resource = kind.resource
@@ -187,7 +187,7 @@ async def count_objects(client: Client) -> dict[str, int]:
             continue
         except errors.UNREADABLE as error:
             raise errors.ProtocolError(f"cannot {call.doing}: the answer does not decode: {error}") from error
-        counts[resource.plural] = len(found.items or []) + (found.metadata.remaining_item_count or 0)
+        counts[resource.kind] = len(found.items or []) + (found.metadata.remaining_item_count or 0)
     return counts
 
 

@@ -27,7 +27,7 @@ def tell_and_ask(root: str, hostname: str, *, agreed: bool) -> None:
         instead = INSTEAD.format(up=f"{program.current()} up")
         if not tree.running:
             where = f"the folder {tree.root} as if it were a host called {name}"
-            click.echo(output.one_line(f"The agent manages {where}; nothing outside of it changes."))
+            click.echo(output.one_line(f"The agent manages {where}, and changes nothing outside of it."))
             return
         who = "as root" if os.geteuid() == 0 else "but without root, so it can change little"
         click.echo(output.one_line(f"The agent manages this machine, {name}, {who}. {instead}"))

@@ -170,13 +170,16 @@ async def end(settings: connect.Settings, node: str, patience: float) -> str:
 
 
 async def _write(client: Client, namespace: str, node: str, hold: Any) -> ManagedNode:
+    verb = "hold" if hold else "unhold"
     try:
         return await client.patch(MANAGED_NODES, node, namespace, MergePatch({"spec": {"hold": hold}}))
     except errors.NotFound as error:
         raise click.ClickException(
-            f"cannot {'hold' if hold else 'unhold'} {node}: there is no such host in namespace {namespace}; "
-            "see nodemanager get mn -A"
+            f"cannot {verb} {node}: there is no such host in namespace {namespace}; see nodemanager get mn -A"
         ) from error
+    except (errors.TransportError, errors.Forbidden) as error:
+        here = f"on {node} itself that needs no API, but root: sudo nodemanager {verb}"
+        raise click.ClickException(f"{error}; {here}{' --reason TEXT' if hold else ''}") from error
 
 
 async def _confirmed(

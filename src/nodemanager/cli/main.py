@@ -160,7 +160,8 @@ def _load(name: str, entry: Entry) -> click.Command:
         if (error.name or "").partition(".")[0] not in OPTIONAL:
             raise
         raise click.ClickException(
-            f"cannot run {name}: this installation is without {error.name}; install nodemanager[server]"
+            f"cannot run {name}: this is the program for hosts, without the embedded API ({error.name});"
+            f" run it where the sources are: make .venv/.dev && .venv/bin/nodemanager {name}"
         ) from error
     return command
 

@@ -79,7 +79,8 @@ def files(paths: Iterable[Path]) -> list[Path]:
             raise ManifestError(f"cannot find manifests: there is no {path}")
     if not found:
         names = ", ".join(map(str, paths))
-        raise ManifestError(f"cannot find manifests: no {' or '.join(SUFFIXES)} files in {names}")
+        where = f"no {' or '.join(SUFFIXES)} files in {names}"
+        raise ManifestError(f"cannot find manifests: {where}; folders below are read only if they are named")
     return found
 
 

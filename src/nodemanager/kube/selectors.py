@@ -134,10 +134,10 @@ def parse_selector(text: str) -> LabelSelector:
 
 def parse_label(text: str) -> tuple[str, str]:
     """Return the label a text such as "role=web" stands for, and its value."""
-    found = parse_selector(text)
-    if len(found.match_labels) != 1 or found.match_expressions:
+    shape = _EQUALITY.fullmatch(text.strip())
+    if shape is None or shape["operator"] == "!=":
         raise ValueError(f"cannot read label {_shown(text)}: write it like role=web or example.com/role=web")
-    return next(iter(found.match_labels.items()))
+    return next(iter(parse_selector(text).match_labels.items()))
 
 
 def _parse_requirement(text: str, position: int) -> tuple[Requirement, int]:

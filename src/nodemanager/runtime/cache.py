@@ -67,6 +67,8 @@ class CacheOptions:
     """How long a streamed list may take before we ask for a paged one instead."""
     healthy_after: float = 5.0
     """A watch that lived this long resets the backoff."""
+    may_be_refused: bool = False
+    """Whether to be refused is no reason to warn: the right is on its way, and who waits for it says so."""
 
 
 class Cache(Generic[T]):
@@ -183,9 +185,11 @@ class Cache(Generic[T]):
         except errors.KubeError as error:
             self._interrupted = True
             hint = NOT_SERVED if isinstance(error, errors.NotFound) else ""
+            refused = self._options.may_be_refused and isinstance(error, errors.Forbidden)
             again = str(error) == self._complaint  # an outage is worth a line, not one per try
             quiet = again or (self._optional and isinstance(error, errors.Forbidden))
-            log.log(logging.DEBUG if quiet else logging.WARNING, "%s: %s%s", self.name, error, hint)
+            level = logging.DEBUG if quiet else logging.INFO if refused else logging.WARNING
+            log.log(level, "%s: %s%s", self.name, error, hint)
             self._complaint = str(error)
             if isinstance(error, errors.Forbidden | errors.NotFound):
                 self.refused = str(error)

@@ -106,6 +106,7 @@ def test_a_refusal_that_lasts_is_one(host: Host, status: int, target: str) -> No
     host.hears(status, target)
     assert (host.reachability.refused, host.reachability.offline) == (True, True)
     assert str(host.reachability.not_ready()).startswith("refused since ")
+    assert host.reachability.why.endswith("then nodemanager bootstrap here")
     host.reachability.failed("no route to host")
     assert host.reachability.refused  # what it said last counts
     host.hears(200)

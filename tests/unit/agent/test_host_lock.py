@@ -17,7 +17,7 @@ from nodemanager.agent.report.host_inspector import HostInspector
 from nodemanager.agent.report.node_object import NodeObject
 from nodemanager.agent.service import Agent
 from nodemanager.api.common.managednode import ManagedNode, ManagedNodeStatus
-from nodemanager.host.base import Busy
+from nodemanager.host.base import HostError
 from nodemanager.host.files.bucket import Bucket
 from nodemanager.host.results import Result
 from nodemanager.kube import conditions
@@ -80,7 +80,7 @@ async def test_a_status_that_could_not_be_written_is_written_after_another_look(
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (Busy("another nodemanager is at work"), "another nodemanager is at work"),
+        (HostError("cannot lock the state: no space"), "cannot lock the state: no space"),
         (KeyError("secret"), "KeyError"),
     ],
 )

@@ -8,7 +8,7 @@ import json
 import logging
 import tempfile
 from collections.abc import AsyncIterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +23,14 @@ from nodemanager.agent.report.status_writer import CONFLICTS
 from nodemanager.api.common.managednode import Drift, ManagedNodeStatus
 from nodemanager.client.http.transport import Request
 from nodemanager.host.results import Outcome, Result
-from nodemanager.kube import conditions, errors
+from nodemanager.kube import conditions, errors, times
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.patching import merge_patch
 from nodemanager.plan.resources import file_id
 from nodemanager.runtime import controller, tasks
 from support import virtual_time
 from support.model_api import Answer, status_body
-from support.reporting_host import WHO, ReportingHost
+from support.reporting_host import START, WHO, ReportingHost
 from support.root_tree import config_set
 from support.scripted_server import until
 
@@ -366,6 +366,13 @@ async def test_before_the_first_pass_nothing_but_drifts_is_told(tmp_path: Path) 
     assert api.said(conditions.READY) == "False the last pass was broken off: no space"
     assert host.inspector.looks == 0
     await host.close()
+
+
+async def test_what_the_api_has_not_heard_of_gets_older_all_the_same(world: World) -> None:
+    world.host.report.passed(Pass([config_set("b")], {}, (), None), 1)
+    first, later = (world.host.report.local(None, START + timedelta(minutes=at)) for at in (0, 5))
+    assert [one.last_applied for one in first.configsets] == [times.rfc3339(START)]
+    assert later == first
 
 
 async def test_a_status_is_about_the_generation_that_its_pass_began_with(world: World) -> None:

@@ -134,7 +134,7 @@ def test_labels_are_a_list_in_a_file_and_words_in_a_variable(
         (["role!=web"], "write it like role=web"),
         (["a=b,c=d"], "write it like role=web"),
         (["-role=web"], "is not a label key"),
-        (["role=we b"], "cannot read"),
+        (["role=we b"], "cannot read label 'role=we b': write it like role=web"),
         (["kubernetes.io/hostname=other"], "its agent sets it by itself"),
         (["role=web", "role=db"], "role cannot be both 'web' and 'db'"),
     ],

@@ -51,5 +51,6 @@ def test_a_time_in_which_nothing_can_happen_is_wrong_usage(name: str, started: l
 def test_a_name_that_no_host_can_have_is_refused_at_once(started: list[AgentOptions], name: str) -> None:
     ran = cli.run("agent", "--hostname", name)
     assert ran.code == 2
+    assert "error: Invalid value for '--hostname': " in ran.stderr
     assert name in ran.stderr or "-drain" in ran.stderr
     assert not started

@@ -208,7 +208,7 @@ async def test_uninstalled_again_and_again(tmp_path: Path) -> None:
     await run(server, tmp_path, "--install")
     first = await run(server, tmp_path, "--uninstall", "--yes")
     assert first.stdout.splitlines() == removed("deleted")
-    assert "3 managednodes and 3 configsets" in first.stderr
+    assert "with them 3 ManagedNodes, 3 ConfigSets, 3 MaintenanceWindows, 3 NodeSeries, from" in first.stderr
     again = await run(server, tmp_path, "--uninstall", "--yes")
     assert (again.code, again.stdout.splitlines()) == (0, removed("not found"))
 

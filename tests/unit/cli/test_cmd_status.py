@@ -25,6 +25,9 @@ from nodemanager.agent.report.local_status import (
     Token,
 )  # fmt: skip
 from nodemanager.api.common.managednode import DriftRecord
+from nodemanager.cli.commands import status
+from nodemanager.cli.settings import connect
+from nodemanager.cli.status_client import NotRunning
 from nodemanager.cli.views import output, status_view
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.state.journal import Journal
@@ -124,6 +127,25 @@ def test_everything_that_may_be_wrong_is_said() -> None:
         assert line.replace("1m", "60s") in text.replace("1m", "60s"), text
 
 
+def test_nothing_is_cut_out_of_what_does_not_hold() -> None:
+    said = (
+        "file:/etc/bin: cannot fill /etc/bin: Secret bin has no key kk; add it, or correct contentFrom;"
+        " file:/etc/label: cannot render /etc/label: line 1: there is no role in Labels; where it may be"
+        ' missing, add: | default "..."'
+    )
+    faulty = made(
+        conditions=[Condition(type="Ready", status="False", message=said)],
+        config_sets=[SetState(name="bin", error=said), SetState(name="late", held=2)],
+    )
+    text = status_view.text(faulty, NOW)
+    assert f"              Ready: {said}\n" in text
+    assert f"bin         fails    <unknown>   {said}\n" in text
+    assert "late        held     <unknown>   2 resources as before, until the end of the hold" in text
+    narrow = status_view.fitting(text, 80)
+    assert max(map(len, narrow.splitlines())) <= 80
+    assert narrow.split() == text.split()
+
+
 @pytest.mark.parametrize("time", [at(minutes=-30), "1970-01-01T00:00:07Z"])
 def test_a_time_of_a_clock_that_was_set_since_is_no_age(time: str) -> None:
     text = "\n".join(
@@ -203,6 +225,19 @@ async def test_yaml_says_the_same(tmp_path: Path) -> None:
         as_json = await asyncio.to_thread(cli.run, "status", "--root", str(tmp_path), "-o", "json")
         as_yaml = await asyncio.to_thread(cli.run, "status", "--root", str(tmp_path), "-o", "yaml")
     assert yaml.safe_load(as_yaml.stdout) == json.loads(as_json.stdout)
+
+
+@pytest.mark.parametrize(("joined", "how"), [(True, "systemctl start"), (False, "nodemanager bootstrap")])
+def test_without_an_agent_it_says_what_comes_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, joined: bool, how: str
+) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    if joined:
+        kubeconfig.touch()
+    monkeypatch.setattr(connect, "host_kubeconfig_path", lambda: kubeconfig)
+    assert f"start it, {'with' if joined else 'after'} {how}" in status._silence(
+        "/", NotRunning("nobody answers")
+    )
 
 
 def test_without_an_agent_it_says_so_and_what_the_disk_knows(tmp_path: Path) -> None:

@@ -159,6 +159,7 @@ def test_up_runs_everything_and_ends_without_a_trace(tmp_path: Path, sandbox: Pa
         assert again.connect_ex(("127.0.0.1", port)) != 0
     assert "Traceback" not in log.read_text()
     assert f"  export KUBECONFIG={kubeconfig}\n" in log.read_text()  # whole: the other shell may be elsewhere
+    assert f" plan -f examples/01-clock/ --root {sandbox} --hostname web1 " in log.read_text()
     shutil.rmtree(tmp_path / "data")
 
 

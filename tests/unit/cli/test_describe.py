@@ -218,6 +218,8 @@ def test_objects_of_which_nothing_is_known_yet() -> None:
     node = describe_node.render(ManagedNode(), [], NOW)
     assert "has not reported yet" in node
     assert "never by itself" in node
+    unseen = describe_configset.render(typed(SET.partition("status:")[0], ConfigSet), [], NOW)
+    assert "not counted yet: no operator of namespace nodemanager has looked at it" in unseen
     assert "it is for no host" in describe_configset.render(ConfigSet(), [], NOW)
 
 

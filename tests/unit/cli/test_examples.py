@@ -38,12 +38,15 @@ FOLDERS = sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir())
 
 @pytest.mark.parametrize("name", FOLDERS)
 def test_a_plan_accepts_the_example(name: str, tmp_path: Path) -> None:
-    ran = cli.run(
-        "plan", "-f", str(EXAMPLES / name), "--root", str(tmp_path), "--hostname", "web1", "-o", "json"
-    )
-    assert ran.code in (0, 1, 2), ran.stderr
-    assert "error:" not in ran.stderr
-    json.loads(ran.stdout)
+    argv = ("plan", "-f", str(EXAMPLES / name), "--root", str(tmp_path), "--hostname", "web1", "-o")
+    for form in ("json", "diff"):
+        ran = cli.run(*argv, form)
+        assert ran.code in (0, 1, 2), ran.stderr
+        assert "error:" not in ran.stderr
+        if form == "json":
+            json.loads(ran.stdout)
+        else:
+            assert ran.stdout.endswith(" as declared.\n")
     assert f"`{name}`" in (EXAMPLES / "README.md").read_text()
 
 

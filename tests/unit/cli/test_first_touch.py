@@ -95,6 +95,6 @@ def test_a_folder_is_nobody_s_machine(tmp_path: Path) -> None:
     code, shown = at_a_terminal([sys.executable, "-c", script, str(tmp_path)])
     assert code == 0
     assert shown == (
-        f"The agent manages the folder {tmp_path} as if it were a host called web1; nothing outside of it"
-        " changes. STARTED"
+        f"The agent manages the folder {tmp_path} as if it were a host called web1, and changes nothing"
+        " outside of it. STARTED"
     )

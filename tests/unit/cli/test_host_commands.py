@@ -387,6 +387,7 @@ def test_an_empty_folder(place: Place) -> None:
     ran = place.apply()
     assert ran.code == 1
     assert ran.stderr.startswith("error: cannot find manifests: no .yaml or .yml or .json files in ")
+    assert ran.stderr.endswith("; folders below are read only if they are named\n")
 
 
 def test_kinds_of_others_may_lie_beside_ours(place: Place) -> None:

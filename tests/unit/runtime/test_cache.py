@@ -355,6 +355,20 @@ async def test_a_kind_that_is_not_there_yet_is_said_to_be_and_streamed_when_it_i
     assert "does not serve this kind yet: nodemanager crds --install" in caplog.text
 
 
+@pytest.mark.parametrize(("expected", "levels"), [(False, ["WARNING"]), (True, ["INFO"])])
+@virtual_time.test
+async def test_a_right_that_is_on_its_way_is_no_reason_to_warn(
+    caplog: pytest.LogCaptureFixture, expected: bool, levels: list[str]
+) -> None:
+    caplog.set_level(logging.INFO)
+    api = ModelApi()
+    api.faults.extend(Answer(403, status_body(403, "Forbidden")) for _ in range(2))
+    cache = new_cache(api, may_be_refused=expected)
+    async with running(cache):
+        await cache.synced()
+    assert [one.levelname for one in caplog.records if "is missing" in one.message] == levels
+
+
 @virtual_time.test
 async def test_nobody_sends_us_away_for_a_year() -> None:
     api = ModelApi()

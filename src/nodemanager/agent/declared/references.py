@@ -11,7 +11,7 @@ from nodemanager.client.verbs import Client
 from nodemanager.kube.core import CONFIG_MAPS, SECRETS
 from nodemanager.kube.objects import ObjectKey, Resource
 from nodemanager.plan.templates import References
-from nodemanager.runtime.cache import Cache
+from nodemanager.runtime.cache import Cache, CacheOptions
 
 FIRST_READ = 10.0
 """Seconds that the first reading of what is newly referred to may take before a pass goes on without it."""
@@ -59,9 +59,10 @@ class ReferenceWatch:
             cache.hurry()
 
     def _start(self, key: tuple[str, str], resource: Resource[Any]) -> Cache[Any]:
-        cache: Cache[Any] = Cache(
-            self._client, resource, Selection(self._namespace, fields=f"metadata.name={key[1]}")
-        )
+        selection = Selection(self._namespace, fields=f"metadata.name={key[1]}")
+        # The operator gives the right within seconds; until then who needs the object says that it waits.
+        options = CacheOptions(may_be_refused=True)
+        cache: Cache[Any] = Cache(self._client, resource, selection, options=options)
         cache.subscribe(lambda _change: self._changed())
         self._watched[key] = (cache, asyncio.create_task(cache.run(), name=f"watch {key[0]} {key[1]}"))
         return cache

@@ -37,6 +37,10 @@ SURE_SECONDS: Final = 5.0
 """Seconds after which refusals are believed: a token that ran out is often renewed with the next request."""
 SANE: Final = 1_704_067_200.0
 """The beginning of 2024: a clock that is behind this was never set."""
+LET_IN: Final = (
+    "to let this host in again: nodemanager rbac and nodemanager token where you administer the API, then "
+    "nodemanager bootstrap here"
+)
 
 
 class _Spent(Struct):
@@ -150,8 +154,8 @@ class ApiReachability:
             (self._record.away, self._limits.max_age, "the API was not there"),
         ):
             if spent is not None and limit > 0 and self._spent(spent) >= limit:
-                since = times.rfc3339_unix(spent.since)
-                return f"{what} since {since}, and what was known is used for {limit:g} s only"
+                since, lasting = times.rfc3339_unix(spent.since), times.human_duration(limit)
+                return f"{what} since {since}, and what was known is used for {lasting} only"
         return ""
 
     def subscribe(self, listener: Callable[[], None]) -> None:
@@ -228,15 +232,14 @@ class ApiReachability:
             self._changed.set()
         if self.refused or now < self._doubt + SURE_SECONDS:
             return
-        self.why, self._offline_since = why, None
+        self.why, self._offline_since = f"{why}; {LET_IN}", None
         now = self._clocks.wall()
         self._spend()
         self._record = msgspec.structs.replace(self._record, refused=_Spent(since=now, seen=now))
+        lasting = times.human_duration(self._limits.grace) if self._limits.grace else "ever"
         log.error(
-            "the API refuses this host: %s; what it knows stays in force, Secrets for %s; to let it in again,"
-            " see nodemanager token and nodemanager bootstrap", why,
-            f"{self._limits.grace:g} s" if self._limits.grace else "ever",
-        )  # fmt: skip
+            "the API refuses this host: %s. What it knows stays in force, Secrets for %s", self.why, lasting
+        )
         self._save()
         self._changed.set()
         self._on_change()

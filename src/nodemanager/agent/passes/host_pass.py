@@ -19,6 +19,7 @@ from nodemanager.agent.report.status import Collection, Pass
 from nodemanager.agent.report.status_writer import StatusWriter
 from nodemanager.agent.requests import Requests
 from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.host.base import Busy
 from nodemanager.host.process.threads import in_thread
 from nodemanager.host.results import Outcome, Result
 from nodemanager.kube import errors
@@ -76,8 +77,8 @@ class HostPass:
             self.reports.writer.host.adopt(node.status.drift)
         try:
             await self._converge(node)
-        except (controller.Retry, errors.KubeError):
-            raise  # about the API, and not about the host
+        except (controller.Retry, errors.KubeError, Busy):
+            raise  # about the API, or the one that is at work here reports it: of the host we know nothing
         except Exception as error:
             await self.reports.broke_off(node, error)
             raise

@@ -38,6 +38,8 @@ class HostReport:
     """Why the last pass was broken off; empty = it was not."""
     _crowded: bool = False
     """It was said that there are more backups than the status has room for."""
+    _first_told: datetime | None = None
+    """When somebody on this host first asked after the last pass: what it changed is no newer than that."""
 
     @property
     def over(self) -> bool:
@@ -61,7 +63,7 @@ class HostReport:
         """Take note of a pass over a generation of the ManagedNode; of `done`, what it was about."""
         untold = self._last.collection if self._last else None
         self._last = replace(done, collection=done.collection or untold)
-        self._generation, self._broken = generation, ""
+        self._generation, self._broken, self._first_told = generation, "", None
 
     def broke_off(self, why: str, generation: int) -> None:
         """Take note that a pass was broken off: what the status says of the host may not be so any more."""
@@ -132,7 +134,8 @@ class HostReport:
         if done is None:
             return ManagedNodeStatus()
         node = known or self.memory.node or ManagedNode()
-        return self.contribute(node.status, done, now)
+        self._first_told = self._first_told or now
+        return self.contribute(node.status, done, self._first_told)
 
     def _if_broken(self, found: ManagedNodeStatus, now: datetime) -> ManagedNodeStatus:
         if not self._broken:

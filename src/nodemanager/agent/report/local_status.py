@@ -59,6 +59,8 @@ class SetState(Struct, omit_defaults=False):
     error: str = ""
     waiting: str = ""
     conflicts: list[str] = []
+    held: int = 0
+    """Resources that wait for the end of a hold."""
 
 
 class Owed(Struct, omit_defaults=False):

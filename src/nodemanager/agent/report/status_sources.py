@@ -235,6 +235,7 @@ def _set(one: AppliedConfigSet) -> SetState:
         error=one.error,
         waiting=one.waiting,
         conflicts=one.conflicts[:MAX_SHOWN],
+        held=one.held,
     )
 
 

@@ -118,7 +118,10 @@ def command(settings: connect.Settings, root: str, hostname: str, **flags: Any) 
     Runs as root until it is told to stop (Ctrl-C or SIGTERM), also across outages of the API.
     """
     if hostname:  # not in the option itself: `plan` has it, too, where the exit code of wrong usage is taken
-        host_names.checked(hostname)
+        try:
+            host_names.checked(hostname)
+        except click.BadParameter as error:
+            raise click.BadParameter(error.message, param_hint="'--hostname'") from error
     for name in ("metrics_bind_address", "health_probe_bind_address"):
         probes.parse_address(flags[name])
     if flags["verify"]:

@@ -15,6 +15,7 @@ from nodemanager.cli.views import forms, output
 from nodemanager.client.verbs import Client
 from nodemanager.kube import errors, manifests
 from nodemanager.kube.go import durations
+from nodemanager.kube.wording import plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +123,15 @@ def _consider(request: CrdRequest, *, agreed: bool) -> None:
     server, counts = asyncio.run(_survey(request))
     if not counts:
         return  # nothing is there that could be lost
-    lost = " and ".join(f"{count} {plural}" for plural, count in counts.items())
+    words = {kind: plural(count, kind, kind if kind.endswith("s") else "") for kind, count in counts.items()}
+    lost = ", ".join(words[kind] for kind in counts if counts[kind]) or "no object"
     click.echo(f"This removes our kinds, and with them {lost}, from {server}.", err=True)
     if agreed:
         return
     if not sys.stdin.isatty():
         raise errors.ConfigError(
-            "cannot uninstall: there is no terminal to ask at whether this is meant; if it is, add --yes"
+            "cannot uninstall: there is no terminal to ask at whether this is meant; if it is, add --yes, or"
+            " YES=1 to make uninstall"
         )
     if not click.confirm("Go on?", err=True):
         click.echo("Nothing was removed.", err=True)

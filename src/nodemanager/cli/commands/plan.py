@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -12,12 +13,15 @@ import click
 from nodemanager.agent.assembly import HostSetup, ManagedHost, NoLocks, assemble
 from nodemanager.agent.declared import fetching
 from nodemanager.agent.declared.declared_inputs import DeclaredInputs
+from nodemanager.api.common import node_conditions
 from nodemanager.api.common.configset import CONFIG_SETS
-from nodemanager.cli import kinds, manifest_folder
+from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.cli import agent_credential, kinds, manifest_folder
 from nodemanager.cli.commands import apply
 from nodemanager.cli.settings import connect, host_options
 from nodemanager.cli.views import forms, output, plan_view
 from nodemanager.host.process import runner
+from nodemanager.kube import conditions
 from nodemanager.plan.steps import Blocked, Step, changes
 from nodemanager.rendering.renderer import Renderer
 
@@ -78,4 +82,18 @@ async def _plan(settings: connect.Settings, paths: tuple[Path, ...], managed_hos
 async def _fetch(settings: connect.Settings, managed_host: ManagedHost, renderer: Renderer) -> DeclaredInputs:
     async with connect.connect(settings) as client:
         with kinds.installed(CONFIG_SETS):
-            return await fetching.fetch(client, settings.namespace, managed_host.identity, renderer)
+            found = await fetching.fetch(client, settings.namespace, managed_host.identity, renderer)
+    for warning in _warnings(settings, found.node(managed_host.identity)):
+        click.echo(output.one_line(f"warning: {warning}"), err=True)
+    return found
+
+
+def _warnings(settings: connect.Settings, node: ManagedNode) -> Iterator[str]:
+    """Yield why the agent would not do what is planned for this host."""
+    if settings.kubeconfig == str(connect.host_kubeconfig_path()):
+        credential = agent_credential.load(settings, node.metadata.name, shared=False)
+        if credential.token is not None and credential.token.withheld:
+            yield credential.token.withheld
+    held = conditions.get(node.status.conditions, node_conditions.HELD)
+    if held is not None and held.status == conditions.TRUE:
+        yield f"nothing of this is done before the end of the hold: {held.message}"

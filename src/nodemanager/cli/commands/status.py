@@ -75,9 +75,14 @@ def _silence(root: str, error: status_client.NotRunning) -> str:
             f"cannot ask the agent: below {root} there is no folder in which it could answer; if it runs, "
             f"mkdir {Path(root, 'run')} and start it again, or ask the API: nodemanager get mn"
         )
+    from nodemanager.cli.settings import connect  # a client is slow to import, and not needed otherwise
+
+    joined = root != "/" or connect.host_kubeconfig_path().exists()
+    start = "with systemctl start nodemanager or as your system does"
+    join = "after nodemanager bootstrap, with nodemanager install-service (a package brings that along)"
     return (
-        f"the agent of this host does not run: {error}; start it, with systemctl start nodemanager or as "
-        "your system does. Of other hosts: nodemanager get mn"
+        f"the agent of this host does not run: {error}; start it, {start if joined else join}."
+        " Of other hosts: nodemanager get mn"
     )
 
 
@@ -122,8 +127,7 @@ class _Printer:
         if self._form == "table":
             shown = status_view.text(snapshot, _now(), _style())
             if sys.stdout.isatty():
-                lines, gap, tables = shown.partition("\n\n")
-                shown = lines + gap + output.wrapped(tables, output.terminal_width())
+                shown = status_view.fitting(shown, output.terminal_width())
             before = HOME if self._live else "\n" if self._begun else ""
             click.echo(before + shown)
         else:

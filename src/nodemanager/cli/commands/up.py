@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,11 +31,11 @@ The API is ready. In another shell:
 
   export KUBECONFIG={kubeconfig}
   kubectl get mn,cset -n {namespace}
-  {program} plan -f examples/01-clock/      what that would change; then
+  {plan}      what that would change; then
   kubectl apply -n {namespace} -f examples/01-clock/
 
-Nothing on this host changes unless a ConfigSet asks for it.
-Ctrl-C stops everything; the data stays in {data}.
+Nothing on {host} changes unless a ConfigSet asks for it.
+Ctrl-C stops everything; the data of the API stays in {data}.
 """
 
 
@@ -98,10 +99,19 @@ async def _run(settings: connect.Settings, agent: AgentOptions, data_dir: Path, 
             running.result()
             return
         known = {"kubeconfig": server.kubeconfig, "namespace": settings.namespace, "data": data_dir}
-        click.echo(NEXT.format(program=program.current(), **known))
+        click.echo(NEXT.format(**_host_words(agent.host), **known))
         await _run_both(replace(settings, kubeconfig=str(server.kubeconfig)), agent, as_itself=True)
     finally:
         await end([running, ready])
+
+
+def _host_words(host: HostSetup) -> dict[str, str]:
+    """Return how to plan for the host that is managed, and what to call it."""
+    root = str(Path(host.root).resolve())  # whole: the other shell may be elsewhere
+    plan = [program.current(), "plan", "-f", "examples/01-clock/"]
+    plan += ["--root", root] if root != "/" else []
+    plan += ["--hostname", host.hostname] if host.hostname else []
+    return {"plan": shlex.join(plan), "host": "this host" if root == "/" else root}
 
 
 async def _run_both(settings: connect.Settings, agent: AgentOptions, *, as_itself: bool) -> None:

@@ -69,7 +69,8 @@ def _chosen(config: ConfigSet) -> list[str]:
 def _add_counts(report: output.Report, config: ConfigSet) -> None:
     nodes = config.status.nodes
     if nodes is None:
-        report.field("Hosts", "not counted yet")
+        where = config.metadata.namespace
+        report.field("Hosts", f"not counted yet: no operator of namespace {where} has looked at it")
         return
     counts = {"applied": nodes.applied, "failed": nodes.failed, "conflicted": nodes.conflicted}
     counts |= {"silent": nodes.unknown} if nodes.unknown else {}

@@ -11,26 +11,27 @@ from nodemanager.cli.views import output
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.state import state_files
 from nodemanager.plan.facts import Kind
-from nodemanager.plan.steps import Step, WriteFile
+from nodemanager.plan.steps import Noop, Step, WriteFile
 
 MAX_SHOWN: Final = 256 * 1024
 """Files beyond this are compared by size only."""
 _DIGITS: Final = 16
 """Of a digest: enough to compare it by eye with what sha256sum prints."""
 MAX_REASON: Final = 400
-_COLOURS: Final = {"remove": "red", "cannot": "yellow", "keep": "", "run": "cyan", "restart": "cyan"}
+_COLOURS: Final = {
+    "remove": "red", "cannot": "yellow", "cannot yet": "yellow", "keep": "", "run": "cyan", "restart": "cyan",
+}  # fmt: skip
 
 
 def lines(
     found: Iterable[Step], tree: Tree, style: output.Style, *, everything: bool = False
 ) -> Iterator[str]:
     """Yield the plan line by line; with `everything`, also what is as declared."""
-    count = {"change": 0, "cannot": 0, "keep": 0}
+    count = {"to change": 0, "that cannot be": 0, "as declared": 0}
     for step in found:
         verb = step.words.verb
-        kind = "change" if step.ACTS else verb
-        count[kind] += 1
-        if kind == "keep" and not everything:
+        count[_fate(step)] += 1
+        if isinstance(step, Noop) and not everything:
             continue
         colour = _COLOURS.get(verb, "green")
         yield (
@@ -38,10 +39,14 @@ def lines(
             + f"  {verb}: {output.one_line(step.reason, MAX_REASON)}"
         )
         yield from (f"    {line}" for line in details(step, tree, style))
-    if count["cannot"]:
-        yield f"{count['change']} to change, {count['cannot']} that cannot be, {count['keep']} as declared."
-    else:
-        yield f"{count['change']} to change, {count['keep']} as declared."
+    said = (f"{number} {fate}" for fate, number in count.items() if number or fate != "that cannot be")
+    yield f"{', '.join(said)}."
+
+
+def _fate(step: Step) -> str:
+    if step.ACTS:
+        return "to change"
+    return "as declared" if isinstance(step, Noop) else "that cannot be"
 
 
 def details(step: Step, tree: Tree, style: output.Style) -> Iterator[str]:

@@ -12,12 +12,14 @@ from nodemanager.agent.report.status_sources import CLOCK_SLACK
 from nodemanager.api.common.acting import HoldOrigin
 from nodemanager.cli.views import output
 from nodemanager.client.http.server_clock import OUR_CLOCK
+from nodemanager.kube.wording import plural
 from nodemanager.plan.stages import KINDS, HostKinds
 
 WIDTH: Final = 14
 MAX_DRIFTS: Final = 10
 MAX_ROWS: Final = 40
-MAX_MESSAGE: Final = 100
+MAX_MESSAGE: Final = 400
+"""As in `describe`: enough for two or three faults with what to do about them."""
 _API_COLOURS: Final = {"connected": "green", "alone": "yellow", "refused": "red", "unasked": "red"}
 
 
@@ -31,7 +33,7 @@ def text(
         _line("Host", output.one_line(f"{snapshot.host} in namespace {snapshot.namespace}{_root(snapshot)}")),
         _line("Agent", output.one_line(_agent(snapshot, now))),
         _line("State", state),
-        *(" " * WIDTH + output.one_line(fault, 160) for fault in faults),
+        *(" " * WIDTH + output.one_line(fault) for fault in faults),
         *([_line("Held", _hold(snapshot.hold, style))] if snapshot.hold else []),
         _line("API", _api(snapshot.api, now, style)),
         *([" " * WIDTH + output.one_line(snapshot.api.why)] if snapshot.api.why else []),
@@ -51,6 +53,13 @@ def text(
     lines += _owed(snapshot.owed, now, style)
     lines += _recent(snapshot, now, style)
     return "\n".join(lines)
+
+
+def fitting(text: str, width: int) -> str:
+    """Return it in so many columns, but for lines with a label: values may be coloured, and are short."""
+    lines, gap, tables = text.partition("\n\n")
+    head = [output.wrapped(line, width) if line.startswith(" ") else line for line in lines.splitlines()]
+    return "\n".join(head) + gap + output.wrapped(tables, width)
 
 
 def known_from_disk(owed: Sequence[Owed], backups: int, now: datetime, style: output.Style) -> str:
@@ -186,12 +195,22 @@ def _drift(snapshot: Snapshot, now: datetime) -> str:
 def _sets(sets: Sequence[SetState], now: datetime, style: output.Style) -> list[str]:
     rows = []
     for one in sets:
-        result = (
-            "fails" if one.error else "conflict" if one.conflicts else "waits" if one.waiting else "holds"
-        )
-        said = one.error or "; ".join(one.conflicts) or one.waiting
+        result, said = _result(one)
         rows.append([one.name, result, _age(one.last_applied, now), output.one_line(said, MAX_MESSAGE)])
     return _table(["CONFIGSET", "RESULT", "APPLIED", "MESSAGE"], rows, style)
+
+
+def _result(one: SetState) -> tuple[str, str]:
+    """Return how a set stands, the worst that is true of it, and why."""
+    if one.error:
+        return "fails", one.error
+    if one.conflicts:
+        return "conflict", "; ".join(one.conflicts)
+    if one.waiting:
+        return "waits", one.waiting
+    if one.held:
+        return "held", f"{plural(one.held, 'resource')} as before, until the end of the hold"
+    return "holds", ""
 
 
 def _owed(owed: Sequence[Owed], now: datetime, style: output.Style) -> list[str]:

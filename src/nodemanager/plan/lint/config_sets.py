@@ -38,6 +38,12 @@ def findings(config_set: ConfigSet) -> Iterator[Finding]:
         yield from _owners(config_set, where, file)
         yield from _openness(config_set, where, file)
         yield from _idle(config_set, where, file)
+    yield from _shell_lines(config_set)
+    for place, service in enumerate(config_set.spec.services):
+        asked = service.ensure or service.enable is not None or service.arguments or service.subscribe_files
+        if not asked:
+            message = f"{service.name}: without ensure, enable and subscribe_files nothing is done about it"
+            yield finding(config_set, "no-effect", ("spec", "services", place), message)
 
 
 def finding(
@@ -128,3 +134,21 @@ def _idle(one: ConfigSet, where: tuple[Step, ...], file: File) -> Iterator[Findi
                 else f"means nothing for ensure: {kind}"
             )
             yield finding(one, "no-effect", (*where, name), f"{file.path}: {name} {why}")
+
+
+def _shell_lines(one: ConfigSet) -> Iterator[Finding]:
+    """Yield commands that only a shell would understand; a path may have spaces, a name hardly."""
+    commands: list[tuple[tuple[Step, ...], str]] = []
+    for place, file in enumerate(one.spec.files):
+        if file.validate is not None:
+            commands.append((("files", place, "validate"), file.validate.command))
+    for place, execution in enumerate(one.spec.executions):
+        commands.append((("executions", place), execution.command))
+        for name, guard in (("onlyIf", execution.only_if), ("unless", execution.unless)):
+            if guard is not None:
+                commands.append((("executions", place, name), guard.command))
+    for where, command in commands:
+        if len(command.split()) > 1:
+            severity: Severity = "warning" if command.startswith("/") else "error"
+            message = f"{command!r} is looked for as one program; its name belongs here, the rest into args"
+            yield finding(one, "shell-line", ("spec", *where, "command"), message, severity)

@@ -23,6 +23,7 @@ RULES: Final = {
     "owner": "no user or group can be called so",
     "open-to-others": "everybody on the host may read a secret, or write what root reads",
     "no-effect": "a field that changes nothing where it is",
+    "shell-line": "a command that is no program, but a line for a shell",
     "no-host": "no host can match",
     "gitops-labels": "labels of a GitOps tool keep the set from matching by labels",
 }
