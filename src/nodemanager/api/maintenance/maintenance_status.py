@@ -91,7 +91,13 @@ class RunState(Struct):
         str, meta("Hash of its steps; changed templates do not change them any more.", max_length=64)
     ] = ""
     replaced: Annotated[bool, meta("No further host is begun with: a newer slot takes over.")] = False
-    retries: Annotated[int, meta("How often somebody had failed hosts tried again.", minimum=0)] = 0
+    stopped_at: Annotated[
+        str | None, meta("When too many hosts had failed; nothing is begun from then on.", format="date-time")
+    ] = None
+    retried_at: Annotated[
+        str | None,
+        meta("When somebody last had it go on: what failed before does not count.", format="date-time"),
+    ] = None
 
 
 class EndedRun(Struct):

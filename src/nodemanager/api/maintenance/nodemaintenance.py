@@ -21,6 +21,9 @@ LABEL_RUN: Final = "maintenance.nodemanager/run"
 """Labels of the NodeTasks of a maintenance."""
 ANNOTATION_VISIT: Final = "maintenance.nodemanager/visit"
 """On a ManagedNode: who works on it, and where that is (`fleet.maintenance.claims`)."""
+ANNOTATION_RETRY: Final = "maintenance.nodemanager/retry"
+ANNOTATION_ABORT: Final = "maintenance.nodemanager/abort"
+"""On a NodeMaintenance, with the id of a run: have it go on in spite of failures, or end it."""
 FINALIZER: Final = "maintenance.nodemanager/restore"
 DEFAULT_BACKOFF: Final = 0
 DEFAULT_DEADLINE: Final = 7200

@@ -1,0 +1,85 @@
+"""How many hosts may be away at once: one ceiling over all causes, and ceilings per zone and per group.
+
+Every host that is not there for its users counts, whoever is the cause (`facts.unavailable`). So nothing is
+begun while others are broken, and two maintenances of the same hosts share what there is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from nodemanager.api.maintenance.disruption import Budget
+from nodemanager.fleet.maintenance.reasons import Reason
+
+
+class Place(NamedTuple):
+    """Where a host is counted besides."""
+
+    group: str
+    zone: str = ""
+
+
+def resolve(ceiling: int | str | None, total: int) -> int | None:
+    """Return a ceiling as a number of hosts; None if there is none.
+
+    A percentage is rounded down, so that it is never exceeded, but is at least 1: else a small fleet would
+    never be maintained.
+    """
+    if isinstance(ceiling, str):
+        return max(1, total * int(ceiling.rstrip("%")) // 100)
+    return ceiling
+
+
+@dataclass(slots=True)
+class Room:
+    """What is left of a budget. `take` it for each host that is begun with."""
+
+    budget: Budget
+    places: Mapping[str, Place]
+    """All hosts of the series."""
+    _all: int = 0
+    _zones: Counter[str] = field(default_factory=Counter)
+    _groups: Counter[str] = field(default_factory=Counter)
+    _busy_zones: set[str] = field(default_factory=set)
+    _sizes: Counter[str] = field(default_factory=Counter)
+    _group_sizes: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self._sizes.update(place.zone for place in self.places.values())
+        self._group_sizes.update(place.group for place in self.places.values())
+
+    def count(self, away: Collection[str], working: Collection[str], elsewhere: int = 0) -> None:
+        """Count hosts that are away or in work, and those in work that have left the series."""
+        for host in away:
+            self.take(host, works=host in working)
+        self._all += elsewhere
+
+    def take(self, host: str, *, works: bool = True) -> None:
+        """Count one host more."""
+        place = self.places[host]
+        self._all += 1
+        self._zones[place.zone] += 1
+        self._groups[place.group] += 1
+        if works:
+            self._busy_zones.add(place.zone)
+
+    def refusal(self, host: str) -> Reason | None:
+        """Return why there is no room for a host; None if there is."""
+        place, budget = self.places[host], self.budget
+        most = resolve(budget.max_unavailable, len(self.places))
+        if self._all >= (1 if most is None else most):
+            return Reason.BUDGET_SPENT
+        if budget.per_zone is not None:
+            most = resolve(budget.per_zone.max_unavailable, self._sizes[place.zone])
+            if most is not None and self._zones[place.zone] >= most:
+                return Reason.ZONE_BUDGET_SPENT
+            most = budget.per_zone.max_zones
+            if most is not None and place.zone not in self._busy_zones and len(self._busy_zones) >= most:
+                return Reason.ZONES_BUSY
+        most = resolve(budget.per_group, self._group_sizes[place.group])
+        if most is not None and self._groups[place.group] >= most:
+            return Reason.GROUP_BUDGET_SPENT
+        return None

@@ -1,0 +1,118 @@
+"""Who works on a host, and how far that is: an annotation of its ManagedNode.
+
+It is written with a resourceVersion, before anything is ordered. So of two operators, or two maintenances,
+only one has a host; and whoever is started anew goes on from here. When a visit has ended, the annotation
+stays as the record of how, until the next one begins.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from nodemanager.fleet.maintenance.reasons import Reason
+
+MAX_TEXT: Final = 2048
+"""Longer than every claim that we write: names are bounded."""
+
+
+class State(StrEnum):
+    """Where a visit is."""
+
+    CORDONING = "Cordoning"
+    DRAINING = "Draining"
+    WORKING = "Working"
+    REBOOTING = "Rebooting"
+    PROVING = "Proving"
+    SOAKING = "Soaking"
+    UNDOING = "Undoing"
+    RETURNING = "Returning"
+    DONE = "Done"
+    UNDONE = "Undone"
+    HALTED = "Halted"
+
+    @property
+    def is_end(self) -> bool:
+        """Whether nothing comes after it."""
+        return self in (State.DONE, State.UNDONE, State.HALTED)
+
+
+class Claim(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """One visit of one host."""
+
+    maintenance: str
+    uid: str
+    """Of the maintenance: one of the same name that was made later is another."""
+    host_uid: str
+    """Of the ManagedNode: one of the same name that was made later was not visited."""
+    run: str
+    attempt: int
+    state: State
+    since: datetime
+    """When it came into this state: only what is newer proves that what was ordered then was done."""
+    begun: datetime
+    expires: datetime
+    """When the visit counts as failed, if it has not ended by then."""
+    generation: int = 0
+    task: str = ""
+    """Name of its NodeTask; that of the undoing has it with -undo."""
+    seen: bool = False
+    """Whether the task was seen: one that is missing after that was deleted, and is not made again."""
+    cordoned: bool = False
+    """Whether it was us who cordoned the Node: nobody else's cordon is taken away."""
+    boot_id: str = ""
+    """The boot in which it began."""
+    end: State | None = None
+    """How it will have ended when the host is given back."""
+    reason: Reason | None = None
+    """Why it ends so."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the host is being worked on."""
+        return not self.state.is_end
+
+
+class Unreadable(msgspec.Struct, frozen=True):
+    """An annotation that is no claim. Nobody knows what is at work there, so the host counts as held."""
+
+    why: str
+    reason: Reason = Reason.CLAIM_UNREADABLE
+
+    @property
+    def holds(self) -> bool:
+        """Whether the host is being worked on: nobody can rule it out."""
+        return True
+
+
+def encode(claim: Claim) -> str:
+    """Return the value of the annotation."""
+    return msgspec.json.encode(claim).decode()
+
+
+def decode(text: str | None) -> Claim | Unreadable | None:
+    """Return what an annotation says; None if there is none."""
+    if not text:
+        return None
+    if len(text) > MAX_TEXT:
+        return Unreadable(f"it has {len(text)} characters; at most {MAX_TEXT} are read")
+    try:
+        claim = msgspec.json.decode(text, type=Claim)
+    except msgspec.DecodeError as error:
+        return Unreadable(f"it cannot be read: {str(error)[:200]}")
+    moments = (claim.since, claim.begun, claim.expires)
+    if any(moment.tzinfo is None for moment in moments):
+        return Unreadable("it has a time without a time zone")
+    if claim.state is State.RETURNING and claim.end is None:
+        return Unreadable("it is Returning, and does not say how it ends")
+    return claim
+
+
+def task_name(host: str, maintenance_uid: str, run: str, host_uid: str, attempt: int) -> str:
+    """Return the name of a visit's NodeTask: always the same, so that nobody creates it twice."""
+    said = "\0".join((maintenance_uid, run, host_uid, str(attempt)))
+    return f"{host[:200].rstrip('-.')}-{hashlib.sha256(said.encode()).hexdigest()[:10]}"

@@ -1,0 +1,305 @@
+"""Which hosts of a run begin now, which wait and why, and whether the run has ended.
+
+The operator carries it out; `plan`, `why` and `simulate` ask the same. Nothing is remembered from one call to
+the next: all is in the objects.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from nodemanager.api.maintenance.disruption import Budget
+from nodemanager.api.maintenance.nodemaintenance import DEFAULT_STOP_AFTER, NodeMaintenanceSpec
+from nodemanager.fleet.maintenance import facts, progress
+from nodemanager.fleet.maintenance.budget import Place, Room
+from nodemanager.fleet.maintenance.claims import Claim
+from nodemanager.fleet.maintenance.facts import HostFacts, TaskFacts
+from nodemanager.fleet.maintenance.openings import Durations, WindowView
+from nodemanager.fleet.maintenance.progress import Progress, Stage
+from nodemanager.fleet.maintenance.reasons import OWN_FAULT, REMEDIES, Reason
+from nodemanager.fleet.maintenance.states import STATES
+from nodemanager.fleet.series import CANARIES, HostGroup
+
+PATIENCE: Final = timedelta(days=7)
+"""How long a run waits for hosts that cannot be begun with, after the last of the others has ended."""
+_LONELY: Final = OWN_FAULT | {Reason.TIME_TOO_SHORT}
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The run that is under way."""
+
+    id: str
+    started_at: datetime
+    retried_at: datetime | None = None
+    stopped: bool = False
+    """It was stopped before, and nobody has had it go on since."""
+    ending: Reason | None = None
+    """Why no further host is begun with: DELETED, ABORTED, REPLACED."""
+    superseded: bool = False
+    """Whether another slot is due: then it does not wait for hosts that cannot be begun with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All that a decision is made from."""
+
+    uid: str
+    spec: NodeMaintenanceSpec
+    run: Run
+    groups: Sequence[HostGroup]
+    """The hosts of the series, in their order."""
+    hosts: Mapping[str, HostFacts]
+    """All hosts of the namespace."""
+    now: datetime
+    window: WindowView = field(default_factory=WindowView)
+    tasks: Mapping[str, Sequence[TaskFacts]] = field(default_factory=dict)
+    """The NodeTasks of this run, by host."""
+    durations: Durations = field(default_factory=Durations)
+    problem: tuple[Reason, str] | None = None
+    """What is wrong with what it needs, such as a template that is not there, and which object."""
+    approved: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A host that is begun with now."""
+
+    host: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A host that waits."""
+
+    host: str
+    reason: Reason
+    object: str = ""
+    since: datetime | None = None
+    """None: since when is not known from the objects."""
+    next_check: datetime | None = None
+    """None: when something happens."""
+
+    @property
+    def remedy(self) -> str:
+        """What ends it."""
+        return REMEDIES[self.reason]
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Why no further host is begun with, until somebody has the run go on."""
+
+    reason: Reason
+    hosts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What happens now."""
+
+    starts: tuple[Start, ...] = ()
+    waits: tuple[Wait, ...] = ()
+    stops: tuple[Stop, ...] = ()
+    outcome: str = ""
+    """How the run has ended; empty = it has not."""
+    progress: Mapping[str, Progress] = field(default_factory=dict)
+    lonely: bool = False
+    """Whether only hosts are left that cannot be begun with, for reasons of their own."""
+
+    def counts(self) -> Counter[Stage]:
+        """Return how many hosts are how far."""
+        return Counter(one.stage for one in self.progress.values())
+
+
+def decide(known: Facts) -> Decision:
+    """Return what happens now to the hosts of a run."""
+    found = _progress(known)
+    stops = _stops(known, found)
+    starts: list[Start] = []
+    waits: list[Wait] = []
+    for one in _begin(known, found, stopped=bool(stops)):
+        starts.append(one) if isinstance(one, Start) else waits.append(one)
+    lonely = not starts and bool(waits) and all(wait.reason in _LONELY for wait in waits)
+    outcome = "" if starts else _outcome(known, found, lonely=lonely, stopped=bool(stops))
+    if outcome:
+        for wait in waits:
+            if found[wait.host].stage is Stage.WAITING:
+                found[wait.host] = Progress(Stage.SKIPPED, reason=Reason.WAITED_TOO_LONG)
+        waits = []
+    return Decision(tuple(starts), tuple(waits), stops, outcome, found, lonely)
+
+
+def _progress(known: Facts) -> dict[str, Progress]:
+    """Return how far the hosts of the run are: all that were there when it began, and have not left since."""
+    found: dict[str, Progress] = {}
+    in_series = {host for group in known.groups for host in group.hosts}
+    touched = set(known.tasks) | {host.name for host in known.hosts.values() if _is_ours(host, known)}
+    for name in (*(host for group in known.groups for host in group.hosts), *sorted(touched - in_series)):
+        host = known.hosts.get(name)
+        if host is not None and host.created > known.run.started_at:
+            host = None  # made anew since: what was done there is no part of it
+        if host is None and name not in known.tasks:
+            continue
+        run, tasks = known.run, known.tasks.get(name, ())
+        one = progress.of_host(host, run.id, tasks, known.spec.backoff_limit, run.retried_at)
+        if host is None and not one.is_end:
+            one = Progress(Stage.SKIPPED, one.attempt, Reason.HOST_GONE)
+        elif name not in in_series and one.stage is Stage.WAITING:
+            one = Progress(Stage.SKIPPED, one.attempt, Reason.HOST_LEFT_SERIES)
+        found[name] = one
+    return found
+
+
+def _is_ours(host: HostFacts, known: Facts) -> bool:
+    claim = host.claim
+    return isinstance(claim, Claim) and claim.run == known.run.id and claim.uid == known.uid
+
+
+def _stops(known: Facts, found: Mapping[str, Progress]) -> tuple[Stop, ...]:
+    """Return why the run is stopped. This is asked anew at every look, however far the run is."""
+    failed = tuple(name for name, one in found.items() if one.stage is Stage.FAILED)
+    most = known.spec.stop_after or DEFAULT_STOP_AFTER
+    canaries = [
+        name for group in known.groups if group.name == CANARIES for name in group.hosts if name in found
+    ]
+    lost = bool(canaries) and all(found[name].is_end for name in canaries)
+    lost = lost and not any(found[name].stage is Stage.SUCCEEDED for name in canaries)
+    if (
+        known.run.stopped
+        or len(failed) >= most
+        or any(name in canaries or found[name].stops for name in failed)
+        or lost
+    ):
+        return (Stop(Reason.STOPPED, failed or tuple(canaries)),)
+    return ()
+
+
+def _begin(known: Facts, found: Mapping[str, Progress], *, stopped: bool) -> Iterator[Start | Wait]:
+    """Yield a start or a wait for every host that has not ended."""
+    general = _general(known, stopped=stopped)
+    room = _room(known)
+    working = sum(one.stage is Stage.RUNNING for one in found.values())
+    before: Reason | None = None
+    for group in known.groups:
+        pending = False
+        for name in group.hosts:
+            one = found.get(name)
+            if one is None or one.is_end:
+                continue
+            host = known.hosts[name]
+            if one.stage is Stage.RUNNING:
+                pending = True
+                yield _in_work(host)
+                continue
+            wait = general or _own(known, host, one)
+            blocked = wait is not None and wait[0] in OWN_FAULT
+            pending = pending or not blocked or group.name == CANARIES
+            if wait is None:
+                wait = _turn(known, name, before, room, working)
+            if wait is not None:
+                yield Wait(name, wait[0], wait[1], known.run.started_at, wait[2])
+                continue
+            room.take(name)
+            working += 1
+            yield Start(name, one.attempt)
+        if pending and before is None:
+            before = Reason.CANARIES_FIRST if group.name == CANARIES else Reason.EARLIER_GROUP
+    for name, one in found.items():
+        if one.stage is Stage.RUNNING and name not in room.places:
+            yield _in_work(known.hosts[name])
+
+
+_Why = tuple[Reason, str, datetime | None]
+
+
+def _general(known: Facts, *, stopped: bool) -> _Why | None:
+    """Return why no host at all may be begun with."""
+    now, window, run = known.now, known.window, known.run
+    if run.ending is not None:
+        return run.ending, "", None
+    if stopped:
+        return Reason.STOPPED, "", None
+    if known.problem is not None:
+        return *known.problem, None
+    if known.spec.paused:
+        return Reason.PAUSED, "", None
+    if not known.approved:
+        return Reason.NOT_APPROVED, "", None
+    if not window.has_time(now, timedelta()):
+        if window.open and window.closes_at is not None and now < window.closes_at:
+            return Reason.TIME_TOO_SHORT, "", window.opens_at
+        return Reason.WINDOW_CLOSED, "", window.opens_at
+    return None
+
+
+def _own(known: Facts, host: HostFacts, one: Progress) -> _Why | None:
+    """Return why this host may not be begun with, whatever the others do."""
+    unfit = facts.unfit(host)
+    if unfit is not None:
+        return *unfit, None
+    if one.retry_at is not None and known.now < one.retry_at:
+        return Reason.BACKING_OFF, "", one.retry_at
+    if not known.window.has_time(known.now, known.durations.expected(host.name)):
+        return Reason.TIME_TOO_SHORT, "", known.window.opens_at
+    return None
+
+
+def _turn(known: Facts, name: str, before: Reason | None, room: Room, working: int) -> _Why | None:
+    """Return why it is not this host's turn."""
+    if before is not None:
+        return before, "", None
+    if known.spec.parallelism is not None and working >= known.spec.parallelism:
+        return Reason.PARALLELISM, "", None
+    refusal = room.refusal(name)
+    return None if refusal is None else (refusal, "", None)
+
+
+def _room(known: Facts) -> Room:
+    budget = known.spec.budget or Budget()
+    label = budget.per_zone.label if budget.per_zone is not None else ""
+    places = {
+        name: Place(group.name, known.hosts[name].labels.get(label, "") if label else "")
+        for group in known.groups
+        for name in group.hosts
+        if name in known.hosts
+    }
+    room = Room(budget, places)
+    away = {name for name in places if facts.unavailable(known.hosts[name]) is not None}
+    left = sum(
+        host.works and _is_ours(host, known) for name, host in known.hosts.items() if name not in places
+    )
+    room.count(away, {name for name in away if known.hosts[name].works}, left)
+    return room
+
+
+def _in_work(host: HostFacts) -> Wait:
+    claim = host.claim
+    if not isinstance(claim, Claim):
+        return Wait(host.name, Reason.CLAIM_UNREADABLE, f"managednode/{host.name}")
+    reason = STATES[claim.state].reason
+    return Wait(host.name, reason, f"nodetask/{claim.task}" if claim.task else "", claim.since, claim.expires)
+
+
+def _outcome(known: Facts, found: Mapping[str, Progress], *, lonely: bool, stopped: bool) -> str:
+    """Return how the run has ended; empty = it has not. One that is stopped waits for somebody."""
+    stages = {one.stage for one in found.values()}
+    if Stage.RUNNING in stages:
+        return ""
+    if known.run.ending is not None:
+        return "Replaced" if known.run.ending is Reason.REPLACED else "Aborted"
+    if stopped:
+        return ""
+    if Stage.WAITING in stages:
+        ended = [one.ended for one in found.values() if one.ended is not None]
+        last = max([known.run.started_at, *ended])
+        never = not known.window.open and known.window.opens_at is None and known.problem is None
+        patient = known.now - last < PATIENCE
+        if not ((lonely and (known.run.superseded or not patient)) or (never and not patient)):
+            return ""
+    return "Failed" if Stage.FAILED in stages else "Succeeded"

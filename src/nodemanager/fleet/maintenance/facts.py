@@ -1,0 +1,123 @@
+"""What is known about hosts and their tasks when something is decided; whoever has the caches fills it in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from nodemanager.fleet.maintenance.claims import Claim, Unreadable
+from nodemanager.fleet.maintenance.reasons import Reason
+
+SUCCEEDED: Final = "Succeeded"
+FAILED: Final = "Failed"
+UNDONE: Final = "Undone"
+HALTED: Final = "Halted"
+EXPIRED: Final = "Expired"
+REFUSED: Final = "Refused"
+ENDS: Final = frozenset((SUCCEEDED, FAILED, UNDONE, HALTED, EXPIRED, REFUSED))
+"""Phases of a NodeTask after which nothing comes."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostHealth:
+    """How a host is."""
+
+    alive: bool | None = True
+    """None: nobody has ever heard of an agent there."""
+    heard: datetime | None = None
+    """When the operator last saw its Lease renewed."""
+    held: bool = False
+    upgrading: bool = False
+    """It upgrades by itself, as its spec.upgrade says."""
+    boot_id: str = ""
+    failing_before: str = ""
+    """Which gate of health.before does not hold; empty = all hold."""
+    failing_after: str = ""
+    """Which gate of health.after does not hold; empty = all hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """The Kubernetes Node of a host."""
+
+    ready: bool = True
+    cordoned: bool = False
+    ours: bool = False
+    """Whether a visit of ours cordoned it."""
+    pods: int = 0
+    """How many pods a drain has yet to move."""
+    blocked_by: str = ""
+    """What keeps them, such as poddisruptionbudget/web."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    """One host."""
+
+    name: str
+    uid: str
+    created: datetime
+    labels: Mapping[str, str] = field(default_factory=dict)
+    health: HostHealth = field(default_factory=HostHealth)
+    node: NodeFacts | None = None
+    """None: it is no Kubernetes Node, so that there is nothing to cordon and to drain."""
+    claim: Claim | Unreadable | None = None
+
+    @property
+    def works(self) -> bool:
+        """Whether somebody is at work there."""
+        return self.claim is not None and self.claim.holds
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFacts:
+    """One NodeTask of a run."""
+
+    name: str
+    phase: str = ""
+    attempt: int = 0
+    taken: bool = False
+    """Whether its agent has begun with it."""
+    rebooting: bool = False
+    """Whether the step that runs is a reboot."""
+    rebooted: bool = False
+    """Whether a step of it has rebooted the host."""
+    ended: datetime | None = None
+
+    @property
+    def is_end(self) -> bool:
+        """Whether it has ended."""
+        return self.phase in ENDS
+
+
+def unavailable(host: HostFacts) -> Reason | None:
+    """Return why a host is not there for its users, whoever is the cause; this is what budgets count."""
+    if host.works:
+        return host.claim.reason if isinstance(host.claim, Unreadable) else Reason.HOST_BUSY
+    if host.health.alive is False:
+        return Reason.HOST_SILENT
+    if host.node is not None and not host.node.ready:
+        return Reason.NODE_NOT_READY
+    if host.node is not None and host.node.cordoned:
+        return Reason.NODE_CORDONED
+    return Reason.HOST_UPGRADING if host.health.upgrading else None
+
+
+def unfit(host: HostFacts) -> tuple[Reason, str] | None:
+    """Return why a host cannot be begun with, for a reason of its own, and the object that it is about."""
+    if host.health.alive is None:
+        return Reason.HOST_WITHOUT_AGENT, f"managednode/{host.name}"
+    reason = unavailable(host)
+    if isinstance(host.claim, Claim) and reason is Reason.HOST_BUSY:
+        return reason, f"nodemaintenance/{host.claim.maintenance}"
+    if reason in (Reason.NODE_NOT_READY, Reason.NODE_CORDONED):
+        return reason, f"node/{host.name}"
+    if reason is not None:
+        return reason, f"managednode/{host.name}"
+    if host.health.held:
+        return Reason.HOST_HELD, f"managednode/{host.name}"
+    if host.health.failing_before:
+        return Reason.GATE_BEFORE, host.health.failing_before
+    return None

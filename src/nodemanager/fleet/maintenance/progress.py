@@ -1,0 +1,122 @@
+"""How far each host of a run is: from its claim, and from the NodeTasks of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from nodemanager.fleet.maintenance import facts
+from nodemanager.fleet.maintenance.claims import Claim, State
+from nodemanager.fleet.maintenance.facts import HostFacts, TaskFacts
+from nodemanager.fleet.maintenance.reasons import Reason
+
+FIRST_RETRY: Final = timedelta(seconds=10)
+LONGEST_RETRY: Final = timedelta(minutes=6)
+"""As a Job waits between its tries."""
+_NOT_ITS_FAULT: Final = frozenset((Reason.TIME_TOO_SHORT,))
+"""Ends that are no failed try: the window closed before anything was done."""
+_LEFT_OUT: Final = frozenset((Reason.DRAIN_TIMED_OUT, Reason.TIME_TOO_SHORT))
+"""Ends after which a host counts as skipped, not as failed: nothing was done to it."""
+
+
+class Stage(StrEnum):
+    """How far a host is."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a host is in a run."""
+
+    stage: Stage = Stage.WAITING
+    attempt: int = 0
+    """The next one, or the one that is under way or was the last."""
+    reason: Reason | None = None
+    """How it ended, or what the last try ended with."""
+    ended: datetime | None = None
+    retry_at: datetime | None = None
+    stops: bool = False
+    """Whether the run must not go on, however many may fail: drain.onTimeout is stop."""
+
+    @property
+    def is_end(self) -> bool:
+        """Whether the run is done with this host."""
+        return self.stage in (Stage.SUCCEEDED, Stage.FAILED, Stage.SKIPPED)
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    attempt: int
+    succeeded: bool
+    reason: Reason
+    at: datetime
+    stops: bool = False
+
+
+_TASK_ENDS: Final = {
+    facts.SUCCEEDED: Reason.SUCCEEDED,
+    facts.FAILED: Reason.TASK_FAILED,
+    facts.UNDONE: Reason.TASK_UNDONE,
+    facts.HALTED: Reason.TASK_HALTED,
+    facts.EXPIRED: Reason.TASK_EXPIRED,
+    facts.REFUSED: Reason.TASK_REFUSED,
+}
+
+
+def of_host(
+    host: HostFacts | None,
+    run: str,
+    tasks: Sequence[TaskFacts],
+    backoff_limit: int,
+    retried_at: datetime | None = None,
+) -> Progress:
+    """Return how far a host is. None: it is gone, and only its tasks tell."""
+    claim = host.claim if host is not None and isinstance(host.claim, Claim) else None
+    own = claim if claim is not None and host is not None and _is_of(claim, host, run) else None
+    if own is not None and own.holds:
+        return Progress(Stage.RUNNING, own.attempt)
+    ends = sorted(_ends(own, tasks), key=lambda end: end.attempt)
+    if not ends:
+        return Progress()
+    last = ends[-1]
+    if last.succeeded:
+        return Progress(Stage.SUCCEEDED, last.attempt, last.reason, last.at)
+    tries = [
+        end
+        for end in ends
+        if end.reason not in _NOT_ITS_FAULT and (retried_at is None or end.at > retried_at)
+    ]
+    if len(tries) > backoff_limit:
+        left_out = last.reason in _LEFT_OUT and not last.stops
+        stage = Stage.SKIPPED if left_out else Stage.FAILED
+        return Progress(stage, last.attempt, last.reason, last.at, stops=last.stops)
+    pause = min(FIRST_RETRY * 2 ** min(len(tries), 10), LONGEST_RETRY) if tries else timedelta()
+    return Progress(Stage.WAITING, last.attempt + 1, last.reason, last.at, retry_at=last.at + pause)
+
+
+def _is_of(claim: Claim, host: HostFacts, run: str) -> bool:
+    return claim.run == run and claim.host_uid == host.uid
+
+
+def _ends(claim: Claim | None, tasks: Iterable[TaskFacts]) -> list[_End]:
+    """Return how every try ended. What the claim says of its own is the last word: a host may not be
+    proven."""
+    found = {
+        task.attempt: _End(task.attempt, task.phase == facts.SUCCEEDED, _TASK_ENDS[task.phase], task.ended)
+        for task in tasks
+        if task.is_end and task.ended is not None
+    }
+    if claim is not None:
+        stops = claim.state is State.HALTED and claim.reason is Reason.DRAIN_TIMED_OUT
+        done = claim.state is State.DONE
+        reason = claim.reason or (Reason.SUCCEEDED if done else Reason.TASK_FAILED)
+        found[claim.attempt] = _End(claim.attempt, done, reason, claim.since, stops)
+    return list(found.values())

@@ -1,0 +1,151 @@
+"""Why something waits or has ended so: one code for each reason, and what ends it.
+
+The same code is in the status, in Events, in metrics, and in what `nodemanager why` says.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+
+class Reason(StrEnum):
+    """A reason code."""
+
+    # What a whole maintenance waits for
+    NOTHING_DUE = "NothingDue"
+    PAUSED = "Paused"
+    SUSPENDED = "Suspended"
+    WINDOW_CLOSED = "WindowClosed"
+    WINDOW_NOT_FOUND = "WindowNotFound"
+    WINDOW_INVALID = "WindowInvalid"
+    SERIES_NOT_FOUND = "SeriesNotFound"
+    NO_HOSTS = "NoHosts"
+    TEMPLATE_NOT_FOUND = "TemplateNotFound"
+    STEPS_INVALID = "StepsInvalid"
+    NOT_APPROVED = "NotApproved"
+    STOPPED = "Stopped"
+    REPLACED = "Replaced"
+    ABORTED = "Aborted"
+    DELETED = "Deleted"
+    # What a host waits for before it is begun with
+    HOST_SILENT = "HostSilent"
+    HOST_WITHOUT_AGENT = "HostWithoutAgent"
+    HOST_HELD = "HostHeld"
+    HOST_BUSY = "HostBusy"
+    HOST_UPGRADING = "HostUpgrading"
+    NODE_NOT_READY = "NodeNotReady"
+    NODE_CORDONED = "NodeCordoned"
+    GATE_BEFORE = "GateBefore"
+    CLAIM_UNREADABLE = "ClaimUnreadable"
+    BACKING_OFF = "BackingOff"
+    TIME_TOO_SHORT = "TimeTooShort"
+    BUDGET_SPENT = "BudgetSpent"
+    ZONE_BUDGET_SPENT = "ZoneBudgetSpent"
+    ZONES_BUSY = "ZonesBusy"
+    GROUP_BUDGET_SPENT = "GroupBudgetSpent"
+    PARALLELISM = "Parallelism"
+    CANARIES_FIRST = "CanariesFirst"
+    EARLIER_GROUP = "EarlierGroup"
+    # Where a host is that was begun with
+    CORDONING = "Cordoning"
+    DRAINING = "Draining"
+    TASK_NOT_TAKEN = "TaskNotTaken"
+    WORKING = "Working"
+    REBOOTING = "Rebooting"
+    PROVING = "Proving"
+    SOAKING = "Soaking"
+    RETURNING = "Returning"
+    UNDOING = "Undoing"
+    # How a visit has ended
+    SUCCEEDED = "Succeeded"
+    DRAIN_TIMED_OUT = "DrainTimedOut"
+    TASK_FAILED = "TaskFailed"
+    TASK_UNDONE = "TaskUndone"
+    TASK_HALTED = "TaskHalted"
+    TASK_EXPIRED = "TaskExpired"
+    TASK_REFUSED = "TaskRefused"
+    TASK_LOST = "TaskLost"
+    NOT_PROVEN = "NotProven"
+    DEADLINE_EXCEEDED = "DeadlineExceeded"
+    HOST_LOST = "HostLost"
+    HOST_GONE = "HostGone"
+    HOST_LEFT_SERIES = "HostLeftSeries"
+    WAITED_TOO_LONG = "WaitedTooLong"
+    # Why a slot was skipped
+    SLOT_OUTSIDE_WINDOW = "SlotOutsideWindow"
+    SLOT_TOO_LATE = "SlotTooLate"
+    SLOT_SUPERSEDED = "SlotSuperseded"
+    SLOT_STILL_RUNNING = "SlotStillRunning"
+
+
+REMEDIES: Final[dict[Reason, str]] = {
+    Reason.NOTHING_DUE: "It begins at its next slot. Change runID to have a one-shot done again.",
+    Reason.PAUSED: "Run `nodemanager maintenance resume NAME`, or set spec.paused to false.",
+    Reason.SUSPENDED: "Set suspend of the operation to false.",
+    Reason.WINDOW_CLOSED: "It opens by itself; `nodemanager describe` of the maintenance says when.",
+    Reason.WINDOW_NOT_FOUND: "Create the MaintenanceWindow that spec.windowRef names, or correct the name.",
+    Reason.WINDOW_INVALID: "Correct what the condition Valid names; unreadable is shut.",
+    Reason.SERIES_NOT_FOUND: "Create the NodeSeries that spec.seriesRef names, or correct the name.",
+    Reason.NO_HOSTS: "Correct the selector or the names of the series: it chooses no host.",
+    Reason.TEMPLATE_NOT_FOUND: "Create the NodeOperationTemplate that it names, or correct templateRef.",
+    Reason.STEPS_INVALID: "Correct the parameters or steps that the condition Valid names.",
+    Reason.NOT_APPROVED: "Look at the plan, then run `nodemanager maintenance approve NAME`.",
+    Reason.STOPPED: "Look at the hosts that failed, then run `nodemanager maintenance retry NAME`.",
+    Reason.REPLACED: "Nothing to do: a newer slot begins when the hosts in work are done.",
+    Reason.ABORTED: "Nothing to do: somebody ended the run. Change runID, or wait for the next slot.",
+    Reason.DELETED: "Nothing to do: hosts in work are finished and given back, then the object goes.",
+    Reason.HOST_SILENT: "Find out why its agent is silent; it is begun with when it is heard again.",
+    Reason.HOST_WITHOUT_AGENT: "Install the agent, or exclude the host from the series.",
+    Reason.HOST_HELD: "Wait for the end of the hold, or run `nodemanager unhold HOST`.",
+    Reason.HOST_BUSY: "Nothing to do: another maintenance is at work there, one at a time.",
+    Reason.HOST_UPGRADING: "Nothing to do: the host is upgrading by itself (spec.upgrade).",
+    Reason.NODE_NOT_READY: "Repair the Kubernetes Node; it is begun with when it is Ready.",
+    Reason.NODE_CORDONED: "Uncordon the Node, if whoever cordoned it is done: `kubectl uncordon HOST`.",
+    Reason.GATE_BEFORE: "See to it that the gate of health.before holds, or remove it.",
+    Reason.CLAIM_UNREADABLE: (
+        "Look whether anything is at work there, then remove the annotation maintenance.nodemanager/visit."
+    ),
+    Reason.BACKING_OFF: "Nothing to do: it failed and is tried again after a while, as backoffLimit allows.",
+    Reason.TIME_TOO_SHORT: "Nothing to do, or open the window for longer: it would close too early.",
+    Reason.BUDGET_SPENT: "Nothing to do, unless hosts are unavailable for another reason: repair those.",
+    Reason.ZONE_BUDGET_SPENT: "Nothing to do, unless hosts of its zone are unavailable for another reason.",
+    Reason.ZONES_BUSY: "Nothing to do: hosts of other zones are in work, and maxZones allows no more zones.",
+    Reason.GROUP_BUDGET_SPENT: "Nothing to do, unless hosts of its group are unavailable for another reason.",
+    Reason.PARALLELISM: "Nothing to do: as many hosts as spec.parallelism allows are in work.",
+    Reason.CANARIES_FIRST: "Nothing to do, unless a canary cannot be begun with: see why it waits.",
+    Reason.EARLIER_GROUP: "Nothing to do: hosts of an earlier group are not done.",
+    Reason.CORDONING: "Nothing to do; if it lasts, see whether the operator may patch Nodes.",
+    Reason.DRAINING: "See which pods are left, and which PodDisruptionBudget keeps them.",
+    Reason.TASK_NOT_TAKEN: "See whether the agent of the host runs and may read NodeTasks.",
+    Reason.WORKING: "Nothing to do: `nodemanager describe nodetask NAME` says at which step it is.",
+    Reason.REBOOTING: "Nothing to do; if it lasts, look at the console of the host.",
+    Reason.PROVING: "See which gate of health.after does not hold yet.",
+    Reason.SOAKING: "Nothing to do: it has to stay healthy for as long as spec.soak says.",
+    Reason.RETURNING: "Nothing to do; if it lasts, see whether the operator may patch Nodes.",
+    Reason.UNDOING: "Nothing to do: what was done is being taken back.",
+    Reason.SUCCEEDED: "Nothing to do.",
+    Reason.DRAIN_TIMED_OUT: "See which PodDisruptionBudget kept its pods; add replicas, or time.",
+    Reason.TASK_FAILED: "Read the output of the step that failed, in the status of the NodeTask.",
+    Reason.TASK_UNDONE: "Read the output of the step that failed; what was done has been taken back.",
+    Reason.TASK_HALTED: "Repair the host by hand: taking back failed, too. The NodeTask says at which step.",
+    Reason.TASK_EXPIRED: "Give it more time: activeDeadlineSeconds, or a window that is open for longer.",
+    Reason.TASK_REFUSED: "Read why its agent refused the NodeTask, in the status of that.",
+    Reason.TASK_LOST: "Somebody deleted the NodeTask while it ran: look at the host, then retry.",
+    Reason.NOT_PROVEN: "See which gate of health.after did not hold; what was done has been taken back.",
+    Reason.DEADLINE_EXCEEDED: "Find out what took so long, or raise activeDeadlineSeconds.",
+    Reason.HOST_LOST: "The host fell silent while it was worked on: look at its console, then retry.",
+    Reason.HOST_GONE: "Nothing to do: its ManagedNode was deleted or made anew.",
+    Reason.HOST_LEFT_SERIES: "Nothing to do: the series does not choose it any more.",
+    Reason.WAITED_TOO_LONG: "See why it could not be begun with; the next run tries it again.",
+    Reason.SLOT_OUTSIDE_WINDOW: "Have schedule and window agree: slots count while the window is open.",
+    Reason.SLOT_TOO_LATE: "Nothing to do, or raise startingDeadlineSeconds.",
+    Reason.SLOT_SUPERSEDED: "Nothing to do: of several missed slots the last one is made up for.",
+    Reason.SLOT_STILL_RUNNING: "Have it run less often, or set concurrencyPolicy to Allow or Replace.",
+}
+
+OWN_FAULT: Final = frozenset((
+    Reason.HOST_SILENT, Reason.HOST_WITHOUT_AGENT, Reason.HOST_HELD, Reason.HOST_BUSY, Reason.HOST_UPGRADING,
+    Reason.NODE_NOT_READY, Reason.NODE_CORDONED, Reason.GATE_BEFORE, Reason.CLAIM_UNREADABLE,
+))  # fmt: skip
+"""What only the host itself waits for: the others, and later groups, do not wait for it."""

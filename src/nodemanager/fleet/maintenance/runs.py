@@ -1,0 +1,204 @@
+"""Which operations of a maintenance are due, and which slots are skipped.
+
+A one-shot is due until it has ended once under its runID. A slot of a cron operation counts if the window
+was open at that moment; it may begin late for as long as startingDeadlineSeconds says, or else as long as
+that opening lasts. All that is due together is one run: one visit of every host.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta, tzinfo
+from typing import Final
+
+import msgspec
+
+from nodemanager.api import schedules
+from nodemanager.api.maintenance.operations import CRON, FORBID, ONE_SHOT, REPLACE, Operation
+from nodemanager.api.maintenance.windows import WindowSpec
+from nodemanager.api.schedules import Schedule
+from nodemanager.fleet.maintenance.reasons import Reason
+from nodemanager.fleet.windows import wall_clock
+from nodemanager.fleet.windows.calendar import Calendar
+
+MANY: Final = 1000
+"""Slots that are looked at one by one; of more, only the newest are."""
+NEXT_OPENINGS: Final = 50
+"""Openings in which the next slot is looked for."""
+_SECOND: Final = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What the status remembers of an operation."""
+
+    last_slot: datetime | None = None
+    done: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A slot that nothing was done for."""
+
+    slot: datetime
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What is to be said of one operation now."""
+
+    operation: str
+    due: str = ""
+    """Which slot, or which one-shot; empty = it is not due."""
+    last_slot: datetime | None = None
+    """The last slot that is settled; to be remembered."""
+    skipped: tuple[Skipped, ...] = ()
+    replaces: bool = False
+    """Whether the run that is under way is to end after the hosts in work."""
+    next_run: datetime | None = None
+    reason: Reason = Reason.NOTHING_DUE
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """When, and for which maintenance, something is judged."""
+
+    now: datetime
+    uid: str
+    created: datetime
+    calendar: Calendar
+    running: frozenset[str] = field(default_factory=frozenset)
+    """Operations that the run under way consists of; empty = there is none."""
+
+    @property
+    def window(self) -> WindowSpec:
+        """The window."""
+        return self.calendar.spec
+
+
+def judge(operations: Iterable[Operation], memories: Mapping[str, Memory], moment: Moment) -> list[Judgement]:
+    """Return what is due now, in the order of the operations; raise ValueError for what cannot be read."""
+    found = []
+    for operation in operations:
+        memory = memories.get(operation.name, Memory())
+        if operation.type == CRON:
+            found.append(_cron(operation, memory, moment))
+        elif operation.type == ONE_SHOT:
+            found.append(_one_shot(operation, memory, moment))
+    return found
+
+
+def together(judgements: Iterable[Judgement]) -> dict[str, str]:
+    """Return what makes up a run: what is due, by operation; empty = nothing is."""
+    return {one.operation: one.due for one in judgements if one.due}
+
+
+def run_id(uid: str, due: Mapping[str, str]) -> str:
+    """Return the id of a run: the same for the same slots, so that who is started anew finds it again."""
+    said = msgspec.json.encode([uid, sorted(due.items())])
+    return hashlib.sha256(said).hexdigest()[:16]
+
+
+def one_shot_id(uid: str, operation: Operation) -> str:
+    """Return what a one-shot is remembered by: its runID, or else what it does."""
+    what: object = operation.run_id
+    if not what:
+        what = msgspec.to_builtins(msgspec.structs.replace(operation, suspend=False))
+    said = msgspec.json.encode([uid, operation.name, bool(operation.run_id), what], order="sorted")
+    return hashlib.sha256(said).hexdigest()[:16]
+
+
+def _one_shot(operation: Operation, memory: Memory, moment: Moment) -> Judgement:
+    identity = one_shot_id(moment.uid, operation)
+    if memory.done == identity or operation.name in moment.running:
+        return Judgement(operation.name)
+    if operation.suspend:
+        return Judgement(operation.name, reason=Reason.SUSPENDED)
+    opened = next(iter(moment.calendar.following(moment.now, 1)), None)
+    if opened is None or opened.start > moment.now:
+        begins = opened.start if opened is not None else None
+        return Judgement(operation.name, next_run=begins, reason=Reason.WINDOW_CLOSED)
+    return Judgement(operation.name, due=identity, next_run=moment.now)
+
+
+def _cron(operation: Operation, memory: Memory, moment: Moment) -> Judgement:
+    schedule, zone = schedules.parse(operation.schedule), zone_of(operation, moment.window)
+    since = max(memory.last_slot or moment.created, moment.created)
+    next_run = _next(schedule, zone, moment)
+    slots = _between(schedule, zone, since, moment.now)
+    if not slots:
+        return Judgement(operation.name, last_slot=memory.last_slot, next_run=next_run)
+    counted = [slot for slot in slots if moment.calendar.opened(slot) is not None]
+    skipped = [Skipped(slot, Reason.SLOT_OUTSIDE_WINDOW) for slot in slots if slot not in counted]
+    skipped += [Skipped(slot, Reason.SLOT_SUPERSEDED) for slot in counted[:-1]]
+    made = Judgement(operation.name, last_slot=slots[-1], skipped=tuple(skipped), next_run=next_run)
+    if not counted:
+        return made
+    return _judged(operation, counted[-1], made, moment)
+
+
+def _judged(operation: Operation, slot: datetime, made: Judgement, moment: Moment) -> Judgement:
+    """Return what becomes of the last slot that fell into an opening."""
+    policy = operation.concurrency_policy or FORBID
+    skipped = None
+    if moment.now >= _latest(operation, slot, moment.calendar):
+        skipped = Reason.SLOT_TOO_LATE
+    elif operation.suspend:
+        skipped = Reason.SUSPENDED
+    elif operation.name in moment.running and policy == FORBID:
+        skipped = Reason.SLOT_STILL_RUNNING
+    if skipped is not None:
+        return replace(made, skipped=(*made.skipped, Skipped(slot, skipped)))
+    # What is not settled is looked at again: it begins when the run under way has ended, or gets too late.
+    open_still = replace(made, last_slot=slot - _SECOND)
+    if moment.running:
+        replaces = operation.name in moment.running and policy == REPLACE
+        return replace(open_still, replaces=replaces, reason=Reason.HOST_BUSY)
+    return replace(open_still, due=slot.isoformat(), next_run=slot)
+
+
+def _latest(operation: Operation, slot: datetime, calendar: Calendar) -> datetime:
+    """Return until when a slot may begin."""
+    if operation.starting_deadline_seconds is not None:
+        return slot + timedelta(seconds=operation.starting_deadline_seconds)
+    opened = calendar.opened(slot)
+    end = opened.end if opened is not None else slot
+    return end or datetime.max.replace(tzinfo=slot.tzinfo)
+
+
+def _between(schedule: Schedule, zone: tzinfo, since: datetime, now: datetime) -> list[datetime]:
+    """Return the slots after a moment, until now; of very many, the newest."""
+    while True:
+        found: list[datetime] = []
+        for slot in _slots(schedule, zone, since + _SECOND):
+            if slot > now or len(found) > MANY:
+                break
+            found.append(slot)
+        if len(found) <= MANY:
+            return found
+        since += (now - since) / 2
+
+
+def _slots(schedule: Schedule, zone: tzinfo, begin: datetime) -> Iterator[datetime]:
+    while (slot := schedule.first(begin, zone)) is not None:
+        yield slot
+        begin = slot + _SECOND
+
+
+def _next(schedule: Schedule, zone: tzinfo, moment: Moment) -> datetime | None:
+    """Return the next slot that falls into an opening; None if there is none in sight."""
+    for opened in moment.calendar.following(moment.now, NEXT_OPENINGS):
+        slot = schedule.first(max(opened.start, moment.now + _SECOND), zone)
+        if slot is not None and (opened.end is None or slot < opened.end):
+            return slot
+    return None
+
+
+def zone_of(operation: Operation, window: WindowSpec) -> tzinfo:
+    """Return where the schedule of an operation is meant."""
+    zones: Sequence[str] = sorted({one.time_zone or window.time_zone for one in window.schedules})
+    theirs = zones[0] if len(zones) == 1 else window.time_zone
+    return wall_clock.zone(operation.time_zone or theirs or "UTC")

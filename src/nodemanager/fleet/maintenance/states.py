@@ -1,0 +1,138 @@
+"""The states of a visit as data: what is ordered in each, what ends it, and what becomes of it otherwise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from nodemanager.api.maintenance.disruption import SKIP
+from nodemanager.fleet.maintenance.claims import Claim, State
+from nodemanager.fleet.maintenance.facts import HostFacts, TaskFacts
+from nodemanager.fleet.maintenance.reasons import Reason
+
+
+class Order(StrEnum):
+    """What the operator does in a state, as often as it looks."""
+
+    CORDON = "cordon"
+    DRAIN = "drain"
+    CREATE_TASK = "createTask"
+    CREATE_UNDO = "createUndo"
+    GIVE_BACK = "giveBack"
+    """Delete the task if nobody took it, and uncordon the Node if it was us who cordoned it."""
+    NOTHING = "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class StateRules:
+    """What a state is about."""
+
+    order: Order
+    reason: Reason
+    """What the host waits for meanwhile."""
+    gate: str
+    """What must hold before it is entered."""
+    evidence: str
+    """What ends it."""
+    compensation: str
+    """What becomes of it if that does not come."""
+
+
+STATES: Final[dict[State, StateRules]] = {
+    State.CORDONING: StateRules(
+        Order.CORDON,
+        Reason.CORDONING,
+        "window, budget, health.before",
+        "the Node takes no new pods",
+        "given back",
+    ),
+    State.DRAINING: StateRules(
+        Order.DRAIN, Reason.DRAINING, "the Node is cordoned", "no pod is left to move", "drain.onTimeout"
+    ),
+    State.WORKING: StateRules(
+        Order.CREATE_TASK,
+        Reason.WORKING,
+        "the window has time left",
+        "the NodeTask has ended",
+        "as its steps say",
+    ),
+    State.REBOOTING: StateRules(
+        Order.NOTHING,
+        Reason.REBOOTING,
+        "a step reboots the host",
+        "the NodeTask has ended",
+        "Halted if it is lost",
+    ),
+    State.PROVING: StateRules(
+        Order.NOTHING,
+        Reason.PROVING,
+        "the NodeTask succeeded",
+        "alive, Ready, booted anew, health.after",
+        "undone",
+    ),
+    State.SOAKING: StateRules(
+        Order.NOTHING, Reason.SOAKING, "the host is proven", "it stayed so for spec.soak", "proven anew"
+    ),
+    State.UNDOING: StateRules(
+        Order.CREATE_UNDO,
+        Reason.UNDOING,
+        "not proven, or aborted",
+        "the NodeTask of it has succeeded",
+        "Halted",
+    ),
+    State.RETURNING: StateRules(
+        Order.GIVE_BACK, Reason.RETURNING, "nothing is at work", "the Node is as it was found", "Halted"
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class VisitRules:
+    """What a maintenance says about all its visits."""
+
+    cordons: bool = False
+    drains: bool = False
+    drain_timeout: timedelta = timedelta(minutes=30)
+    on_drain_timeout: str = SKIP
+    proof_timeout: timedelta = timedelta(minutes=10)
+    soak: timedelta = timedelta()
+    can_undo: bool = False
+    undo_expired: bool = False
+    """Whether what the end of the window cut off is undone: onClose is abortAndUndo."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A visit, and all that is known about it now."""
+
+    claim: Claim
+    host: HostFacts
+    rules: VisitRules
+    now: datetime
+    task: TaskFacts | None = None
+    undo: TaskFacts | None = None
+    may_work: bool = True
+    """Whether the window is open for long enough to begin with the work."""
+
+    @property
+    def passed(self) -> timedelta:
+        """How long it is in its state."""
+        return self.now - self.claim.since
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """The claim is to be written anew; the order of its state comes after that."""
+
+    claim: Claim
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Nothing changes before something happens."""
+
+    reason: Reason
+    object: str = ""
+    next_check: datetime | None = None

@@ -1,0 +1,216 @@
+"""What comes next for a host that was begun with: one transition per call, and only by evidence.
+
+    Cordoning -> Draining -> Working -> Rebooting -> Proving -> Soaking -> Returning -> Done
+                                         (it was not proven) Undoing -> Returning -> Undone | Halted
+
+A state is written down (`claims`) before its order is given; the order may be given again and again, so
+whoever is killed in between loses nothing. A host that is no Kubernetes Node begins with Working.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, Final
+
+import msgspec
+
+from nodemanager.api.maintenance.disruption import STOP, WAIT
+from nodemanager.fleet.maintenance import facts
+from nodemanager.fleet.maintenance.claims import State
+from nodemanager.fleet.maintenance.facts import HostFacts, TaskFacts
+from nodemanager.fleet.maintenance.reasons import Reason
+from nodemanager.fleet.maintenance.states import STATES, Hold, Move, Visit, VisitRules
+
+GRACE: Final = timedelta(hours=1)
+"""How much longer than it may take one waits for somebody who should have ended by himself."""
+
+
+def first_state(host: HostFacts, rules: VisitRules) -> State:
+    """Return the state in which the visit of a host begins."""
+    return State.CORDONING if rules.cordons and host.node is not None else State.WORKING
+
+
+def advance(visit: Visit) -> Move | Hold:
+    """Return what comes next for a host."""
+    return _NEXT[visit.claim.state](visit)
+
+
+def _cordoning(visit: Visit) -> Move | Hold:
+    node = visit.host.node
+    if node is None or node.cordoned:
+        return _to(visit, State.DRAINING) if node and visit.rules.drains else _begin_work(visit)
+    if visit.now >= visit.claim.expires:
+        return _give_back(visit, State.UNDONE, Reason.DEADLINE_EXCEEDED)
+    return Hold(Reason.CORDONING, f"node/{visit.host.name}", visit.claim.expires)
+
+
+def _draining(visit: Visit) -> Move | Hold:
+    node, rules = visit.host.node, visit.rules
+    if node is None or node.pods == 0:
+        return _begin_work(visit)
+    if visit.now >= visit.claim.expires:
+        return _give_back(visit, State.UNDONE, Reason.DEADLINE_EXCEEDED)
+    if rules.on_drain_timeout != WAIT and visit.passed >= rules.drain_timeout:
+        end = State.HALTED if rules.on_drain_timeout == STOP else State.UNDONE
+        return _give_back(visit, end, Reason.DRAIN_TIMED_OUT)
+    until = visit.claim.expires
+    if rules.on_drain_timeout != WAIT:
+        until = min(until, visit.claim.since + rules.drain_timeout)
+    return Hold(Reason.DRAINING, node.blocked_by or f"node/{visit.host.name}", until)
+
+
+def _begin_work(visit: Visit) -> Move:
+    # Draining may have taken until the window closed: nothing was done yet, so that nothing has to be undone.
+    if not visit.may_work:
+        return _give_back(visit, State.UNDONE, Reason.TIME_TOO_SHORT)
+    return _to(visit, State.WORKING)
+
+
+def _working(visit: Visit) -> Move | Hold:
+    claim, task = visit.claim, visit.task
+    if task is None:
+        if claim.seen:
+            return _give_back(visit, State.HALTED, Reason.TASK_LOST)
+        if visit.now >= claim.expires:
+            return _give_back(visit, State.UNDONE, Reason.DEADLINE_EXCEEDED)
+        return Hold(Reason.TASK_NOT_TAKEN, f"nodetask/{claim.task}", claim.expires)
+    if task.is_end:
+        return _ended(visit, task)
+    if not claim.seen:
+        return Move(msgspec.structs.replace(claim, seen=True))
+    if visit.now >= claim.expires and (late := _overdue(visit, task)) is not None:
+        return late
+    if task.rebooting and claim.state is State.WORKING:
+        return _to(visit, State.REBOOTING)
+    reason = STATES[claim.state].reason if task.taken else Reason.TASK_NOT_TAKEN
+    until = claim.expires if visit.now < claim.expires else claim.expires + GRACE
+    return Hold(reason, f"nodetask/{task.name}", until)
+
+
+def _overdue(visit: Visit, task: TaskFacts) -> Move | None:
+    """Return the end of a visit that took too long; None: its agent is about to end it."""
+    if not task.taken:
+        return _give_back(visit, State.UNDONE, Reason.DEADLINE_EXCEEDED)
+    if not visit.host.health.alive:
+        return _halt(visit, Reason.HOST_LOST)
+    if visit.now >= visit.claim.expires + GRACE:
+        return _halt(visit, Reason.DEADLINE_EXCEEDED)
+    return None
+
+
+def _ended(visit: Visit, task: TaskFacts) -> Move:
+    match task.phase:
+        case facts.SUCCEEDED:
+            return _to(visit, State.PROVING)
+        case facts.UNDONE:
+            return _give_back(visit, State.UNDONE, Reason.TASK_UNDONE)
+        case facts.HALTED:
+            return _halt(visit, Reason.TASK_HALTED)
+        case facts.EXPIRED if task.taken and visit.rules.undo_expired and visit.rules.can_undo:
+            return _to(visit, State.UNDOING, reason=Reason.TASK_EXPIRED)
+        case facts.EXPIRED:
+            end = State.HALTED if task.taken else State.UNDONE
+            return _give_back(visit, end, Reason.TASK_EXPIRED)
+        case facts.REFUSED:
+            return _give_back(visit, State.UNDONE, Reason.TASK_REFUSED)
+        case _:
+            return _give_back(visit, State.HALTED, Reason.TASK_FAILED)
+
+
+def _unproven(visit: Visit) -> str:
+    """Return what is missing before the host counts as well; empty = nothing."""
+    host, claim, task = visit.host, visit.claim, visit.task
+    if not host.health.alive:
+        return f"managednode/{host.name}: silent"
+    if host.node is not None and not host.node.ready:
+        return f"node/{host.name}: not Ready"
+    rebooted = task is not None and task.rebooted
+    if rebooted and claim.boot_id and host.health.boot_id == claim.boot_id:
+        return f"managednode/{host.name}: still the old boot"
+    return host.health.failing_after
+
+
+def _proving(visit: Visit) -> Move | Hold:
+    heard = visit.host.health.heard
+    stale = heard is not None and heard < visit.claim.since
+    missing = f"managednode/{visit.host.name}: not heard of since" if stale else _unproven(visit)
+    if not missing:
+        if visit.rules.soak:
+            return _to(visit, State.SOAKING)
+        return _give_back(visit, State.DONE, Reason.SUCCEEDED)
+    until = min(visit.claim.since + visit.rules.proof_timeout, visit.claim.expires)
+    if visit.now < until:
+        return Hold(Reason.PROVING, missing, until)
+    if not visit.host.health.alive:
+        return _halt(visit, Reason.HOST_LOST)
+    if visit.rules.can_undo:
+        return _to(visit, State.UNDOING, reason=Reason.NOT_PROVEN)
+    return _give_back(visit, State.HALTED, Reason.NOT_PROVEN)
+
+
+def _soaking(visit: Visit) -> Move | Hold:
+    until = visit.claim.since + visit.rules.soak
+    if _unproven(visit):
+        return _to(visit, State.PROVING)
+    if visit.now >= until:
+        return _give_back(visit, State.DONE, Reason.SUCCEEDED)
+    return Hold(Reason.SOAKING, f"managednode/{visit.host.name}", until)
+
+
+def _undoing(visit: Visit) -> Move | Hold:
+    undo, claim = visit.undo, visit.claim
+    if undo is not None and undo.is_end:
+        if undo.phase == facts.SUCCEEDED:
+            return _give_back(visit, State.UNDONE, claim.reason or Reason.NOT_PROVEN)
+        return _halt(visit, Reason.TASK_HALTED)
+    if visit.passed >= GRACE:
+        return _halt(visit, Reason.TASK_HALTED)
+    return Hold(Reason.UNDOING, f"nodetask/{claim.task}-undo", claim.since + GRACE)
+
+
+def _returning(visit: Visit) -> Move | Hold:
+    claim, node = visit.claim, visit.host.node
+    stays = node is not None and claim.cordoned and node.cordoned and node.ours
+    if not stays:
+        return Move(msgspec.structs.replace(claim, state=claim.end or State.HALTED, since=visit.now))
+    if visit.passed >= GRACE:
+        return _halt(visit, claim.reason or Reason.RETURNING)
+    return Hold(Reason.RETURNING, f"node/{visit.host.name}", claim.since + GRACE)
+
+
+def _ended_before(visit: Visit) -> Move | Hold:
+    """Go on with a host that was given up as lost, and has come back."""
+    claim, task = visit.claim, visit.task
+    back = claim.state is State.HALTED and claim.reason is Reason.HOST_LOST and visit.host.health.alive
+    if back and claim.cordoned and task is not None and task.is_end:
+        return _give_back(visit, State.HALTED, Reason.HOST_LOST)
+    return Hold(claim.reason or Reason.SUCCEEDED, f"managednode/{visit.host.name}")
+
+
+def _to(visit: Visit, state: State, **changes: Any) -> Move:
+    return Move(msgspec.structs.replace(visit.claim, state=state, since=visit.now, **changes))
+
+
+def _give_back(visit: Visit, end: State, reason: Reason) -> Move:
+    return _to(visit, State.RETURNING, end=end, reason=reason)
+
+
+def _halt(visit: Visit, reason: Reason) -> Move:
+    """End it without giving the host back: nobody knows how it is, so that it stays cordoned."""
+    return _to(visit, State.HALTED, reason=reason)
+
+
+_NEXT: Final[dict[State, Callable[[Visit], Move | Hold]]] = {
+    State.CORDONING: _cordoning,
+    State.DRAINING: _draining,
+    State.WORKING: _working,
+    State.REBOOTING: _working,
+    State.PROVING: _proving,
+    State.SOAKING: _soaking,
+    State.UNDOING: _undoing,
+    State.RETURNING: _returning,
+    State.DONE: _ended_before,
+    State.UNDONE: _ended_before,
+    State.HALTED: _ended_before,
+}
