@@ -25,11 +25,17 @@ RUN: Final = f"{GROUP}/run"
 """Label: the run of it."""
 VISIT: Final = f"{GROUP}/visit"
 """Annotation of a ManagedNode: the operator's claim on the host, while it is being worked on."""
+LABEL_MAX: Final = 63
 MAX_STEPS: Final = 64
 MAX_TTL: Final = 366 * 86400
 """A year, which may be a leap year."""
 OUTPUT_MAX: Final = 4096
 """How much of what a step says is kept in its status."""
+
+
+def node_label(host: str) -> str:
+    """Return the value of the label NODE of the tasks for a host."""
+    return host[:LABEL_MAX].rstrip("-.")
 
 
 class TaskReason(Struct):

@@ -56,7 +56,12 @@ class StepRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     output: str = ""
     evidence: dict[str, str] = {}
     inverse: bytes = b""
-    """What takes it back, where that was found out while it was done; as JSON of a TaskAction."""
+    """How it was before, in the words of whoever carries it out; written down before anything changes."""
+
+    @property
+    def is_end(self) -> bool:
+        """Whether nothing is being done about it, and something was."""
+        return self.phase not in (StepPhase.PENDING, StepPhase.RUNNING, StepPhase.UNDOING)
 
 
 class TaskRecord(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -72,8 +77,17 @@ class TaskRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     ended_at: datetime | None = None
     boot_id: str = ""
     """The boot in which it was claimed."""
+    agent: str = ""
+    """What its claim is told from that of any other agent by."""
+    reason: str = ""
+    """Why it was not done, in one word; empty = it was."""
 
     def with_step(self, place: int, step: StepRecord) -> TaskRecord:
         """Return it with another record of one step."""
         steps = (*self.steps[:place], step, *self.steps[place + 1 :])
+        return msgspec.structs.replace(self, steps=steps)
+
+    def without_inverses(self) -> TaskRecord:
+        """Return it without what would take it back, which nobody needs once it has ended."""
+        steps = tuple(msgspec.structs.replace(one, inverse=b"") for one in self.steps)
         return msgspec.structs.replace(self, steps=steps)
