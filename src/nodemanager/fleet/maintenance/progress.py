@@ -16,8 +16,8 @@ from nodemanager.fleet.maintenance.reasons import Reason
 FIRST_RETRY: Final = timedelta(seconds=10)
 LONGEST_RETRY: Final = timedelta(minutes=6)
 """As a Job waits between its tries."""
-_NOT_ITS_FAULT: Final = frozenset((Reason.TIME_TOO_SHORT,))
-"""Ends that are no failed try: the window closed before anything was done."""
+_NOT_ITS_FAULT: Final = frozenset((Reason.TIME_TOO_SHORT, Reason.DELETED, Reason.ABORTED))
+"""Ends that are no failed try: something else came in between before anything was done."""
 _LEFT_OUT: Final = frozenset((Reason.DRAIN_TIMED_OUT, Reason.TIME_TOO_SHORT))
 """Ends after which a host counts as skipped, not as failed: nothing was done to it."""
 
