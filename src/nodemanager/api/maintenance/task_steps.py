@@ -134,7 +134,8 @@ class ExecutionAction(Struct):
     timeout: Annotated[
         str,
         meta("The same as timeout of the step, which is where a task has it.",
-             Rule("self == '' || " + POSITIVE_DURATION.rule, POSITIVE_DURATION.message), max_length=DURATION_MAX),
+             Rule("self == '' || " + POSITIVE_DURATION.rule, POSITIVE_DURATION.message),
+             max_length=DURATION_MAX),
     ] = ""  # fmt: skip
 
 

@@ -1,0 +1,1 @@
+"""The commands about maintenances: one small file each, as in the folder above."""

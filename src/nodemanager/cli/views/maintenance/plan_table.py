@@ -1,0 +1,204 @@
+"""The plan of a maintenance: which host comes when, what happens to it, and what it waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from nodemanager.cli.maintenance.judged import Judged
+from nodemanager.cli.views import output
+from nodemanager.cli.views.maintenance import progress, wait_view
+from nodemanager.fleet.maintenance.progress import Progress
+from nodemanager.fleet.maintenance.reasons import Reason
+from nodemanager.kube import times
+from nodemanager.kube.wording import plural
+
+
+class Planned(NamedTuple):
+    """One host of a plan."""
+
+    order: int
+    host: str
+    group: str
+    state: str
+    disruption: str
+    starts_at: datetime | None
+    ends_at: datetime | None
+    reason: str
+    """Why it waits, or how it ended; empty = its time has not come."""
+
+
+def hosts(judged: Judged) -> list[Planned]:
+    """Return the hosts of a plan, in their order."""
+    plan = judged.plan
+    visits = plan.visits if plan is not None else {}
+    disruption = plan.work.disruption if plan is not None else "-"
+    found, order = [], 0
+    for group in judged.inputs.groups:
+        for host in group.hosts:
+            order += 1
+            start, end = visits.get(host, (None, None))
+            found.append(
+                Planned(
+                    order,
+                    host,
+                    group.name,
+                    _state(judged, host),
+                    disruption,
+                    start,
+                    end,
+                    _reason(judged, host),
+                )
+            )
+    return found
+
+
+def _state(judged: Judged, host: str) -> str:
+    return judged.progress.get(host, Progress()).stage.value
+
+
+def _reason(judged: Judged, host: str) -> str:
+    if host in judged.waits:
+        return judged.waits[host].reason.value
+    if host in judged.starts:
+        return wait_view.BEGINS
+    found = judged.progress.get(host)
+    return found.reason.value if found is not None and found.reason is not None else ""
+
+
+def text(judged: Judged, now: datetime, limit: int = 0) -> str:
+    """Return the plan in words and columns; of very many hosts, the first ones."""
+    report = output.Report()
+    _add_head(report, judged, now)
+    everything = hosts(judged)
+    rows = [_row(one) for one in everything]
+    if not rows:
+        return report.text()
+    shown = rows[:limit] if limit else rows
+    report.table("Hosts", ["#", "HOST", "DOES", "BEGINS", "ENDS", "STATE", "WHY"], shown)
+    more = len(rows) - len(shown)
+    return report.text() + (f"\n  ... and {plural(more, 'host')} more (all of them: --all)" if more else "")
+
+
+def _row(one: Planned) -> list[str]:
+    return [
+        str(one.order), one.host, one.disruption, _short(one.starts_at), _short(one.ends_at), one.state,
+        one.reason or "-",
+    ]  # fmt: skip
+
+
+def _short(moment: datetime | None) -> str:
+    return moment.strftime("%m-%d %H:%MZ") if moment is not None else "-"
+
+
+def _add_head(report: output.Report, judged: Judged, now: datetime) -> None:
+    maintenance, inputs, plan = judged.maintenance, judged.inputs, judged.plan
+    report.field("Maintenance", maintenance.metadata.name)
+    if inputs.problem is not None:
+        report.field("Problem", f"{inputs.problem.reason}: {inputs.problem.message}")
+    report.field("Run", _run(judged, now))
+    report.field("Hosts", series_words(judged))
+    if plan is not None:
+        report.field("At once", plural(plan.at_once, "host"))
+    report.field("Window", _window(judged, now))
+    if plan is not None:
+        ends = output.ahead(times.rfc3339(plan.ends_at), now) if plan.ends_at is not None else "not in sight"
+        report.field("Expected end", ends)
+        report.field("Hash", hash_of(judged))
+    report.field("Approval", approval_words(judged))
+
+
+def series_words(judged: Judged) -> str:
+    """Return how many hosts are meant, and by what."""
+    spec, many = judged.maintenance.spec, plural(len(judged.hosts), "host")
+    if spec.series_ref is not None:
+        return f"{many}, by NodeSeries {spec.series_ref.name}"
+    if spec.series is None:
+        return f"{many}: all of namespace {judged.maintenance.metadata.namespace}, as spec.series is omitted"
+    return many
+
+
+def _run(judged: Judged, now: datetime) -> str:
+    status = judged.maintenance.status
+    if status.run is not None and status.run.id:
+        counts = f": {progress.summary(status.hosts)}" if status.hosts is not None else ""
+        return f"{status.run.id}, under way since {output.ago(status.run.started_at, now)}{counts}"
+    if judged.run:
+        return "begins at the operator's next look"
+    return (
+        f"next {output.ahead(times.rfc3339(judged.next_run), now)}"
+        if judged.next_run is not None
+        else "none is due"
+    )
+
+
+def _window(judged: Judged, now: datetime) -> str:
+    view = judged.inputs.window
+    if view.open:
+        return f"open until {output.ahead(times.rfc3339(view.closes_at), now)}" if view.closes_at else "open"
+    return (
+        f"opens {output.ahead(times.rfc3339(view.opens_at), now)}"
+        if view.opens_at
+        else "shut, no opening in sight"
+    )
+
+
+def hash_of(judged: Judged) -> str:
+    """Return the hash of the plan: what the operator says, where it has judged the present spec."""
+    status = judged.maintenance.status
+    if status.plan is not None and status.plan.hash and not is_outdated(judged):
+        return status.plan.hash
+    return judged.plan.hash if judged.plan is not None else ""
+
+
+def is_outdated(judged: Judged) -> bool:
+    """Tell whether the operator has not seen the last change of the spec yet."""
+    maintenance = judged.maintenance
+    return maintenance.status.observed_generation < maintenance.metadata.generation
+
+
+def approval_words(judged: Judged) -> str:
+    """Return whether somebody has to say yes, and who did."""
+    approval, plan = judged.maintenance.spec.approval, judged.maintenance.status.plan
+    if approval is None or not approval.required:
+        return "not required"
+    if plan is not None and plan.approved_by:
+        return f"by {plan.approved_by}"
+    whose = " of somebody else than who wrote it" if approval.different_user else ""
+    return f"required{whose}: nodemanager maintenance approve {judged.maintenance.metadata.name}"
+
+
+def plain(judged: Judged, unread: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the plan for programs."""
+    plan, problem = judged.plan, judged.inputs.problem
+    return {
+        "maintenance": judged.maintenance.metadata.name,
+        "run": judged.run,
+        "nextRun": _moment(judged.next_run),
+        "hash": hash_of(judged),
+        "allHosts": judged.maintenance.spec.series is None and judged.maintenance.spec.series_ref is None,
+        "atOnce": plan.at_once if plan is not None else None,
+        "startsAt": _moment(plan.starts_at) if plan is not None else None,
+        "endsAt": _moment(plan.ends_at) if plan is not None else None,
+        "problem": {"reason": problem.reason, "object": problem.object, "message": problem.message}
+        if problem is not None
+        else None,
+        "hosts": [_plain_host(judged, one) for one in hosts(judged)],
+        "unread": [*unread],
+    }
+
+
+def _plain_host(judged: Judged, one: Planned) -> dict[str, Any]:
+    wait = judged.waits.get(one.host)
+    name = judged.maintenance.metadata.name
+    remedy = wait_view.remedy(Reason(one.reason), one.host, name, wait.object) if wait is not None else ""
+    return {
+        "order": one.order, "host": one.host, "group": one.group, "state": one.state,
+        "disruption": one.disruption, "startsAt": _moment(one.starts_at), "endsAt": _moment(one.ends_at),
+        "reason": one.reason, "object": wait.object if wait is not None else "", "remedy": remedy,
+    }  # fmt: skip
+
+
+def _moment(moment: datetime | None) -> str | None:
+    return times.rfc3339(moment) if moment is not None else None
