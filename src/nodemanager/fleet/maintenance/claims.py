@@ -38,7 +38,10 @@ class State(StrEnum):
     @property
     def is_end(self) -> bool:
         """Whether nothing comes after it."""
-        return self in (State.DONE, State.UNDONE, State.HALTED)
+        return self in ENDS
+
+
+ENDS: Final = frozenset((State.DONE, State.UNDONE, State.HALTED))
 
 
 class Claim(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
@@ -74,7 +77,7 @@ class Claim(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     @property
     def holds(self) -> bool:
         """Whether the host is being worked on."""
-        return not self.state.is_end
+        return self.state not in ENDS
 
 
 class Unreadable(msgspec.Struct, frozen=True):

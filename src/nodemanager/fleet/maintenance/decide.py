@@ -27,6 +27,11 @@ from nodemanager.fleet.series import CANARIES, HostGroup
 PATIENCE: Final = timedelta(days=7)
 """How long a run waits for hosts that cannot be begun with, after the last of the others has ended."""
 _LONELY: Final = OWN_FAULT | {Reason.TIME_TOO_SHORT}
+_IN_TURN: Final = frozenset((
+    Reason.BUDGET_SPENT, Reason.ZONE_BUDGET_SPENT, Reason.ZONES_BUSY, Reason.GROUP_BUDGET_SPENT,
+    Reason.PARALLELISM, Reason.CANARIES_FIRST, Reason.EARLIER_GROUP,
+))  # fmt: skip
+"""What hosts wait for because of others; if none is in work, those are not ours, and may be away for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +131,8 @@ def decide(known: Facts) -> Decision:
     for one in _begin(known, found, stopped=bool(stops)):
         starts.append(one) if isinstance(one, Start) else waits.append(one)
     lonely = not starts and bool(waits) and all(wait.reason in _LONELY for wait in waits)
-    outcome = "" if starts else _outcome(known, found, lonely=lonely, stopped=bool(stops))
+    stuck = not starts and all(wait.reason in _LONELY | _IN_TURN for wait in waits)
+    outcome = "" if starts else _outcome(known, found, lonely=lonely, stuck=stuck, stopped=bool(stops))
     if outcome:
         for wait in waits:
             if found[wait.host].stage is Stage.WAITING:
@@ -286,7 +292,7 @@ def _in_work(host: HostFacts) -> Wait:
     return Wait(host.name, reason, f"nodetask/{claim.task}" if claim.task else "", claim.since, claim.expires)
 
 
-def _outcome(known: Facts, found: Mapping[str, Progress], *, lonely: bool, stopped: bool) -> str:
+def _outcome(known: Facts, found: Mapping[str, Progress], *, lonely: bool, stuck: bool, stopped: bool) -> str:
     """Return how the run has ended; empty = it has not. One that is stopped waits for somebody."""
     stages = {one.stage for one in found.values()}
     if Stage.RUNNING in stages:
@@ -300,6 +306,6 @@ def _outcome(known: Facts, found: Mapping[str, Progress], *, lonely: bool, stopp
         last = max([known.run.started_at, *ended])
         never = not known.window.open and known.window.opens_at is None and known.problem is None
         patient = known.now - last < PATIENCE
-        if not ((lonely and (known.run.superseded or not patient)) or (never and not patient)):
+        if not ((lonely and known.run.superseded) or ((stuck or never) and not patient)):
             return ""
     return "Failed" if Stage.FAILED in stages else "Succeeded"

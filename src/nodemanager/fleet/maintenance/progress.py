@@ -32,6 +32,9 @@ class Stage(StrEnum):
     SKIPPED = "skipped"
 
 
+_ENDS: Final = frozenset((Stage.SUCCEEDED, Stage.FAILED, Stage.SKIPPED))
+
+
 @dataclass(frozen=True, slots=True)
 class Progress:
     """How far a host is in a run."""
@@ -49,7 +52,10 @@ class Progress:
     @property
     def is_end(self) -> bool:
         """Whether the run is done with this host."""
-        return self.stage in (Stage.SUCCEEDED, Stage.FAILED, Stage.SKIPPED)
+        return self.stage in _ENDS
+
+
+_UNTOUCHED: Final = Progress()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +85,15 @@ def of_host(
     retried_at: datetime | None = None,
 ) -> Progress:
     """Return how far a host is. None: it is gone, and only its tasks tell."""
+    if not tasks and (host is None or host.claim is None):
+        return _UNTOUCHED
     claim = host.claim if host is not None and isinstance(host.claim, Claim) else None
     own = claim if claim is not None and host is not None and _is_of(claim, host, run) else None
     if own is not None and own.holds:
         return Progress(Stage.RUNNING, own.attempt)
     ends = sorted(_ends(own, tasks), key=lambda end: end.attempt)
     if not ends:
-        return Progress()
+        return _UNTOUCHED
     last = ends[-1]
     if last.succeeded:
         return Progress(Stage.SUCCEEDED, last.attempt, last.reason, last.at)

@@ -1,0 +1,1 @@
+"""A maintenance on a virtual clock: the same decisions as the operator's, on pretended hosts. Pure."""

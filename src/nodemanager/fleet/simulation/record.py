@@ -1,0 +1,56 @@
+"""What happened in a simulation."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from nodemanager.fleet.maintenance.claims import State
+from nodemanager.fleet.maintenance.progress import Stage
+from nodemanager.fleet.maintenance.reasons import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A visit that has ended."""
+
+    host: str
+    maintenance: str
+    start: datetime
+    end: datetime
+    state: State
+    reason: Reason | None
+
+
+@dataclass(frozen=True, slots=True)
+class EndedRun:
+    """A run that has ended."""
+
+    maintenance: str
+    id: str
+    outcome: str
+    started: datetime
+    ended: datetime
+    counts: Counter[Stage]
+
+
+@dataclass(slots=True)
+class Record:
+    """All that a report is made of."""
+
+    spans: list[Span] = field(default_factory=list)
+    runs: list[EndedRun] = field(default_factory=list)
+    skipped: Counter[Reason] = field(default_factory=Counter)
+    """Slots that were skipped, by reason."""
+    waited: dict[Reason, timedelta] = field(default_factory=dict)
+    """How long hosts waited for what, all hosts together."""
+    peak: int = 0
+    """Most hosts that were unavailable at once."""
+    waits: Counter[Reason] = field(default_factory=Counter)
+    """How many hosts wait for what now."""
+
+    def passed(self, time: timedelta) -> None:
+        """Count time that has passed."""
+        for reason, count in self.waits.items():
+            self.waited[reason] = self.waited.get(reason, timedelta()) + time * count

@@ -1,0 +1,185 @@
+"""Templates and parameters become steps: what may be filled in, and what operations become together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from nodemanager.api.maintenance.nodeoperationtemplate import NodeOperationTemplateSpec, Parameter
+from nodemanager.api.maintenance.nodetask import TaskStepStatus
+from nodemanager.api.maintenance.operations import Operation
+from nodemanager.api.maintenance.task_steps import TaskStep
+from nodemanager.fleet.maintenance import steps, undoing
+from nodemanager.fleet.maintenance.steps import StepsError, TemplateMissing
+
+
+def template(*found: dict[str, Any], parameters: Any = (), **fields: Any) -> NodeOperationTemplateSpec:
+    spec = {"parameters": list(parameters), "steps": list(found), **fields}
+    return msgspec.convert(spec, NodeOperationTemplateSpec)
+
+
+def operation(name: str, *found: dict[str, Any], **fields: Any) -> Operation:
+    return msgspec.convert({"name": name, "type": "one-shot", "steps": list(found), **fields}, Operation)
+
+
+def run(*argv: str, **fields: Any) -> dict[str, Any]:
+    return {"name": "run", "execution": {"argv": list(argv)}, **fields}
+
+
+def refer(name: str = "t", **parameters: str) -> Operation:
+    return operation("op", templateRef={"name": name}, parameters=parameters)
+
+
+BOOT = {"name": "boot", "reboot": {"when": "ifNeeded"}}
+
+
+def test_a_value_stays_one_word_whatever_is_in_it() -> None:
+    one = template(
+        run("install", "--to=$(params.where)", "$(params.what)"),
+        parameters=[{"name": "what"}, {"name": "where"}],
+    )
+    evil = "x; rm -rf / && $(reboot) `id` 'a' $(params.where)"
+    made = steps.work([refer(what=evil, where="/a b")], {"t": one})
+    assert made.steps[0].execution is not None
+    assert made.steps[0].execution.argv == ["install", "--to=/a b", evil]
+
+
+def test_scripts_find_parameters_in_their_environment_and_are_not_changed() -> None:
+    script = '#!/bin/sh\necho "$PARAM_TO_KEEP"\n'
+    one = template({"name": "s", "execution": {"script": script, "env": {"A": "$(params.to-keep)"}}},
+                   parameters=[{"name": "to-keep", "type": "integer", "default": "2"}])  # fmt: skip
+    execution = steps.work([refer(**{"to-keep": "7"})], {"t": one}).steps[0].execution
+    assert execution is not None
+    assert execution.script == script
+    assert execution.env == {"A": "7", "PARAM_TO_KEEP": "7"}
+
+
+@pytest.mark.parametrize(
+    "execution",
+    [
+        {"script": "echo $(params.p)"},
+        {"argv": ["sh", "-c", "echo $(params.p)"]},
+        {"argv": ["/bin/bash", "-e", "-c", "true", "$(params.p)"]},
+    ],
+)
+def test_no_parameter_is_filled_into_what_a_shell_reads(execution: dict[str, Any]) -> None:
+    one = template({"name": "s", "execution": execution}, parameters=[{"name": "p"}])
+    with pytest.raises(StepsError, match="a shell would read them as code"):
+        steps.work([refer(p="x")], {"t": one})
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value", "why"),
+    [
+        ({"type": "integer"}, "many", "it is no integer"),
+        ({"type": "boolean"}, "yes", 'neither "true" nor "false"'),
+        ({"enum": ["a", "b"]}, "c", "none of a, b"),
+        ({"pattern": "v[0-9.]+"}, "v1; reboot", "does not match v"),
+        ({"pattern": "a|b"}, "ab", "does not match"),
+        ({}, "--force", 'begins with "-"'),
+    ],
+)
+def test_a_value_that_does_not_fit_is_refused_by_name(
+    parameter: dict[str, Any], value: str, why: str
+) -> None:
+    typed = msgspec.convert({"name": "p", **parameter}, Parameter)
+    with pytest.raises(StepsError, match="'p'") as refused:
+        steps.values([typed], {"p": value})
+    assert why in str(refused.value)
+
+
+def test_unknown_and_missing_parameters_are_refused() -> None:
+    typed = [msgspec.convert({"name": "p", "required": True}, Parameter)]
+    with pytest.raises(StepsError, match="cannot use parameter 'q': the template has p"):
+        steps.values(typed, {"q": "x"})
+    with pytest.raises(StepsError, match="cannot do without parameter 'p'"):
+        steps.values(typed, {})
+    with pytest.raises(StepsError, match="no such parameter"):
+        steps.work([refer()], {"t": template(run("a", "$(params.nope)"))})
+    with pytest.raises(TemplateMissing, match="gone"):
+        steps.work([refer("gone")], {})
+
+
+def test_a_template_is_of_the_type_of_its_operation() -> None:
+    realtime = template(configSet={"packages": [{"name": "chrony", "ensure": "installed"}]})
+    with pytest.raises(StepsError, match="goes with type realtime"):
+        steps.work([refer()], {"t": realtime})
+    with pytest.raises(StepsError, match="needs one with a configSet"):
+        steps.config_set_of(refer(), {"t": template(run("a"))})
+    files = [{"path": "/etc/x", "ensure": "file", "content": "$(params.p)\n"}]
+    declared = template(configSet={"files": files}, parameters=[{"name": "p"}])
+    assert steps.config_set_of(refer(p="on"), {"t": declared}).files[0].content == "on\n"
+
+
+def test_several_operations_are_one_list_with_one_reboot() -> None:
+    found = steps.work(
+        [
+            operation("upgrade", {"name": "all", "packages": {"upgrade": "all"}}, BOOT, run("check")),
+            operation("disk", run("trim")),
+            operation(
+                "kernel", run("install"), {"name": "boot", "reboot": {"when": "always"}, "timeout": "20m"}
+            ),
+            operation("note", run("touch")),
+        ],
+        {},
+    )
+    assert [step.name for step in found.steps] == [
+        "upgrade-all", "disk-run", "kernel-run", "upgrade-boot", "upgrade-run", "note-run",
+    ]  # fmt: skip
+    boot = found.steps[3]
+    assert boot.reboot is not None
+    assert (boot.reboot.when, boot.timeout) == ("always", "20m")
+    assert found.disruption == "reboot"
+
+
+def test_a_timeout_may_be_written_in_the_execution() -> None:
+    one = {"name": "touch", "execution": {"argv": ["touch", "/x"], "timeout": "1m"}}
+    step = steps.work([operation("note", one)], {}).steps[0]
+    assert step.execution is not None
+    assert (step.timeout, step.execution.timeout) == ("1m", "")
+
+
+def test_names_stay_short_and_unlike_and_there_are_not_too_many_steps() -> None:
+    long = [run("a", name=f"{'x' * 60}{number:02}") for number in range(3)]
+    names = [step.name for step in steps.work([operation("o" * 31, *long)], {}).steps]
+    assert len(set(names)) == 3
+    assert all(len(name) <= 63 for name in names)
+    many = [
+        operation(f"o{number}", *(run("a", name=f"s{place}") for place in range(16))) for number in range(5)
+    ]
+    with pytest.raises(StepsError, match="80 steps"):
+        steps.work(many, {})
+
+
+def test_a_digest_tells_whether_anything_of_it_is_another() -> None:
+    one = steps.work([operation("a", run("x"))], {})
+    assert one.digest == steps.work([operation("a", run("x"))], {}).digest
+    assert one.digest != steps.work([operation("a", run("y"))], {}).digest
+
+
+def test_what_was_done_is_taken_back_the_last_first() -> None:
+    raw = [
+        {"name": "up", "packages": {"upgrade": "all"}},
+        run("a", name="one", undo={"execution": {"argv": ["b"]}}),
+        run("c", name="two", undo={"execution": {"argv": ["d"]}}),
+    ]
+    done = msgspec.convert(raw, list[TaskStep])
+    became = [
+        TaskStepStatus(
+            name="up",
+            changed=True,
+            evidence={"nginx": "1.0 -> 1.1", "libnew": "-> 2.0", "old": "3 -> removed"},
+        ),
+        TaskStepStatus(name="one", changed=True),
+        TaskStepStatus(name="two", changed=False),
+    ]
+    back = undoing.inverse(done, became)
+    assert [step.name for step in back] == ["one", "up-0", "up-1"]
+    assert back[1].packages is not None
+    assert [(one.name, one.version) for one in back[1].packages.install] == [("nginx", "1.0"), ("old", "3")]
+    assert back[2].packages is not None
+    assert back[2].packages.remove == ["libnew"]
+    assert undoing.is_possible(done)
+    assert not undoing.is_possible(msgspec.convert([run("a")], list[TaskStep]))
