@@ -7,12 +7,14 @@ import contextlib
 import uuid
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from nodemanager.api.common.managednode import MANAGED_NODES
+from nodemanager.api.maintenance.nodemaintenance import ANNOTATION_VISIT
 from nodemanager.client.auth.config import ClientConfig
 from nodemanager.client.calls import DeleteOptions, Selection
 from nodemanager.client.patches import MergePatch
@@ -20,7 +22,6 @@ from nodemanager.client.subresources import request_token
 from nodemanager.client.verbs import Client
 from nodemanager.controllers import assembly, disruption
 from nodemanager.controllers.assembly import Dependencies
-from nodemanager.controllers.disruption import holding
 from nodemanager.controllers.disruption.holding import CordonHolder, DrainRules, NodeHold
 from nodemanager.controllers.disruption.nodes import (
     CORDONED,
@@ -29,6 +30,8 @@ from nodemanager.controllers.disruption.nodes import (
     MAINTENANCE_IN_PROGRESS,
     NODES,
 )
+from nodemanager.fleet.maintenance import claims
+from nodemanager.fleet.maintenance.claims import Claim, State
 from nodemanager.host.process import runner
 from nodemanager.kube import core, errors
 from nodemanager.kube.objects import Resource, Untyped
@@ -242,7 +245,9 @@ async def test_what_the_opt_in_role_allows_is_enough_and_without_it_nothing_is(s
 async def test_a_node_whose_host_is_gone_is_given_back(place: Place) -> None:
     """The visit is written on the host, and goes with it; the cordon says itself whose it is."""
     name = f"host-{uuid.uuid4().hex[:8]}"
-    meta = {"name": name, "annotations": {holding.VISIT: '{"uid": "1", "state": "Draining"}'}}
+    now = datetime.now(UTC)
+    claim = Claim("monday", "1", "h", "r", 0, State.DRAINING, now, now, now)
+    meta = {"name": name, "annotations": {ANNOTATION_VISIT: claims.encode(claim)}}
     async with connected(whole_server.load(place.kubeconfig)) as client:
         await client.create(core.NODES, {"metadata": {"name": name}})
         await client.create(MANAGED_NODES, {"metadata": meta}, place.namespace)

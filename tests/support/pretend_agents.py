@@ -112,12 +112,12 @@ class PretendAgents:
         """Write the status of a task."""
         now = times.rfc3339(datetime.now(UTC))
         host = task.spec.node_name
-        claim = {"agent": "a", "bootId": self.boot(host), "time": now,
+        claim = {"agent": "a", "bootID": self.boot(host), "time": now,
                  "fencingToken": task.spec.fencing_token}  # fmt: skip
         done = "Succeeded" if phase == SUCCEEDED else "Failed" if phase == "Failed" else "Pending"
         steps: list[dict[str, Any]] = [
             {"name": step.name, "phase": done, "startedAt": now, "finishedAt": now,
-             **({"evidence": {"bootID": self.boot(host)}} if step.reboot is not None else {})}
+             **({"evidence": {"bootAfter": self.boot(host)}} if step.reboot is not None else {})}
             for step in task.spec.steps
         ]  # fmt: skip
         status = {"phase": phase, "message": message, "claim": claim, "steps": steps}

@@ -29,6 +29,7 @@ from nodemanager.controllers import (
     host_roles,
     liveness,
     maintenance_windows,
+    node_maintenances,
     node_series,
     registration,
 )
@@ -57,6 +58,7 @@ ENTRIES: Final[tuple[Entry, ...]] = (
     host_roles.REGISTRATION,
     maintenance_windows.REGISTRATION,
     node_series.REGISTRATION,
+    node_maintenances.REGISTRATION,
     disruption.REGISTRATION,
 )
 LEASE: Final = operator_rights.NAME

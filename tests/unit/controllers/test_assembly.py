@@ -15,6 +15,7 @@ from nodemanager.api.common import node_conditions
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.api.maintenance.maintenancewindow import MAINTENANCE_WINDOWS
+from nodemanager.api.maintenance.nodemaintenance import NODE_MAINTENANCES
 from nodemanager.api.maintenance.nodeseries import NODE_SERIES
 from nodemanager.client.auth.config import ClientConfig
 from nodemanager.client.calls import Selection
@@ -83,7 +84,7 @@ async def ask(server: probes.ProbeServer, path: str) -> str:
 
 
 async def declare(client: Client) -> None:
-    """Create a host and a ConfigSet for it that refers to a Secret, a window that is open and a series."""
+    """Create one of each kind, so that every controller has something to do."""
     files = [{"path": "/x", "template": "x", "secretRefs": ["one"]}]
     meta = {"name": "web1", "labels": {"role": "web"}}
     await client.create(MANAGED_NODES, {"metadata": meta}, NAMESPACE)
@@ -96,6 +97,12 @@ async def declare(client: Client) -> None:
         MAINTENANCE_WINDOWS, {"metadata": {"name": "ever"}, "spec": {"always": True}}, NAMESPACE
     )
     await client.create(NODE_SERIES, {"metadata": {"name": "all"}}, NAMESPACE)
+    touch = {"name": "touch", "execution": {"argv": ["touch", "/x"]}}
+    spec = {
+        "windowRef": {"name": "ever"},
+        "operations": [{"name": "note", "type": "one-shot", "steps": [touch]}],
+    }
+    await client.create(NODE_MAINTENANCES, {"metadata": {"name": "once"}, "spec": spec}, NAMESPACE)
 
 
 @pytest.mark.parametrize("entry", CONTROLLERS)

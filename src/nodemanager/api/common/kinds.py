@@ -66,7 +66,10 @@ _MANAGED_NODE: Final = KindEntry(
         KindRight(("update", "patch"), own=True),
         KindRight(("get", "update", "patch"), "status", own=True),
     ),
-    operator=(KindRight(("patch",), "status"),),  # only what the operator alone can know, such as Alive
+    operator=(
+        KindRight(("patch",), "status"),  # only what the operator alone can know, such as Alive
+        KindRight(("patch",)),  # annotations: who works on the host
+    ),
     viewers=(KindRight(READ),),
     editors=(KindRight(WRITE),),
 )

@@ -66,7 +66,7 @@ _TASK: Final = KindEntry(
         KindRight(READ),
         KindRight(("patch",), "status"),  # RBAC cannot name them: the policy keeps a host to its own
     ),
-    operator=(),
+    operator=(KindRight(("create", "delete")),),
     viewers=(KindRight(READ),),
     editors=(),  # it is made by the operator alone, and changed by nobody
 )
@@ -87,7 +87,7 @@ _MAINTENANCE: Final = KindEntry(
     ),
     page="reference/nodemaintenance.md",
     hosts=(),
-    operator=(),
+    operator=(KindRight(("patch",)), KindRight(("patch",), "status")),  # finalizer, and how far it is
     viewers=(KindRight(READ),),
     editors=(KindRight(WRITE),),
 )

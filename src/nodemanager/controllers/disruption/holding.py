@@ -12,17 +12,18 @@ from typing import Any, Final
 import msgspec
 
 from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.api.maintenance.nodemaintenance import ANNOTATION_VISIT
 from nodemanager.client import node_draining
 from nodemanager.client.node_draining import CordonMark
 from nodemanager.client.patches import StrategicPatch
 from nodemanager.client.verbs import Client
 from nodemanager.controllers.disruption.nodes import CORDONED, LIFECYCLE, NODES, Node
+from nodemanager.fleet.maintenance import claims
+from nodemanager.fleet.maintenance.claims import Claim, State
 from nodemanager.kube import core, errors, pods, selectors
 from nodemanager.kube.selectors import LabelSelector
 
 REASON: Final = "NodeMaintenance"
-VISIT: Final = "maintenance.nodemanager/visit"
-"""Annotation of a ManagedNode: who works on the host."""
 
 
 class CordonHolder(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -131,15 +132,14 @@ class NodeHold:
 
 
 def visitor(host: ManagedNode) -> str:
-    """Return the uid of the maintenance that works on a host; empty = none."""
-    try:
-        return msgspec.json.decode(host.metadata.annotations.get(VISIT, "{}"), type=_Visit).uid
-    except (msgspec.MsgspecError, UnicodeError):
+    """Return the uid of the maintenance that keeps the Node of a host cordoned; empty = none does.
+
+    One that ended as Halted does: nobody knows how the host is.
+    """
+    claim = claims.decode(host.metadata.annotations.get(ANNOTATION_VISIT))
+    if not isinstance(claim, Claim) or not (claim.holds or claim.state is State.HALTED):
         return ""
-
-
-class _Visit(msgspec.Struct):
-    uid: str = ""
+    return claim.uid
 
 
 def _is_meant(pod: dict[str, Any], selector: LabelSelector | None) -> bool:

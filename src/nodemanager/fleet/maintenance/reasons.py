@@ -23,6 +23,8 @@ class Reason(StrEnum):
     NO_HOSTS = "NoHosts"
     TEMPLATE_NOT_FOUND = "TemplateNotFound"
     STEPS_INVALID = "StepsInvalid"
+    NODES_UNKNOWN = "NodesUnknown"
+    NOT_SUPPORTED_YET = "NotSupportedYet"
     NOT_APPROVED = "NotApproved"
     STOPPED = "Stopped"
     REPLACED = "Replaced"
@@ -90,6 +92,11 @@ REMEDIES: Final[dict[Reason, str]] = {
     Reason.NO_HOSTS: "Correct the selector or the names of the series: it chooses no host.",
     Reason.TEMPLATE_NOT_FOUND: "Create the NodeOperationTemplate that it names, or correct templateRef.",
     Reason.STEPS_INVALID: "Correct the parameters or steps that the condition Valid names.",
+    Reason.NODES_UNKNOWN: (
+        "Let the operator cordon and drain Nodes: kubectl apply -f config/rbac/operator-disruption.yaml, or"
+        " operator.disruption of the chart. Or set disruption.cordon to false, if no host is a Node."
+    ),
+    Reason.NOT_SUPPORTED_YET: "Remove what the condition Valid names: the operator cannot do that yet.",
     Reason.NOT_APPROVED: "Look at the plan, then run `nodemanager maintenance approve NAME`.",
     Reason.STOPPED: "Look at the hosts that failed, then run `nodemanager maintenance retry NAME`.",
     Reason.REPLACED: "Nothing to do: a newer slot begins when the hosts in work are done.",

@@ -1,0 +1,140 @@
+"""What is known of hosts, Nodes and tasks, in the words of the decision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from nodemanager.api.common import node_conditions
+from nodemanager.api.common.managednode import ManagedNode, is_held
+from nodemanager.api.maintenance.nodemaintenance import ANNOTATION_VISIT
+from nodemanager.api.maintenance.nodetask import NodeTask
+from nodemanager.api.rights import host_rights
+from nodemanager.controllers.disruption.nodes import Node
+from nodemanager.fleet.maintenance import claims
+from nodemanager.fleet.maintenance.claims import Claim, Unreadable
+from nodemanager.fleet.maintenance.facts import ENDS, SUCCEEDED, HostFacts, HostHealth, NodeFacts, TaskFacts
+from nodemanager.kube import conditions
+from nodemanager.kube.core import Lease
+from nodemanager.kube.objects import ObjectKey
+from nodemanager.runtime.cache import Change
+
+LABEL_ATTEMPT: Final = "maintenance.nodemanager/attempt"
+_EVER: Final = datetime.fromisoformat("1970-01-01T00:00:00Z")
+
+
+@dataclass(slots=True)
+class SignsOfLife:
+    """When we saw which heartbeat renewed, by our own clock: that of a host may be wrong."""
+
+    now: Callable[[], datetime]
+    _seen: dict[ObjectKey, datetime] = field(default_factory=dict)
+
+    def saw(self, change: Change[Lease]) -> None:
+        """Note a renewal; what was there before we looked is none."""
+        key = ObjectKey(change.key.namespace, host_rights.host_of(change.key.name))
+        if change.new is None:
+            self._seen.pop(key, None)
+        elif change.old is None:
+            self._seen[key] = _EVER
+        elif change.old.spec.renew_time != change.new.spec.renew_time:
+            self._seen[key] = self.now()
+
+    def heard(self, host: ObjectKey) -> datetime | None:
+        """Return when a host was last heard of; None = it has no heartbeat that we could see."""
+        return self._seen.get(host)
+
+
+def host_facts(
+    host: ManagedNode, node: Node | None, heard: datetime | None, health: Mapping[str, str]
+) -> HostFacts:
+    """Return what is known of a host; `health` has what does not hold of its gates, before and after."""
+    meta = host.metadata
+    return HostFacts(
+        name=meta.name,
+        uid=meta.uid,
+        created=datetime.fromisoformat(meta.creation_timestamp) if meta.creation_timestamp else _EVER,
+        labels=meta.labels,
+        health=HostHealth(
+            alive=_alive(host),
+            heard=heard,
+            held=is_held(host),
+            upgrading=host.status.kubernetes_node_cordoned is not None,
+            boot_id=node.status.node_info.boot_id if node is not None else "",
+            failing_before=health.get("before", ""),
+            failing_after=health.get("after", ""),
+        ),
+        node=None if node is None else NodeFacts(
+            ready=node.is_ready, cordoned=node.spec.unschedulable, ours=node.mark is not None,
+        ),
+        claim=claim_of(host),
+    )  # fmt: skip
+
+
+def claim_of(host: ManagedNode) -> Claim | Unreadable | None:
+    """Return who works, or worked last, on a host."""
+    return claims.decode(host.metadata.annotations.get(ANNOTATION_VISIT))
+
+
+def is_alive(host: ManagedNode) -> bool:
+    """Tell whether a host is heard of."""
+    return _alive(host) is True
+
+
+def _alive(host: ManagedNode) -> bool | None:
+    """Tell whether a host is heard of; None = it never was."""
+    found = conditions.get(host.status.conditions, node_conditions.ALIVE)
+    if found is None or (found.status == conditions.UNKNOWN and host.status.heartbeat is None):
+        return None
+    return found.status == conditions.TRUE
+
+
+def config_sets_missing(host: ManagedNode) -> str:
+    """Return why not everything that is declared for a host holds; empty = it does."""
+    ready = conditions.get(host.status.conditions, conditions.READY)
+    if ready is None:
+        return "its agent has reported nothing yet"
+    return "" if ready.status == conditions.TRUE else ready.message or ready.reason
+
+
+def task_facts(task: NodeTask) -> TaskFacts:
+    """Return what is known of a task."""
+    status = task.status
+    reboots = {step.name for step in task.spec.steps if step.reboot is not None}
+    label = task.metadata.labels.get(LABEL_ATTEMPT, "0")
+    ended = status.finished_at if status.phase in ENDS else None
+    return TaskFacts(
+        name=task.metadata.name,
+        phase=status.phase,
+        attempt=int(label) if label.isdecimal() else 0,
+        taken=status.claim is not None,
+        rebooting=any(step.name in reboots and step.phase == "Running" for step in status.steps),
+        rebooted=any(step.name in reboots and _proves(step.evidence) for step in status.steps),
+        ended=datetime.fromisoformat(ended) if ended else None,
+    )
+
+
+def unproven_reboot(task: NodeTask) -> str:
+    """Return which reboot of a task that succeeded nobody has proven; empty = none."""
+    for step in task.spec.steps:
+        if step.reboot is None or step.reboot.when != "always":
+            continue
+        said = next((one.evidence for one in task.status.steps if one.name == step.name), {})
+        if not _proves(said):
+            return f"nodetask/{task.metadata.name}: no other boot proves step {step.name}"
+    return ""
+
+
+def _proves(evidence: Mapping[str, str]) -> bool:
+    after = evidence.get("bootAfter", "")
+    return bool(after) and after != evidence.get("bootBefore", "")
+
+
+def durations(tasks: Iterable[NodeTask]) -> Iterator[tuple[str, timedelta]]:
+    """Return how long hosts took for tasks that went well."""
+    for task in tasks:
+        made, ended = task.metadata.creation_timestamp, task.status.finished_at
+        if task.status.phase == SUCCEEDED and made and ended:
+            yield task.spec.node_name, datetime.fromisoformat(ended) - datetime.fromisoformat(made)

@@ -1,0 +1,173 @@
+"""Gives the orders of a visit. All of them may be given again, by this process or the next one.
+
+What is intended is written on the host before (`write_claim`), and only what is seen afterwards ends a state.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
+from nodemanager.api.maintenance.nodemaintenance import (
+    ANNOTATION_VISIT,
+    NODE_MAINTENANCES,
+    NodeMaintenance,
+)
+from nodemanager.api.maintenance.nodetask import MAINTENANCE, NODE, NODE_TASKS, RUN, NodeTask
+from nodemanager.api.maintenance.task_steps import TaskStep
+from nodemanager.client.calls import DeleteOptions
+from nodemanager.client.patches import MergePatch
+from nodemanager.client.verbs import Client
+from nodemanager.controllers.disruption.holding import CordonHolder, NodeHold
+from nodemanager.controllers.node_maintenances.ahead import HostsAhead, TasksAhead
+from nodemanager.controllers.node_maintenances.observing import LABEL_ATTEMPT
+from nodemanager.fleet.maintenance import claims
+from nodemanager.fleet.maintenance.claims import Claim, State
+from nodemanager.kube import errors, times
+from nodemanager.kube.objects import ObjectKey, key_of
+
+log = logging.getLogger("nodemanager.operator")
+ANNOTATION_TOKEN: Final = "maintenance.nodemanager/token"  # noqa: S105 - a number, and no secret
+"""On a ManagedNode: the highest fencing token that a task of it was given; it stays when visits end."""
+_LABEL_MAX: Final = 63
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a task is made of."""
+
+    steps: tuple[TaskStep, ...]
+    deadline: datetime
+    plan_hash: str = ""
+    ttl: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """Carries out what was decided about one host."""
+
+    client: Client
+    hosts: HostsAhead
+    tasks: TasksAhead
+
+    async def write_claim(self, host: ManagedNode, claim: Claim, now: datetime) -> ManagedNode:
+        """Write down what is about to be done, if nobody else wrote anything since we looked.
+
+        The next fencing token is taken with it: above every one before, also if the host was made anew and
+        has forgotten them, which is why it follows the clock.
+        """
+        before = host.metadata
+        notes = {ANNOTATION_VISIT: claims.encode(claim)}
+        task = task_of(claim)
+        if task and not token_of(host, task):
+            newer = max(_last_token(host) + 1, int(now.timestamp()))
+            notes[ANNOTATION_TOKEN] = f"{newer} {task}"
+        return await self._note(host, notes, before.resource_version)
+
+    async def forget(self, host: ManagedNode) -> ManagedNode:
+        """Take the record of a visit off a host; its last fencing token stays."""
+        return await self._note(host, {ANNOTATION_VISIT: None}, host.metadata.resource_version)
+
+    async def _note(self, host: ManagedNode, notes: dict[str, Any], version: str) -> ManagedNode:
+        meta = host.metadata
+        body = MergePatch({"metadata": {"resourceVersion": version, "uid": meta.uid, "annotations": notes}})
+        after = await self.client.patch(MANAGED_NODES, meta.name, meta.namespace, body)
+        self.hosts.wrote(host, after)
+        return after
+
+    async def create_task(
+        self, owner: NodeMaintenance, host: ManagedNode, claim: Claim, work: Work
+    ) -> NodeTask | None:
+        """Create the task of a visit, once: one of this name that is there is the one we made before."""
+        name = task_of(claim)
+        token = token_of(host, name)
+        if not token:
+            raise errors.Conflict(f"cannot create task {name}: no fencing token was taken for it")
+        body = _task(owner, host, claim, work, token)
+        try:
+            made = await self.client.create(NODE_TASKS, body, owner.metadata.namespace)
+        except errors.AlreadyExists:
+            return await self.task(ObjectKey(owner.metadata.namespace, name))
+        self.tasks.made(made)
+        return made
+
+    async def task(self, key: ObjectKey) -> NodeTask | None:
+        """Return a task as the server has it."""
+        try:
+            return await self.client.get(NODE_TASKS, key.name, key.namespace)
+        except errors.NotFound:
+            self.tasks.gone(key)
+            return None
+
+    async def delete_task(self, task: NodeTask) -> None:
+        """Delete a task, if nobody has written anything into it since."""
+        meta = task.metadata
+        options = DeleteOptions(uid=meta.uid, resource_version=meta.resource_version)
+        with contextlib.suppress(errors.NotFound):
+            await self.client.delete(NODE_TASKS, meta.name, meta.namespace, options=options)
+        self.tasks.gone(key_of(task))
+
+    def hold(self, owner: NodeMaintenance, host: str, claim: Claim) -> NodeHold:
+        """Return the Node of a host, as this maintenance holds it."""
+        meta = owner.metadata
+        since = times.rfc3339(claim.begun)
+        holder = CordonHolder(meta.namespace, meta.name, meta.uid, claim.generation, since)
+        return NodeHold(self.client, host, holder)
+
+
+def task_of(claim: Claim) -> str:
+    """Return the name of the task that a visit orders in its state."""
+    return f"{claim.task}-undo" if claim.task and claim.state is State.UNDOING else claim.task
+
+
+def token_of(host: ManagedNode, task: str) -> int:
+    """Return the fencing token that was taken for a task; 0 = none was."""
+    number, _, name = host.metadata.annotations.get(ANNOTATION_TOKEN, "").partition(" ")
+    return int(number) if number.isdecimal() and name == task else 0
+
+
+def _last_token(host: ManagedNode) -> int:
+    number, _, _ = host.metadata.annotations.get(ANNOTATION_TOKEN, "").partition(" ")
+    return int(number) if number.isdecimal() else 0
+
+
+def label(name: str) -> str:
+    """Return a name as a label may have it."""
+    return name[:_LABEL_MAX].rstrip("-._")
+
+
+def _task(owner: NodeMaintenance, host: ManagedNode, claim: Claim, work: Work, token: int) -> dict[str, Any]:
+    meta = owner.metadata
+    about = {
+        "kind": NODE_MAINTENANCES.kind, "name": meta.name, "uid": meta.uid, "generation": claim.generation,
+        "planHash": work.plan_hash,
+    }  # fmt: skip
+    owned = {
+        "apiVersion": NODE_MAINTENANCES.api_version, "kind": NODE_MAINTENANCES.kind, "name": meta.name,
+        "uid": meta.uid, "controller": True, "blockOwnerDeletion": False,
+    }  # fmt: skip
+    return {
+        "metadata": {
+            "name": task_of(claim),
+            "labels": {
+                NODE: label(host.metadata.name), MAINTENANCE: label(meta.name), RUN: claim.run,
+                LABEL_ATTEMPT: str(claim.attempt),
+            },
+            "ownerReferences": [owned],
+        },
+        "spec": {
+            "nodeName": host.metadata.name,
+            "steps": msgspec.to_builtins(list(work.steps)),
+            "deadline": times.rfc3339(work.deadline),
+            "notBefore": times.rfc3339(claim.begun),
+            "fencingToken": token,
+            "reason": about,
+            **({} if work.ttl is None else {"ttlSecondsAfterFinished": work.ttl}),
+        },
+    }  # fmt: skip

@@ -1,0 +1,320 @@
+"""One look at a maintenance: go on with the hosts in work, decide, begin with others, and say how far it is.
+
+What is remembered is in the objects alone: claims on hosts, tasks, and the run in the status. So it does not
+matter which process looks next, nor at which write the last one was killed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
+from nodemanager.api.maintenance.maintenance_status import RunState
+from nodemanager.api.maintenance.nodemaintenance import (
+    ANNOTATION_RETRY,
+    FINALIZER,
+    NODE_MAINTENANCES,
+    NodeMaintenance,
+)
+from nodemanager.api.maintenance.nodetask import NODE_TASKS, RUN, NodeTask
+from nodemanager.client.patches import MergePatch
+from nodemanager.client.subresources import write_status
+from nodemanager.controllers.disruption.nodes import NODES
+from nodemanager.controllers.node_maintenances import deleting, observing, recording, undertaking
+from nodemanager.controllers.node_maintenances.ahead import HostsAhead, TasksAhead
+from nodemanager.controllers.node_maintenances.gates import gates_of
+from nodemanager.controllers.node_maintenances.inputs import InputReader, Problem
+from nodemanager.controllers.node_maintenances.observing import SignsOfLife
+from nodemanager.controllers.node_maintenances.orders import Orders
+from nodemanager.controllers.node_maintenances.recording import Record
+from nodemanager.controllers.node_maintenances.undertaking import Seen
+from nodemanager.controllers.node_maintenances.visiting import Undertaking, VisitDriver, Visited
+from nodemanager.controllers.registration import ControllerContext
+from nodemanager.fleet.maintenance import beginning, openings, passes
+from nodemanager.fleet.maintenance.beginning import Owner
+from nodemanager.fleet.maintenance.claims import Claim, State
+from nodemanager.fleet.maintenance.decide import Facts, Start
+from nodemanager.fleet.maintenance.facts import ENDS, HostFacts
+from nodemanager.fleet.maintenance.passes import Look, Upkeep
+from nodemanager.fleet.maintenance.reasons import Reason
+from nodemanager.fleet.maintenance.states import Move
+from nodemanager.kube import errors
+from nodemanager.kube.core import LEASES
+from nodemanager.kube.objects import ObjectKey, key_of
+from nodemanager.runtime.controller import Reconcile, ReconcileResult
+
+LOOK_SECONDS: Final = 30.0
+"""A maintenance is looked at this often, at least: a window may have opened."""
+BUSY_SECONDS: Final = 2.0
+"""While a Node is drained or a host is proven, for which nobody wakes us."""
+AT_ONCE: Final = 0.0
+CATCH_UP: Final = 0.05
+TTL: Final = timedelta(days=1)
+_POLLED: Final = (State.CORDONING, State.DRAINING, State.PROVING, State.SOAKING, State.RETURNING)
+
+
+class Maintainer:
+    """Looks at maintenances, one at a time."""
+
+    def __init__(self, context: ControllerContext) -> None:
+        caches = context.caches
+        self._client = context.client
+        self._events = context.events
+        self._now = context.now
+        self._caches = caches
+        self._maintenances = caches.of(NODE_MAINTENANCES)
+        self._hosts = HostsAhead(caches.of(MANAGED_NODES))
+        self._tasks = TasksAhead(caches.of(NODE_TASKS))
+        self._orders = Orders(context.client, self._hosts, self._tasks)
+        self._driver = VisitDriver(self._orders, context.events, context.metrics)
+        self._inputs = InputReader(context.client, caches)
+        self._signs = SignsOfLife(context.now)
+        caches.of(LEASES).subscribe(self._signs.saw)
+        self._behind: dict[ObjectKey, str] = {}
+        """The version from which a status was last written: a cache that still has it is behind."""
+        self._took = context.metrics.histogram(
+            "nodemanager_maintenance_decision_seconds", "How long one decision took."
+        ).labels()
+        self._runs = context.metrics.counter(
+            "nodemanager_maintenance_runs_total", "Runs of maintenances that have ended.", ("outcome",)
+        )
+        self._counts = context.metrics.gauge(
+            "nodemanager_maintenance_hosts", "Hosts of the run under way.", ("maintenance", "stage")
+        )
+
+    async def reconcile(self, key: ObjectKey) -> ReconcileResult | None:
+        """Look at a maintenance, and say when to look again."""
+        maintenance = self._maintenances.get(key)
+        if maintenance is None:
+            self._behind.pop(key, None)
+            return None
+        if self._behind.get(key) == maintenance.metadata.resource_version:
+            return ReconcileResult(CATCH_UP)
+        if maintenance.metadata.deletion_timestamp and FINALIZER not in maintenance.metadata.finalizers:
+            return None
+        if FINALIZER not in maintenance.metadata.finalizers:
+            await self._add_finalizer(maintenance)
+            return None
+        seen = await self._look_around(maintenance)
+        about, problem = self._undertaking(seen)
+        moved = await self._drive(seen, about)
+        seen = replace(seen, tasks=self._tasks.of(maintenance.metadata.uid))
+        if maintenance.metadata.deletion_timestamp:
+            return await self._delete(seen, moved=moved)
+        if (run := recording.retried(maintenance, seen.now)) is not None:
+            await self._retry(maintenance, run)
+            return ReconcileResult(AT_ONCE)
+        return await self._decide(seen, about, problem, moved=moved)
+
+    # Seeing
+
+    async def _look_around(self, maintenance: NodeMaintenance) -> Seen:
+        now, namespace = self._now(), maintenance.metadata.namespace
+        nodes = list(self._hosts.values(namespace))
+        inputs = await self._inputs.read(maintenance, nodes, now)
+        tasks = self._tasks.of(maintenance.metadata.uid)
+        return Seen(maintenance, now, nodes, inputs, tasks, recording.run_of(maintenance))
+
+    def _facts(self, seen: Seen) -> dict[str, HostFacts]:
+        """Return what is known of all hosts of the namespace, with what we wrote meanwhile."""
+        known = self._caches.of(NODES)
+        gates = gates_of(seen.maintenance)
+        found: dict[str, HostFacts] = {}
+        for host in self._hosts.values(seen.maintenance.metadata.namespace):
+            name = host.metadata.name
+            node = known.get(ObjectKey("", name)) if not known.refused else None
+            heard = self._signs.heard(key_of(host))
+            found[name] = observing.host_facts(host, node, heard, gates.failing(host, node))
+        return found
+
+    def _undertaking(self, seen: Seen) -> tuple[Undertaking, Problem | None]:
+        """Return what holds for all visits now, and what keeps hosts from being begun with."""
+        about, problem = undertaking.of_run(seen, self._inputs)
+        problem = problem or gates_of(seen.maintenance).problem
+        if problem is None and about.rules.cordons and (why := self._caches.of(NODES).refused):
+            problem = Problem(Reason.NODES_UNKNOWN, "clusterrole/nodemanager-operator-disruption", why)
+        return about, problem
+
+    # Hosts in work
+
+    async def _drive(self, seen: Seen, about: Undertaking) -> bool:
+        """Go on with every host in work, by one transition; tell whether there was one."""
+        moved = False
+        facts = self._facts(seen)
+        uid = seen.maintenance.metadata.uid
+        for host in seen.nodes:
+            known = facts.get(host.metadata.name)
+            claim = known.claim if known is not None else None
+            if known is None or not isinstance(claim, Claim) or claim.uid != uid:
+                continue
+            if not (claim.holds or (claim.state is State.HALTED and claim.reason is Reason.HOST_LOST)):
+                continue
+            tasks = [task for task in seen.tasks if task.spec.node_name == host.metadata.name]
+            newest = self._hosts.get(key_of(host)) or host
+            try:
+                found = await self._driver.drive(about, Visited(newest, known, claim, tasks))
+            except (errors.Conflict, errors.NotFound):  # somebody else was faster: look again
+                moved = True
+                continue
+            moved = moved or isinstance(found, Move)
+        return moved
+
+    # Deciding
+
+    async def _decide(
+        self, seen: Seen, about: Undertaking, problem: Problem | None, *, moved: bool
+    ) -> ReconcileResult:
+        began = time.perf_counter()
+        known = self._known(seen, problem)
+        look = passes.look(self._upkeep(seen), known, seen.maintenance.metadata.uid, seen.now)
+        self._took.observe(time.perf_counter() - began)
+        run, ended = seen.maintenance.status.run, None
+        if known is None and look.begins and problem is None:
+            run = recording.began(seen.maintenance.metadata.uid, look.begins, seen.now)
+            work, _ = undertaking.work_of(seen, run, self._inputs)
+            run = msgspec.structs.replace(run, digest=work.digest)
+            moved = True
+        elif run is not None and look.decision is not None:
+            if look.decision.outcome:
+                ended, run = recording.ended(run, look.decision, seen.now), None
+                moved = True
+            else:
+                run = recording.kept(run, look, seen.now)
+        plan = undertaking.plan_of(seen, run, self._inputs)
+        await self._write(Record(seen.maintenance, look, run, ended, problem, plan, seen.now))
+        if run is not None and known is not None and look.decision is not None:
+            moved = await self._begin(seen, about, known, look.decision.starts) or moved
+        await self._clean(seen)
+        return ReconcileResult(AT_ONCE if moved else self._next(seen, look))
+
+    def _known(self, seen: Seen, problem: Problem | None) -> Facts | None:
+        run = seen.run
+        if run is None:
+            return None
+        tasks: dict[str, list[NodeTask]] = {}
+        for task in seen.tasks:
+            if task.metadata.labels.get(RUN) == run.id and not task.metadata.name.endswith("-undo"):
+                tasks.setdefault(task.spec.node_name, []).append(task)
+        return Facts(
+            uid=seen.maintenance.metadata.uid,
+            spec=seen.maintenance.spec,
+            run=run,
+            groups=seen.inputs.groups,
+            hosts=self._facts(seen),
+            now=seen.now,
+            window=seen.inputs.view,
+            tasks={host: [observing.task_facts(one) for one in found] for host, found in tasks.items()},
+            durations=openings.measured(observing.durations(seen.tasks)),
+            problem=(problem.reason, problem.object) if problem is not None else None,
+            approved=undertaking.is_approved(seen, self._caches),
+        )
+
+    def _upkeep(self, seen: Seen) -> Upkeep:
+        status, created = seen.maintenance.status, seen.maintenance.metadata.creation_timestamp
+        return Upkeep(
+            operations=seen.inputs.operations,
+            memories=recording.memories(status),
+            created=datetime.fromisoformat(created) if created else seen.now,
+            calendar=seen.inputs.calendar,
+            view=seen.inputs.view,
+            running=frozenset(status.run.operations) if status.run is not None else frozenset(),
+        )
+
+    async def _begin(self, seen: Seen, about: Undertaking, known: Facts, starts: Sequence[Start]) -> bool:
+        """Write a claim on every host that begins now; tell whether there was one."""
+        meta = seen.maintenance.metadata
+        owner = Owner(meta.name, meta.uid, meta.generation, known.run.id)
+        for start in starts:
+            host = self._hosts.get(ObjectKey(meta.namespace, start.host))
+            facts = known.hosts[start.host]
+            if host is None or host.metadata.uid != facts.uid:
+                continue
+            claim = beginning.claim(owner, facts, start.attempt, seen.maintenance.spec, about.rules, seen.now)
+            try:
+                await self._driver.write(about, host, claim)
+            except (errors.Conflict, errors.NotFound):
+                continue
+        return bool(starts)
+
+    # Writing
+
+    async def _write(self, record: Record) -> None:
+        maintenance = record.maintenance
+        wanted = recording.status_of(record)
+        self._tell(record, recording.news(maintenance.status, wanted))
+        if await write_status(self._client, NODE_MAINTENANCES, maintenance, maintenance.status, wanted):
+            self._behind[key_of(maintenance)] = maintenance.metadata.resource_version
+        if wanted.hosts is not None:
+            for stage in ("waiting", "running", "succeeded", "failed", "skipped"):
+                count = float(getattr(wanted.hosts, stage))
+                self._counts.labels(maintenance.metadata.name, stage).set(count)
+        if record.ended is not None:
+            self._runs.labels(record.ended.outcome).inc()
+
+    def _tell(self, record: Record, news: Sequence[recording.News]) -> None:
+        for one in news:
+            tell = self._events.warning if one.bad else self._events.normal
+            tell(NODE_MAINTENANCES, record.maintenance, one.reason, one.message)
+
+    async def _add_finalizer(self, maintenance: NodeMaintenance) -> None:
+        await self._patch_meta(maintenance, {"finalizers": [*maintenance.metadata.finalizers, FINALIZER]})
+
+    async def _patch_meta(self, maintenance: NodeMaintenance, changes: dict[str, object]) -> None:
+        meta = maintenance.metadata
+        body = MergePatch({"metadata": {"resourceVersion": meta.resource_version, **changes}})
+        await self._client.patch(NODE_MAINTENANCES, meta.name, meta.namespace, body)
+
+    async def _retry(self, maintenance: NodeMaintenance, run: RunState) -> None:
+        """Have a run go on: first what failed stops counting, then the request is taken off."""
+        wanted = msgspec.structs.replace(maintenance.status, run=run)
+        await write_status(self._client, NODE_MAINTENANCES, maintenance, maintenance.status, wanted)
+        meta = maintenance.metadata
+        body = MergePatch({"metadata": {"annotations": {ANNOTATION_RETRY: None}}})
+        await self._client.patch(NODE_MAINTENANCES, meta.name, meta.namespace, body)
+
+    async def _delete(self, seen: Seen, *, moved: bool) -> ReconcileResult | None:
+        """Give back what is still held, then let the maintenance go."""
+        busy = await deleting.restore(self._orders, seen.maintenance, self._hosts)
+        if moved or busy:
+            return ReconcileResult(AT_ONCE if moved else BUSY_SECONDS)
+        rest = [one for one in seen.maintenance.metadata.finalizers if one != FINALIZER]
+        await self._patch_meta(seen.maintenance, {"finalizers": rest})
+        for stage in ("waiting", "running", "succeeded", "failed", "skipped"):
+            self._counts.remove(seen.maintenance.metadata.name, stage)
+        return None
+
+    async def _clean(self, seen: Seen) -> None:
+        """Delete tasks of runs that have ended long enough ago."""
+        ttl = seen.maintenance.spec.ttl_seconds_after_finished
+        limit = TTL if ttl is None else timedelta(seconds=ttl)
+        current = seen.maintenance.status.run
+        for task in seen.tasks:
+            over = task.status.phase in ENDS and task.status.finished_at is not None
+            if not over or (current is not None and task.metadata.labels.get(RUN) == current.id):
+                continue
+            if seen.now - datetime.fromisoformat(task.status.finished_at or "") >= limit:
+                await self._orders.delete_task(task)
+
+    def _next(self, seen: Seen, look: Look) -> float:
+        """Return in how many seconds to look again."""
+        if any(_is_polled(host, seen.maintenance) for host in seen.nodes):
+            return BUSY_SECONDS
+        edges = [look.window.opens_at, look.window.closes_at, *(one.next_run for one in look.judgements)]
+        ahead = [(edge - seen.now).total_seconds() for edge in edges if edge is not None]
+        return max(CATCH_UP, min([LOOK_SECONDS, *(one for one in ahead if one > 0)]))
+
+
+def build(context: ControllerContext) -> Reconcile:
+    """Return the reconcile of maintenances."""
+    return Maintainer(context).reconcile
+
+
+def _is_polled(host: ManagedNode, maintenance: NodeMaintenance) -> bool:
+    claim = observing.claim_of(host)
+    return isinstance(claim, Claim) and claim.uid == maintenance.metadata.uid and claim.state in _POLLED

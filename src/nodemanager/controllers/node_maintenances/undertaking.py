@@ -1,0 +1,148 @@
+"""What a run does to each host: steps, which stay as they were when the first host began; rules; and plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.api.maintenance.maintenance_status import PlanState, RunState
+from nodemanager.api.maintenance.maintenanceapproval import MAINTENANCE_APPROVALS
+from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
+from nodemanager.api.maintenance.nodetask import RUN, NodeTask
+from nodemanager.api.maintenance.task_steps import UNDO, TaskStep
+from nodemanager.api.maintenance.windows import ABORT
+from nodemanager.controllers.disruption.holding import DrainRules
+from nodemanager.controllers.node_maintenances import observing, orders
+from nodemanager.controllers.node_maintenances.inputs import InputReader, Inputs, Problem
+from nodemanager.controllers.node_maintenances.visiting import Undertaking
+from nodemanager.controllers.registration import Caches
+from nodemanager.fleet.maintenance import beginning, openings, plan
+from nodemanager.fleet.maintenance.claims import Claim
+from nodemanager.fleet.maintenance.decide import Run
+from nodemanager.fleet.maintenance.plan import PlanInput
+from nodemanager.fleet.maintenance.reasons import Reason
+from nodemanager.fleet.maintenance.states import VisitRules
+from nodemanager.fleet.maintenance.steps import StepsError, TemplateMissing, Work, digest
+from nodemanager.kube import times
+
+FIRST: Final = 20
+"""Hosts that are listed in a plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What is known when a maintenance is looked at."""
+
+    maintenance: NodeMaintenance
+    now: datetime
+    nodes: Sequence[ManagedNode]
+    inputs: Inputs
+    tasks: Sequence[NodeTask]
+    """Those of this maintenance, of all its runs."""
+    run: Run | None
+
+
+def work_of(seen: Seen, run: RunState, reader: InputReader) -> tuple[Work, Problem | None]:
+    """Return what is done to each host of a run.
+
+    Once a host has begun, that is what its task says, whatever becomes of templates and operations meanwhile.
+    """
+    for task in seen.tasks:
+        if task.metadata.labels.get(RUN) == run.id and not task.metadata.name.endswith("-undo"):
+            return Work(tuple(task.spec.steps), run.digest), None
+    try:
+        found = reader.run_work(seen.maintenance, run.operations)
+    except (StepsError, TemplateMissing) as error:
+        return Work((), ""), Problem(Reason.STEPS_INVALID, "", str(error))
+    window = seen.inputs.calendar.spec
+    steps = tuple(_with_undo(step) for step in found.steps) if window.on_close == ABORT else found.steps
+    if not steps:
+        return found, Problem(Reason.STEPS_INVALID, "", "the operations of this run are gone: abort it")
+    return Work(steps, digest(steps)), None
+
+
+def _with_undo(step: TaskStep) -> TaskStep:
+    """Return a step that is taken back where it does not say what else happens: the window is closing."""
+    return step if step.on_failure else msgspec.structs.replace(step, on_failure=UNDO)
+
+
+def of_run(seen: Seen, reader: InputReader) -> tuple[Undertaking, Problem | None]:
+    """Return what holds for all visits of the run under way, and what keeps hosts from being begun with."""
+    maintenance, inputs = seen.maintenance, seen.inputs
+    spec, run, problem = maintenance.spec, maintenance.status.run, inputs.problem
+    work, wrong = work_of(seen, run, reader) if run is not None else (Work((), ""), None)
+    window = inputs.calendar.spec
+    ending = seen.run.ending if seen.run is not None else Reason.ABORTED
+    if maintenance.metadata.deletion_timestamp:
+        ending = Reason.DELETED
+    drain = spec.disruption.drain if spec.disruption is not None else None
+    rules = beginning.rules_of(spec, window, work) if work.steps else VisitRules()
+    hashed = maintenance.status.plan.hash if maintenance.status.plan is not None else ""
+
+    def task(claim: Claim) -> orders.Work:
+        deadline = beginning.task_deadline(claim, window, inputs.view)
+        return orders.Work(work.steps, deadline, hashed, spec.ttl_seconds_after_finished)
+
+    about = Undertaking(
+        maintenance=maintenance,
+        rules=rules,
+        work=task,
+        drain=DrainRules() if drain is None else DrainRules(drain.pod_selector, drain.grace_period_seconds),
+        now=seen.now,
+        may_work=inputs.view.open and bool(work.steps),
+        ending=ending if ending in (Reason.DELETED, Reason.ABORTED) else None,
+    )
+    return about, problem or wrong or _unsupported(maintenance)
+
+
+def _unsupported(maintenance: NodeMaintenance) -> Problem | None:
+    approval = maintenance.spec.approval
+    if approval is not None and approval.different_user:
+        said = "approval.differentUser cannot be checked yet; remove it"
+        return Problem(Reason.NOT_SUPPORTED_YET, "approval.differentUser", said)
+    return None
+
+
+def is_approved(seen: Seen, caches: Caches) -> bool:
+    """Tell whether somebody said yes to the plan, if somebody has to."""
+    approval, shown = seen.maintenance.spec.approval, seen.maintenance.status.plan
+    if approval is None or not approval.required:
+        return True
+    meta = seen.maintenance.metadata
+    return shown is not None and any(
+        one.spec.maintenance == meta.name
+        and one.metadata.namespace == meta.namespace
+        and one.spec.plan_hash == shown.hash
+        for one in caches.of(MAINTENANCE_APPROVALS).values()
+    )
+
+
+def plan_of(seen: Seen, run: RunState | None, reader: InputReader) -> PlanState | None:
+    """Return what is, or would be, done by a run; its times are those that were expected at first."""
+    old = seen.maintenance.status.plan
+    if run is None:
+        return old
+    work, wrong = work_of(seen, run, reader)
+    if wrong is not None:
+        return old
+    inputs = seen.inputs
+    uids = {host.metadata.name: host.metadata.uid for host in seen.nodes}
+    made_of = PlanInput(seen.maintenance.spec, run.slots, work, inputs.calendar.spec, inputs.groups, uids)
+    hashed = plan.hash_of(made_of)
+    if old is not None and old.hash == hashed:
+        return old
+    taken = openings.measured(observing.durations(seen.tasks))
+    made = plan.plan(made_of, inputs.calendar, taken, seen.now)
+    return PlanState(
+        hash=hashed,
+        hosts=len(made.hosts),
+        disruption=work.disruption,
+        first=list(made.hosts[:FIRST]),
+        starts_at=times.rfc3339(made.starts_at) if made.starts_at else None,
+        ends_at=times.rfc3339(made.ends_at) if made.ends_at else None,
+    )

@@ -1,0 +1,206 @@
+"""One step of the visit of one host: give the order of its state, look what came of it, write what is next.
+
+The decision itself is `fleet.maintenance.visits`. Here is how its orders are given, and where the evidence
+comes from: of a Node that we have just changed, from the API itself.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
+from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
+from nodemanager.api.maintenance.nodetask import NodeTask
+from nodemanager.controllers.disruption.holding import DrainRules
+from nodemanager.controllers.disruption.nodes import (
+    DRAIN_IN_PROGRESS,
+    DRAINED,
+    MAINTENANCE_IN_PROGRESS,
+    Node,
+)
+from nodemanager.controllers.node_maintenances import observing
+from nodemanager.controllers.node_maintenances.orders import Orders, Work
+from nodemanager.fleet.maintenance import undoing, visits
+from nodemanager.fleet.maintenance.claims import Claim, State
+from nodemanager.fleet.maintenance.facts import SUCCEEDED, HostFacts, NodeFacts
+from nodemanager.fleet.maintenance.reasons import Reason
+from nodemanager.fleet.maintenance.states import STATES, Hold, Move, Order, Visit, VisitRules
+from nodemanager.kube import errors
+from nodemanager.kube.objects import ObjectKey
+from nodemanager.runtime.events import EventRecorder
+from nodemanager.runtime.metrics import Registry
+
+log = logging.getLogger("nodemanager.operator")
+UNDO_TIME: Final = timedelta(minutes=50)
+"""From when on no step that takes something back begins: before the visit is given up."""
+_BEFORE_WORK: Final = (State.CORDONING, State.DRAINING)
+_HELD: Final = (State.CORDONING, State.DRAINING, State.RETURNING)
+"""States in which the Node itself is asked, not the cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Undertaking:
+    """What a maintenance says about its visits now."""
+
+    maintenance: NodeMaintenance
+    rules: VisitRules
+    work: Callable[[Claim], Work]
+    """What the task of a visit is made of."""
+    drain: DrainRules
+    now: datetime
+    may_work: bool = True
+    ending: Reason | None = None
+    """Why hosts that are not worked on yet are given back: DELETED, ABORTED."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visited:
+    """A host in work, as it was seen."""
+
+    host: ManagedNode
+    facts: HostFacts
+    claim: Claim
+    tasks: Sequence[NodeTask] = ()
+    """Those of the whole run that are this host's."""
+
+
+class VisitDriver:
+    """Carries out visits, one transition per call."""
+
+    def __init__(self, orders: Orders, events: EventRecorder, metrics: Registry) -> None:
+        self._orders = orders
+        self._events = events
+        self._moves = metrics.counter(
+            "nodemanager_maintenance_transitions_total", "States that visits of hosts came into.", ("state",)
+        )
+
+    async def drive(self, about: Undertaking, seen: Visited) -> Hold | Move:
+        """Give the order of the state, and write down the next one if there is evidence for it."""
+        try:
+            visit = await self._ordered(about, seen)
+        except errors.Forbidden as error:
+            log.warning("cannot go on with host %s: %s", seen.host.metadata.name, error)
+            return Hold(STATES[seen.claim.state].reason, f"node/{seen.host.metadata.name}")
+        found = _cut_short(about, visit) or visits.advance(visit)
+        if isinstance(found, Move):
+            await self.write(about, seen.host, found.claim, seen.claim)
+        return found
+
+    async def write(
+        self, about: Undertaking, host: ManagedNode, claim: Claim, before: Claim | None = None
+    ) -> None:
+        """Write down a state, and tell of it."""
+        await self._orders.write_claim(host, claim, about.now)
+        if before is not None and before.state is claim.state:
+            return
+        self._moves.labels(claim.state.value).inc()
+        log.info("host %s: %s for maintenance %s", host.metadata.name, claim.state, claim.maintenance)
+        self._tell(host, claim)
+
+    def _tell(self, host: ManagedNode, claim: Claim) -> None:
+        why = f": {claim.reason}" if claim.reason is not None else ""
+        said = f"{claim.state} for maintenance {claim.maintenance}, run {claim.run}{why}"
+        bad = claim.state in (State.UNDONE, State.HALTED, State.UNDOING)
+        tell = self._events.warning if bad else self._events.normal
+        if claim.state in (State.CORDONING, State.WORKING) or claim.state.is_end or bad:
+            tell(MANAGED_NODES, host, f"Maintenance{claim.state}", said)
+
+    # Orders
+
+    async def _ordered(self, about: Undertaking, seen: Visited) -> Visit:
+        """Give the order of the state; return all that is known after that."""
+        claim = seen.claim
+        order = STATES[claim.state].order if claim.state in STATES else Order.NOTHING
+        task, undo = await self._tasks(about, seen, order)
+        facts = seen.facts
+        if claim.cordoned and claim.state in _HELD:
+            facts = replace(facts, node=await self._held(about, seen, order))
+        elif claim.cordoned and order is Order.CREATE_TASK and not claim.seen:
+            hold = self._orders.hold(about.maintenance, seen.host.metadata.name, claim)
+            await hold.say({DRAINED: "", MAINTENANCE_IN_PROGRESS: f"task {claim.task}"})
+        if claim.state in (State.PROVING, State.SOAKING) and task is not None:
+            missing = facts.health.failing_after or observing.unproven_reboot(task)
+            facts = replace(facts, health=replace(facts.health, failing_after=missing))
+        return Visit(
+            claim, facts, about.rules, about.now,
+            task=observing.task_facts(task) if task is not None else None,
+            undo=observing.task_facts(undo) if undo is not None else None,
+            may_work=about.may_work,
+        )  # fmt: skip
+
+    async def _tasks(
+        self, about: Undertaking, seen: Visited, order: Order
+    ) -> tuple[NodeTask | None, NodeTask | None]:
+        """Create or take back the tasks of a visit; return them: of the work, and of undoing it."""
+        claim, owner = seen.claim, about.maintenance
+        task = await self._task(about, seen, claim.task)
+        undo: NodeTask | None = None
+        if order is Order.CREATE_TASK and task is None and not claim.seen and about.ending is None:
+            task = await self._orders.create_task(owner, seen.host, claim, about.work(claim))
+        if order is Order.CREATE_UNDO:
+            undo = await self._task(about, seen, f"{claim.task}-undo")
+            back = undoing.inverse(task.spec.steps, task.status.steps) if task is not None else []
+            if undo is None and back:
+                work = Work(tuple(back), claim.since + UNDO_TIME)
+                undo = await self._orders.create_task(owner, seen.host, claim, work)
+            elif undo is None and task is not None:  # it changed nothing that could be taken back
+                undo = msgspec.structs.replace(
+                    task, status=msgspec.structs.replace(task.status, phase=SUCCEEDED)
+                )
+        ends = order is Order.GIVE_BACK or (order is Order.CREATE_TASK and about.ending is not None)
+        if ends and task is not None and _is_untaken(task):
+            await self._orders.delete_task(task)
+            task = None
+        return task, undo
+
+    async def _held(self, about: Undertaking, seen: Visited, order: Order) -> NodeFacts | None:
+        """Cordon, drain or give back the Node of a host; return how it is then."""
+        hold = self._orders.hold(about.maintenance, seen.host.metadata.name, seen.claim)
+        left, blocked = 0, ""
+        if order is Order.GIVE_BACK:
+            await hold.release()
+        else:
+            await hold.cordon()
+        if order is Order.DRAIN:
+            await hold.say({DRAIN_IN_PROGRESS: "pods are leaving"})
+            drained = await hold.drain(about.drain)
+            left, blocked = len(drained.blocked), drained.said
+            if left:
+                said = f"{left} pods are left: {blocked}"
+                self._events.normal(MANAGED_NODES, seen.host, "MaintenanceDraining", said)
+        node = await hold.node()
+        return None if node is None else _node_facts(node, left, blocked)
+
+    async def _task(self, about: Undertaking, seen: Visited, name: str) -> NodeTask | None:
+        """Return a task of the visit: one that the cache does not know yet is asked for."""
+        if not name or seen.claim.state in _BEFORE_WORK:
+            return None
+        known = next((one for one in seen.tasks if one.metadata.name == name), None)
+        return known or await self._orders.task(ObjectKey(about.maintenance.metadata.namespace, name))
+
+
+def _cut_short(about: Undertaking, visit: Visit) -> Move | None:
+    """Return that a host is given back at once, because nothing more is to be done and nothing was."""
+    claim = visit.claim
+    untouched = claim.state in _BEFORE_WORK or (claim.state is State.WORKING and visit.task is None)
+    if about.ending is None or not untouched:
+        return None
+    return Move(
+        msgspec.structs.replace(
+            claim, state=State.RETURNING, since=about.now, end=State.UNDONE, reason=about.ending
+        )
+    )
+
+
+def _is_untaken(task: NodeTask) -> bool:
+    return task.status.claim is None and task.status.phase in ("", "Pending")
+
+
+def _node_facts(node: Node, left: int, blocked: str) -> NodeFacts:
+    return NodeFacts(node.is_ready, node.spec.unschedulable, node.mark is not None, left, blocked)
