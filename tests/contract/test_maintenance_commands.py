@@ -254,46 +254,42 @@ async def approvals(told: Told) -> list[tuple[str, str, str]]:
 
 async def test_approve_shows_the_plan_and_says_yes_to_it_alone(told: Told) -> None:
     await told.host("web1")
-    await told.maintenance(approval={"required": True}, status={"plan": {"hash": HASH}})
+    going = {"run": {**GOING, "startedAt": ago(seconds=0)}, "plan": {"hash": HASH}}
+    await told.maintenance(approval={"required": True}, status=going)
+    assert (await why(told, "web1"))[0]["reason"] == "NotApproved"
     shown = said(await told.run("maintenance", "approve", "monday", "--yes", "--hash", HASH[:12]))
     assert f"Hash: {HASH}" in " ".join(shown.split())
-    (approval,) = await approvals(told)
-    assert approval[:2] == ("monday", HASH)
-    assert re.search(
-        rf"monday is approved by {re.escape(approval[2])}: maintenanceapproval/monday-{HASH[:12]}-", shown
-    )
+    ((name, found, user),) = await approvals(told)
+    assert (name, found) == ("monday", HASH)
+    assert f"monday is approved by {user}: maintenanceapproval/monday-{HASH[:12]}-" in shown
     again = said(await told.run("maintenance", "approve", "monday", "--yes"))
-    assert "monday was approved by you before" in again
+    assert again == f"monday is approved already, by {user}\n"
     assert len(await approvals(told)) == 1
+    assert (await why(told, "web1"))[0]["reason"] == "Begins"
+
+
+async def test_what_is_planned_can_be_approved_before_it_begins(told: Told) -> None:
+    """The hash follows from what will be: the operator finds the same one when the window opens."""
+    await told.host("web1")
+    opens = datetime.now(UTC) + timedelta(days=2)
+    schedule = {"weekdays": [opens.strftime("%a")], "start": "06:00", "duration": "3h", "timeZone": "UTC"}
+    await told.maintenance(window={"schedules": [schedule]}, approval={"required": True})
+    plan = json.loads(said(await told.run("maintenance", "plan", "monday", "-o", "json")))
+    said(await told.run("maintenance", "approve", "monday", "--yes", "--hash", plan["hash"]))
+    assert [found for _, found, _ in await approvals(told)] == [plan["hash"]]
 
 
 async def test_what_cannot_be_approved_says_why(told: Told) -> None:
-    await told.maintenance("free", status={"plan": {"hash": HASH}})
-    await told.maintenance("early", approval={"required": True}, status={})
-    await told.maintenance(
-        "done", approval={"required": True}, status={"plan": {"hash": HASH, "approvedBy": "ann"}}
-    )
-    await told.maintenance("changed", approval={"required": True}, status={"plan": {"hash": HASH}})
-    await told.api.client.patch(
-        NODE_MAINTENANCES, "changed", told.api.namespace, MergePatch({"spec": {"parallelism": 2}})
-    )
-    assert "cannot approve free: it needs no approval; " in refused(
-        await told.run("maintenance", "approve", "free", "-y")
-    )
-    assert "cannot approve early: there is no plan yet; " in refused(
-        await told.run("maintenance", "approve", "early", "-y")
-    )
-    assert "has not seen its last change yet" in refused(
-        await told.run("maintenance", "approve", "changed", "-y")
-    )
-    assert (
-        said(await told.run("maintenance", "approve", "done", "-y")) == "done is approved already, by ann\n"
-    )
-    other = refused(await told.run("maintenance", "approve", "done", "-y", "--hash", "b" * 64))
-    assert (
-        "cannot approve done: its plan is 4f1c09d2ab77..., not bbbbbbbbbbbb...: something has changed"
-        in other
-    )
+    await told.host("web1")
+    await told.maintenance("free")
+    await told.maintenance("early", approval={"required": True}, operations=[{**ONCE, "suspend": True}])
+    await told.maintenance("other", approval={"required": True})
+    for name, why_not, *args in [
+        ("free", "cannot approve free: it needs no approval; "),
+        ("early", "cannot approve early: there is no plan yet; "),
+        ("other", "not bbbbbbbbbbbb...: something has changed since; look at it", "--hash", "b" * 64),
+    ]:
+        assert why_not in refused(await told.run("maintenance", "approve", name, "-y", *args))
     assert await approvals(told) == []
 
 

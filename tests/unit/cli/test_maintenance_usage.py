@@ -68,7 +68,8 @@ async def test_a_cluster_without_our_kinds(tmp_path: Path) -> None:
 
 async def test_an_api_that_does_not_say_who_we_are(tmp_path: Path) -> None:
     """A cluster before 1.28 has no SelfSubjectReview."""
-    plan = {"plan": {"hash": "a" * 64}, "observedGeneration": 1}
+    run = {"id": "r", "operations": ["x"], "startedAt": "2026-03-02T06:00:00Z"}
+    plan = {"plan": {"hash": "a" * 64}, "observedGeneration": 1, "run": run}
     known = {
         "metadata": {"name": "monday", "namespace": "nodemanager", "generation": 1},
         "spec": {"window": {"always": True}, "operations": [], "approval": {"required": True}},

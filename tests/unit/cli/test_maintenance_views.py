@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -15,9 +17,10 @@ from nodemanager.api.maintenance.maintenance_status import HostCounts, WindowSta
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
 from nodemanager.api.maintenance.nodetask import NodeTask
 from nodemanager.cli.commands.maintenance import listing, why
-from nodemanager.cli.maintenance import judging, reasons_of_host
+from nodemanager.cli.maintenance import judging, reading, reasons_of_host
 from nodemanager.cli.maintenance.following import HostState, Progressed
-from nodemanager.cli.maintenance.reading import Surroundings
+from nodemanager.cli.maintenance.judged import Judged
+from nodemanager.cli.maintenance.reading import Found
 from nodemanager.cli.views import output
 from nodemanager.cli.views.maintenance import history_view, live, plan_table, progress, wait_view
 from nodemanager.fleet.maintenance.reasons import Reason
@@ -59,6 +62,13 @@ def host(name: str, alive: str = "True", **meta: Any) -> ManagedNode:
         },
         ManagedNode,
     )
+
+
+def judge(one: NodeMaintenance, *hosts: ManagedNode, tasks: Sequence[NodeTask] = ()) -> Judged:
+    """Return what is decided about a maintenance that needs nothing else of an API."""
+    found = Found(NOW, hosts, tasks)
+    around = asyncio.run(reading.understood(cast("Any", None), found, [one]))
+    return judging.judge(one, around)
 
 
 # Bars and counts
@@ -123,9 +133,9 @@ def test_every_reason_says_what_to_do_with_the_names_that_are_meant(reason: Reas
 
 
 def test_why_tells_each_reason_in_80_columns() -> None:
-    around = Surroundings(NOW, [host("web1", "False"), host("web2")])
-    one = judging.judge(maintenance(), around)
-    found = [*reasons_of_host.others(around.hosts[0], around), *reasons_of_host.concerning("web1", [one])]
+    hosts = [host("web1", "False"), host("web2")]
+    one = judge(maintenance(), *hosts)
+    found = [*reasons_of_host.others(hosts[0], Found(NOW, hosts)), *reasons_of_host.concerning("web1", [one])]
     text = output.wrapped(why.text("web1", found, NOW), 80)
     assert [line.split()[-1] for line in text.splitlines() if line.startswith("Reason:")] == [
         "HostSilent"
@@ -144,9 +154,8 @@ def test_what_the_operator_alone_can_ask_is_taken_from_the_status() -> None:
         "run": {"id": "r1", "operations": ["note"], "startedAt": moment(minutes=-2)},
         "waiting": waiting,
     }
-    around = Surroundings(NOW, [host("web1")])
-    one = judging.judge(maintenance(status), around)
-    assert one.starts == {"web1"}, "as far as can be told from here"
+    one = judge(maintenance(status), host("web1"))
+    assert one.hosts.starts == {"web1"}, "as far as can be told from here"
     (found,) = reasons_of_host.concerning("web1", [one])
     assert (found.code, found.object) == ("GateBefore", "http/https://x")
 
@@ -168,8 +177,7 @@ FRIDAY = {"schedules": [{"weekdays": ["Fri"], "start": "06:00", "duration": "1h"
     ],
 )
 def test_what_a_host_waits_for(spec: dict[str, Any], status: dict[str, Any], code: str) -> None:
-    around = Surroundings(NOW, [host("web1")])
-    found = [*reasons_of_host.concerning("web1", [judging.judge(maintenance(status, **spec), around)])]
+    found = [*reasons_of_host.concerning("web1", [judge(maintenance(status, **spec), host("web1"))])]
     assert [one.code for one in found] == ([code] if code else [])
 
 
@@ -180,14 +188,17 @@ def test_a_plan_follows_the_groups_and_keeps_those_in_work_and_done() -> None:
     hosts = [host(f"web{n}", labels={"zone": "ab"[n % 2]}) for n in range(4)]
     status = {"run": {"id": "r", "operations": ["note"], "startedAt": moment(minutes=-30)}}
     task = {
-        "metadata": {"name": "t", "labels": {"maintenance.nodemanager/run": "r"}},
-        "spec": {"nodeName": "web0"},
+        "metadata": {
+            "name": "t", "labels": {"maintenance.nodemanager/run": "r"},
+            "creationTimestamp": moment(minutes=-9),
+        },
+        "spec": {"nodeName": "web0", "reason": {"uid": "monday"}},
         "status": {
             "phase": "Succeeded", "finishedAt": moment(minutes=-5), "claim": {"time": moment(minutes=-9)}
         },
     }  # fmt: skip
-    around = Surroundings(NOW, hosts, tasks=[msgspec.convert(task, NodeTask)])
-    judged = judging.judge(maintenance(status, series={"groupBy": "zone"}), around)
+    made = maintenance(status, series={"groupBy": "zone"})
+    judged = judge(made, *hosts, tasks=[msgspec.convert(task, NodeTask)])
     found = plan_table.hosts(judged)
     assert [(one.host, one.state, one.reason) for one in found] == [
         ("web0", "succeeded", "Succeeded"), ("web2", "waiting", "Begins"),
@@ -202,12 +213,13 @@ def test_a_plan_follows_the_groups_and_keeps_those_in_work_and_done() -> None:
 
 
 def test_a_plan_has_one_hash_for_the_same_and_another_for_anything_else() -> None:
-    around = Surroundings(NOW, [host("web1")])
-    one, same = judging.judge(maintenance(), around), judging.judge(maintenance(paused=True), around)
-    other = judging.judge(maintenance(), Surroundings(NOW, [host("web1"), host("web2")]))
+    one, same = judge(maintenance(), host("web1")), judge(maintenance(paused=True), host("web1"))
+    other = judge(maintenance(), host("web1"), host("web2"))
     assert plan_table.hash_of(one) == plan_table.hash_of(same) != plan_table.hash_of(other)
-    told = maintenance({"plan": {"hash": "f" * 64}})
-    assert plan_table.hash_of(judging.judge(told, around)) == "f" * 64, "the operator's word counts"
+    old = judge(maintenance({"plan": {"hash": "f" * 64}}), host("web1"))
+    assert plan_table.hash_of(old) == plan_table.hash_of(one), "that of an earlier run does not count"
+    told = maintenance({"plan": {"hash": "f" * 64}, "run": RUN})
+    assert plan_table.hash_of(judge(told, host("web1"))) == "f" * 64, "the operator's word counts"
 
 
 # Terminals
@@ -253,8 +265,7 @@ def test_what_hosts_say_steers_no_terminal() -> None:
     )
     found = maintenance({"run": {"id": EVIL, "operations": [EVIL]}, "history": [{"id": EVIL}]}, name=EVIL)
     assert not STEERS.search(history_view.text(found, EVIL, [task], NOW))
-    around = Surroundings(NOW, [host(EVIL)])
-    judged = judging.judge(found, around)
+    judged = judge(found, host(EVIL))
     assert not STEERS.search(plan_table.text(judged, NOW))
     assert not STEERS.search(why.text(EVIL, [*reasons_of_host.concerning(EVIL, [judged])], NOW))
     assert not STEERS.search("\n".join(listing.lines([found], NOW, bars=True)))

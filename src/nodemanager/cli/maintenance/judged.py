@@ -1,41 +1,28 @@
-"""What is known and decided about one maintenance at one moment."""
+"""What is decided about one maintenance at one moment."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
+from nodemanager.controllers.node_maintenances.inputs import Inputs, Problem
 from nodemanager.fleet.maintenance.decide import Wait
-from nodemanager.fleet.maintenance.openings import WindowView
 from nodemanager.fleet.maintenance.plan import Plan
 from nodemanager.fleet.maintenance.progress import Progress
-from nodemanager.fleet.maintenance.reasons import Reason
-from nodemanager.fleet.maintenance.steps import Work
-from nodemanager.fleet.series import HostGroup
-from nodemanager.fleet.windows.calendar import Calendar
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """Why nothing can be begun with."""
+class HostsJudged:
+    """What is decided about the hosts."""
 
-    reason: Reason
-    object: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class Inputs:
-    """What a maintenance refers to."""
-
-    calendar: Calendar
-    window: WindowView
-    groups: Sequence[HostGroup]
-    work: Mapping[str, Work]
-    """What each operation does that tasks are made of."""
-    problem: Problem | None = None
+    waits: Mapping[str, Wait] = field(default_factory=dict)
+    """Those that wait, or are in work."""
+    starts: frozenset[str] = frozenset()
+    """Those that are begun with at the operator's next look."""
+    progress: Mapping[str, Progress] = field(default_factory=dict)
+    """How far those of the run are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +31,18 @@ class Judged:
 
     maintenance: NodeMaintenance
     inputs: Inputs
-    waits: Mapping[str, Wait]
-    """Hosts that wait, or are in work."""
-    starts: frozenset[str] = frozenset()
-    """Hosts that are begun with at the operator's next look."""
-    progress: Mapping[str, Progress] = field(default_factory=dict)
+    problem: Problem | None = None
+    """Why no host can be begun with at all."""
     run: str = ""
     """The run under way, or the one that begins now; empty = none."""
     next_run: datetime | None = None
+    hosts: HostsJudged = field(default_factory=HostsJudged)
     plan: Plan | None = None
     """None: nothing is due, or it cannot be read."""
+    approvers: tuple[str, ...] = ()
+    """Who said yes to the plan."""
 
     @property
-    def hosts(self) -> tuple[str, ...]:
+    def names(self) -> tuple[str, ...]:
         """All hosts of the series, in their order."""
         return tuple(host for group in self.inputs.groups for host in group.hosts)

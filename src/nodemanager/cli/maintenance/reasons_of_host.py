@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator
 from nodemanager.api.common import managednode, node_conditions
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.api.maintenance.maintenance_status import WaitReason
-from nodemanager.cli.maintenance import observing
+from nodemanager.cli.maintenance import judging
 from nodemanager.cli.maintenance.judged import Judged
-from nodemanager.cli.maintenance.reading import Surroundings
+from nodemanager.cli.maintenance.reading import Found
 from nodemanager.cli.views.maintenance import wait_view
 from nodemanager.cli.views.maintenance.wait_view import BEGINS, Why
+from nodemanager.cli.views.output import parse_time
 from nodemanager.fleet.maintenance.claims import Claim, Unreadable
 from nodemanager.fleet.maintenance.decide import Wait
 from nodemanager.fleet.maintenance.facts import HostFacts
@@ -22,29 +23,29 @@ from nodemanager.kube import conditions
 def concerning(host: str, judged: Iterable[Judged]) -> Iterator[Why]:
     """Yield what becomes of a host in every maintenance that means it, or is at work there."""
     for one in judged:
-        if host in one.hosts or host in one.waits:
+        if host in one.names or host in one.hosts.waits:
             yield _of_maintenance(host, one)
 
 
 def _of_maintenance(host: str, judged: Judged) -> Why:
-    name, problem = judged.maintenance.metadata.name, judged.inputs.problem
-    wait = judged.waits.get(host)
+    name, problem = judged.maintenance.metadata.name, judged.problem
+    wait = judged.hosts.waits.get(host)
     told = _told(judged.maintenance.status.waiting, host)
     if wait is None and told is not None:  # the operator asked gates of health, which we cannot
         wait = Wait(
             host,
             Reason(told.reason),
             told.object,
-            observing.moment(told.since),
-            observing.moment(told.next_check),
+            parse_time(told.since),
+            parse_time(told.next_check),
         )
     if wait is not None:
         message = problem.message if problem is not None and wait.reason is problem.reason else ""
         return wait_view.why(host, wait, name, judged.run, message)
-    if host in judged.starts:
+    if host in judged.hosts.starts:
         said = "Nothing to do: its turn has come; the operator begins with it at its next look."
         return Why(BEGINS, name, judged.run, remedy=said)
-    found = judged.progress.get(host)
+    found = judged.hosts.progress.get(host)
     if found is None:  # it was made after the run began
         said = "It joined after the run began, and is part of the next one."
         return Why(Reason.NOTHING_DUE.value, name, judged.run, next_check=judged.next_run, remedy=said)
@@ -59,17 +60,17 @@ def _told(waiting: Iterable[WaitReason], host: str) -> WaitReason | None:
     return next((one for one in waiting if host in one.first and one.reason in known), None)
 
 
-def others(host: ManagedNode, around: Surroundings) -> Iterator[Why]:
+def others(host: ManagedNode, found: Found) -> Iterator[Why]:
     """Yield what keeps a host from being worked on, whatever maintenances say."""
     name = host.metadata.name
-    facts = observing.host(host, around.nodes.get(name))
+    facts = judging.hosts(found)[name]
     yield from _of_life(host, facts)
     yield from _of_claim(name, facts)
     if facts.health.held:
         yield _said(host, Reason.HOST_HELD, node_conditions.HELD)
     cordoned = host.status.kubernetes_node_cordoned
     if cordoned is not None:
-        wait = Wait(name, Reason.HOST_UPGRADING, f"managednode/{name}", observing.moment(cordoned))
+        wait = Wait(name, Reason.HOST_UPGRADING, f"managednode/{name}", parse_time(cordoned))
         yield wait_view.why(name, wait, "", "")
     elif facts.node is not None and facts.node.cordoned and not facts.node.ours:
         yield wait_view.why(name, Wait(name, Reason.NODE_CORDONED, f"node/{name}"), "", "")
@@ -103,6 +104,6 @@ def _of_claim(name: str, facts: HostFacts) -> Iterator[Why]:
 def _said(host: ManagedNode, reason: Reason, condition: str) -> Why:
     """Return a reason that a condition of the host tells more about."""
     name, found = host.metadata.name, conditions.get(host.status.conditions, condition)
-    since = observing.moment(found.last_transition_time) if found is not None else None
+    since = parse_time(found.last_transition_time) if found is not None else None
     message = found.message if found is not None else ""
     return wait_view.why(name, Wait(name, reason, f"managednode/{name}", since), "", "", message)

@@ -60,16 +60,23 @@ async def _approve(settings: connect.Settings, name: str, pinned: str, comment: 
     async with connect.connect(settings) as client:
         judged, around = await planned.read(client, settings.namespace, name, "approve")
         found = _hash(judged, pinned)
-        approved = judged.maintenance.status.plan
-        if approved is not None and approved.approved_by:
-            click.echo(output.one_line(f"{name} is approved already, by {approved.approved_by}"))
-            return
         user = await identity.whoami(client, f"approve {name}")
+        if by := _approved(judged, user):
+            click.echo(output.one_line(f"{name} is approved already, by {by}"))
+            return
         planned.show(judged, around)
         if not yes:
             click.confirm(f"\nApprove this plan as {output.one_line(user)}?", abort=True)
         said = await _create(client, settings.namespace, _body(name, found, user, comment))
     click.echo(output.one_line(said))
+
+
+def _approved(judged: Judged, user: str) -> str:
+    """Return who approved it already, if another yes would add nothing."""
+    approval = judged.maintenance.spec.approval
+    if user in judged.approvers or (approval is not None and not approval.different_user):
+        return ", ".join(judged.approvers)
+    return ""
 
 
 def _hash(judged: Judged, pinned: str) -> str:
@@ -80,22 +87,17 @@ def _hash(judged: Judged, pinned: str) -> str:
         raise click.ClickException(
             f"{what}it needs no approval; to need one, set spec.approval.required: true"
         )
-    if plan_table.is_outdated(judged):
-        raise click.ClickException(
-            f"{what}the operator has not seen its last change yet; try again in a moment, or see whether the "
-            "operator runs"
-        )
-    plan = judged.maintenance.status.plan
-    if plan is None or not plan.hash:
+    found = plan_table.hash_of(judged)
+    if not found:
         raise click.ClickException(
             f"{what}there is no plan yet; see what it waits for: nodemanager maintenance plan {name}"
         )
-    if pinned and not plan.hash.startswith(pinned):
+    if pinned and not found.startswith(pinned):
         raise click.ClickException(
-            f"{what}its plan is {plan.hash[:SHORTEST]}..., not {pinned[:SHORTEST]}...: something has changed "
+            f"{what}its plan is {found[:SHORTEST]}..., not {pinned[:SHORTEST]}...: something has changed "
             f"since; look at it: nodemanager maintenance plan {name}"
         )
-    return plan.hash
+    return found
 
 
 def _body(name: str, plan_hash: str, user: str, comment: str) -> dict[str, Any]:

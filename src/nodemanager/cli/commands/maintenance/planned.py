@@ -46,7 +46,7 @@ async def _plan(settings: connect.Settings, name: str, form: str, limit: int) ->
     async with connect.connect(settings) as client:
         judged, around = await read(client, settings.namespace, name, "plan")
     if form != "table":
-        click.echo(forms.dump(plan_table.plain(judged, around.unread), form), nl=False)
+        click.echo(forms.dump(plan_table.plain(judged, around.found.unread), form), nl=False)
         return
     show(judged, around, limit)
 
@@ -60,6 +60,6 @@ async def read(client: Client, namespace: str, name: str, doing: str) -> tuple[J
 
 def show(judged: Judged, around: Surroundings, limit: int = SHOWN) -> None:
     """Print a plan for people."""
-    for said in around.unread:
+    for said in around.found.unread:
         click.echo(f"warning: {output.one_line(said)}", err=True)
     click.echo(output.wrapped(plan_table.text(judged, around.now, limit), output.terminal_width()))

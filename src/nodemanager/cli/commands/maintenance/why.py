@@ -41,21 +41,21 @@ async def _why(settings: connect.Settings, node: str, form: str) -> None:
     async with connect.connect(settings) as client:
         found = await reading.maintenances(client, settings.namespace)
         around = await reading.surroundings(client, settings.namespace, found)
-    host = next((one for one in around.hosts if one.metadata.name == node), None)
+    host = next((one for one in around.found.hosts if one.metadata.name == node), None)
     if host is None:
         raise click.ClickException(
             f"cannot tell why {node} waits: there is no such host in namespace {settings.namespace}; see "
             f"nodemanager get {MANAGED_NODES.plural} -A"
         )
     judged = [judging.judge(one, around) for one in found]
-    reasons = [*reasons_of_host.others(host, around), *reasons_of_host.concerning(node, judged)]
-    for said in around.unread:
+    reasons = [*reasons_of_host.others(host, around.found), *reasons_of_host.concerning(node, judged)]
+    for said in around.found.unread:
         click.echo(f"warning: {output.one_line(said)}", err=True)
     if form != "table":
         whole = {
             "host": node,
             "reasons": [wait_view.plain(one) for one in reasons],
-            "unread": [*around.unread],
+            "unread": [*around.found.unread],
         }
         click.echo(forms.dump(whole, form), nl=False)
         return

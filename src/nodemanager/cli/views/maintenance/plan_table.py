@@ -55,15 +55,15 @@ def hosts(judged: Judged) -> list[Planned]:
 
 
 def _state(judged: Judged, host: str) -> str:
-    return judged.progress.get(host, Progress()).stage.value
+    return judged.hosts.progress.get(host, Progress()).stage.value
 
 
 def _reason(judged: Judged, host: str) -> str:
-    if host in judged.waits:
-        return judged.waits[host].reason.value
-    if host in judged.starts:
+    if host in judged.hosts.waits:
+        return judged.hosts.waits[host].reason.value
+    if host in judged.hosts.starts:
         return wait_view.BEGINS
-    found = judged.progress.get(host)
+    found = judged.hosts.progress.get(host)
     return found.reason.value if found is not None and found.reason is not None else ""
 
 
@@ -93,10 +93,10 @@ def _short(moment: datetime | None) -> str:
 
 
 def _add_head(report: output.Report, judged: Judged, now: datetime) -> None:
-    maintenance, inputs, plan = judged.maintenance, judged.inputs, judged.plan
+    maintenance, plan = judged.maintenance, judged.plan
     report.field("Maintenance", maintenance.metadata.name)
-    if inputs.problem is not None:
-        report.field("Problem", f"{inputs.problem.reason}: {inputs.problem.message}")
+    if judged.problem is not None:
+        report.field("Problem", f"{judged.problem.reason}: {judged.problem.message}")
     report.field("Run", _run(judged, now))
     report.field("Hosts", series_words(judged))
     if plan is not None:
@@ -111,7 +111,7 @@ def _add_head(report: output.Report, judged: Judged, now: datetime) -> None:
 
 def series_words(judged: Judged) -> str:
     """Return how many hosts are meant, and by what."""
-    spec, many = judged.maintenance.spec, plural(len(judged.hosts), "host")
+    spec, many = judged.maintenance.spec, plural(len(judged.names), "host")
     if spec.series_ref is not None:
         return f"{many}, by NodeSeries {spec.series_ref.name}"
     if spec.series is None:
@@ -134,7 +134,7 @@ def _run(judged: Judged, now: datetime) -> str:
 
 
 def _window(judged: Judged, now: datetime) -> str:
-    view = judged.inputs.window
+    view = judged.inputs.view
     if view.open:
         return f"open until {output.ahead(times.rfc3339(view.closes_at), now)}" if view.closes_at else "open"
     return (
@@ -145,33 +145,28 @@ def _window(judged: Judged, now: datetime) -> str:
 
 
 def hash_of(judged: Judged) -> str:
-    """Return the hash of the plan: what the operator says, where it has judged the present spec."""
+    """Return the hash of the plan: of a run under way, what the operator says of the present spec."""
     status = judged.maintenance.status
-    if status.plan is not None and status.plan.hash and not is_outdated(judged):
+    current = status.observed_generation >= judged.maintenance.metadata.generation
+    if status.run is not None and status.plan is not None and status.plan.hash and current:
         return status.plan.hash
     return judged.plan.hash if judged.plan is not None else ""
 
 
-def is_outdated(judged: Judged) -> bool:
-    """Tell whether the operator has not seen the last change of the spec yet."""
-    maintenance = judged.maintenance
-    return maintenance.status.observed_generation < maintenance.metadata.generation
-
-
 def approval_words(judged: Judged) -> str:
     """Return whether somebody has to say yes, and who did."""
-    approval, plan = judged.maintenance.spec.approval, judged.maintenance.status.plan
+    approval = judged.maintenance.spec.approval
     if approval is None or not approval.required:
         return "not required"
-    if plan is not None and plan.approved_by:
-        return f"by {plan.approved_by}"
+    if judged.approvers:
+        return f"by {', '.join(judged.approvers)}"
     whose = " of somebody else than who wrote it" if approval.different_user else ""
     return f"required{whose}: nodemanager maintenance approve {judged.maintenance.metadata.name}"
 
 
 def plain(judged: Judged, unread: Sequence[str] = ()) -> dict[str, Any]:
     """Return the plan for programs."""
-    plan, problem = judged.plan, judged.inputs.problem
+    plan, problem = judged.plan, judged.problem
     return {
         "maintenance": judged.maintenance.metadata.name,
         "run": judged.run,
@@ -190,7 +185,7 @@ def plain(judged: Judged, unread: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def _plain_host(judged: Judged, one: Planned) -> dict[str, Any]:
-    wait = judged.waits.get(one.host)
+    wait = judged.hosts.waits.get(one.host)
     name = judged.maintenance.metadata.name
     remedy = wait_view.remedy(Reason(one.reason), one.host, name, wait.object) if wait is not None else ""
     return {
