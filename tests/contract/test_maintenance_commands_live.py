@@ -15,7 +15,7 @@ from nodemanager.api.maintenance.nodeoperationtemplate import NODE_OPERATION_TEM
 from nodemanager.cli.maintenance import following
 from support import cli
 from support.either import Place
-from support.maintenance_site import TOUCH, Site, site_at
+from support.maintenance_site import REBOOT, TOUCH, Site, site_at
 from support.pretend_agents import HANG, SUCCEEDED
 
 
@@ -89,6 +89,23 @@ async def test_abort_lets_the_host_in_work_end_and_begins_with_no_other(place: P
         found = await site.until(lambda one: one.status.history)
     assert found.status.history[0].outcome == "Aborted"
     assert site.agents.hosts == [hosts[0]]
+
+
+async def test_a_plan_names_the_budgets_that_would_keep_pods(place: Place, site: Site) -> None:
+    host, off = await site.host("a", node=True), await site.host("b")
+    for pod in ("web", "free"):
+        await site.pod(pod, host)
+    await site.protect("web")
+    reboot = {"name": "boot", "type": "one-shot", "steps": REBOOT}
+    await site.maintenance(operations=[reboot])
+    plan = json.loads((await run(place, site, "maintenance", "plan", "monday", "-o", "json")).stdout)
+    found = {one["host"]: (one["disruption"], one["pods"], one["keptBy"]) for one in plan["hosts"]}
+    assert found == {
+        host: ("reboot", 2, [f"{site.namespace}/web"]), off: ("reboot", None, []),
+    }, "a host that is no Node has no pods"  # fmt: skip
+    shown = (await run(place, site, "maintenance", "plan", "monday")).stdout
+    assert "Pods that have to leave:" in shown
+    assert max(map(len, shown.splitlines())) <= 80
 
 
 async def test_what_was_approved_before_it_began_begins(place: Place, site: Site) -> None:

@@ -58,15 +58,16 @@ def approve(name: str, yes: bool, pinned: str, comment: str, settings: connect.S
 
 async def _approve(settings: connect.Settings, name: str, pinned: str, comment: str, *, yes: bool) -> None:
     async with connect.connect(settings) as client:
-        judged, around = await planned.read(client, settings.namespace, name, "approve")
+        shown = await planned.read(client, settings.namespace, name, "approve")
+        judged = shown.judged
         found = _hash(judged, pinned)
         user = await identity.whoami(client, f"approve {name}")
         if by := _approved(judged, user):
             click.echo(output.one_line(f"{name} is approved already, by {by}"))
             return
-        planned.show(judged, around)
-        if not yes:
-            click.confirm(f"\nApprove this plan as {output.one_line(user)}?", abort=True)
+        planned.show(shown)
+        if not yes and not click.confirm(f"\nApprove this plan as {output.one_line(user)}?"):
+            raise click.ClickException(f"{name} was not approved: you said no")
         said = await _create(client, settings.namespace, _body(name, found, user, comment))
     click.echo(output.one_line(said))
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final, NamedTuple
 
 import click
 
-from nodemanager.cli.maintenance import judging, objects, reading
+from nodemanager.cli.maintenance import draining, judging, objects, reading
+from nodemanager.cli.maintenance.draining import Leaving
 from nodemanager.cli.maintenance.judged import Judged
-from nodemanager.cli.maintenance.reading import Surroundings
 from nodemanager.cli.settings import connect
 from nodemanager.cli.views import forms, output
 from nodemanager.cli.views.maintenance import plan_table
@@ -44,22 +46,34 @@ def command(name: str, everything: bool, settings: connect.Settings, form: str) 
 
 async def _plan(settings: connect.Settings, name: str, form: str, limit: int) -> None:
     async with connect.connect(settings) as client:
-        judged, around = await read(client, settings.namespace, name, "plan")
+        found = await read(client, settings.namespace, name, "plan")
     if form != "table":
-        click.echo(forms.dump(plan_table.plain(judged, around.found.unread), form), nl=False)
+        click.echo(forms.dump(plan_table.plain(found.judged, found.leaving, found.unread), form), nl=False)
         return
-    show(judged, around, limit)
+    show(found, limit)
 
 
-async def read(client: Client, namespace: str, name: str, doing: str) -> tuple[Judged, Surroundings]:
-    """Return what is decided about a maintenance, and what from."""
+class Shown(NamedTuple):
+    """What there is to show of a plan."""
+
+    judged: Judged
+    now: datetime
+    leaving: Mapping[str, Leaving]
+    unread: tuple[str, ...]
+
+
+async def read(client: Client, namespace: str, name: str, doing: str) -> Shown:
+    """Return what is decided about a maintenance, and what its drains would meet."""
     found = await objects.get(client, name, namespace, doing)
     around = await reading.surroundings(client, namespace, [found])
-    return judging.judge(found, around), around
+    judged = judging.judge(found, around)
+    leaving, unread = await draining.leaving(client, judged, around)
+    return Shown(judged, around.now, leaving, (*around.found.unread, *unread))
 
 
-def show(judged: Judged, around: Surroundings, limit: int = SHOWN) -> None:
+def show(found: Shown, limit: int = SHOWN) -> None:
     """Print a plan for people."""
-    for said in around.found.unread:
+    for said in found.unread:
         click.echo(f"warning: {output.one_line(said)}", err=True)
-    click.echo(output.wrapped(plan_table.text(judged, around.now, limit), output.terminal_width()))
+    text = plan_table.text(found.judged, found.now, found.leaving, limit)
+    click.echo(output.wrapped(text, output.terminal_width()))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
+from nodemanager.cli.maintenance.draining import Leaving
 from nodemanager.cli.maintenance.judged import Judged
 from nodemanager.cli.views import output
 from nodemanager.cli.views.maintenance import progress, wait_view
@@ -13,6 +15,8 @@ from nodemanager.fleet.maintenance.progress import Progress
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.kube import times
 from nodemanager.kube.wording import plural
+
+NOTHING: Final[Mapping[str, Leaving]] = MappingProxyType({})
 
 
 class Planned(NamedTuple):
@@ -67,7 +71,7 @@ def _reason(judged: Judged, host: str) -> str:
     return found.reason.value if found is not None and found.reason is not None else ""
 
 
-def text(judged: Judged, now: datetime, limit: int = 0) -> str:
+def text(judged: Judged, now: datetime, leaving: Mapping[str, Leaving] = NOTHING, limit: int = 0) -> str:
     """Return the plan in words and columns; of very many hosts, the first ones."""
     report = output.Report()
     _add_head(report, judged, now)
@@ -78,7 +82,18 @@ def text(judged: Judged, now: datetime, limit: int = 0) -> str:
     shown = rows[:limit] if limit else rows
     report.table("Hosts", ["#", "HOST", "DOES", "BEGINS", "ENDS", "STATE", "WHY"], shown)
     more = len(rows) - len(shown)
-    return report.text() + (f"\n  ... and {plural(more, 'host')} more (all of them: --all)" if more else "")
+    said = report.text() + (f"\n  ... and {plural(more, 'host')} more (all of them: --all)" if more else "")
+    return said + _drains(leaving)
+
+
+def _drains(leaving: Mapping[str, Leaving]) -> str:
+    """Return which pods have to leave, where something keeps them or there are any at all."""
+    rows = [[host, str(one.pods), ", ".join(one.kept_by) or "-"] for host, one in leaving.items() if one.pods]
+    if not rows:
+        return ""
+    report = output.Report()
+    report.table("Pods that have to leave", ["HOST", "PODS", "KEPT NOW BY PODDISRUPTIONBUDGET"], rows)
+    return f"\n{report.text()}"
 
 
 def _row(one: Planned) -> list[str]:
@@ -164,7 +179,9 @@ def approval_words(judged: Judged) -> str:
     return f"required{whose}: nodemanager maintenance approve {judged.maintenance.metadata.name}"
 
 
-def plain(judged: Judged, unread: Sequence[str] = ()) -> dict[str, Any]:
+def plain(
+    judged: Judged, leaving: Mapping[str, Leaving] = NOTHING, unread: Sequence[str] = ()
+) -> dict[str, Any]:
     """Return the plan for programs."""
     plan, problem = judged.plan, judged.problem
     return {
@@ -179,12 +196,12 @@ def plain(judged: Judged, unread: Sequence[str] = ()) -> dict[str, Any]:
         "problem": {"reason": problem.reason, "object": problem.object, "message": problem.message}
         if problem is not None
         else None,
-        "hosts": [_plain_host(judged, one) for one in hosts(judged)],
+        "hosts": [_plain_host(judged, one, leaving.get(one.host)) for one in hosts(judged)],
         "unread": [*unread],
     }
 
 
-def _plain_host(judged: Judged, one: Planned) -> dict[str, Any]:
+def _plain_host(judged: Judged, one: Planned, leaving: Leaving | None) -> dict[str, Any]:
     wait = judged.hosts.waits.get(one.host)
     name = judged.maintenance.metadata.name
     remedy = wait_view.remedy(Reason(one.reason), one.host, name, wait.object) if wait is not None else ""
@@ -192,6 +209,8 @@ def _plain_host(judged: Judged, one: Planned) -> dict[str, Any]:
         "order": one.order, "host": one.host, "group": one.group, "state": one.state,
         "disruption": one.disruption, "startsAt": _moment(one.starts_at), "endsAt": _moment(one.ends_at),
         "reason": one.reason, "object": wait.object if wait is not None else "", "remedy": remedy,
+        "pods": leaving.pods if leaving is not None else None,
+        "keptBy": [*leaving.kept_by] if leaving is not None else [],
     }  # fmt: skip
 
 
