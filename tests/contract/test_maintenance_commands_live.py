@@ -108,6 +108,24 @@ async def test_a_plan_names_the_budgets_that_would_keep_pods(place: Place, site:
     assert max(map(len, shown.splitlines())) <= 80
 
 
+async def test_why_names_what_keeps_a_drain_from_ending(place: Place, site: Site) -> None:
+    host = await site.host("a", node=True)
+    await site.pod("web", host)
+    await site.protect("web")
+    async with site.operator():
+        await site.maintenance(operations=[{"name": "boot", "type": "one-shot", "steps": REBOOT}])
+        while await reasons(place, site, host) != ["Draining"]:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+        ran = await run(place, site, "why", host)
+        said = f"1 pod left on the Node, kept by poddisruptionbudget {site.namespace}/web"
+        assert said in " ".join(ran.stdout.split()), ran
+        await site.unprotect("web")
+        async with asyncio.timeout(40):
+            while (await site.status()).status.phase != "Succeeded":
+                await site.bury()
+                await asyncio.sleep(0.05)
+
+
 async def test_what_was_approved_before_it_began_begins(place: Place, site: Site) -> None:
     """The hash that the command works out is the operator's, also before there is a run."""
     await site.host("a")

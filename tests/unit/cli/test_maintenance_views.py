@@ -212,6 +212,15 @@ def test_a_plan_follows_the_groups_and_keeps_those_in_work_and_done() -> None:
     assert max(map(len, text.splitlines())) <= 80
 
 
+def test_nobody_says_when_a_host_begins_that_cannot_be_begun_with() -> None:
+    found = plan_table.hosts(
+        judge(maintenance(budget={"maxUnavailable": 2}), host("web1", "False"), host("web2"))
+    )
+    assert [(one.host, one.reason, one.starts_at) for one in found] == [
+        ("web1", "HostSilent", None), ("web2", "Begins", NOW),
+    ]  # fmt: skip
+
+
 def test_a_plan_has_one_hash_for_the_same_and_another_for_anything_else() -> None:
     one, same = judge(maintenance(), host("web1")), judge(maintenance(paused=True), host("web1"))
     other = judge(maintenance(), host("web1"), host("web2"))

@@ -16,6 +16,7 @@ from nodemanager.fleet.maintenance import beginning
 from nodemanager.kube import errors, pods, selectors
 from nodemanager.kube.objects import Resource, Untyped
 from nodemanager.kube.selectors import LabelSelector
+from nodemanager.kube.wording import plural
 
 BUDGETS: Final[Resource[Untyped]] = Resource(
     "policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", dict
@@ -47,6 +48,19 @@ async def leaving(
     except (errors.Forbidden, errors.NotFound) as error:
         return {}, (f"{error}: which pods would have to leave is not known here",)
     return {host: on_host(on, budgets, selector) for host, on in found.items()}, ()
+
+
+async def left_on(client: Client, host: str) -> str:
+    """Return in words which pods a drain still waits for; empty = none, or that is not known."""
+    try:
+        budgets = (await client.list(BUDGETS, Selection())).items
+        found = on_host(await node_draining.pods_of(client, host), budgets)
+    except (errors.Forbidden, errors.NotFound):
+        return ""
+    if not found.pods:
+        return ""
+    kept = f", kept by poddisruptionbudget {', '.join(found.kept_by)}" if found.kept_by else ""
+    return f"{plural(found.pods, 'pod')} left on the Node{kept}"
 
 
 def _drained(judged: Judged, around: Surroundings) -> list[str]:

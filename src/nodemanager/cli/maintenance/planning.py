@@ -18,6 +18,7 @@ from nodemanager.fleet.maintenance.openings import Durations
 from nodemanager.fleet.maintenance.passes import Look
 from nodemanager.fleet.maintenance.plan import Plan, PlanInput
 from nodemanager.fleet.maintenance.progress import Stage
+from nodemanager.fleet.maintenance.reasons import OWN_FAULT
 from nodemanager.fleet.series import HostGroup
 
 
@@ -37,7 +38,7 @@ def next_run(maintenance: NodeMaintenance, found: Look) -> RunState | None:
 
 
 def plan(judged: Judged, seen: Seen, run: RunState, around: Surroundings) -> Plan | None:
-    """Return the plan of a run, with the times of the hosts that are not done with."""
+    """Return the plan of a run, with the times of the hosts that can be begun with."""
     inputs = judged.inputs
     work, wrong = undertaking.work_of(seen, run, around.reader)
     if wrong is not None or not inputs.groups:
@@ -58,8 +59,10 @@ def plan(judged: Judged, seen: Seen, run: RunState, around: Surroundings) -> Pla
 
 
 def _is_over(judged: Judged, host: str) -> bool:
-    found = judged.hosts.progress.get(host)
-    return found is not None and (found.is_end or found.stage is Stage.RUNNING)
+    """Tell whether nobody can say when a host begins: it has, or it cannot be begun with."""
+    found, wait = judged.hosts.progress.get(host), judged.hosts.waits.get(host)
+    begun = found is not None and (found.is_end or found.stage is Stage.RUNNING)
+    return begun or (wait is not None and wait.reason in OWN_FAULT)
 
 
 def _free_from(judged: Judged, seen: Seen, taken: Durations) -> datetime:

@@ -21,8 +21,8 @@ from nodemanager.kube import conditions
 
 
 def concerning(host: str, judged: Iterable[Judged]) -> Iterator[Why]:
-    """Yield what becomes of a host in every maintenance that means it, or is at work there."""
-    for one in judged:
+    """Yield what becomes of a host in every maintenance that means it; what is under way comes first."""
+    for one in sorted(judged, key=lambda each: not each.run):
         if host in one.names or host in one.hosts.waits:
             yield _of_maintenance(host, one)
 

@@ -9,11 +9,12 @@ import click
 
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.cli import completing
-from nodemanager.cli.maintenance import judging, objects, reading, reasons_of_host
+from nodemanager.cli.maintenance import draining, judging, objects, reading, reasons_of_host
 from nodemanager.cli.settings import connect
 from nodemanager.cli.views import forms, output
 from nodemanager.cli.views.maintenance import wait_view
 from nodemanager.cli.views.maintenance.wait_view import Why
+from nodemanager.fleet.maintenance.reasons import Reason
 
 
 @click.command(
@@ -41,14 +42,17 @@ async def _why(settings: connect.Settings, node: str, form: str) -> None:
     async with connect.connect(settings) as client:
         found = await reading.maintenances(client, settings.namespace)
         around = await reading.surroundings(client, settings.namespace, found)
-    host = next((one for one in around.found.hosts if one.metadata.name == node), None)
-    if host is None:
-        raise click.ClickException(
-            f"cannot tell why {node} waits: there is no such host in namespace {settings.namespace}; see "
-            f"nodemanager get {MANAGED_NODES.plural} -A"
-        )
-    judged = [judging.judge(one, around) for one in found]
-    reasons = [*reasons_of_host.others(host, around.found), *reasons_of_host.concerning(node, judged)]
+        host = next((one for one in around.found.hosts if one.metadata.name == node), None)
+        if host is None:
+            raise click.ClickException(
+                f"cannot tell why {node} waits: there is no such host in namespace {settings.namespace}; see "
+                f"nodemanager get {MANAGED_NODES.plural} -A"
+            )
+        judged = [judging.judge(one, around) for one in found]
+        reasons = [*reasons_of_host.others(host, around.found), *reasons_of_host.concerning(node, judged)]
+        if any(one.code == Reason.DRAINING for one in reasons):
+            left = await draining.left_on(client, node)
+            reasons = [one._replace(message=left) if one.code == Reason.DRAINING else one for one in reasons]
     for said in around.found.unread:
         click.echo(f"warning: {output.one_line(said)}", err=True)
     if form != "table":

@@ -29,7 +29,7 @@ def went_wrong(task: NodeTask) -> bool:
 def text(found: NodeMaintenance, run: str, tasks: Sequence[NodeTask], now: datetime) -> str:
     """Return both tables."""
     report = output.Report()
-    report.table("Runs", ["RUN", "OPERATIONS", "OUTCOME", "BEGAN", "TOOK", "HOSTS"], _runs(found, now))
+    report.table("Runs", ["RUN", "OUTCOME", "BEGAN", "TOOK", "HOSTS", "OPERATIONS"], _runs(found, now))
     if run:
         rows = [_host(task, now) for task in sorted(tasks, key=_order)]
         report.table(
@@ -42,8 +42,8 @@ def _runs(found: NodeMaintenance, now: datetime) -> list[list[str]]:
     current = found.status.run
     rows = [
         [
-            run.id, ", ".join(run.operations), run.outcome, f"{output.age(run.started_at, now)} ago",
-            progress.took(run.started_at, run.ended_at), _counts(run.hosts),
+            run.id, run.outcome, f"{output.age(run.started_at, now)} ago",
+            progress.took(run.started_at, run.ended_at), _counts(run.hosts), ", ".join(run.operations),
         ]
         for run in found.status.history
     ]  # fmt: skip
@@ -51,12 +51,16 @@ def _runs(found: NodeMaintenance, now: datetime) -> list[list[str]]:
         return rows
     state = "stopped" if current.stopped_at else "under way"
     began = f"{output.age(current.started_at, now)} ago"
-    first = [current.id, ", ".join(current.operations), state, began, "-", _counts(found.status.hosts)]
+    first = [current.id, state, began, "-", _counts(found.status.hosts), ", ".join(current.operations)]
     return [first, *rows]
 
 
 def _counts(counts: HostCounts | None) -> str:
-    return progress.summary(counts) if counts is not None else "-"
+    """Return how many hosts are done of how many, and what went wrong."""
+    if counts is None:
+        return "-"
+    bad = {"failed": counts.failed, "skipped": counts.skipped}
+    return ", ".join([progress.hosts(counts), *(f"{many} {word}" for word, many in bad.items() if many)])
 
 
 def _order(task: NodeTask) -> tuple[str, str]:

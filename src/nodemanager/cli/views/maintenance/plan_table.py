@@ -80,7 +80,7 @@ def text(judged: Judged, now: datetime, leaving: Mapping[str, Leaving] = NOTHING
     if not rows:
         return report.text()
     shown = rows[:limit] if limit else rows
-    report.table("Hosts", ["#", "HOST", "DOES", "BEGINS", "ENDS", "STATE", "WHY"], shown)
+    report.table("Order", ["#", "HOST", "DOES", "BEGINS", "ENDS", "STATE", "WHY"], shown)
     more = len(rows) - len(shown)
     said = report.text() + (f"\n  ... and {plural(more, 'host')} more (all of them: --all)" if more else "")
     return said + _drains(leaving)
