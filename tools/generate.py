@@ -18,7 +18,7 @@ from nodemanager.api import crds, kinds
 from nodemanager.api.rights import host_policy, host_rights, people, rbac_objects
 from nodemanager.controllers import assembly
 from nodemanager.kube import manifests
-from tools import chart, commands, navigation, reference
+from tools import chart, commands, navigation, reason_codes, reference
 from tools.website import pictures, plots, terminal
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -60,6 +60,7 @@ def render() -> dict[str, str]:
     files["config/kustomization.yaml"] = _KUSTOMIZATION + manifests.dump(_kustomization())
     files[navigation.FILE] = navigation.updated((ROOT / navigation.FILE).read_text(encoding="utf-8"))
     files["docs/reference/commands.md"] = commands.page()
+    files[reason_codes.FILE] = reason_codes.page()
     files["config/policy/hosts.yaml"] = _YAML_HEADER + manifests.dump(host_policy.policies())
     files["config/rbac/node-role.yaml"] = _YAML_HEADER + _MANUAL + manifests.dump(host_rights.manual_role())
     files["config/rbac/people.yaml"] = _YAML_HEADER + _PEOPLE + manifests.dump(people.roles())

@@ -57,6 +57,9 @@ COMMANDS: Final = {
     "why": Entry("nodemanager.cli.commands.maintenance.why", "Tell why a host waits, and what ends that."),
     "plan": Entry("nodemanager.cli.commands.plan", "Show what would change on this host."),
     "lint": Entry("nodemanager.cli.commands.lint", "Find mistakes in manifests before they reach hosts."),
+    "simulate": Entry(
+        "nodemanager.cli.commands.maintenance.simulate", "See what a maintenance would do to a fleet."
+    ),
     "apply": Entry("nodemanager.cli.commands.apply", "Make this host what manifests say, without an API."),
     "backups": Entry("nodemanager.cli.commands.backups", "List what files contained before."),
     "restore": Entry("nodemanager.cli.commands.restore", "Put back what a file contained."),
@@ -79,7 +82,7 @@ COMMANDS: Final = {
 GROUPS: Final = {
     "Run": ("demo", "up", "agent", "operator", "install-service"),
     "Join": ("rbac", "token", "bootstrap"),
-    "Look": ("get", "describe", "status", "why", "plan", "lint", "schemas", "backups"),
+    "Look": ("get", "describe", "status", "why", "plan", "lint", "simulate", "schemas", "backups"),
     "Change": ("apply", "run", "maintenance", "hold", "unhold", "restore"),
     "Serve": ("server", "crds"),
 }

@@ -26,12 +26,11 @@ from nodemanager.fleet.series import CANARIES, HostGroup
 
 PATIENCE: Final = timedelta(days=7)
 """How long a run waits for hosts that cannot be begun with, after the last of the others has ended."""
-_LONELY: Final = OWN_FAULT | {Reason.TIME_TOO_SHORT}
-_IN_TURN: Final = frozenset((
-    Reason.BUDGET_SPENT, Reason.ZONE_BUDGET_SPENT, Reason.ZONES_BUSY, Reason.GROUP_BUDGET_SPENT,
-    Reason.PARALLELISM, Reason.CANARIES_FIRST, Reason.EARLIER_GROUP,
-))  # fmt: skip
-"""What hosts wait for because of others; if none is in work, those are not ours, and may be away for ever."""
+_STUCK: Final = OWN_FAULT | {
+    Reason.TIME_TOO_SHORT, Reason.BUDGET_SPENT, Reason.ZONE_BUDGET_SPENT, Reason.ZONES_BUSY,
+    Reason.GROUP_BUDGET_SPENT, Reason.PARALLELISM, Reason.CANARIES_FIRST, Reason.EARLIER_GROUP,
+}  # fmt: skip
+"""What may last for ever while none of our hosts is in work: whoever is away is not away for us."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +129,8 @@ def decide(known: Facts) -> Decision:
     waits: list[Wait] = []
     for one in _begin(known, found, stopped=bool(stops)):
         starts.append(one) if isinstance(one, Start) else waits.append(one)
-    lonely = not starts and bool(waits) and all(wait.reason in _LONELY for wait in waits)
-    stuck = not starts and all(wait.reason in _LONELY | _IN_TURN for wait in waits)
+    lonely = not starts and bool(waits) and all(wait.reason in OWN_FAULT for wait in waits)
+    stuck = not starts and all(wait.reason in _STUCK for wait in waits)
     outcome = "" if starts else _outcome(known, found, lonely=lonely, stuck=stuck, stopped=bool(stops))
     if outcome:
         for wait in waits:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from nodemanager.api.maintenance.operations import Operation
+from nodemanager.api.maintenance.operations import CRON, Operation
 from nodemanager.fleet.maintenance import openings, runs
 from nodemanager.fleet.maintenance.decide import Decision, Facts, Run, decide
 from nodemanager.fleet.maintenance.openings import WindowView
@@ -64,7 +64,8 @@ def look(upkeep: Upkeep, known: Facts | None, uid: str, now: datetime) -> Look:
             upkeep.operations, upkeep.memories, replace(moment, running=frozenset()) if free else moment
         )
     )
-    if decision.lonely and not decision.outcome and runs.together(judgements):
+    crons = {one.name for one in upkeep.operations if one.type == CRON}
+    if decision.lonely and not decision.outcome and crons & runs.together(judgements).keys():
         decision = decide(replace(known, run=replace(known.run, superseded=True)))
     elif known.run.ending is None and any(one.replaces for one in judgements):
         decision = decide(replace(known, run=_replaced(known.run)))

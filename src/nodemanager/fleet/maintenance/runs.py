@@ -7,6 +7,7 @@ that opening lasts. All that is due together is one run: one visit of every host
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -125,7 +126,7 @@ def _one_shot(operation: Operation, memory: Memory, moment: Moment) -> Judgement
 
 
 def _cron(operation: Operation, memory: Memory, moment: Moment) -> Judgement:
-    schedule, zone = schedules.parse(operation.schedule), zone_of(operation, moment.window)
+    schedule, zone = _parsed(operation.schedule), zone_of(operation, moment.window)
     since = max(memory.last_slot or moment.created, moment.created)
     next_run = _next(schedule, zone, moment)
     slots = _between(schedule, zone, since, moment.now)
@@ -183,18 +184,31 @@ def _between(schedule: Schedule, zone: tzinfo, since: datetime, now: datetime) -
 
 
 def _slots(schedule: Schedule, zone: tzinfo, begin: datetime) -> Iterator[datetime]:
-    while (slot := schedule.first(begin, zone)) is not None:
+    while (slot := _first(schedule, begin, zone)) is not None:
         yield slot
         begin = slot + _SECOND
 
 
 def _next(schedule: Schedule, zone: tzinfo, moment: Moment) -> datetime | None:
     """Return the next slot that falls into an opening; None if there is none in sight."""
+    slot = _first(schedule, moment.now + _SECOND, zone)
     for opened in moment.calendar.following(moment.now, NEXT_OPENINGS):
-        slot = schedule.first(max(opened.start, moment.now + _SECOND), zone)
-        if slot is not None and (opened.end is None or slot < opened.end):
+        if slot is not None and slot < opened.start:
+            slot = _first(schedule, opened.start, zone)
+        if slot is None:
+            return None
+        if opened.end is None or slot < opened.end:
             return slot
     return None
+
+
+# An operator looks at the same schedules again and again, and cron is slow to count.
+_parsed: Final = functools.lru_cache(maxsize=256)(schedules.parse)
+
+
+@functools.lru_cache(maxsize=4096)
+def _first(schedule: Schedule, begin: datetime, zone: tzinfo) -> datetime | None:
+    return schedule.first(begin, zone)
 
 
 def zone_of(operation: Operation, window: WindowSpec) -> tzinfo:

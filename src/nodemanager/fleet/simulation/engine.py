@@ -50,14 +50,21 @@ class Engine:
     _due: datetime | None = None
     """When maintenances are looked at next, if nothing happens before."""
 
-    def run_until(self, horizon: datetime) -> None:
-        """Let the time pass until then, or until nothing happens any more."""
+    def run_until(self, horizon: datetime, rounds: int | None = None) -> None:
+        """Let the time pass until then, until nothing happens any more, or until all had so many runs."""
         while self.now < horizon:
             self.look()
+            if rounds is not None and all(self._has_had(one, rounds) for one in self.maintenances):
+                break
             later = [wake for wake in self._wakes if wake > self.now]
             if not later and not self._is_at_work():
                 break
             self.jump(min([*later, self.now + SLOWEST]) if later else self.now + SLOWEST)
+
+    def _has_had(self, one: SimMaintenance, rounds: int) -> bool:
+        if one.stopped and not any(host.works for host in self.hosts.values()):
+            return True
+        return sum(run.maintenance == one.name for run in self.record.runs) >= rounds
 
     def _is_at_work(self) -> bool:
         running = any(one.run is not None for one in self.maintenances)
@@ -128,6 +135,7 @@ class Engine:
         upkeep = Upkeep(operations, one.memories, one.created, one.calendar, running=frozenset(one.due))
         found = passes.look(upkeep, self._known(one), one.uid, self.now)
         self.watch(one, found)
+        one.stopped = found.decision is not None and bool(found.decision.stops)
         for when in (found.window.opens_at, found.window.closes_at):
             self._wake(when)
         for judged in found.judgements:

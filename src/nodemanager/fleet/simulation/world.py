@@ -139,6 +139,8 @@ class SimMaintenance:
     calendar: RememberingCalendar
     templates: Mapping[str, NodeOperationTemplateSpec] = field(default_factory=dict)
     approved: bool = True
+    stopped: bool = False
+    """Whether its run was stopped, and waits for somebody."""
     memories: dict[str, Memory] = field(default_factory=dict)
     run: Run | None = None
     due: dict[str, str] = field(default_factory=dict)

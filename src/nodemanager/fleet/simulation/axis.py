@@ -1,0 +1,45 @@
+"""The time of a picture: only when something happened, so that a week between two openings takes no room."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from nodemanager.fleet.simulation.record import Span
+from nodemanager.fleet.windows import spans as arithmetic
+from nodemanager.fleet.windows.spans import Span as Period
+
+GAP: Final = timedelta(minutes=30)
+"""Quiet times that are longer are left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """Which part of a line a moment is at."""
+
+    periods: tuple[Period, ...]
+    width: int
+
+    @property
+    def shown(self) -> timedelta:
+        """How much time is shown, without what is left out."""
+        return sum((end - start for start, end in self.periods), timedelta())
+
+    def at(self, moment: datetime) -> float:
+        """Return the place of a moment, from 0 to the width."""
+        before = timedelta()
+        for start, end in self.periods:
+            if moment <= end:
+                before += max(moment - start, timedelta())
+                break
+            before += end - start
+        return self.width * (before / self.shown) if self.shown else 0.0
+
+
+def axis(spans: Sequence[Span], width: int) -> Axis:
+    """Return the axis for visits."""
+    wide = (Period(span.start, max(span.end, span.start + timedelta(seconds=1)) + GAP) for span in spans)
+    busy = arithmetic.union(wide)
+    return Axis(tuple(Period(start, end - GAP) for start, end in busy), width)
