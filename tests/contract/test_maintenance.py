@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,8 @@ from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.api.maintenance.nodemaintenance import (
     ANNOTATION_ABORT,
     ANNOTATION_RETRY,
+    ANNOTATION_VISIT,
+    FINALIZER,
     NODE_MAINTENANCES,
 )
 from nodemanager.api.maintenance.nodeoperationtemplate import NODE_OPERATION_TEMPLATES
@@ -21,7 +25,10 @@ from nodemanager.client.patches import MergePatch
 from nodemanager.controllers.disruption.nodes import MAINTENANCE_IN_PROGRESS, NODES
 from nodemanager.controllers.node_maintenances import reconciling, recording
 from nodemanager.kube import conditions, core, errors
+from nodemanager.kube.objects import Resource
+from support.clients import connected
 from support.either import Place
+from support.joined_host import guard
 from support.maintenance_site import REBOOT, TOUCH, Site, site_at
 from support.pretend_agents import HANG, IGNORE
 
@@ -359,3 +366,40 @@ async def test_events_tell_of_the_run_and_of_each_host(site: Site) -> None:
     told = {(one.involved_object.name, one.reason) for one in found}
     assert {("monday", "RunStarted"), ("monday", "RunSucceeded")} <= told
     assert {(host, "MaintenanceWorking"), (host, "MaintenanceDone")} <= told
+
+
+async def test_the_operator_changes_nothing_that_people_decide(place: Place, tmp_path: Path) -> None:
+    """RBAC lets it patch hosts and maintenances; the policy says which part of them."""
+    await guard(place, tmp_path)
+    async with site_at(place) as site, connected(site.own) as operator:
+        host = await site.host("a")
+        await site.maintenance(paused=True)
+
+        async def changes(resource: Resource[Any], name: str, body: dict[str, Any]) -> bool:
+            try:
+                await operator.patch(resource, name, site.namespace, MergePatch(body))
+            except errors.Forbidden as error:
+                return "the operator may change nothing of" not in str(error)
+            return True
+
+        async with asyncio.timeout(30):  # a kube-apiserver takes a moment
+            tries = itertools.count()
+            while await changes(  # noqa: ASYNC110
+                MANAGED_NODES, host, {"metadata": {"labels": {"a": str(next(tries))}}}
+            ):
+                await asyncio.sleep(0.05)
+        for refused in (
+            {"spec": {"domain": "a.test"}},
+            {"metadata": {"annotations": {"upgrade.nodemanager/reboot": "always"}}},
+            {"metadata": {"finalizers": ["a.test/b"]}},
+        ):
+            assert not await changes(MANAGED_NODES, host, refused), refused
+        for refused in (
+            {"spec": {"paused": False}},
+            {"metadata": {"finalizers": ["a.test/b"]}},
+            {"metadata": {"annotations": {ANNOTATION_ABORT: "x"}}},
+        ):
+            assert not await changes(NODE_MAINTENANCES, "monday", refused), refused
+        assert await changes(MANAGED_NODES, host, {"metadata": {"annotations": {ANNOTATION_VISIT: "x"}}})
+        assert await changes(NODE_MAINTENANCES, "monday", {"metadata": {"finalizers": [FINALIZER]}})
+        assert await changes(NODE_MAINTENANCES, "monday", {"metadata": {"finalizers": []}})

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from nodemanager.api.common.managednode import MANAGED_NODES
-from nodemanager.api.maintenance.nodetask import NODE_TASKS, NodeTask
+from nodemanager.api.maintenance.nodetask import COMPLETE, NODE_TASKS, NodeTask
 from nodemanager.client.calls import Selection
 from nodemanager.client.watch import WatchEvent
 from nodemanager.kube import conditions, core
-from nodemanager.plan.tasks import admission, reports
+from nodemanager.plan.tasks import admission
 from support.agent_process import Agent, Api, Starts, owned
 from support.folder_host import furnish
 from support.node_tasks import Tasks, moment, phases, shell
@@ -49,7 +49,7 @@ async def test_steps_are_done_in_order_and_reported(tasks: Tasks, agent: Agent) 
     claim = task.status.claim
     assert claim is not None
     assert claim.fencing_token == made.spec.fencing_token
-    assert conditions.is_true(task.status.conditions, reports.COMPLETE)
+    assert conditions.is_true(task.status.conditions, COMPLETE)
     assert task.status.step == "motd"
 
 
@@ -124,7 +124,7 @@ async def test_what_is_refused_says_so(which: str, tasks: Tasks, agent: Agent) -
     spec, phase, reason = REFUSED[which]
     await tasks.make("t", shell("a", "echo a >> /log"), **spec)
     task = await tasks.ended("t", phase)
-    complete = conditions.get(task.status.conditions, reports.COMPLETE)
+    complete = conditions.get(task.status.conditions, COMPLETE)
     assert complete is not None
     assert (complete.status, complete.reason) == ("False", reason)
     await tasks.make("after", shell("a", "echo after >> /log"))
@@ -141,10 +141,10 @@ async def test_a_replayed_task_is_refused_and_a_forgotten_report_is_repeated(
     await tasks.write_status("t", None)  # an API that was restored from a copy
     again = await tasks.ended("t", "Succeeded")
     assert again.status.steps == first.status.steps
-    await tasks.api.client.delete(NODE_TASKS, "t", tasks.api.namespace)
+    await tasks.delete("t")
     await tasks.make("t", shell("a", "echo a >> /log"), fencingToken=first.spec.fencing_token)
     task = await tasks.ended("t", "Refused")
-    complete = conditions.get(task.status.conditions, reports.COMPLETE)
+    complete = conditions.get(task.status.conditions, COMPLETE)
     assert complete is not None
     assert complete.reason == admission.STALE
     assert agent.at("/log").read_text() == "a\n"
@@ -187,7 +187,7 @@ async def test_a_deleted_task_begins_no_more_steps(tasks: Tasks, agent: Agent) -
         "t", shell("long", "echo began >> /log; read -r line < /go-on"), shell("b", "echo b >> /log")
     )
     await agent.sees(lambda: agent.at("/log").exists())
-    await tasks.api.client.delete(NODE_TASKS, "t", tasks.api.namespace)
+    await tasks.delete("t")
     await agent.logs("task t was deleted")
     await asyncio.to_thread(agent.at("/go-on").write_text, "now\n")
     await agent.logs("task t: Failed: the task was deleted before step b")

@@ -11,6 +11,7 @@ from typing import Any
 from nodemanager.api.maintenance.nodetask import NODE, NODE_TASKS, NodeTask, node_label
 from nodemanager.client.patches import MergePatch
 from nodemanager.kube import errors, times
+from support.accounts import operating
 from support.agent_process import PATIENCE, Api
 
 
@@ -38,7 +39,12 @@ class Tasks:
         meta = {"name": name, "namespace": self.api.namespace, "labels": labels}
         given = {"nodeName": self.host, "deadline": moment(hours=1), "fencingToken": self.token, **spec}
         body = {"metadata": meta, "spec": {**given, "steps": list(steps)}}
-        return await self.api.client.create(NODE_TASKS, body, self.api.namespace)
+        async with operating(self.api) as operator:
+            return await operator.create(NODE_TASKS, body, self.api.namespace)
+
+    async def delete(self, name: str) -> None:
+        async with operating(self.api) as operator:
+            await operator.delete(NODE_TASKS, name, self.api.namespace)
 
     async def get(self, name: str) -> NodeTask:
         return await self.api.client.get(NODE_TASKS, name, self.api.namespace)

@@ -40,11 +40,15 @@ class PretendAgents:
     """In the order in which they were claimed."""
     tokens: dict[str, int] = field(default_factory=dict)
     boots: dict[str, int] = field(default_factory=dict)
+    reboots: bool = True
+    """Whether a reboot that is reported has happened."""
     running: dict[str, str] = field(default_factory=dict)
     """Hosts that have a task under way, by its name."""
     most: int = 0
     """How many hosts had a task under way at once, at most."""
     refused: list[str] = field(default_factory=list)
+    _claimed: dict[str, str] = field(default_factory=dict)
+    """The boot in which each task was taken, by uid."""
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -95,14 +99,18 @@ class PretendAgents:
                 self.refused.append(f"{host}: {task.metadata.name} while {self.running[host]}")
             self.tokens[host] = task.spec.fencing_token
             self.taken.append(task)
+            self._claimed[task.metadata.uid] = self.boot(host)
             self.running[host] = task.metadata.name
             self.most = max(self.most, len(self.running))
             await self.report(task, "Running")
         if how != HANG:
-            if any(step.reboot is not None for step in task.spec.steps):
+            if self.reboots and any(step.reboot is not None for step in task.spec.steps):
                 self.boots[host] = self.boots.get(host, 1) + 1
             self.running.pop(host, None)
             await self.report(task, how, "" if how == SUCCEEDED else f"told to be {how}")
+
+    def _before(self, task: NodeTask) -> str:
+        return self._claimed.get(task.metadata.uid, "")
 
     def boot(self, host: str) -> str:
         """Return the boot ID of a host."""
@@ -115,12 +123,15 @@ class PretendAgents:
         claim = {"agent": "a", "bootID": self.boot(host), "time": now,
                  "fencingToken": task.spec.fencing_token}  # fmt: skip
         done = "Succeeded" if phase == SUCCEEDED else "Failed" if phase == "Failed" else "Pending"
+        booted = {"bootBefore": self._before(task), "bootAfter": self.boot(host)}
         steps: list[dict[str, Any]] = [
             {"name": step.name, "phase": done, "startedAt": now, "finishedAt": now,
-             **({"evidence": {"bootAfter": self.boot(host)}} if step.reboot is not None else {})}
+             **({} if step.reboot is None else {"evidence": booted})}
             for step in task.spec.steps
         ]  # fmt: skip
         status = {"phase": phase, "message": message, "claim": claim, "steps": steps}
+        if phase != "Running":
+            status["finishedAt"] = now
         with contextlib.suppress(errors.NotFound):
             await self.client.patch(
                 NODE_TASKS,

@@ -31,6 +31,7 @@ from nodemanager.controllers import (
     maintenance_windows,
     node_maintenances,
     node_series,
+    node_tasks,
     registration,
 )
 from nodemanager.controllers.registration import Caches, ControllerContext, Entry, PartContext, Registration
@@ -60,6 +61,7 @@ ENTRIES: Final[tuple[Entry, ...]] = (
     node_series.REGISTRATION,
     node_maintenances.REGISTRATION,
     disruption.REGISTRATION,
+    node_tasks.REGISTRATION,
 )
 LEASE: Final = operator_rights.NAME
 DISRUPTION: Final = f"{operator_rights.NAME}-disruption"

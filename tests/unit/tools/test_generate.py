@@ -22,6 +22,8 @@ FILES = [
     *(f"config/crd/{name}" for name in CRDS),
     "config/kustomization.yaml",
     "config/policy/hosts.yaml",
+    "config/policy/operator.yaml",
+    "config/policy/tasks.yaml",
     "config/rbac/node-role.yaml",
     "config/rbac/operator-disruption.yaml",
     "config/rbac/operator.yaml",

@@ -66,7 +66,7 @@ _TASK: Final = KindEntry(
         KindRight(READ),
         KindRight(("patch",), "status"),  # RBAC cannot name them: the policy keeps a host to its own
     ),
-    operator=(KindRight(("create", "delete")),),
+    operator=(KindRight(("create", "delete")), KindRight(("patch",), "status")),
     viewers=(KindRight(READ),),
     editors=(),  # it is made by the operator alone, and changed by nobody
 )

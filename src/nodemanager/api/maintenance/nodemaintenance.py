@@ -21,6 +21,8 @@ LABEL_RUN: Final = "maintenance.nodemanager/run"
 """Labels of the NodeTasks of a maintenance."""
 ANNOTATION_VISIT: Final = "maintenance.nodemanager/visit"
 """On a ManagedNode: who works on it, and where that is (`fleet.maintenance.claims`)."""
+ANNOTATION_TOKEN: Final = "maintenance.nodemanager/token"  # noqa: S105 - a number, and no secret
+"""On a ManagedNode: the highest fencing token that was taken for a task of it; it stays when visits end."""
 ANNOTATION_RETRY: Final = "maintenance.nodemanager/retry"
 ANNOTATION_ABORT: Final = "maintenance.nodemanager/abort"
 """On a NodeMaintenance, with the id of a run: have it go on in spite of failures, or end it."""

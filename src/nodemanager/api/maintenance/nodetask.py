@@ -25,6 +25,11 @@ RUN: Final = f"{GROUP}/run"
 """Label: the run of it."""
 VISIT: Final = f"{GROUP}/visit"
 """Annotation of a ManagedNode: the operator's claim on the host, while it is being worked on."""
+ENDED: Final = ("Succeeded", "Failed", "Undone", "Halted", "Expired", "Refused")
+"""Phases after which nothing comes."""
+PHASES: Final = ("Pending", "Running", *ENDED)
+COMPLETE: Final = "Complete"
+"""Condition type: True when all was done, False before and otherwise; its reason is the phase, or why."""
 LABEL_MAX: Final = 63
 MAX_STEPS: Final = 64
 MAX_TTL: Final = 366 * 86400
@@ -122,7 +127,7 @@ class TaskStepStatus(Struct):
     ] = ""
     evidence: Annotated[
         dict[str, Annotated[str, meta("A fact.", pattern=PRINTABLE, max_length=256)]],
-        meta("What proves it, such as boot IDs and versions before and after.", max_properties=512),
+        meta("What proves it, such as boot IDs and versions before and after.", max_properties=128),
     ] = {}
 
 
@@ -132,9 +137,8 @@ class NodeTaskStatus(Struct):
     observed_generation: Annotated[int, meta("The metadata.generation this status is about.", minimum=0)] = 0
     phase: Annotated[
         str,
-        meta("Where it is.",
-             enum=("Pending", "Running", "Succeeded", "Failed", "Undone", "Halted", "Expired", "Refused")),
-    ] = ""  # fmt: skip
+        meta("Where it is; empty: nobody has taken it.", enum=PHASES),
+    ] = ""
     message: Annotated[str, meta("Why it ended so.", pattern=TEXT, max_length=1024)] = ""
     step: Annotated[str, meta("Name of the step that it is at, or ended with.", max_length=63)] = ""
     finished_at: Annotated[str | None, meta("When it ended.", format="date-time")] = None
@@ -146,6 +150,11 @@ class NodeTaskStatus(Struct):
     conditions: Annotated[
         list[Condition], meta("What is true of it.", list_map_keys=("type",), max_items=16)
     ] = []
+
+
+def is_ended(status: NodeTaskStatus) -> bool:
+    """Tell whether nothing more becomes of a task."""
+    return status.phase in ENDED
 
 
 class NodeTask(Struct):

@@ -15,11 +15,12 @@ import msgspec
 
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
 from nodemanager.api.maintenance.nodemaintenance import (
+    ANNOTATION_TOKEN,
     ANNOTATION_VISIT,
     NODE_MAINTENANCES,
     NodeMaintenance,
 )
-from nodemanager.api.maintenance.nodetask import MAINTENANCE, NODE, NODE_TASKS, RUN, NodeTask
+from nodemanager.api.maintenance.nodetask import MAINTENANCE, MAX_TTL, NODE, NODE_TASKS, RUN, NodeTask
 from nodemanager.api.maintenance.task_steps import TaskStep
 from nodemanager.client.calls import DeleteOptions
 from nodemanager.client.patches import MergePatch
@@ -33,8 +34,6 @@ from nodemanager.kube import errors, times
 from nodemanager.kube.objects import ObjectKey, key_of
 
 log = logging.getLogger("nodemanager.operator")
-ANNOTATION_TOKEN: Final = "maintenance.nodemanager/token"  # noqa: S105 - a number, and no secret
-"""On a ManagedNode: the highest fencing token that a task of it was given; it stays when visits end."""
 _LABEL_MAX: Final = 63
 
 
@@ -45,7 +44,6 @@ class Work:
     steps: tuple[TaskStep, ...]
     deadline: datetime
     plan_hash: str = ""
-    ttl: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +166,6 @@ def _task(owner: NodeMaintenance, host: ManagedNode, claim: Claim, work: Work, t
             "notBefore": times.rfc3339(claim.begun),
             "fencingToken": token,
             "reason": about,
-            **({} if work.ttl is None else {"ttlSecondsAfterFinished": work.ttl}),
+            "ttlSecondsAfterFinished": MAX_TTL,  # until its run has ended, which only we know
         },
     }  # fmt: skip

@@ -9,6 +9,7 @@ import msgspec
 
 from nodemanager.api.common import reported
 from nodemanager.api.maintenance.nodetask import (
+    COMPLETE,
     NodeTask,
     NodeTaskSpec,
     NodeTaskStatus,
@@ -20,8 +21,6 @@ from nodemanager.kube.conditions import Condition
 from nodemanager.plan.tasks.admission import Refused
 from nodemanager.plan.tasks.record import StepPhase, StepRecord, TaskPhase, TaskRecord
 
-COMPLETE: Final = "Complete"
-"""Condition type: True when all was done, False before and otherwise; its reason is the phase, or why."""
 HELD: Final = "Held"
 DUPLICATED: Final = "DuplicateHost"
 UPGRADING: Final = "Upgrading"
