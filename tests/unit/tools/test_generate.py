@@ -40,6 +40,7 @@ FILES = [
     "docs/pictures/process.svg",
     "docs/reference/commands.md",
     *sorted(f"docs/{kind.page}" for kind in kinds.KINDS),
+    "docs/reference/reason-codes.md",
     "mkdocs.yml",
 ]
 
