@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nodemanager.fleet.maintenance import claims, visits
 from nodemanager.fleet.maintenance.claims import Claim, State, Unreadable
@@ -17,6 +19,7 @@ from nodemanager.fleet.maintenance.states import STATES, Hold, Move, Visit, Visi
 NOW = datetime(2026, 11, 16, 6, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 RULES = VisitRules(cordons=True, drains=True)
+FIELDS = [one.encode_name for one in msgspec.structs.fields(Claim)]
 
 
 def claim(state: State, **fields: Any) -> Claim:
@@ -214,6 +217,21 @@ def test_what_is_no_claim_counts_as_held_and_says_why(text: str) -> None:
     assert found.holds
     assert found.why
     assert found.reason is Reason.CLAIM_UNREADABLE
+
+
+@given(
+    st.one_of(
+        st.text(),
+        st.dictionaries(
+            st.sampled_from(FIELDS), st.one_of(st.integers(), st.text(), st.none(), st.booleans())
+        ).map(
+            lambda found: msgspec.json.encode({**msgspec.to_builtins(claim(State.WORKING)), **found}).decode()
+        ),
+    )
+)
+def test_whatever_somebody_writes_there_is_read_without_an_error(text: str) -> None:
+    found = claims.decode(text)
+    assert found is None or found.holds in (True, False)
 
 
 def test_a_claim_that_returns_without_an_end_or_without_a_zone_is_none() -> None:

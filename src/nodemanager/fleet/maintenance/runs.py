@@ -22,7 +22,7 @@ from nodemanager.api.maintenance.windows import WindowSpec
 from nodemanager.api.schedules import Schedule
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.windows import wall_clock
-from nodemanager.fleet.windows.calendar import Calendar
+from nodemanager.fleet.windows.calendar import Calendar, Opened
 
 MANY: Final = 1000
 """Slots that are looked at one by one; of more, only the newest are."""
@@ -132,8 +132,9 @@ def _cron(operation: Operation, memory: Memory, moment: Moment) -> Judgement:
     slots = _between(schedule, zone, since, moment.now)
     if not slots:
         return Judgement(operation.name, last_slot=memory.last_slot, next_run=next_run)
-    counted = [slot for slot in slots if moment.calendar.opened(slot) is not None]
-    skipped = [Skipped(slot, Reason.SLOT_OUTSIDE_WINDOW) for slot in slots if slot not in counted]
+    counted = list(_inside(slots, moment.calendar))
+    outside = sorted(set(slots) - set(counted))
+    skipped = [Skipped(slot, Reason.SLOT_OUTSIDE_WINDOW) for slot in outside]
     skipped += [Skipped(slot, Reason.SLOT_SUPERSEDED) for slot in counted[:-1]]
     made = Judgement(operation.name, last_slot=slots[-1], skipped=tuple(skipped), next_run=next_run)
     if not counted:
@@ -181,6 +182,18 @@ def _between(schedule: Schedule, zone: tzinfo, since: datetime, now: datetime) -
         if len(found) <= MANY:
             return found
         since += (now - since) / 2
+
+
+def _inside(slots: Iterable[datetime], calendar: Calendar) -> Iterator[datetime]:
+    """Yield the slots at which a window is open; it is asked once per opening: there may be many slots."""
+    opened: Opened | None = None
+    for slot in slots:
+        if opened is None or (opened.end is not None and slot >= opened.end):
+            opened = next(iter(calendar.following(slot, 1)), None)
+            if opened is None:
+                return
+        if slot >= opened.start:
+            yield slot
 
 
 def _slots(schedule: Schedule, zone: tzinfo, begin: datetime) -> Iterator[datetime]:
