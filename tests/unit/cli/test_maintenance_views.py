@@ -173,6 +173,11 @@ FRIDAY = {"schedules": [{"weekdays": ["Fri"], "start": "06:00", "duration": "1h"
         ({"window": FRIDAY}, {}, "WindowClosed"),
         ({"window": None, "windowRef": {"name": "x"}}, {}, "WindowNotFound"),
         ({"series": {"selector": {"matchLabels": {"a": "b"}}}}, {}, ""),
+        (
+            {},
+            {"conditions": [{"type": "Valid", "status": "False", "reason": "NodesUnknown"}]},
+            "NodesUnknown",
+        ),
         ({}, {}, "Begins"),
     ],
 )

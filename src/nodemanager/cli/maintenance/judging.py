@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 
-from nodemanager.api.maintenance.maintenance_status import RunState
+from nodemanager.api.maintenance.maintenance_status import VALID, RunState
 from nodemanager.api.maintenance.maintenanceapproval import MAINTENANCE_APPROVALS
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
 from nodemanager.api.maintenance.nodetask import RUN, NodeTask
@@ -15,19 +15,22 @@ from nodemanager.cli.maintenance.judged import HostsJudged, Judged
 from nodemanager.cli.maintenance.reading import Found, Surroundings
 from nodemanager.controllers.node_maintenances import observing, recording, undertaking
 from nodemanager.controllers.node_maintenances.gates import gates_of
+from nodemanager.controllers.node_maintenances.inputs import Problem
 from nodemanager.controllers.node_maintenances.undertaking import Seen
 from nodemanager.fleet.maintenance import openings
 from nodemanager.fleet.maintenance.decide import Facts, Run, Wait, decide
 from nodemanager.fleet.maintenance.facts import HostFacts
 from nodemanager.fleet.maintenance.passes import Look, Upkeep, look
 from nodemanager.fleet.maintenance.reasons import Reason
+from nodemanager.kube import conditions
 
 
 def judge(maintenance: NodeMaintenance, around: Surroundings) -> Judged:
     """Return what happens to the hosts of a maintenance, and when."""
     seen = _seen(maintenance, around)
     _, problem = undertaking.of_run(seen, around.reader)
-    judged = Judged(maintenance, seen.inputs, problem or gates_of(maintenance).problem)
+    problem = problem or gates_of(maintenance).problem or _told(maintenance)
+    judged = Judged(maintenance, seen.inputs, problem)
     known = _facts(seen, around, judged) if seen.run is not None else None
     found = look(_upkeep(seen), known, maintenance.metadata.uid, seen.now)
     nexts = [one.next_run for one in found.judgements if one.next_run is not None]
@@ -44,6 +47,14 @@ def judge(maintenance: NodeMaintenance, around: Surroundings) -> Judged:
         run = planning.next_run(maintenance, found)
     judged = replace(judged, hosts=_hosts(judged, found))
     return _with_plan(judged, seen, run, around)
+
+
+def _told(maintenance: NodeMaintenance) -> Problem | None:
+    """Return a problem that only the operator can know of: what it may read itself."""
+    found = conditions.get(maintenance.status.conditions, VALID)
+    if found is None or found.status != conditions.FALSE or found.reason != Reason.NODES_UNKNOWN:
+        return None
+    return Problem(Reason.NODES_UNKNOWN, "", found.message)
 
 
 def _with_plan(judged: Judged, seen: Seen, run: RunState | None, around: Surroundings) -> Judged:
