@@ -60,9 +60,9 @@ def render() -> dict[str, str]:
     files["config/kustomization.yaml"] = _KUSTOMIZATION + manifests.dump(_kustomization())
     files[navigation.FILE] = navigation.updated((ROOT / navigation.FILE).read_text(encoding="utf-8"))
     files["docs/reference/commands.md"] = commands.page()
-    files[reason_codes.FILE] = reason_codes.page()
     for name, objects in policies.BY_FILE.items():
         files[f"config/policy/{name}.yaml"] = _YAML_HEADER + manifests.dump(objects)
+    files[reason_codes.FILE] = reason_codes.page()
     files["config/rbac/node-role.yaml"] = _YAML_HEADER + _MANUAL + manifests.dump(host_rights.manual_role())
     files["config/rbac/people.yaml"] = _YAML_HEADER + _PEOPLE + manifests.dump(people.roles())
     operator = assembly.manifests(rbac_objects.OWN_NAMESPACE)

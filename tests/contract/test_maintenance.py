@@ -388,6 +388,7 @@ async def test_the_operator_changes_nothing_that_people_decide(place: Place, tmp
                 MANAGED_NODES, host, {"metadata": {"labels": {"a": str(next(tries))}}}
             ):
                 await asyncio.sleep(0.05)
+        refused: dict[str, Any]
         for refused in (
             {"spec": {"domain": "a.test"}},
             {"metadata": {"annotations": {"upgrade.nodemanager/reboot": "always"}}},
