@@ -42,6 +42,11 @@ def hosts(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[
     return [name for name in _names(ctx, "mn") if name.startswith(incomplete)]
 
 
+def names(kind: str, ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the names of one kind, which comes first: for functools.partial."""
+    return [name for name in _names(ctx, kind) if name.startswith(incomplete)]
+
+
 def backed_up(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Complete the paths of files of which there are backups on this host, for those who may read them."""
     if _misread(ctx):

@@ -50,6 +50,11 @@ COMMANDS: Final = {
     "status": Entry("nodemanager.cli.commands.status", "Tell how this host is doing, as its agent sees it."),
     "hold": Entry("nodemanager.cli.commands.hold", "Keep a host as it is for a while."),
     "unhold": Entry("nodemanager.cli.commands.unhold", "Let a host that is held go on."),
+    "maintenance": Entry(
+        "nodemanager.cli.commands.maintenance.group", "Look at maintenances; say yes, wait, go on or stop."
+    ),
+    "run": Entry("nodemanager.cli.commands.maintenance.run", "Do something once on some hosts, and watch."),
+    "why": Entry("nodemanager.cli.commands.maintenance.why", "Tell why a host waits, and what ends that."),
     "plan": Entry("nodemanager.cli.commands.plan", "Show what would change on this host."),
     "lint": Entry("nodemanager.cli.commands.lint", "Find mistakes in manifests before they reach hosts."),
     "simulate": Entry(
@@ -77,8 +82,8 @@ COMMANDS: Final = {
 GROUPS: Final = {
     "Run": ("demo", "up", "agent", "operator", "install-service"),
     "Join": ("rbac", "token", "bootstrap"),
-    "Look": ("get", "describe", "status", "plan", "lint", "simulate", "schemas", "backups"),
-    "Change": ("apply", "hold", "unhold", "restore"),
+    "Look": ("get", "describe", "status", "why", "plan", "lint", "simulate", "schemas", "backups"),
+    "Change": ("apply", "run", "maintenance", "hold", "unhold", "restore"),
     "Serve": ("server", "crds"),
 }
 """How the help lists the commands; those that are in none come last."""

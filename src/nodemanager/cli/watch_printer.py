@@ -65,7 +65,7 @@ class WatchPrinter:
         except errors.Gone:  # the server forgot what we saw last: compare with what there is now
             self._version = ""
         except errors.KubeError as error:
-            if not _may_pass(error):
+            if not may_pass(error):
                 raise
             return error
         return None
@@ -111,7 +111,8 @@ class WatchPrinter:
         return items
 
 
-def _may_pass(error: errors.KubeError) -> bool:
+def may_pass(error: errors.KubeError) -> bool:
+    """Tell whether an error is worth another try after a moment."""
     if isinstance(error, errors.StatusError):
         return error.code == 429 or error.code >= 500
     return isinstance(error, errors.TransportError) and not isinstance(error, errors.TlsError)

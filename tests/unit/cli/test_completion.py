@@ -77,6 +77,8 @@ async def offered_in_time(folder: Path, *words: str, **environ: str) -> list[str
         pytest.param(["get", "mana"], ["managednodes", "managednode"], id="kind"),
         pytest.param(["describe", "cse"], ["cset"], id="short-name"),
         pytest.param(["get", "mn,cse"], ["mn,cset"], id="second-kind"),
+        pytest.param(["maintenance", "re"], ["resume", "retry"], id="subcommand"),
+        pytest.param(["run", "--max"], ["--max-unavailable"], id="option-of-run"),
     ],
 )
 async def test_bash_offers(tmp_path: Path, words: list[str], expected: list[str]) -> None:
@@ -97,6 +99,27 @@ async def test_bash_offers_names_of_the_cluster(tmp_path: Path) -> None:
         in_env = {**where, "NODEMANAGER_NAMESPACE": "lab"}
         assert await offered_in_time(tmp_path, "get", "mn", "d", **in_env) == ["db1"]
         assert await offered(tmp_path, "get", "mn", "d", **where) == []
+
+
+@pytest.mark.skipif(BASH is None, reason="bash is not installed")
+async def test_bash_offers_maintenances_templates_windows_and_hosts(tmp_path: Path) -> None:
+    names = {
+        "nodemaintenances": "monday", "nodeoperationtemplates": "reboot", "maintenancewindows": "sunday",
+        "managednodes": "web1",
+    }  # fmt: skip
+
+    async def handler(exchange: Exchange) -> None:
+        kind = exchange.target.partition("?")[0].rpartition("/")[2]
+        await exchange.json(
+            {"items": [{"metadata": {"name": names[kind]}}], "metadata": {"resourceVersion": "7"}}
+        )
+
+    async with serve(handler) as server:
+        where = {"KUBECONFIG": cli.kubeconfig(server.url, tmp_path)}
+        assert await offered_in_time(tmp_path, "maintenance", "pause", "m", **where) == ["monday"]
+        assert await offered_in_time(tmp_path, "run", "r", **where) == ["reboot"]
+        assert await offered_in_time(tmp_path, "run", "reboot", "--window", "s", **where) == ["sunday"]
+        assert await offered_in_time(tmp_path, "why", "w", **where) == ["web1"]
 
 
 @pytest.mark.skipif(BASH is None, reason="bash is not installed")

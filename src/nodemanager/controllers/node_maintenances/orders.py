@@ -80,13 +80,13 @@ class Orders:
         return after
 
     async def create_task(
-        self, owner: NodeMaintenance, host: ManagedNode, claim: Claim, work: Work
+        self, owner: NodeMaintenance, host: ManagedNode, claim: Claim, work: Work, now: datetime
     ) -> NodeTask | None:
         """Create the task of a visit, once: one of this name that is there is the one we made before."""
         name = task_of(claim)
+        if not token_of(host, name):  # somebody took it away: a task without one would be refused
+            host = await self.write_claim(host, claim, now)
         token = token_of(host, name)
-        if not token:
-            raise errors.Conflict(f"cannot create task {name}: no fencing token was taken for it")
         body = _task(owner, host, claim, work, token)
         try:
             made = await self.client.create(NODE_TASKS, body, owner.metadata.namespace)

@@ -57,6 +57,8 @@ BUSY_SECONDS: Final = 2.0
 """While a Node is drained or a host is proven, for which nobody wakes us."""
 AT_ONCE: Final = 0.0
 CATCH_UP: Final = 0.05
+CONFLICT: Final = 0.2
+"""Somebody else wrote on a host, such as its agent: by then the watch has told us."""
 TTL: Final = timedelta(days=1)
 _POLLED: Final = (State.CORDONING, State.DRAINING, State.PROVING, State.SOAKING, State.RETURNING)
 
@@ -106,14 +108,14 @@ class Maintainer:
             return None
         seen = await self._look_around(maintenance)
         about, problem = self._undertaking(seen)
-        moved = await self._drive(seen, about)
+        soon = await self._drive(seen, about)
         seen = replace(seen, tasks=self._tasks.of(maintenance.metadata.uid))
         if maintenance.metadata.deletion_timestamp:
-            return await self._delete(seen, moved=moved)
+            return await self._delete(seen, soon)
         if (run := recording.retried(maintenance, seen.now)) is not None:
             await self._retry(maintenance, run)
             return ReconcileResult(AT_ONCE)
-        return await self._decide(seen, about, problem, moved=moved)
+        return await self._decide(seen, about, problem, soon)
 
     # Seeing
 
@@ -146,10 +148,13 @@ class Maintainer:
 
     # Hosts in work
 
-    async def _drive(self, seen: Seen, about: Undertaking) -> bool:
-        """Go on with every host in work, by one transition; tell whether there was one."""
-        moved = False
+    async def _drive(self, seen: Seen, about: Undertaking) -> float:
+        """Go on with every host in work, by one transition; return how soon there is more to do."""
+        soon = LOOK_SECONDS
         facts = self._facts(seen)
+        tasks: dict[str, list[NodeTask]] = {}
+        for task in seen.tasks:
+            tasks.setdefault(task.spec.node_name, []).append(task)
         uid = seen.maintenance.metadata.uid
         for host in seen.nodes:
             known = facts.get(host.metadata.name)
@@ -158,20 +163,20 @@ class Maintainer:
                 continue
             if not (claim.holds or (claim.state is State.HALTED and claim.reason is Reason.HOST_LOST)):
                 continue
-            tasks = [task for task in seen.tasks if task.spec.node_name == host.metadata.name]
             newest = self._hosts.get(key_of(host)) or host
+            visited = Visited(newest, known, claim, tasks.get(host.metadata.name, ()))
             try:
-                found = await self._driver.drive(about, Visited(newest, known, claim, tasks))
+                found = await self._driver.drive(about, visited)
             except (errors.Conflict, errors.NotFound):  # somebody else was faster: look again
-                moved = True
+                soon = min(soon, CONFLICT)
                 continue
-            moved = moved or isinstance(found, Move)
-        return moved
+            soon = AT_ONCE if isinstance(found, Move) else soon
+        return soon
 
     # Deciding
 
     async def _decide(
-        self, seen: Seen, about: Undertaking, problem: Problem | None, *, moved: bool
+        self, seen: Seen, about: Undertaking, problem: Problem | None, soon: float
     ) -> ReconcileResult:
         began = time.perf_counter()
         known = self._known(seen, problem)
@@ -182,20 +187,20 @@ class Maintainer:
             run = recording.began(seen.maintenance.metadata.uid, look.begins, seen.now)
             work, _ = undertaking.work_of(seen, run, self._inputs)
             run = msgspec.structs.replace(run, digest=work.digest)
-            moved = True
+            soon = AT_ONCE
         elif run is not None and look.decision is not None:
             if look.decision.outcome:
                 ended, run = recording.ended(run, look.decision, seen.now), None
-                moved = True
+                soon = AT_ONCE
             else:
                 run = recording.kept(run, look, seen.now)
         plan = undertaking.plan_of(seen, run, self._inputs)
         realtime = await self._realtime.keep(seen)
         await self._write(Record(seen.maintenance, look, run, ended, problem, plan, seen.now, realtime))
         if run is not None and known is not None and look.decision is not None:
-            moved = await self._begin(seen, about, known, look.decision.starts) or moved
+            soon = min(soon, await self._begin(seen, about, known, look.decision.starts))
         await self._clean(seen)
-        return ReconcileResult(AT_ONCE if moved else self._next(seen, look))
+        return ReconcileResult(min(soon, self._next(seen, look)))
 
     def _known(self, seen: Seen, problem: Problem | None) -> Facts | None:
         run = seen.run
@@ -230,10 +235,11 @@ class Maintainer:
             running=frozenset(status.run.operations) if status.run is not None else frozenset(),
         )
 
-    async def _begin(self, seen: Seen, about: Undertaking, known: Facts, starts: Sequence[Start]) -> bool:
-        """Write a claim on every host that begins now; tell whether there was one."""
+    async def _begin(self, seen: Seen, about: Undertaking, known: Facts, starts: Sequence[Start]) -> float:
+        """Write a claim on every host that begins now; return how soon there is more to do."""
         meta = seen.maintenance.metadata
         owner = Owner(meta.name, meta.uid, meta.generation, known.run.id)
+        soon = AT_ONCE if starts else LOOK_SECONDS
         for start in starts:
             host = self._hosts.get(ObjectKey(meta.namespace, start.host))
             facts = known.hosts[start.host]
@@ -243,8 +249,8 @@ class Maintainer:
             try:
                 await self._driver.write(about, host, claim)
             except (errors.Conflict, errors.NotFound):
-                continue
-        return bool(starts)
+                soon = CONFLICT
+        return soon
 
     # Writing
 
@@ -282,11 +288,11 @@ class Maintainer:
         body = MergePatch({"metadata": {"annotations": {ANNOTATION_RETRY: None}}})
         await self._client.patch(NODE_MAINTENANCES, meta.name, meta.namespace, body)
 
-    async def _delete(self, seen: Seen, *, moved: bool) -> ReconcileResult | None:
+    async def _delete(self, seen: Seen, soon: float) -> ReconcileResult | None:
         """Give back what is still held, then let the maintenance go."""
         busy = await deleting.restore(self._orders, seen.maintenance, self._hosts)
-        if moved or busy:
-            return ReconcileResult(AT_ONCE if moved else BUSY_SECONDS)
+        if busy or soon < LOOK_SECONDS:
+            return ReconcileResult(min(soon, BUSY_SECONDS))
         rest = [one for one in seen.maintenance.metadata.finalizers if one != FINALIZER]
         await self._patch_meta(seen.maintenance, {"finalizers": rest})
         for stage in ("waiting", "running", "succeeded", "failed", "skipped"):

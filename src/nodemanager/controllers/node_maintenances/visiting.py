@@ -76,6 +76,8 @@ class VisitDriver:
     def __init__(self, orders: Orders, events: EventRecorder, metrics: Registry) -> None:
         self._orders = orders
         self._events = events
+        self._left: dict[str, str] = {}
+        """What was last told of hosts that are drained, by uid."""
         self._moves = metrics.counter(
             "nodemanager_maintenance_transitions_total", "States that visits of hosts came into.", ("state",)
         )
@@ -111,19 +113,28 @@ class VisitDriver:
         if claim.state in (State.CORDONING, State.WORKING) or claim.state.is_end or bad:
             tell(MANAGED_NODES, host, f"Maintenance{claim.state}", said)
 
+    def _tell_left(self, host: ManagedNode, said: str) -> None:
+        """Tell of pods that are left, when it is news: a drain is looked at every few seconds."""
+        if said and self._left.get(host.metadata.uid) != said:
+            self._events.normal(MANAGED_NODES, host, "MaintenanceDraining", said)
+        if said:
+            self._left[host.metadata.uid] = said
+        else:
+            self._left.pop(host.metadata.uid, None)
+
     # Orders
 
     async def _ordered(self, about: Undertaking, seen: Visited) -> Visit:
         """Give the order of the state; return all that is known after that."""
         claim = seen.claim
         order = STATES[claim.state].order if claim.state in STATES else Order.NOTHING
+        if claim.cordoned and order is Order.CREATE_TASK and not claim.seen:
+            hold = self._orders.hold(about.maintenance, seen.host.metadata.name, claim)
+            await hold.say({DRAINED: "", MAINTENANCE_IN_PROGRESS: f"task {claim.task}"})
         task, undo = await self._tasks(about, seen, order)
         facts = seen.facts
         if claim.cordoned and claim.state in _HELD:
             facts = replace(facts, node=await self._held(about, seen, order))
-        elif claim.cordoned and order is Order.CREATE_TASK and not claim.seen:
-            hold = self._orders.hold(about.maintenance, seen.host.metadata.name, claim)
-            await hold.say({DRAINED: "", MAINTENANCE_IN_PROGRESS: f"task {claim.task}"})
         if claim.state in (State.PROVING, State.SOAKING) and task is not None:
             missing = facts.health.failing_after or observing.unproven_reboot(task)
             facts = replace(facts, health=replace(facts.health, failing_after=missing))
@@ -142,13 +153,13 @@ class VisitDriver:
         task = await self._task(about, seen, claim.task)
         undo: NodeTask | None = None
         if order is Order.CREATE_TASK and task is None and not claim.seen and about.ending is None:
-            task = await self._orders.create_task(owner, seen.host, claim, about.work(claim))
+            task = await self._orders.create_task(owner, seen.host, claim, about.work(claim), about.now)
         if order is Order.CREATE_UNDO:
             undo = await self._task(about, seen, f"{claim.task}-undo")
             back = undoing.inverse(task.spec.steps, task.status.steps) if task is not None else []
             if undo is None and back:
                 work = Work(tuple(back), claim.since + UNDO_TIME)
-                undo = await self._orders.create_task(owner, seen.host, claim, work)
+                undo = await self._orders.create_task(owner, seen.host, claim, work, about.now)
             elif undo is None and task is not None:  # it changed nothing that could be taken back
                 undo = msgspec.structs.replace(
                     task, status=msgspec.structs.replace(task.status, phase=SUCCEEDED)
@@ -171,9 +182,7 @@ class VisitDriver:
             await hold.say({DRAIN_IN_PROGRESS: "pods are leaving"})
             drained = await hold.drain(about.drain)
             left, blocked = len(drained.blocked), drained.said
-            if left:
-                said = f"{left} pods are left: {blocked}"
-                self._events.normal(MANAGED_NODES, seen.host, "MaintenanceDraining", said)
+            self._tell_left(seen.host, f"{left} pods are left: {blocked}" if left else "")
         node = await hold.node()
         return None if node is None else _node_facts(node, left, blocked)
 

@@ -1,1 +1,1 @@
-"""Commands about maintenance."""
+"""The commands about maintenances: one small file each, as in the folder above."""

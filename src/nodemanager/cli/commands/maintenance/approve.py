@@ -1,0 +1,123 @@
+"""`nodemanager maintenance approve`: say yes to one plan, and to no other."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sys
+from typing import Any, Final
+
+import click
+
+from nodemanager.api.maintenance.maintenanceapproval import MAINTENANCE_APPROVALS, MaintenanceApproval
+from nodemanager.cli.commands.maintenance import planned
+from nodemanager.cli.maintenance import identity, objects
+from nodemanager.cli.maintenance.judged import Judged
+from nodemanager.cli.settings import connect
+from nodemanager.cli.views import output
+from nodemanager.cli.views.maintenance import plan_table
+from nodemanager.client.verbs import Client
+from nodemanager.kube import errors
+
+SHORTEST: Final = 12
+"""Least characters of a hash that pin a plan."""
+NAME_MAX: Final = 230
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  nodemanager maintenance approve monday                look, then say y
+  nodemanager maintenance approve monday --comment "change 4711"
+  nodemanager maintenance approve monday --yes --hash 4f1c09d2ab77
+\b
+The hash is in: nodemanager maintenance plan monday -o json
+"""
+)
+@objects.NAME
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("--hash", "pinned", default="", metavar="HASH",
+              help=f"Only this plan: its hash, or {SHORTEST} characters of its beginning.")  # fmt: skip
+@click.option("--comment", default="", metavar="TEXT", help="Anything that others should know.")
+@connect.options(namespaced=True)
+def approve(name: str, yes: bool, pinned: str, comment: str, settings: connect.Settings) -> None:
+    """Show the plan of a maintenance and, after a yes, approve it under your name.
+
+    The approval is of this plan: a change of steps, hosts, order, ceilings or window needs another one.
+    """
+    if pinned and not re.fullmatch(rf"[0-9a-f]{{{SHORTEST},64}}", pinned):
+        raise click.BadParameter(
+            f"{pinned!r} is not {SHORTEST} to 64 hexadecimal digits", param_hint="'--hash'"
+        )
+    if not yes and not sys.stdin.isatty():
+        raise click.UsageError(
+            "nobody can be asked: this is no terminal; add --yes, and --hash for the plan that you looked at"
+        )
+    objects.run(_approve(settings, name, pinned, comment, yes=yes))
+
+
+async def _approve(settings: connect.Settings, name: str, pinned: str, comment: str, *, yes: bool) -> None:
+    async with connect.connect(settings) as client:
+        shown = await planned.read(client, settings.namespace, name, "approve")
+        judged = shown.judged
+        found = _hash(judged, pinned)
+        user = await identity.whoami(client, f"approve {name}")
+        if by := _approved(judged, user):
+            click.echo(output.one_line(f"{name} is approved already, by {by}"))
+            return
+        planned.show(shown)
+        if not yes and not click.confirm(f"\nApprove this plan as {output.one_line(user)}?"):
+            raise click.ClickException(f"{name} was not approved: you said no")
+        said = await _create(client, settings.namespace, _body(name, found, user, comment))
+    click.echo(output.one_line(said))
+
+
+def _approved(judged: Judged, user: str) -> str:
+    """Return who approved it already, if another yes would add nothing."""
+    approval = judged.maintenance.spec.approval
+    if user in judged.approvers or (approval is not None and not approval.different_user):
+        return ", ".join(judged.approvers)
+    return ""
+
+
+def _hash(judged: Judged, pinned: str) -> str:
+    """Return the hash of the plan to approve, or refuse."""
+    name, spec = judged.maintenance.metadata.name, judged.maintenance.spec
+    what = f"cannot approve {name}: "
+    if spec.approval is None or not spec.approval.required:
+        raise click.ClickException(
+            f"{what}it needs no approval; to need one, set spec.approval.required: true"
+        )
+    found = plan_table.hash_of(judged)
+    if not found:
+        raise click.ClickException(
+            f"{what}there is no plan yet; see what it waits for: nodemanager maintenance plan {name}"
+        )
+    if pinned and not found.startswith(pinned):
+        raise click.ClickException(
+            f"{what}its plan is {found[:SHORTEST]}..., not {pinned[:SHORTEST]}...: something has changed "
+            f"since; look at it: nodemanager maintenance plan {name}"
+        )
+    return found
+
+
+def _body(name: str, plan_hash: str, user: str, comment: str) -> dict[str, Any]:
+    """Return the approval; its name follows from plan and user, so that nobody approves twice by accident."""
+    whose = hashlib.sha256(user.encode()).hexdigest()[:6]
+    spec = {"maintenance": name, "planHash": plan_hash, "approver": user}
+    if comment:
+        spec["comment"] = output.one_line(comment)
+    short = name[: NAME_MAX - 20].rstrip("-.")
+    return {"metadata": {"name": f"{short}-{plan_hash[:SHORTEST]}-{whose}"}, "spec": spec}
+
+
+async def _create(client: Client, namespace: str, body: dict[str, Any]) -> str:
+    name, spec = body["metadata"]["name"], body["spec"]
+    try:
+        await client.create(MAINTENANCE_APPROVALS, body, namespace)
+    except errors.AlreadyExists:
+        there: MaintenanceApproval = await client.get(MAINTENANCE_APPROVALS, name, namespace)
+        if there.spec.plan_hash != spec["planHash"] or there.spec.approver != spec["approver"]:
+            raise
+        return f"{spec['maintenance']} was approved by you before: maintenanceapproval/{name}"
+    return f"{spec['maintenance']} is approved by {spec['approver']}: maintenanceapproval/{name}"

@@ -1,0 +1,141 @@
+"""What happens to the hosts of a maintenance, as the operator decides it: the same code, other eyes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+
+from nodemanager.api.maintenance.maintenance_status import VALID, RunState
+from nodemanager.api.maintenance.maintenanceapproval import MAINTENANCE_APPROVALS
+from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
+from nodemanager.api.maintenance.nodetask import RUN, NodeTask
+from nodemanager.cli.maintenance import planning
+from nodemanager.cli.maintenance.judged import HostsJudged, Judged
+from nodemanager.cli.maintenance.reading import Found, Surroundings
+from nodemanager.controllers.node_maintenances import observing, recording, undertaking
+from nodemanager.controllers.node_maintenances.gates import gates_of
+from nodemanager.controllers.node_maintenances.inputs import Problem
+from nodemanager.controllers.node_maintenances.undertaking import Seen
+from nodemanager.fleet.maintenance import openings
+from nodemanager.fleet.maintenance.decide import Facts, Run, Wait, decide
+from nodemanager.fleet.maintenance.facts import HostFacts
+from nodemanager.fleet.maintenance.passes import Look, Upkeep, look
+from nodemanager.fleet.maintenance.reasons import Reason
+from nodemanager.kube import conditions
+
+
+def judge(maintenance: NodeMaintenance, around: Surroundings) -> Judged:
+    """Return what happens to the hosts of a maintenance, and when."""
+    seen = _seen(maintenance, around)
+    _, problem = undertaking.of_run(seen, around.reader)
+    problem = problem or gates_of(maintenance).problem or _told(maintenance)
+    judged = Judged(maintenance, seen.inputs, problem)
+    known = _facts(seen, around, judged) if seen.run is not None else None
+    found = look(_upkeep(seen), known, maintenance.metadata.uid, seen.now)
+    nexts = [one.next_run for one in found.judgements if one.next_run is not None]
+    judged = replace(
+        judged, next_run=min(nexts, default=None), run=seen.run.id if seen.run is not None else ""
+    )
+    run = maintenance.status.run
+    if known is None and found.begins and judged.problem is None:
+        run = recording.began(maintenance.metadata.uid, found.begins, seen.now)
+        seen = replace(seen, run=Run(run.id, seen.now))
+        judged = replace(judged, run=run.id)
+        found = replace(found, decision=decide(_facts(seen, around, judged)))
+    elif run is None:
+        run = planning.next_run(maintenance, found)
+    judged = replace(judged, hosts=_hosts(judged, found))
+    return _with_plan(judged, seen, run, around)
+
+
+def _told(maintenance: NodeMaintenance) -> Problem | None:
+    """Return a problem that only the operator can know of: what it may read itself."""
+    found = conditions.get(maintenance.status.conditions, VALID)
+    if found is None or found.status != conditions.FALSE or found.reason != Reason.NODES_UNKNOWN:
+        return None
+    return Problem(Reason.NODES_UNKNOWN, "", found.message)
+
+
+def _with_plan(judged: Judged, seen: Seen, run: RunState | None, around: Surroundings) -> Judged:
+    plan = planning.plan(judged, seen, run, around) if run is not None else None
+    name, shown = judged.maintenance.metadata.name, {plan.hash} if plan is not None else set()
+    said = judged.maintenance.status
+    if said.run is not None and said.plan is not None:
+        shown.add(said.plan.hash)
+    approvals = around.caches.of(MAINTENANCE_APPROVALS).values()
+    chosen = [one.spec for one in approvals if one.spec.maintenance == name and one.spec.plan_hash in shown]
+    return replace(judged, plan=plan, approvers=tuple(one.approver for one in chosen))
+
+
+def _hosts(judged: Judged, found: Look) -> HostsJudged:
+    decision = found.decision
+    if decision is not None:
+        waits = {wait.host: wait for wait in decision.waits}
+        starts = frozenset(start.host for start in decision.starts)
+        return HostsJudged(waits, starts, decision.progress)
+    problem = judged.problem
+    if problem is not None:
+        reason, about = problem.reason, problem.object
+    else:
+        paused = judged.maintenance.spec.paused
+        reason, about = Reason.PAUSED if paused else found.reason or Reason.NOTHING_DUE, ""
+    return HostsJudged({host: Wait(host, reason, about, next_check=judged.next_run) for host in judged.names})
+
+
+def _seen(maintenance: NodeMaintenance, around: Surroundings) -> Seen:
+    found, uid = around.found, maintenance.metadata.uid
+    tasks = [one for one in found.tasks if one.spec.reason is not None and one.spec.reason.uid == uid]
+    inputs = around.inputs[maintenance.metadata.name]
+    return Seen(maintenance, found.now, found.hosts, inputs, tasks, recording.run_of(maintenance))
+
+
+def _upkeep(seen: Seen) -> Upkeep:
+    status, created = seen.maintenance.status, seen.maintenance.metadata.creation_timestamp
+    return Upkeep(
+        operations=seen.inputs.operations,
+        memories=recording.memories(status),
+        created=datetime.fromisoformat(created) if created else seen.now,
+        calendar=seen.inputs.calendar,
+        view=seen.inputs.view,
+        running=frozenset(status.run.operations) if status.run is not None else frozenset(),
+    )
+
+
+def _facts(seen: Seen, around: Surroundings, judged: Judged) -> Facts:
+    """Return what the decision about a run is made from."""
+    run, problem = seen.run or Run("", seen.now), judged.problem
+    return Facts(
+        uid=seen.maintenance.metadata.uid,
+        spec=seen.maintenance.spec,
+        run=run,
+        groups=seen.inputs.groups,
+        hosts=hosts(around.found, seen.maintenance),
+        now=seen.now,
+        window=seen.inputs.view,
+        tasks={
+            host: [observing.task_facts(one) for one in found]
+            for host, found in _by_host(seen.tasks, run.id).items()
+        },
+        durations=openings.measured(observing.durations(seen.tasks)),
+        problem=(problem.reason, problem.object) if problem is not None else None,
+        approved=undertaking.is_approved(seen, around.caches),
+    )
+
+
+def hosts(found: Found, maintenance: NodeMaintenance | None = None) -> dict[str, HostFacts]:
+    """Return what is known of all hosts; gates are those of a maintenance."""
+    gates = gates_of(maintenance or NodeMaintenance())
+    return {
+        one.metadata.name: observing.host_facts(one, node, None, gates.failing(one, node))
+        for one in found.hosts
+        for node in (found.nodes.get(one.metadata.name),)
+    }
+
+
+def _by_host(tasks: Iterable[NodeTask], run: str) -> dict[str, list[NodeTask]]:
+    found: dict[str, list[NodeTask]] = {}
+    for task in tasks:
+        if task.metadata.labels.get(RUN) == run and not task.metadata.name.endswith("-undo"):
+            found.setdefault(task.spec.node_name, []).append(task)
+    return found

@@ -1,0 +1,75 @@
+"""What the run under way, or the next one, will be: the plan of `fleet` for hosts that are left. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from nodemanager.api.maintenance.maintenance_status import RunState
+from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
+from nodemanager.cli.maintenance.judged import Judged
+from nodemanager.cli.maintenance.reading import Surroundings
+from nodemanager.controllers.node_maintenances import observing, recording, undertaking
+from nodemanager.controllers.node_maintenances.undertaking import Seen
+from nodemanager.fleet.maintenance import openings, runs
+from nodemanager.fleet.maintenance import plan as plans
+from nodemanager.fleet.maintenance.claims import Claim
+from nodemanager.fleet.maintenance.openings import Durations
+from nodemanager.fleet.maintenance.passes import Look
+from nodemanager.fleet.maintenance.plan import Plan, PlanInput
+from nodemanager.fleet.maintenance.progress import Stage
+from nodemanager.fleet.maintenance.reasons import OWN_FAULT
+from nodemanager.fleet.series import HostGroup
+
+
+def next_run(maintenance: NodeMaintenance, found: Look) -> RunState | None:
+    """Return the run that comes next, as it will be when it begins; None if nothing is due."""
+    nexts = {one.operation: one.next_run for one in found.judgements if one.next_run is not None}
+    first = min(nexts.values(), default=None)
+    if first is None:
+        return None
+    uid, by_name = maintenance.metadata.uid, {one.name: one for one in maintenance.spec.operations}
+    due = {
+        name: first.isoformat() if by_name[name].schedule else runs.one_shot_id(uid, by_name[name])
+        for name, moment in nexts.items()
+        if moment == first
+    }
+    return recording.began(uid, due, first)
+
+
+def plan(judged: Judged, seen: Seen, run: RunState, around: Surroundings) -> Plan | None:
+    """Return the plan of a run, with the times of the hosts that can be begun with."""
+    inputs = judged.inputs
+    work, wrong = undertaking.work_of(seen, run, around.reader)
+    if wrong is not None or not inputs.groups:
+        return None
+    uids = {one.metadata.name: one.metadata.uid for one in seen.nodes}
+    made_of = PlanInput(seen.maintenance.spec, run.slots, work, inputs.calendar.spec, inputs.groups, uids)
+    taken = openings.measured(observing.durations(seen.tasks))
+    begin = _free_from(judged, seen, taken) if judged.run else judged.next_run or seen.now
+    left = [
+        HostGroup(group.name, tuple(host for host in group.hosts if not _is_over(judged, host)))
+        for group in inputs.groups
+    ]
+    ahead = plans.plan(
+        replace(made_of, groups=[group for group in left if group.hosts]), inputs.calendar, taken, begin
+    )
+    whole = plans.plan(made_of, inputs.calendar, taken, begin)
+    return replace(whole, visits=ahead.visits, starts_at=ahead.starts_at, ends_at=ahead.ends_at)
+
+
+def _is_over(judged: Judged, host: str) -> bool:
+    """Tell whether nobody can say when a host begins: it has, or it cannot be begun with."""
+    found, wait = judged.hosts.progress.get(host), judged.hosts.waits.get(host)
+    begun = found is not None and (found.is_end or found.stage is Stage.RUNNING)
+    return begun or (wait is not None and wait.reason in OWN_FAULT)
+
+
+def _free_from(judged: Judged, seen: Seen, taken: Durations) -> datetime:
+    """Return when the next host can be begun with: now, or when the first of those in work may be done."""
+    ends = []
+    for one in seen.nodes:
+        claim = observing.claim_of(one)
+        if isinstance(claim, Claim) and claim.holds and claim.run == judged.run:
+            ends.append(claim.begun + (taken.expected(one.metadata.name) or plans.DEFAULT_VISIT))
+    return max(seen.now, min(ends)) if ends and not judged.hosts.starts else seen.now

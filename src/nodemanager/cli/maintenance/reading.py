@@ -1,0 +1,112 @@
+"""Reads what the operator decides from, with the rights of whoever asks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final, Generic, TypeVar, cast
+
+from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
+from nodemanager.api.maintenance.maintenanceapproval import MAINTENANCE_APPROVALS
+from nodemanager.api.maintenance.maintenancewindow import MAINTENANCE_WINDOWS
+from nodemanager.api.maintenance.nodemaintenance import NODE_MAINTENANCES, NodeMaintenance
+from nodemanager.api.maintenance.nodeoperationtemplate import NODE_OPERATION_TEMPLATES
+from nodemanager.api.maintenance.nodeseries import NODE_SERIES
+from nodemanager.api.maintenance.nodetask import NODE_TASKS, NodeTask
+from nodemanager.cli import kinds
+from nodemanager.client.calls import Selection
+from nodemanager.client.verbs import Client
+from nodemanager.controllers.disruption.nodes import NODES, Node
+from nodemanager.controllers.node_maintenances.inputs import InputReader, Inputs
+from nodemanager.controllers.registration import Caches
+from nodemanager.kube import errors
+from nodemanager.kube.objects import ObjectKey, Resource, key_of
+
+T = TypeVar("T")
+REFERRED: Final[tuple[Resource[Any], ...]] = (
+    MAINTENANCE_WINDOWS, NODE_SERIES, NODE_OPERATION_TEMPLATES, MAINTENANCE_APPROVALS,
+)  # fmt: skip
+"""What maintenances refer to, or what refers to them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The objects of a namespace at one moment, and the Nodes of the cluster."""
+
+    now: datetime
+    hosts: Sequence[ManagedNode] = ()
+    tasks: Sequence[NodeTask] = ()
+    nodes: Mapping[str, Node] = field(default_factory=dict)
+    """By name; without those that may not be read."""
+    referred: Mapping[Resource[Any], Sequence[Any]] = field(default_factory=dict)
+    unread: tuple[str, ...] = ()
+    """What could not be read, and what is not known therefore."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The objects, and what maintenances make of them."""
+
+    found: Found
+    caches: Caches
+    reader: InputReader
+    inputs: Mapping[str, Inputs]
+    """What each maintenance refers to, by its name."""
+
+    @property
+    def now(self) -> datetime:
+        """When it was read."""
+        return self.found.now
+
+
+class _Listed(Generic[T]):
+    """What was listed once, for those who look things up in a cache."""
+
+    def __init__(self, items: Iterable[T]) -> None:
+        self._items = {key_of(cast("Any", one)): one for one in items}
+
+    def get(self, key: ObjectKey) -> T | None:
+        """Return an object."""
+        return self._items.get(key)
+
+    def values(self) -> Iterable[T]:
+        """Return all of them."""
+        return self._items.values()
+
+
+async def maintenances(client: Client, namespace: str) -> list[NodeMaintenance]:
+    """Return all maintenances of a namespace."""
+    return await _list(client, NODE_MAINTENANCES, namespace)
+
+
+async def surroundings(client: Client, namespace: str, about: Sequence[NodeMaintenance]) -> Surroundings:
+    """Return all that the decision about some maintenances needs."""
+    hosts = await _list(client, MANAGED_NODES, namespace)
+    tasks = await _list(client, NODE_TASKS, namespace)
+    referred = {kind: await _list(client, kind, namespace) for kind in REFERRED}
+    nodes, unread = await _nodes(client)
+    return await understood(client, Found(datetime.now(UTC), hosts, tasks, nodes, referred, unread), about)
+
+
+async def understood(client: Client, found: Found, about: Sequence[NodeMaintenance]) -> Surroundings:
+    """Return what maintenances refer to among these objects; calendars of holidays are read, too."""
+    listed = {kind: _Listed(found.referred.get(kind, ())) for kind in REFERRED}
+    caches = Caches("this command", cast("Any", listed))
+    reader = InputReader(client, caches)
+    inputs = {one.metadata.name: await reader.read(one, found.hosts, found.now) for one in about}
+    return Surroundings(found, caches, reader, inputs)
+
+
+async def _list(client: Client, resource: Resource[T], namespace: str) -> list[T]:
+    with kinds.installed(resource):
+        return (await client.list(resource, Selection(namespace))).items
+
+
+async def _nodes(client: Client) -> tuple[dict[str, Node], tuple[str, ...]]:
+    """Return the Nodes of the cluster; who may not read them goes without, and is told."""
+    try:
+        found = (await client.list(NODES, Selection())).items
+    except (errors.Forbidden, errors.NotFound) as error:
+        return {}, (f"{error}: whether a Node is Ready or cordoned is not known here",)
+    return {one.metadata.name: one for one in found}, ()

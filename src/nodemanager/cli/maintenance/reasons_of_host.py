@@ -1,0 +1,109 @@
+"""Everything that a host waits for: maintenances that mean it, and what else keeps it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from nodemanager.api.common import managednode, node_conditions
+from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.api.maintenance.maintenance_status import WaitReason
+from nodemanager.cli.maintenance import judging
+from nodemanager.cli.maintenance.judged import Judged
+from nodemanager.cli.maintenance.reading import Found
+from nodemanager.cli.views.maintenance import wait_view
+from nodemanager.cli.views.maintenance.wait_view import BEGINS, Why
+from nodemanager.cli.views.output import parse_time
+from nodemanager.fleet.maintenance.claims import Claim, Unreadable
+from nodemanager.fleet.maintenance.decide import Wait
+from nodemanager.fleet.maintenance.facts import HostFacts
+from nodemanager.fleet.maintenance.reasons import Reason
+from nodemanager.kube import conditions
+
+
+def concerning(host: str, judged: Iterable[Judged]) -> Iterator[Why]:
+    """Yield what becomes of a host in every maintenance that means it; what is under way comes first."""
+    for one in sorted(judged, key=lambda each: not each.run):
+        if host in one.names or host in one.hosts.waits:
+            yield _of_maintenance(host, one)
+
+
+def _of_maintenance(host: str, judged: Judged) -> Why:
+    name, problem = judged.maintenance.metadata.name, judged.problem
+    wait = judged.hosts.waits.get(host)
+    told = _told(judged.maintenance.status.waiting, host)
+    if wait is None and told is not None:  # the operator asked gates of health, which we cannot
+        wait = Wait(
+            host,
+            Reason(told.reason),
+            told.object,
+            parse_time(told.since),
+            parse_time(told.next_check),
+        )
+    if wait is not None:
+        message = problem.message if problem is not None and wait.reason is problem.reason else ""
+        return wait_view.why(host, wait, name, judged.run, message)
+    if host in judged.hosts.starts:
+        said = "Nothing to do: its turn has come; the operator begins with it at its next look."
+        return Why(BEGINS, name, judged.run, remedy=said)
+    found = judged.hosts.progress.get(host)
+    if found is None:  # it was made after the run began
+        said = "It joined after the run began, and is part of the next one."
+        return Why(Reason.NOTHING_DUE.value, name, judged.run, next_check=judged.next_run, remedy=said)
+    reason = found.reason or Reason.SUCCEEDED
+    return wait_view.why(
+        host, Wait(host, reason, since=found.ended, next_check=judged.next_run), name, judged.run
+    )
+
+
+def _told(waiting: Iterable[WaitReason], host: str) -> WaitReason | None:
+    known = {reason.value for reason in Reason}
+    return next((one for one in waiting if host in one.first and one.reason in known), None)
+
+
+def others(host: ManagedNode, found: Found) -> Iterator[Why]:
+    """Yield what keeps a host from being worked on, whatever maintenances say."""
+    name = host.metadata.name
+    facts = judging.hosts(found)[name]
+    yield from _of_life(host, facts)
+    yield from _of_claim(name, facts)
+    if facts.health.held:
+        yield _said(host, Reason.HOST_HELD, node_conditions.HELD)
+    cordoned = host.status.kubernetes_node_cordoned
+    if cordoned is not None:
+        wait = Wait(name, Reason.HOST_UPGRADING, f"managednode/{name}", parse_time(cordoned))
+        yield wait_view.why(name, wait, "", "")
+    elif facts.node is not None and facts.node.cordoned and not facts.node.ours:
+        yield wait_view.why(name, Wait(name, Reason.NODE_CORDONED, f"node/{name}"), "", "")
+    if facts.node is not None and not facts.node.ready:
+        yield wait_view.why(name, Wait(name, Reason.NODE_NOT_READY, f"node/{name}"), "", "")
+    if managednode.ANNOTATION_HOLD in host.metadata.annotations:
+        said = f"Remove the annotation {managednode.ANNOTATION_HOLD}: it holds back upgrades of its own."
+        yield Why("UpgradeHeld", object=f"managednode/{name}", remedy=said)
+
+
+def _of_life(host: ManagedNode, facts: HostFacts) -> Iterator[Why]:
+    if facts.health.alive is None:
+        name = host.metadata.name
+        wait = Wait(name, Reason.HOST_WITHOUT_AGENT, f"managednode/{name}")
+        yield wait_view.why(name, wait, "", "")
+    elif not facts.health.alive:
+        yield _said(host, Reason.HOST_SILENT, node_conditions.ALIVE)
+
+
+def _of_claim(name: str, facts: HostFacts) -> Iterator[Why]:
+    claim = facts.claim
+    if isinstance(claim, Unreadable):
+        wait = Wait(name, Reason.CLAIM_UNREADABLE, f"managednode/{name}")
+        yield wait_view.why(name, wait, "", "", f"its annotation of a visit: {claim.why}")
+    elif isinstance(claim, Claim) and not claim.holds and claim.reason not in (None, Reason.SUCCEEDED):
+        ended = Wait(name, claim.reason or Reason.SUCCEEDED, f"nodetask/{claim.task}", claim.since)
+        message = f"how its last visit ended: {claim.state}"
+        yield wait_view.why(name, ended, claim.maintenance, claim.run, message)
+
+
+def _said(host: ManagedNode, reason: Reason, condition: str) -> Why:
+    """Return a reason that a condition of the host tells more about."""
+    name, found = host.metadata.name, conditions.get(host.status.conditions, condition)
+    since = parse_time(found.last_transition_time) if found is not None else None
+    message = found.message if found is not None else ""
+    return wait_view.why(name, Wait(name, reason, f"managednode/{name}", since), "", "", message)

@@ -1,0 +1,1 @@
+"""How maintenances look on a terminal. Pure: typed objects and a time in, text out."""

@@ -1,0 +1,79 @@
+"""The runs of a maintenance in columns, and what each host of one of them did."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+from nodemanager.api.maintenance.maintenance_status import HostCounts
+from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
+from nodemanager.api.maintenance.nodetask import RUN, NodeTask
+from nodemanager.cli.views import output
+from nodemanager.cli.views.describing import MESSAGE_LIMIT
+from nodemanager.cli.views.maintenance import progress
+
+WELL: Final = ("", "Pending", "Running", "Succeeded")
+
+
+def run_of(task: NodeTask) -> str:
+    """Return the id of the run that a task is part of."""
+    return task.metadata.labels.get(RUN, "")
+
+
+def went_wrong(task: NodeTask) -> bool:
+    """Tell whether a task has ended other than well."""
+    return task.status.phase not in WELL
+
+
+def text(found: NodeMaintenance, run: str, tasks: Sequence[NodeTask], now: datetime) -> str:
+    """Return both tables."""
+    report = output.Report()
+    report.table("Runs", ["RUN", "OUTCOME", "BEGAN", "TOOK", "HOSTS", "OPERATIONS"], _runs(found, now))
+    if run:
+        rows = [_host(task, now) for task in sorted(tasks, key=_order)]
+        report.table(
+            f"Hosts of run {output.one_line(run)}", ["HOST", "PHASE", "STEP", "TOOK", "MESSAGE"], rows
+        )
+    return report.text()
+
+
+def _runs(found: NodeMaintenance, now: datetime) -> list[list[str]]:
+    current = found.status.run
+    rows = [
+        [
+            run.id, run.outcome, f"{output.age(run.started_at, now)} ago",
+            progress.took(run.started_at, run.ended_at), _counts(run.hosts), ", ".join(run.operations),
+        ]
+        for run in found.status.history
+    ]  # fmt: skip
+    if current is None or not current.id:
+        return rows
+    state = "stopped" if current.stopped_at else "under way"
+    began = f"{output.age(current.started_at, now)} ago"
+    first = [current.id, state, began, "-", _counts(found.status.hosts), ", ".join(current.operations)]
+    return [first, *rows]
+
+
+def _counts(counts: HostCounts | None) -> str:
+    """Return how many hosts are done of how many, and what went wrong."""
+    if counts is None:
+        return "-"
+    bad = {"failed": counts.failed, "skipped": counts.skipped}
+    return ", ".join([progress.hosts(counts), *(f"{many} {word}" for word, many in bad.items() if many)])
+
+
+def _order(task: NodeTask) -> tuple[str, str]:
+    return task.metadata.creation_timestamp or "", task.metadata.name
+
+
+def _host(task: NodeTask, now: datetime) -> list[str]:
+    status = task.status
+    begun = status.claim.time if status.claim is not None else None
+    lasts = progress.took(begun, status.finished_at)
+    if lasts == "-" and begun and not status.finished_at:
+        lasts = output.age(begun, now)
+    return [
+        task.spec.node_name, status.phase or "Pending", status.step or "-", lasts,
+        output.one_line(status.message, MESSAGE_LIMIT) or "-",
+    ]  # fmt: skip
