@@ -6,7 +6,7 @@ import re
 from typing import Any, Final
 
 from nodemanager.api import crds
-from nodemanager.api.rights import host_policy
+from nodemanager.api.rights import policies
 from nodemanager.api.rights.rbac_objects import OWN_NAMESPACE
 from nodemanager.controllers import assembly
 from nodemanager.kube import manifests
@@ -23,7 +23,7 @@ def files(header: str) -> dict[str, str]:
         f"{FOLDER}/crds/{crd['metadata']['name']}.yaml": header + manifests.dump(crd)
         for crd in crds.all_crds()
     }
-    policy = header + _literal(manifests.dump([_kept(one) for one in host_policy.policies()]))
+    policy = header + _literal(manifests.dump([_kept(one) for one in policies.objects()]))
     found[f"{FOLDER}/templates/policy.yaml"] = _when("policy.install", policy)
     namespace, *rights = assembly.manifests(OWN_NAMESPACE)
     found[f"{FOLDER}/templates/namespace.yaml"] = _when(

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from nodemanager.api import crds, kinds
-from nodemanager.api.rights import host_policy, host_rights, people, rbac_objects
+from nodemanager.api.rights import host_rights, people, policies, rbac_objects
 from nodemanager.controllers import assembly
 from nodemanager.kube import manifests
 from tools import chart, commands, navigation, reference
@@ -55,7 +55,8 @@ def render() -> dict[str, str]:
     files["config/kustomization.yaml"] = _KUSTOMIZATION + manifests.dump(_kustomization())
     files[navigation.FILE] = navigation.updated((ROOT / navigation.FILE).read_text(encoding="utf-8"))
     files["docs/reference/commands.md"] = commands.page()
-    files["config/policy/hosts.yaml"] = _YAML_HEADER + manifests.dump(host_policy.policies())
+    for name, objects in policies.BY_FILE.items():
+        files[f"config/policy/{name}.yaml"] = _YAML_HEADER + manifests.dump(objects)
     files["config/rbac/node-role.yaml"] = _YAML_HEADER + _MANUAL + manifests.dump(host_rights.manual_role())
     files["config/rbac/people.yaml"] = _YAML_HEADER + _PEOPLE + manifests.dump(people.roles())
     operator = assembly.manifests(rbac_objects.OWN_NAMESPACE)
@@ -71,7 +72,7 @@ def _kustomization() -> dict[str, Any]:
         "kind": "Kustomization",
         "resources": [
             *(f"crd/{kind.resource.qualified_name}.yaml" for kind in kinds.BY_NAME),
-            "policy/hosts.yaml",
+            *(f"policy/{name}.yaml" for name in policies.BY_FILE),
             *operator,
         ],
     }

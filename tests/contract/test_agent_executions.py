@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import shutil
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -19,24 +17,11 @@ from nodemanager.kube import conditions
 from support import cli
 from support.agent_process import Agent, Api, Starts, owned
 from support.either import Place
+from support.folder_host import furnish
 from support.root_tree import needs_root
 
 pytestmark = needs_root
 PROGRAM = "echo x >> /began; read -r line < /go-on"
-
-
-def furnish(root: Path) -> None:
-    """Give a folder a shell and what that needs, and the pipe that its program reads."""
-    for tool in ("/bin/sh", "/bin/mv"):
-        listed = subprocess.run(["ldd", tool], check=True, capture_output=True, text=True).stdout
-        needed = [word for line in listed.splitlines() for word in line.split() if word.startswith("/")]
-        for path in (tool, *needed):
-            target = root / path.lstrip("/")
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(path, target)
-    (root / "dev").mkdir(exist_ok=True)
-    (root / "dev/null").touch()
-    os.mkfifo(root / "go-on")
 
 
 def run(**more: Any) -> dict[str, Any]:

@@ -20,7 +20,8 @@ from support.tcp_proxy import TcpProxy, proxy
 NAMESPACE = "cli"
 NAMES = [crd["metadata"]["name"] for crd in crds.all_crds()]
 POLICIES = [
-    f"nodemanager-hosts.validatingadmission{kind}.admissionregistration.k8s.io"
+    f"nodemanager-{whose}.validatingadmission{kind}.admissionregistration.k8s.io"
+    for whose in ("hosts", "tasks")
     for kind in ("policies", "policybindings")
 ]
 INSTALLED = [*NAMES, *POLICIES]

@@ -6,12 +6,14 @@ has to be written down here. For the whole outcome as a table: pytest -rP tests/
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from support import evil_host
+from support.accounts import operating
 from support.agent_process import Api
 from support.either import Place
 from support.evil_host import ME, NOBODY, OTHER, Served, World
@@ -29,6 +31,8 @@ PLAIN: Rows = {
     "configsets.common.nodemanager": READ,
     "managednodes.common.nodemanager": {**READ, **WRITE},
     "managednodes/status.common.nodemanager": dict.fromkeys(("get", "update", "patch", "apply"), "own"),
+    "nodetasks.maintenance.nodemanager": READ,
+    "nodetasks/status.maintenance.nodemanager": dict.fromkeys(("patch", "apply"), "own"),
     "leases.coordination.k8s.io": {**WRITE, "get": "own"},
     "events": dict.fromkeys(("create", "patch", "apply"), "own"),
     "serviceaccounts/token": {"create": "own"},
@@ -77,12 +81,19 @@ async def _world(place: Place, api: Api, tmp_path: Path) -> AsyncIterator[World]
                     body["spec"] = {"securityContext": UNPRIVILEGED, "containers": [HARMLESS]}
                 reply = await ask(api.client, "POST", served.folder(space), body)
                 assert reply.code in (200, 409), (served, reply)
+            there = dataclasses.replace(place, namespace=space)
+            async with operating(there) as operator:
+                reply = await ask(
+                    operator, "POST", TASKS.folder(space), evil_host.body_of(TASKS, host, space)
+                )
+                assert reply.code == 200, reply
     yield World(place.namespace, elsewhere)
     for host in (ME, OTHER, NOBODY):  # what is in no namespace of ours, other tests would find
         await ask(api.client, "DELETE", f"/api/v1/nodes/{host}")
     await ask(api.client, "DELETE", f"/api/v1/namespaces/{elsewhere}")
 
 
+TASKS = Served("maintenance.nodemanager/v1alpha1", "NodeTask", "nodetasks", namespaced=True)
 BELONGINGS = (
     Served("common.nodemanager/v1", "ManagedNode", "managednodes", namespaced=True),
     Served("common.nodemanager/v1", "ConfigSet", "configsets", namespaced=True),

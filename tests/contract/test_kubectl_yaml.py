@@ -80,7 +80,9 @@ def test_what_we_write_kubectl_reads_the_same() -> None:
     assert kubectl_reads(manifests.dump(obj)) == obj
 
 
-@pytest.mark.parametrize("path", [*cases.manifests("accepted"), *cases.manifests("refused")])
+@pytest.mark.parametrize(
+    "path", [*cases.manifests("accepted"), *cases.manifests("made_by_operator"), *cases.manifests("refused")]
+)
 def test_every_case_is_read_alike(path: Path) -> None:
     ours = manifests.load_all(path.read_text(encoding="utf-8"), path.name)
     for obj in ours:

@@ -13,6 +13,7 @@ import pytest
 
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES
+from nodemanager.api.maintenance.nodetask import NODE_TASKS
 from nodemanager.client.auth import host_kubeconfig, kubeconfig
 from nodemanager.client.calls import Selection
 from nodemanager.client.patches import MergePatch
@@ -24,9 +25,10 @@ from nodemanager.kube import errors, manifests
 from nodemanager.kube.core import CONFIG_MAPS, EVENTS, ROLE_BINDINGS, ROLES
 from nodemanager.kube.objects import Resource
 from support import cli
+from support.accounts import operating
 from support.agent_process import Api, Starts, owned
 from support.either import Place
-from support.host_attempts import OURS, custom
+from support.host_attempts import OURS, custom, task
 from support.joined_host import ask, join
 
 FORBIDDEN = 403
@@ -123,6 +125,28 @@ async def test_what_a_host_reads_follows_what_is_declared(api: Api, me: Client) 
     await api.patch_node({"metadata": {"labels": {"role": "web"}}})
     took.append(await becomes(can, {"secrets/two"}))
     assert min(took) < SOON
+
+
+async def test_a_host_reads_what_its_task_names_until_it_ends(place: Place, api: Api, me: Client) -> None:
+    async def can() -> set[str]:
+        return await readable(me, api)
+
+    def program(secret: str) -> dict[str, Any]:
+        names = [{"name": "TOKEN", "secret": secret, "key": "key"}]
+        return {"execution": {"argv": ["true"], "secretEnv": names}}
+
+    assert await can() == set()
+    async with operating(place) as maker:
+        for host in ("web1", "web2"):  # the second one is nobody's
+            made = task(f"of-{host}", place.namespace, host)
+            made["spec"]["steps"] = [{"name": "one", **program("one" if host == "web1" else "other")}]
+            made["spec"]["steps"][0]["undo"] = program("two" if host == "web1" else "other")
+            await maker.create(NODE_TASKS, made, place.namespace)
+    await becomes(can, {"secrets/one", "secrets/two"})
+    status = f"{NODE_TASKS.path(place.namespace)}/of-web1/status"
+    for phase in ("Running", "Succeeded"):
+        assert (await ask(me, "PATCH", status, {"status": {"phase": phase}})).code == 200
+    await becomes(can, set())
 
 
 POISON = (

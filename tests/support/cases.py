@@ -12,7 +12,10 @@ _REFUSED = "# refused: "
 
 
 def manifests(verdict: str) -> list[Any]:
-    """Return the manifests of a folder, `accepted` or `refused`, as parameters named by file."""
+    """Return the manifests of a folder, as parameters named by file.
+
+    `accepted` and `refused` are for whoever may write our kinds, `made_by_operator` for the operator alone.
+    """
     paths = sorted((MANIFESTS / verdict).glob("*.yaml"))
     assert paths, f"no cases in {MANIFESTS / verdict}"
     return [pytest.param(path, id=path.stem) for path in paths]

@@ -15,7 +15,7 @@ import msgspec
 
 from nodemanager.client.calls import Call
 from nodemanager.client.verbs import Client
-from support.host_attempts import APPLY, VERBS, Attempt, event, lease, meta, node
+from support.host_attempts import APPLY, VERBS, Attempt, event, lease, meta, node, task
 
 ME, OTHER, NOBODY = "b", "a", "nobody"
 TARGETS = ("own", "other", "nobody", "elsewhere", "all", "everywhere")
@@ -89,6 +89,7 @@ def body_of(served: Served, host: str, namespace: str) -> dict[str, Any]:
         "leases": lease(name, where, host),
         "events": event(name, where, host),
         "managednodes": node(host, where),
+        "nodetasks": task(name, where, host),
     }
     if served.part == "eviction":
         return {"apiVersion": "policy/v1", "kind": "Eviction", **meta(name, where)}

@@ -260,7 +260,8 @@ def serving(folder: Path, address: str, *, embedded: bool | None = None) -> Iter
             api = FleetApi(kube.kubeconfig)
             manager("crds", "--install", "--kubeconfig", str(kube.kubeconfig))
             api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-            api.apply(*manifests.load_all((ROOT / "config/policy/hosts.yaml").read_text(), "hosts.yaml"))
+            for policy in sorted((ROOT / "config/policy").glob("*.yaml")):
+                api.apply(*manifests.load_all(policy.read_text(), policy.name))
         argv = [sys.executable, "-m", "nodemanager", "operator", "--kubeconfig", str(api.kubeconfig)]
         argv += ["--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--no-leader-elect"]
         with (folder / "operator.log").open("wb") as log:

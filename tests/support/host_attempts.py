@@ -17,7 +17,7 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1"
 POLICIES = "/apis/admissionregistration.k8s.io/v1"
 VERBS = ("get", "list", "watch", "create", "update", "patch", "apply", "delete", "deletecollection")
 READS = ("get", "list", "watch")
-DOCUMENTED = {(kind, verb) for kind in ("ManagedNode", "ConfigSet") for verb in READS}
+DOCUMENTED = {(kind, verb) for kind in ("ManagedNode", "ConfigSet", "NodeTask") for verb in READS}
 """All that a host may do with what is not its own: read what is declared, and what hosts tell of it."""
 REFUSED = 403
 
@@ -65,6 +65,14 @@ def event(name: str, namespace: str, about: str) -> dict[str, Any]:
         "apiVersion": "v1", "kind": "Event", **meta(name, namespace), "involvedObject": reference,
         "reason": "Test", "message": "said so", "type": "Normal",
     }  # fmt: skip
+
+
+def task(name: str, namespace: str, host: str) -> dict[str, Any]:
+    """Return a NodeTask for a host."""
+    steps = [{"name": "one", "execution": {"argv": ["true"]}}]
+    spec = {"nodeName": host, "deadline": "2099-01-01T00:00:00Z", "fencingToken": 1, "steps": steps}
+    about = meta(name, namespace, labels={"maintenance.nodemanager/node": host})
+    return {"apiVersion": "maintenance.nodemanager/v1alpha1", "kind": "NodeTask", **about, "spec": spec}
 
 
 UNPRIVILEGED = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}

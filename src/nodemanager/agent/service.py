@@ -49,7 +49,10 @@ from nodemanager.agent.report.reporting import Reporter
 from nodemanager.agent.report.status_sources import LastPass
 from nodemanager.agent.report.status_writer import Contribution, StatusWriter
 from nodemanager.agent.requests import Requests
-from nodemanager.agent.upgrades.upgrade_part import UpgradeReporter
+from nodemanager.agent.tasks.task_part import Turn
+from nodemanager.agent.tasks.tasking import TaskSetup, add_tasks
+from nodemanager.agent.upgrades.upgrade_part import UpgradePart, UpgradeReporter
+from nodemanager.agent.upgrades.upgrade_record import Phase
 from nodemanager.agent.upgrades.upgrading import upgrades
 from nodemanager.client.verbs import Client
 from nodemanager.host.base import HostError
@@ -152,6 +155,7 @@ def build(
     )
     duplicate = DuplicateHost(base.requests, base.link.warn)
     others = [duplicate.contribute, base.holds.contribute, *_contributions(base, declared, own)]
+    others += _add_work(base, declared, duplicate)
     host = HostReport(host_state, drifts, base.managed_host.converger, memory)
     writer = _status_writer(base, declared, host, others)
     host_pass = _host_pass(base, declared, writer, watch)
@@ -217,7 +221,7 @@ def _declarations(base: _Base) -> Declarations:
 
 
 def _contributions(base: _Base, declared: Declarations, own: OwnCredential) -> list[Contribution]:
-    """Return what servers, the host's own token and upgrades have to say in the status."""
+    """Return what servers, labels and the host's own token have to say in the status."""
     options, link, managed_host, requests = base.options, base.link, base.managed_host, base.requests
     checked = served.routes(base.manager, managed_host.progress, link.reachability)
     addresses = options.metrics_address, options.probe_address
@@ -225,15 +229,26 @@ def _contributions(base: _Base, declared: Declarations, own: OwnCredential) -> l
     base.manager.add_server(*servers)
     found = [contributions.of_servers(servers), _token_contribution(base, own)]
     found.append(contributions.of_labels(lambda: declared.node.refusal))
+    return found
+
+
+def _add_work(base: _Base, declared: Declarations, duplicate: DuplicateHost) -> list[Contribution]:
+    """Add what upgrades the host and what does tasks; one of them at a time."""
+    link, managed_host, requests, turn = base.link, base.managed_host, base.requests, Turn()
+    part: UpgradePart | None = None
     if managed_host.tree.running:  # an image is not upgraded, and cannot be rebooted
         told = UpgradeReporter(link.key.name, base.registry, link.events)
         part = upgrades(
             managed_host, link, requests, lambda: declared.desired_states.pins, base.holds, told,
-            options.upgrades,
+            base.options.upgrades, turn,
         )  # fmt: skip
         base.manager.add(part)
-        found.append(contributions.of_upgrades(part))
-    return found
+    setup = TaskSetup(
+        managed_host, link, requests, declared, base.holds, lambda: duplicate.duplicated,
+        lambda: part is not None and part.status.phase is not Phase.IDLE,
+    )  # fmt: skip
+    add_tasks(base.manager, base.registry, setup, turn)
+    return [] if part is None else [contributions.of_upgrades(part)]
 
 
 def _token_contribution(base: _Base, credential: OwnCredential) -> Contribution:

@@ -1,6 +1,6 @@
 """Install our CRDs and wait until they are served; uninstall them and wait until they are gone.
 
-With them comes and goes the admission policy that keeps every host to its own objects.
+With them come and go the admission policies: every host is kept to its own objects, tasks are the operator's.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from nodemanager.api import crds, kinds
-from nodemanager.api.rights import host_policy
+from nodemanager.api.rights import policies
 from nodemanager.cli import binding_names
 from nodemanager.client.calls import Call, DeleteOptions, WriteOptions
 from nodemanager.client.patches import ApplyPatch
@@ -41,7 +41,7 @@ class _Counted(Struct):
 
 
 class Changes:
-    """Changes of all our CRDs, and of the policy on hosts, in one cluster."""
+    """Changes of all our CRDs, and of the policies, in one cluster."""
 
     def __init__(
         self, client: Client, *, dry_run: bool, timeout: float, rename: bool, progress: Progress
@@ -167,7 +167,8 @@ class Changes:
 
 
 def _policies() -> list[tuple[Resource[Untyped], Untyped]]:
-    return list(zip((core.POLICIES, core.POLICY_BINDINGS), host_policy.policies(), strict=True))
+    by_kind = {resource.kind: resource for resource in (core.POLICIES, core.POLICY_BINDINGS)}
+    return [(by_kind[one["kind"]], one) for one in policies.objects()]
 
 
 def _policy_name(resource: Resource[Untyped], obj: Untyped) -> str:

@@ -1,4 +1,4 @@
-"""What our embedded API has from its first second: our kinds, the policy of hosts, and their quotas.
+"""What our embedded API has from its first second: our kinds, the policies, and the quotas of hosts.
 
 The server itself knows Kubernetes' kinds only, and is given the rest as data.
 """
@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Final
 
 from nodemanager.api import crds
-from nodemanager.api.rights import host_policy
+from nodemanager.api.rights import policies
 from nodemanager.cli import host_quotas
 from nodemanager.cli.settings.audit_options import AuditSettings
+from nodemanager.kube import core
 from nodemanager.server.bootstrap import Preset
 from nodemanager.server.embedded import ServerOptions
 from nodemanager.server.http.endpoint import Endpoint
@@ -29,5 +30,5 @@ def options(
 
 def presets() -> tuple[Preset, ...]:
     """Return the objects that are there from the start; a policy's binding is for people to change."""
-    policy, binding = host_policy.policies()
-    return (*map(Preset, crds.all_crds()), Preset(policy), Preset(binding, is_kept_current=False))
+    kept = (Preset(one, is_kept_current=one["kind"] == core.POLICIES.kind) for one in policies.objects())
+    return (*map(Preset, crds.all_crds()), *kept)

@@ -29,6 +29,7 @@ from nodemanager.controllers import (
     liveness,
     maintenance_windows,
     node_series,
+    node_tasks,
     registration,
 )
 from nodemanager.controllers.registration import Caches, ControllerContext, Entry, PartContext, Registration
@@ -56,6 +57,7 @@ ENTRIES: Final[tuple[Entry, ...]] = (
     host_roles.REGISTRATION,
     maintenance_windows.REGISTRATION,
     node_series.REGISTRATION,
+    node_tasks.REGISTRATION,
 )
 LEASE: Final = operator_rights.NAME
 _LEADING: Final = Right(LEASES, ("get", "create", "update", "patch"))

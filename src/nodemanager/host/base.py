@@ -13,7 +13,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol, Required, TypedDict, Unpack
+from typing import NamedTuple, Protocol, Required, TypedDict, Unpack, runtime_checkable
 
 from nodemanager.host.process.runner import Completed
 from nodemanager.plan.facts import ServiceFact
@@ -100,6 +100,17 @@ class PackageManager(Protocol):
 
     async def reboot_needed(self) -> str:
         """Return why the host should reboot after an upgrade, or an empty string."""
+
+
+@runtime_checkable
+class UpgradePlanner(Protocol):
+    """A package manager that can tell what an upgrade would do."""
+
+    async def upgrades(self, hold: Sequence[Wanted], *, security: bool) -> Mapping[str, tuple[str, str]]:
+        """Return the installed and the offered version of what would be upgraded, by name.
+
+        With `security`, only of what a security repository offers. The indexes are refreshed for that.
+        """
 
 
 class ServiceKey(NamedTuple):

@@ -1,21 +1,22 @@
-"""Tasks on disk: killed at any write or between a write and what follows, none is done twice, none is lost."""
+"""Tasks on disk: killed at any write, or between one and what follows, none is done twice, none is lost."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from nodemanager.agent.tasks.attempts import INTERRUPTED, Attempt, AttemptResult
+from nodemanager.agent.tasks.attempts import INTERRUPTED, Attempt, AttemptResult, Performer
 from nodemanager.agent.tasks.engine import TaskEngine
 from nodemanager.agent.tasks.ledger import Entry, LedgerFolder
 from nodemanager.agent.tasks.programs import Programs, argv_of
 from nodemanager.api.maintenance.nodetask import NodeTaskSpec
-from nodemanager.api.maintenance.task_steps import ExecutionAction, TaskAction, TaskStep
+from nodemanager.api.maintenance.task_steps import ExecutionAction, SecretVariable, TaskAction, TaskStep
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.process import environment
 from nodemanager.host.process.runs import Runs
@@ -55,7 +56,7 @@ class Host:
                 save(one)
                 self.moment()
 
-            ledger.save = saving  # type: ignore[method-assign]
+            ledger.save = saving  # type: ignore[method-assign,assignment]
             performers = {"execution": Counted(self), "packages": Counted(self)}
             engine = TaskEngine(ledger, performers, "boot", lambda: NOW, lambda _entry: None)
             unfinished = ledger.unfinished()
@@ -70,7 +71,7 @@ class Host:
             tree.close()
 
 
-class Counted:
+class Counted(Performer):
     """An action that counts how often it was really done; a killed process may have done it, or not."""
 
     def __init__(self, host: Host) -> None:
@@ -130,7 +131,9 @@ def test_killed_at_every_moment(name: str, tmp_path: Path) -> None:
 def check(host: Host, ended: Entry, steps: list[TaskStep]) -> None:
     assert len(host.effects) == len(set(host.effects)), "a try was done twice"
     for place, one in enumerate(steps):
-        tries = sum(effect.startswith(f"{one.name}/") and not effect.endswith("/undo") for effect in host.effects)
+        tries = sum(
+            effect.startswith(f"{one.name}/") and not effect.endswith("/undo") for effect in host.effects
+        )
         known = ended.record.steps[place]
         assert tries <= known.attempts <= one.retries + 1
         if known.phase is StepPhase.SUCCEEDED:
@@ -140,18 +143,38 @@ def check(host: Host, ended: Entry, steps: list[TaskStep]) -> None:
         assert done >= {one.name for one in steps if one.on_failure != "continue"}
 
 
+async def secrets(wanted: Sequence[SecretVariable], _seconds: float) -> dict[str, str]:
+    return dict.fromkeys((one.name for one in wanted), "1234")
+
+
 async def test_a_program_runs_once_and_goes_on_without_us(tmp_path: Path) -> None:
     """Its effects are those of a real program, which the shell of a run keeps a note of."""
     tree = Tree("/")
-    programs = Programs(Runs(tree, None, environment.host_runner(), f"{tmp_path}/runs"), "boot")
+    programs = Programs(Runs(tree, None, environment.host_runner(), f"{tmp_path}/runs"), "boot", secrets)
     out = tmp_path / "out"
-    action = ExecutionAction(script=f"echo $WHO >> {out}; echo said $WHO", env={"WHO": "me"})
-    attempt = Attempt("uid/a/1", 30, StepRecord(boot_id="boot"), {"PIN": b"said"})
+    pin = [SecretVariable(name="PIN", secret="s", key="k")]
+    script = f"echo $WHO >> {out}; echo $PIN $WHO"
+    action = ExecutionAction(script=script, env={"WHO": "me"}, secret_env=pin)
+    attempt = Attempt("uid/a/1", 30, StepRecord(boot_id="boot"))
     result = await programs.perform(action, attempt)
     assert (result.succeeded, result.exit_code, result.output) == (True, 0, "******** me\n")
     again = await programs.settle(action, attempt)
     assert (again.succeeded, again.output) == (True, "******** me\n")
     assert out.read_text() == "me\n"
+    tree.close()
+
+
+async def test_a_program_runs_where_it_is_told_and_leaves_no_notes(tmp_path: Path) -> None:
+    tree, notes = Tree("/"), tmp_path / "runs"
+    programs = Programs(Runs(tree, None, environment.host_runner(), str(notes)), "boot")
+    attempt = Attempt("uid/a/1", 30, StepRecord(boot_id="boot"))
+    here = ExecutionAction(argv=["pwd"], working_directory="/usr")
+    assert (await programs.perform(here, attempt)).output == "/usr\n"
+    lost = await programs.perform(ExecutionAction(argv=["pwd"], working_directory="/lost"), attempt)
+    assert not lost.succeeded
+    assert "/lost" in lost.output
+    programs.clean()
+    assert list(notes.iterdir()) == []
     tree.close()
 
 
@@ -198,4 +221,3 @@ def test_a_damaged_record_is_never_done_again(tmp_path: Path) -> None:
     assert again.fence == 1
     assert not again.unfinished()
     tree.close()
-

@@ -88,7 +88,7 @@ def load(path: Path) -> list[dict[str, Any]]:
     return manifests.load_all(path.read_text(encoding="utf-8"), path.name)
 
 
-@pytest.mark.parametrize("path", cases.manifests("accepted"))
+@pytest.mark.parametrize("path", [*cases.manifests("accepted"), *cases.manifests("made_by_operator")])
 def test_accepted_manifests_decode_without_loss(path: Path) -> None:
     for obj in load(path):
         kind = KINDS[obj["kind"]]

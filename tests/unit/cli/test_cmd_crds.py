@@ -21,13 +21,17 @@ PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"
 POLICIES = "/apis/admissionregistration.k8s.io/v1/"
 BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 POLICY_NAMES = [
-    f"nodemanager-hosts.validatingadmission{kind}.admissionregistration.k8s.io"
+    f"nodemanager-{whose}.validatingadmission{kind}.admissionregistration.k8s.io"
+    for whose in ("hosts", "tasks")
     for kind in ("policies", "policybindings")
 ]
 STORED = [
     *NAMES,
-    "validatingadmissionpolicies/nodemanager-hosts",
-    "validatingadmissionpolicybindings/nodemanager-hosts",
+    *(
+        f"validatingadmission{kind}/nodemanager-{whose}"
+        for whose in ("hosts", "tasks")
+        for kind in ("policies", "policybindings")
+    ),
 ]
 
 

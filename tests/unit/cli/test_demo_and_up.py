@@ -17,10 +17,15 @@ import pytest
 
 import nodemanager
 from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.api.maintenance.nodetask import NODE_TASKS
 from nodemanager.cli.commands import demo
+from nodemanager.cli.commands import operator as cmd_operator
+from nodemanager.kube import errors
 from nodemanager.server.embedded import EmbeddedServer
-from support import cli
+from support import cli, whole_server
 from support.apiserver import free_port
+from support.clients import connected
+from support.host_attempts import task
 from support.root_tree import needs_root
 
 NOBODY = 65534
@@ -155,6 +160,17 @@ def test_up_runs_everything_and_ends_without_a_trace(tmp_path: Path, sandbox: Pa
     assert "Traceback" not in log.read_text()
     assert f"  export KUBECONFIG={kubeconfig}\n" in log.read_text()  # whole: the other shell may be elsewhere
     shutil.rmtree(tmp_path / "data")
+
+
+async def test_the_operator_of_up_is_one_to_the_policies(tmp_path: Path) -> None:
+    """On an API of its own it is more than an administrator, who may make no tasks."""
+    made = task("t", "default", "web1")
+    async with whole_server.serving(tmp_path) as (config, _):
+        async with connected(config) as admin:
+            with pytest.raises(errors.Forbidden, match=r"under the account nodemanager-operator$"):
+                await admin.create(NODE_TASKS, made, "default")
+        async with connected(cmd_operator._as_itself(config, "default")) as operator:
+            await operator.create(NODE_TASKS, made, "default")
 
 
 @pytest.mark.parametrize("command", ["up", "server"])

@@ -11,7 +11,8 @@ import pytest
 
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import ManagedNode
-from nodemanager.cli.views import describe_configset, describe_node
+from nodemanager.api.maintenance.nodetask import NodeTask
+from nodemanager.cli.views import describe_configset, describe_node, describe_nodetask
 from nodemanager.kube import core, manifests
 from support import cases, cli
 from support.scripted_server import Exchange, serve
@@ -360,3 +361,30 @@ def test_a_name_is_needed() -> None:
     ran = cli.run("describe", "mn")
     assert ran.code == 2
     assert "name the ManagedNode" in ran.stderr
+
+
+def test_a_task_is_described_with_what_became_of_each_step() -> None:
+    ((path,),) = (parameter.values for parameter in cases.manifests("made_by_operator"))
+    assert isinstance(path, Path)
+    (obj,) = manifests.load_all(path.read_text(encoding="utf-8"), path.name)
+    fresh = describe_nodetask.render(msgspec.convert(obj, NodeTask), [], NOW)
+    assert "Phase:          not taken yet" in fresh
+    assert "Wanted by:      NodeMaintenance monday-upgrades" in fresh
+    obj["status"] = {
+        "phase": "Undone",
+        "message": "step upgrade failed:\x1b[31m no space",
+        "claim": {"time": "2026-01-02T03:00:05Z"},
+        "finishedAt": "2026-01-02T03:03:05Z",
+        "steps": [
+            {"name": "upgrade", "phase": "Undone", "attempts": 2, "exitCode": 100, "message": "no space"}
+        ],
+    }
+    obj["spec"]["steps"].append({"name": "later", "teleport": {}})  # an action of a newer version
+    lines = describe_nodetask.render(msgspec.convert(obj, NodeTask), [], NOW).splitlines()
+    rows = {line.split()[0]: line.split() for line in lines if line.startswith("  ")}
+    assert rows["upgrade"] == ["upgrade", "packages", "undo", "Undone", "2", "100", "no", "space"]
+    assert rows["stop-web"] == ["stop-web", "service", "stop", "Pending", "0", "-", "<none>"]
+    assert rows["later"][1] == "<unknown>"
+    assert "Taken:          2026-01-02T03:00:05Z (4m ago)" in lines
+    assert "Ended:          2026-01-02T03:03:05Z (60s ago)" in lines
+    assert all(line.isprintable() for line in lines)

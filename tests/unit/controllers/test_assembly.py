@@ -16,6 +16,7 @@ from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.api.maintenance.maintenancewindow import MAINTENANCE_WINDOWS
 from nodemanager.api.maintenance.nodeseries import NODE_SERIES
+from nodemanager.api.maintenance.nodetask import NODE_TASKS
 from nodemanager.client.auth.config import ClientConfig
 from nodemanager.client.calls import Selection
 from nodemanager.client.patches import MergePatch
@@ -43,8 +44,10 @@ from nodemanager.runtime.cache import Cache, Change
 from nodemanager.runtime.controller import Reconcile
 from nodemanager.runtime.metrics import Registry
 from support import embedded, whole_server
+from support.accounts import operator_of
 from support.clients import Tokens, connected
 from support.either import NAMESPACES
+from support.host_attempts import task
 from support.scripted_server import until
 
 NAMESPACE = "default"
@@ -316,6 +319,10 @@ async def test_with_exactly_its_own_rights_the_operator_does_its_work(
             running(client, assembly.ENTRIES, leader_elect=True, registry=registry),
         ):
             await declare(admin)
+            async with connected(operator_of(config, NAMESPACE)) as maker:
+                late = task("late", NAMESPACE, "web1")
+                late["spec"] |= {"deadline": "2020-01-01T00:00:00Z", "ttlSecondsAfterFinished": 0}
+                await maker.create(NODE_TASKS, late, NAMESPACE)
             await show_life(admin)
             await until_there(admin)
         for entry in assembly.ENTRIES:  # one that had nothing to do wants more in `declare`
@@ -343,14 +350,16 @@ async def show_life(client: Client) -> None:
 async def until_there(client: Client) -> None:
     """Wait for what every entry is to bring about."""
     here = Selection(NAMESPACE)
-    sets, roles, nodes = (
+    sets, roles, nodes, late = (
         Cache(client, CONFIG_SETS, here), Cache(client, ROLES, here), Cache(client, MANAGED_NODES, here),
+        Cache(client, NODE_TASKS, here),
     )  # fmt: skip
-    following = [asyncio.create_task(cache.run()) for cache in (sets, roles, nodes)]
+    following = [asyncio.create_task(cache.run()) for cache in (sets, roles, nodes, late)]
     alive = node_conditions.ALIVE
     try:
         await until(lambda: any(conditions.is_true(one.status.conditions, alive) for one in nodes.values()))
         await until(lambda: any(one.status.nodes for one in sets.values()))
         await until(lambda: roles.get(ObjectKey(NAMESPACE, "nodemanager-web1-references")) is not None)
+        await until(lambda: late.has_synced and not late.values())  # ended, and removed
     finally:
         await tasks.end(following)

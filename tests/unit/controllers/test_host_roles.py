@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
+from nodemanager.api.maintenance.nodetask import ENDED, NODE_TASKS, NodeTask
 from nodemanager.api.rights import host_references
 from nodemanager.api.rights.host_references import Needs
 from nodemanager.client.calls import Selection
@@ -21,6 +22,7 @@ from nodemanager.client.verbs import Client
 from nodemanager.controllers import assembly, host_roles, registration
 from nodemanager.controllers.host_roles.roles import HostRoles, Seen
 from nodemanager.controllers.registration import Caches
+from nodemanager.fleet.tasks import lookup
 from nodemanager.kube.core import ROLE_BINDINGS, ROLES, Role, RoleBinding
 from nodemanager.kube.objects import ObjectKey, Resource
 from nodemanager.kube.rbac import escalation
@@ -44,13 +46,14 @@ class Cluster:
         here = Selection("ns")
         self.seen = Seen(
             Cache(client, CONFIG_SETS, here), Cache(client, MANAGED_NODES, here),
-            Cache(client, ROLES, here), Cache(client, ROLE_BINDINGS, here),
+            Cache(client, NODE_TASKS, here), Cache(client, ROLES, here), Cache(client, ROLE_BINDINGS, here),
         )  # fmt: skip
+        self.seen.tasks.add_index(lookup.BY_NODE, lookup.by_node)
         self.queue: WorkQueue[ObjectKey] = WorkQueue("hostrole", metrics=Registry())
         self.keeper = HostRoles(client, self.seen, Inline())
         found: dict[Resource[Any], Cache[Any]] = {
             CONFIG_SETS: self.seen.config_sets, MANAGED_NODES: self.seen.nodes,
-            ROLES: self.seen.roles, ROLE_BINDINGS: self.seen.bindings,
+            NODE_TASKS: self.seen.tasks, ROLES: self.seen.roles, ROLE_BINDINGS: self.seen.bindings,
         }  # fmt: skip
         registration.connect(host_roles.REGISTRATION.watches, Caches("hostrole", found), self.queue)
 
@@ -80,6 +83,17 @@ class Cluster:
         files = [{"path": "/x", "template": "x", "secretRefs": list(secrets)}]
         body = {"metadata": meta, "spec": {"files": files}}
         self.seen.config_sets._put(ObjectKey("ns", name), msgspec.convert(body, ConfigSet))
+
+    def put_task(self, host: str, *steps: dict[str, Any], phase: str = "", name: str = "task") -> None:
+        meta = {"name": name, "namespace": "ns"}
+        body = {"metadata": meta, "spec": {"nodeName": host, "steps": steps}, "status": {"phase": phase}}
+        self.seen.tasks._put(ObjectKey("ns", name), msgspec.convert(body, NodeTask))
+
+    def secrets(self, host: str) -> list[str]:
+        """Return what a host may read."""
+        role = self.seen.roles.get(ObjectKey("ns", f"nodemanager-{host}-references"))
+        rules = (role.rules if role else None) or []
+        return [name for one in rules if one["resources"] == ["secrets"] for name in one["resourceNames"]]
 
     async def settle(self) -> list[str]:
         """Let the operator do all it has to do; return what it wrote."""
@@ -174,3 +188,38 @@ def test_no_needs_are_worth_a_rule_without_names() -> None:
     """Whatever asks for it: a rule about Secrets, ConfigMaps or Leases names them, and by real names."""
     needed = Needs(("", "*"), ("",), ("", "A"))
     assert host_references.rules(needed) == []
+
+
+def program(*secrets: str) -> dict[str, Any]:
+    names = [{"name": f"V{each}", "secret": secret, "key": "k"} for each, secret in enumerate(secrets)]
+    return {"execution": {"argv": ["true"], "secretEnv": names}}
+
+
+@pytest.mark.parametrize("ended", ENDED)
+@virtual_time.test
+async def test_what_a_task_names_is_readable_until_it_ends(ended: str) -> None:
+    cluster = Cluster()
+    cluster.put_node("host1")
+    cluster.put_node("host2")
+    cluster.put_set("base", "base")
+    await cluster.settle()
+    file = {"path": "/x", "template": "x", "secretRefs": ["of-{{ .Node.Name }}"]}
+    steps = ({"name": "a", **program("db")}, {"name": "b", **program("db"), "undo": program("old")},
+             {"name": "c", "file": file, "undo": {"file": {**file, "secretRefs": ["before"]}}})  # fmt: skip
+    cluster.put_task("host1", *steps)
+    assert await cluster.settle() == ["Role nodemanager-host1-references"]
+    assert cluster.secrets("host1") == ["base", "before", "db", "of-host1", "old"]
+    assert cluster.secrets("host2") == ["base"]
+    cluster.put_task("host1", *steps, phase="Running")
+    assert await cluster.settle() == []
+    cluster.put_task("host1", {"name": "x", **program("db")}, name="later")
+    await cluster.settle()
+    cluster.put_task("host1", *steps, phase=ended)
+    await cluster.settle()
+    assert cluster.secrets("host1") == ["base", "db"]
+    cluster.seen.tasks._remove(ObjectKey("ns", "later"))
+    await cluster.settle()
+    assert cluster.secrets("host1") == ["base"]
+    cluster.put_task("host1", {"name": "x", "reboot": {"when": "always"}}, name="plain")
+    assert await cluster.settle() == []
+    cluster.queue.shut_down()

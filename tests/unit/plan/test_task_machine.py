@@ -1,4 +1,4 @@
-"""Tasks step by step: whatever happens in between, no step is done more often than it may, and all of it ends."""
+"""Tasks step by step: whatever happens, no step is done more often than it may, and all of it ends."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ steps_of_a_task = st.lists(
 
 @dataclass
 class World:
-    """A host on which everything may fail or be cut off in the middle, and which counts what was really done."""
+    """A host on which everything may fail or be cut off in the middle; it counts what was really done."""
 
     steps: list[TaskStep]
     chances: st.DataObject
@@ -47,13 +47,7 @@ class World:
         """Do one move, or be killed in the middle of it; return whether the task has ended."""
         match move:
             case Begin(place):
-                known = self.record.steps[place]
-                self.put(place, StepRecord(StepPhase.RUNNING, known.attempts + 1))
-                if not self.chance("begins"):
-                    return False  # cut off before it really began
-                self.done[place] += 1
-                if self.chance("seen"):
-                    self.settle(place, ok=self.chance("succeeds"))
+                self.begin(place)
             case Settle(place, undoing):
                 # What became of it is not known, so it counts as failed: it is not done again.
                 if undoing:
@@ -77,6 +71,15 @@ class World:
         self.now += timedelta(minutes=self.chances.draw(st.integers(0, 30), "minutes"))
         return False
 
+    def begin(self, place: int) -> None:
+        known = self.record.steps[place]
+        self.put(place, StepRecord(StepPhase.RUNNING, known.attempts + 1))
+        if not self.chance("begins"):
+            return  # cut off before it really began
+        self.done[place] += 1
+        if self.chance("seen"):
+            self.settle(place, ok=self.chance("succeeds"))
+
     def settle(self, place: int, *, ok: bool) -> None:
         phase = StepPhase.SUCCEEDED if ok else StepPhase.FAILED
         self.put(place, msgspec.structs.replace(self.record.steps[place], phase=phase))
@@ -97,13 +100,16 @@ def test_every_task_ends_and_no_step_is_done_too_often(
     world = World(steps, chances, TaskRecord("uid", steps=(StepRecord(),) * len(steps)), [*zero], [*zero])
     deadline = START + timedelta(minutes=minutes) if minutes is not None else None
     for _ in range(100):
-        move = machine.next_move(steps, world.record, world.now, deadline)
+        barred = "its time is up" if deadline is not None and world.now >= deadline else ""
+        move = machine.next_move(steps, world.record, barred)
         if isinstance(move, Begin):
-            assert deadline is None or world.now < deadline
+            assert not barred
             before = world.record.steps[: move.place]
             assert all(one.phase is StepPhase.SUCCEEDED or steps[at].on_failure == "continue"
                        for at, one in enumerate(before))  # fmt: skip
-        if world.carry_out(move):
+        ends, over = world.record.ends, world.carry_out(move)
+        assert world.record.ends >= ends, "what was told may not be taken back"
+        if over:
             break
     else:
         raise AssertionError("it never ends")
@@ -127,11 +133,11 @@ def test_undo_goes_backwards() -> None:
     inverse = TaskAction(execution=RUN)
     steps = [TaskStep(name=name, execution=RUN, undo=inverse, on_failure="undo") for name in ("a", "b")]
     record = TaskRecord("uid", steps=(StepRecord(StepPhase.SUCCEEDED, 1), StepRecord(StepPhase.FAILED, 1)))
-    move = machine.next_move(steps, record, START, None)
+    move = machine.next_move(steps, record)
     assert move == TurnBack("step b failed: ")
     record = msgspec.structs.replace(record, undoing=True)
-    assert machine.next_move(steps, record, START, None) == Undo(1)
+    assert machine.next_move(steps, record) == Undo(1)
     record = record.with_step(1, StepRecord(StepPhase.UNDONE, 1))
-    assert machine.next_move(steps, record, START, None) == Undo(0)
+    assert machine.next_move(steps, record) == Undo(0)
     record = record.with_step(0, StepRecord(StepPhase.UNDONE, 1))
-    assert machine.next_move(steps, record, START, None) == End(TaskPhase.UNDONE, "")
+    assert machine.next_move(steps, record) == End(TaskPhase.UNDONE, "")

@@ -21,6 +21,7 @@ FILES = [
     *(f"config/crd/{name}" for name in CRDS),
     "config/kustomization.yaml",
     "config/policy/hosts.yaml",
+    "config/policy/tasks.yaml",
     "config/rbac/node-role.yaml",
     "config/rbac/operator.yaml",
     "config/rbac/people.yaml",

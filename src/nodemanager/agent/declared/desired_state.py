@@ -82,6 +82,11 @@ class DesiredStateCache:
         return self._desired
 
     @property
+    def last(self) -> DesiredState | None:
+        """What the last pass was to bring about; None before the first."""
+        return self._desired_state
+
+    @property
     def pins(self) -> list[Wanted]:
         """The packages that are wanted at a certain version."""
         packages = (item.declaration for item in self._desired.packages)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final
 
 from nodemanager.plan.tasks.record import StepRecord
+
+Exclusive = Callable[[], AbstractAsyncContextManager[None]]
+"""Keeps passes and repairs from the host while inside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +22,8 @@ class Attempt:
     timeout: float
     known: StepRecord
     """What was written down when it began."""
-    secrets: Mapping[str, bytes] = field(default_factory=dict)
-    """Values of Secrets, by the name of the variable that they are for."""
+    barred: str = ""
+    """Why nothing may begin any more, also not what turns out never to have begun."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,21 +37,37 @@ class AttemptResult:
     output: str = ""
     evidence: Mapping[str, str] = field(default_factory=dict)
     inverse: bytes = b""
-    """What takes it back, if that was found out; JSON of a TaskAction."""
+    """How it was before, if more is known of that than when it began."""
 
 
-INTERRUPTED = AttemptResult(
+INTERRUPTED: Final = AttemptResult(
     succeeded=False, message="interrupted: the agent or the host went down, and nobody saw how it ended"
 )
 
 
-class Performer(Protocol):
-    """Carries out one kind of action."""
+class Performer:
+    """Carries out one kind of action. Nothing here raises but what means that we ourselves are to stop."""
+
+    async def prepare(self, action: Any) -> bytes:
+        """Return how it is now, to be written down before anything changes; empty = nothing to take back.
+
+        Raises HostError or RunError where that cannot be told: then the step fails before it began.
+        """
+        del action
+        return b""
 
     async def perform(self, action: Any, attempt: Attempt) -> AttemptResult:
-        """Do it, to its end. Raises nothing but what means that we ourselves are to stop."""
-        ...
+        """Do it, to its end."""
+        raise NotImplementedError
 
     async def settle(self, action: Any, attempt: Attempt) -> AttemptResult:
-        """Find out how a try ended that was begun before this process; never begin it again."""
-        ...
+        """Find out how a try ended that was begun before this process; what leads to a state may be done."""
+        return INTERRUPTED if attempt.barred else await self.perform(action, attempt)
+
+    def clean(self) -> None:
+        """Forget everything: no task is under way."""
+
+    async def take_back(self, action: Any, attempt: Attempt) -> AttemptResult:
+        """Bring back how it was before; done again as often as somebody goes down meanwhile."""
+        del attempt
+        return AttemptResult(succeeded=False, message=f"cannot take back {type(action).__name__}")

@@ -1,15 +1,14 @@
-"""Carries out tasks, one at a time: asks what is next, writes it down, does it, writes down what came of it.
+"""Carries out a task: asks what is next, writes that down, does it, writes down what came of it.
 
-Between any two lines of this file the process may be killed or the power cut. What was written down last is where
-the next process goes on.
+Between any two lines of this file the process may be killed or the power cut. What was written down last is
+where the next process goes on.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
@@ -19,6 +18,9 @@ from nodemanager.agent.tasks.attempts import Attempt, AttemptResult, Performer
 from nodemanager.agent.tasks.ledger import Entry, LedgerFolder
 from nodemanager.api.maintenance.nodetask import OUTPUT_MAX
 from nodemanager.api.maintenance.task_steps import ACTIONS, TaskAction, TaskStep
+from nodemanager.host.base import HostError
+from nodemanager.host.process.runner import RunError
+from nodemanager.kube import wording
 from nodemanager.kube.go import durations
 from nodemanager.plan.tasks import machine
 from nodemanager.plan.tasks.machine import Begin, End, Settle, TurnBack, Undo
@@ -40,14 +42,24 @@ class TaskEngine:
     now: Callable[[], datetime]
     changed: Callable[[Entry], None]
     """Told of everything that is written down, so that it is reported."""
+    withdrawn: set[str] = field(default_factory=set)
+    """Tasks that were deleted, by uid: no step of them begins any more."""
 
     async def run(self, entry: Entry) -> Entry:
         """Bring a task to its end, from wherever it is."""
         while not entry.record.phase.is_end:
-            deadline = datetime.fromisoformat(entry.spec.deadline)
-            move = machine.next_move(entry.spec.steps, entry.record, self.now(), deadline)
+            move = machine.next_move(entry.spec.steps, entry.record, self._barred(entry))
             entry = await self._carry_out(entry, move)
+        for performer in self.performers.values():
+            performer.clean()
         return entry
+
+    def drop(self, entry: Entry, phase: TaskPhase, reason: str, message: str) -> None:
+        """Write down that a task is not done, or not gone on with; who asks for it tells so."""
+        record = msgspec.structs.replace(
+            entry.record, phase=phase, reason=reason, message=message, ended_at=self.now()
+        )
+        self.ledger.save(Entry(entry.name, entry.spec, record.without_inverses()))
 
     async def _carry_out(self, entry: Entry, move: machine.Move) -> Entry:
         match move:
@@ -59,37 +71,64 @@ class TaskEngine:
                 return await self._undo(entry, place)
             case TurnBack(message):
                 log.warning("task %s: %s; taking back what was done", entry.name, message)
-                return self._save(entry, undoing=True, message=message[:MAX_MESSAGE])
+                return self._save(entry, undoing=True, message=wording.shorten(message, MAX_MESSAGE))
             case End(phase, message):
                 log.info("task %s: %s%s", entry.name, phase, f": {message}" if message else "")
-                return self._save(entry, phase=phase, message=message[:MAX_MESSAGE], ended_at=self.now())
+                said = wording.shorten(message, MAX_MESSAGE)
+                ended = Entry(entry.name, entry.spec, entry.record.without_inverses())
+                return self._save(ended, phase=phase, message=said, ended_at=self.now())
 
     async def _begin(self, entry: Entry, place: int) -> Entry:
         step, before = entry.spec.steps[place], entry.record.steps[place]
+        performer, problem, inverse = self._performer(step), "", before.inverse
+        try:
+            inverse = inverse or await performer.prepare(_body(step))
+        except (HostError, RunError) as error:
+            problem = str(error)
         known = StepRecord(
             phase=StepPhase.RUNNING,
             attempts=before.attempts + 1,
             boot_id=self.boot_id,
             started_at=self.now(),
+            changed=before.changed,
+            inverse=inverse,
         )
         entry = self._put(entry, place, known)
+        if problem:
+            return self._ended(entry, place, AttemptResult(succeeded=False, message=problem))
         log.info("task %s: step %s begins", entry.name, step.name)
-        result = await self._performer(step).perform(_body(step), _attempt(entry, place, step))
-        return self._ended(entry, place, result)
+        return self._ended(
+            entry, place, await _foreseen(performer.perform(_body(step), self._attempt(entry, place)))
+        )
 
     async def _settle(self, entry: Entry, place: int, *, undoing: bool) -> Entry:
         step = entry.spec.steps[place]
-        action = _inverse(step, entry.record.steps[place]) if undoing else step
-        result = await self._performer(action).settle(_body(action), _attempt(entry, place, step, undoing=undoing))
-        return self._undone(entry, place, result) if undoing else self._ended(entry, place, result)
+        attempt = self._attempt(entry, place, undoing=undoing)
+        log.info("task %s: step %s was under way, finding out how it ended", entry.name, step.name)
+        if not undoing:
+            result = await _foreseen(self._performer(step).settle(_body(step), attempt))
+            return self._ended(entry, place, result)
+        if step.undo is None:
+            return await self._take_back(entry, place)
+        result = await _foreseen(self._performer(step.undo).settle(_body(step.undo), attempt))
+        return self._undone(entry, place, result)
 
     async def _undo(self, entry: Entry, place: int) -> Entry:
         step, known = entry.spec.steps[place], entry.record.steps[place]
-        action = _inverse(step, known)
-        entry = self._put(entry, place, msgspec.structs.replace(known, phase=StepPhase.UNDOING))
+        undoing = msgspec.structs.replace(known, phase=StepPhase.UNDOING, boot_id=self.boot_id)
+        entry = self._put(entry, place, undoing)
         log.info("task %s: step %s is taken back", entry.name, step.name)
-        attempt = _attempt(entry, place, step, undoing=True)
-        return self._undone(entry, place, await self._performer(action).perform(_body(action), attempt))
+        if step.undo is None:
+            return await self._take_back(entry, place)
+        attempt = self._attempt(entry, place, undoing=True)
+        done = self._performer(step.undo).perform(_body(step.undo), attempt)
+        return self._undone(entry, place, await _foreseen(done))
+
+    async def _take_back(self, entry: Entry, place: int) -> Entry:
+        step = entry.spec.steps[place]
+        attempt = self._attempt(entry, place, undoing=True)
+        done = self._performer(step).take_back(_body(step), attempt)
+        return self._undone(entry, place, await _foreseen(done))
 
     def _ended(self, entry: Entry, place: int, result: AttemptResult) -> Entry:
         known = entry.record.steps[place]
@@ -102,7 +141,7 @@ class TaskEngine:
                 finished_at=self.now(),
                 exit_code=result.exit_code,
                 changed=known.changed or result.changed,
-                message=result.message[:MAX_MESSAGE],
+                message=wording.shorten(result.message, MAX_MESSAGE),
                 output=result.output[-OUTPUT_MAX:],
                 evidence=dict(result.evidence),
                 inverse=result.inverse or known.inverse,
@@ -110,16 +149,23 @@ class TaskEngine:
         )
 
     def _undone(self, entry: Entry, place: int, result: AttemptResult) -> Entry:
+        known = entry.record.steps[place]
         phase = StepPhase.UNDONE if result.succeeded else StepPhase.UNDO_FAILED
-        said = result.message[:MAX_MESSAGE]
-        return self._put(
-            entry,
-            place,
-            msgspec.structs.replace(entry.record.steps[place], phase=phase, finished_at=self.now(), message=said),
-        )
+        said = wording.shorten(result.message or known.message, MAX_MESSAGE)
+        undone = msgspec.structs.replace(known, phase=phase, finished_at=self.now(), message=said)
+        return self._put(entry, place, undone)
 
     def _performer(self, action: TaskStep | TaskAction) -> Performer:
         return self.performers[_name(action)]
+
+    def _barred(self, entry: Entry) -> str:
+        return machine.barred(entry.spec.deadline, self.now(), withdrawn=entry.record.uid in self.withdrawn)
+
+    def _attempt(self, entry: Entry, place: int, *, undoing: bool = False) -> Attempt:
+        step, known = entry.spec.steps[place], entry.record.steps[place]
+        key = f"{entry.record.uid}/{step.name}/{'undo' if undoing else known.attempts}"
+        timeout = durations.parse(step.timeout) if step.timeout else TIMEOUT
+        return Attempt(key, timeout, known, "" if undoing else self._barred(entry))
 
     def _put(self, entry: Entry, place: int, step: StepRecord) -> Entry:
         return self._keep(Entry(entry.name, entry.spec, entry.record.with_step(place, step)))
@@ -134,22 +180,21 @@ class TaskEngine:
         return entry
 
 
+async def _foreseen(work: Awaitable[AttemptResult]) -> AttemptResult:
+    """Return what came of it; a mistake of ours is a failure of the step, and not the end of all tasks."""
+    try:
+        return await work
+    except (HostError, RunError) as error:
+        return AttemptResult(succeeded=False, message=str(error))
+    except Exception as error:
+        log.exception("a step failed in a way that nobody foresaw")
+        # What our own mistakes say may quote anything, so it is in the log only.
+        return AttemptResult(succeeded=False, message=f"{type(error).__name__}, see the log of the agent")
+
+
 def _name(action: TaskStep | TaskAction) -> str:
     return next(name for name in ACTIONS if getattr(action, name, None) is not None)
 
 
 def _body(action: TaskStep | TaskAction) -> object:
     return getattr(action, _name(action))
-
-
-def _inverse(step: TaskStep, known: StepRecord) -> TaskAction:
-    """Return what takes a step back: what the user wrote, else what was found out while it was done."""
-    if step.undo is not None:
-        return step.undo
-    return msgspec.json.decode(known.inverse, type=TaskAction)
-
-
-def _attempt(entry: Entry, place: int, step: TaskStep, *, undoing: bool = False) -> Attempt:
-    known = entry.record.steps[place]
-    key = f"{entry.record.uid}/{step.name}/{'undo' if undoing else known.attempts}"
-    return Attempt(key, durations.parse(step.timeout) if step.timeout else TIMEOUT, known)

@@ -1,4 +1,4 @@
-"""The tasks of this host on disk: each in a file of its own, written whole before anything is done about it."""
+"""The tasks of this host on disk: each in a file of its own, written whole before anything is done."""
 
 from __future__ import annotations
 
@@ -48,19 +48,29 @@ class LedgerFolder:
         self.fence = 0
         self._load()
 
+    def reload(self) -> None:
+        """Look again what is on disk."""
+        self._tree.forget()
+        self.entries, self.fence = {}, 0
+        self._load()
+
     def known(self) -> Ledger:
         """Return what is remembered, as the decision wants it."""
         return Ledger({uid: entry.record for uid, entry in self.entries.items()}, self.fence)
 
     def unfinished(self) -> list[Entry]:
-        """Return what an earlier process began."""
-        return [entry for entry in self.entries.values() if not entry.record.phase.is_end]
+        """Return what was taken and has not ended, in the order of its tokens."""
+        found = [entry for entry in self.entries.values() if not entry.record.phase.is_end]
+        return sorted(found, key=lambda one: (one.record.token, one.record.uid))
 
     def claim(self, entry: Entry) -> None:
-        """Take a task: from now on no older one is."""
-        self._write(FENCE, str(max(self.fence, entry.record.token)).encode())
-        self.fence = max(self.fence, entry.record.token)
+        """Take a task: from now on no older one is.
+
+        The record comes first: it has the token, too, and a token without a record would refuse its own task.
+        """
         self.save(entry)
+        self.fence = max(self.fence, entry.record.token)
+        self._write(FENCE, str(self.fence).encode())
 
     def save(self, entry: Entry) -> None:
         """Return when it is on disk."""
@@ -87,8 +97,8 @@ class LedgerFolder:
         except OSError as error:
             where = self._tree.outside(self._folder)
             raise LedgerError(
-                f"cannot write down the task in {where}: {error.strerror or error}; nothing is done until this is"
-                " possible"
+                f"cannot write down the task in {where}: {error.strerror or error}; nothing is done until"
+                " this is possible"
             ) from error
 
     def _load(self) -> None:

@@ -1,4 +1,4 @@
-"""Steps that change packages: what was installed before is on disk before anything changes, and can be had back."""
+"""Steps that change packages: what was installed is on disk before anything changes, and can be had back."""
 
 from __future__ import annotations
 
@@ -8,73 +8,144 @@ from typing import Final
 
 import msgspec
 
-from nodemanager.agent.tasks.attempts import Attempt, AttemptResult
-from nodemanager.api.maintenance.task_steps import PackagesAction
-from nodemanager.host.base import HostError, PackageManager, Wanted
+from nodemanager.agent.tasks.attempts import Attempt, AttemptResult, Exclusive, Performer
+from nodemanager.api.maintenance.task_steps import PackagesAction, TaskPackage
+from nodemanager.host.base import HostError, NotSupported, PackageManager, UpgradePlanner, Wanted
 from nodemanager.host.process.runner import RunError
 from nodemanager.host.process.threads import to_the_end
+from nodemanager.kube import wording
 
-MAX_EVIDENCE: Final = 250
-"""Packages whose versions before and after are reported."""
+MAX_EVIDENCE: Final = 100
+"""Packages whose versions before and after are reported; the package manager logs all of them."""
 Versions = Mapping[str, str]
 
 
+class Before(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How packages were before a step."""
+
+    versions: dict[str, str]
+    added: list[str] | None = None
+    """What the step brought. Until that is known, `versions` has everything that was installed."""
+
+
 @dataclass(frozen=True, slots=True)
-class Packages:
+class Packages(Performer):
     """Changes packages for tasks."""
 
-    manager: PackageManager
+    manager: PackageManager | None
     pins: Callable[[], Sequence[Wanted]]
     """What ConfigSets want at a certain version: it stays there."""
+    exclusive: Exclusive
 
-    async def prepare(self) -> bytes:
-        """Return what is installed, to be remembered before anything changes."""
-        return msgspec.json.encode(dict(await self.manager.installed()))
+    async def prepare(self, action: PackagesAction) -> bytes:
+        """Return what is installed."""
+        manager = self._known()
+        async with self.exclusive():
+            self._check(action)
+            return msgspec.json.encode(Before(plain(await manager.installed())))
 
     async def perform(self, action: PackagesAction, attempt: Attempt) -> AttemptResult:
-        """Change the packages, in one transaction, to its end."""
-        before = msgspec.json.decode(attempt.known.inverse, type=dict[str, str])
-        try:
-            await to_the_end(self._change(action))
-        except (HostError, RunError) as error:
-            return self._result(before, await self.manager.installed(), str(error))
-        return self._result(before, await self.manager.installed())
+        """Change the packages, in one transaction, to its end; nobody breaks off a package manager."""
+        manager, problem = self._known(), ""
+        async with self.exclusive():
+            before = _before(attempt) or Before(plain(await manager.installed()))
+            try:
+                await to_the_end(self._change(action, manager))
+            except (HostError, RunError) as error:
+                problem = str(error)
+            after = plain(await manager.installed())
+        lost, new = changes(before.versions, after)
+        inverse = msgspec.json.encode(Before(lost, sorted(new)))
+        return _told(before.versions, after, problem, inverse)
 
-    async def settle(self, action: PackagesAction, attempt: Attempt) -> AttemptResult:
-        """Bring it about again: packages that are as they shall be are left alone."""
-        return await self.perform(action, attempt)
-
-    async def take_back(self, attempt: Attempt) -> AttemptResult:
+    async def take_back(self, action: PackagesAction, attempt: Attempt) -> AttemptResult:
         """Install what was there, at the versions that were there, and remove what was not."""
-        before = msgspec.json.decode(attempt.known.inverse, type=dict[str, str])
-        now = await self.manager.installed()
-        lost, new = changes(before, now)
-        try:
+        del action
+        manager, before = self._known(), _before(attempt) or Before({}, [])
+        async with self.exclusive():
+            lost, new = missing(before, plain(await manager.installed()))
             if lost:
-                await to_the_end(self.manager.install([Wanted(*one) for one in sorted(lost.items())]))
+                await to_the_end(manager.install([Wanted(*one) for one in sorted(lost.items())]))
             if new:
-                await to_the_end(self.manager.remove(sorted(new)))
-        except (HostError, RunError) as error:
-            return AttemptResult(succeeded=False, message=str(error))
-        return self._result(now, await self.manager.installed())
+                await to_the_end(manager.remove(sorted(new)))
+            lost, new = missing(before, plain(await manager.installed()))
+        if names := sorted({*lost, *new}):
+            return AttemptResult(
+                succeeded=False, message=f"not as before: {wording.shorten(', '.join(names), 512)}"
+            )
+        return AttemptResult(succeeded=True)
 
-    async def _change(self, action: PackagesAction) -> None:
-        if action.upgrade:
-            await self.manager.upgrade_all(self.pins())
+    def _known(self) -> PackageManager:
+        if self.manager is None:
+            raise NotSupported("cannot change packages: this host has no package manager that we know")
+        return self.manager
+
+    def _check(self, action: PackagesAction) -> None:
+        """Refuse what a ConfigSet pins at another version."""
+        pins = {one.name: one.version for one in self.pins()}
+        for one in (*action.install, *(TaskPackage(name=name) for name in action.remove)):
+            if one.name in pins and one.version != pins[one.name]:
+                raise HostError(
+                    f"cannot change {one.name}: a ConfigSet of this host pins it at {pins[one.name]};"
+                    " change that"
+                )
+
+    async def _change(self, action: PackagesAction, manager: PackageManager) -> None:
+        if action.upgrade == "security":
+            offered = await planner(manager).upgrades(self.pins(), security=True)
+            if offered:
+                await manager.install([Wanted(name, new) for name, (_, new) in sorted(offered.items())])
+        elif action.upgrade:
+            await manager.upgrade_all(self.pins())
         elif action.install:
-            await self.manager.install([Wanted(one.name, one.version) for one in action.install])
+            await manager.install([Wanted(one.name, one.version) for one in action.install])
         else:
-            await self.manager.remove(action.remove)
+            await manager.remove(action.remove)
 
-    def _result(self, before: Versions, after: Versions, problem: str = "") -> AttemptResult:
-        lost, new = changes(before, after)
-        told = {**{name: f"{version} -> {after.get(name, 'removed')}" for name, version in lost.items()},
-                **{name: f"-> {after[name]}" for name in new}}  # fmt: skip
-        some = dict(sorted(told.items())[:MAX_EVIDENCE])
-        return AttemptResult(not problem, problem, changed=bool(told), evidence=some)
+
+def planner(manager: PackageManager | None) -> UpgradePlanner:
+    """Return what can tell upgrades beforehand, and which of them are about security."""
+    found: object = manager
+    if isinstance(found, UpgradePlanner):
+        return found
+    name = manager.name if manager else "no package manager"
+    raise NotSupported(
+        f"cannot tell which upgrades {name} would do, nor which are about security: only apt can be asked for"
+        " that; upgrade all instead"
+    )
+
+
+def _before(attempt: Attempt) -> Before | None:
+    inverse = attempt.known.inverse
+    return msgspec.json.decode(inverse, type=Before) if inverse else None
+
+
+def _told(before: Versions, after: Versions, problem: str, inverse: bytes) -> AttemptResult:
+    lost, new = changes(before, after)
+    told = {name: f"{version} -> {after.get(name, 'removed')}" for name, version in lost.items()}
+    told |= {name: f"-> {after[name]}" for name in new}
+    some = dict(sorted(told.items())[:MAX_EVIDENCE])
+    said = f"{wording.plural(len(told), 'package')} changed" if told else "no package changed"
+    return AttemptResult(
+        not problem, problem, changed=bool(told), output=f"{said}\n", evidence=some, inverse=inverse
+    )
+
+
+def plain(installed: Versions) -> dict[str, str]:
+    """Return each package once: apt has the host's own architecture also as `name:arch`; pure."""
+    return {
+        name: version for name, version in installed.items()
+        if installed.get(name.partition(":")[0]) != version or ":" not in name
+    }  # fmt: skip
 
 
 def changes(before: Versions, after: Versions) -> tuple[dict[str, str], set[str]]:
     """Return what is gone or has another version, with the one it had, and what is new; pure."""
     lost = {name: version for name, version in before.items() if after.get(name) != version}
     return lost, set(after) - set(before)
+
+
+def missing(before: Before, now: Versions) -> tuple[dict[str, str], set[str]]:
+    """Return what has to be installed, at which version, and what has to go, to have it as before; pure."""
+    lost, new = changes(before.versions, now)
+    return lost, new if before.added is None else set(before.added) & set(now)

@@ -3,67 +3,90 @@
 from __future__ import annotations
 
 import asyncio
+import urllib.error
+import urllib.request
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
-from nodemanager.agent.tasks.attempts import Attempt, AttemptResult
+from nodemanager.agent.tasks.attempts import Attempt, AttemptResult, Performer
 from nodemanager.api.maintenance.task_steps import HttpProbe, ProbeAction
 from nodemanager.host.base import Runner, ServiceKey, ServiceManager
 from nodemanager.host.process.runner import tail
+from nodemanager.host.process.threads import in_thread
 
 POLL: Final = 2.0
 OK: Final = 200
-Fetch = Callable[[str, float], Awaitable[int]]
-"""Returns the status code that an address answers within so many seconds."""
+ONE_TRY: Final = 30.0
+"""Seconds that one look at an address may take."""
 
 
 @dataclass(frozen=True, slots=True)
-class Probes:
+class Probes(Performer):
     """Asks until something holds, or its time is up."""
 
     run: Runner
     services: ServiceManager | None
-    fetch: Fetch
-    unmet: Callable[[], str]
-    """Returns why the declared state does not hold; empty = it does."""
+    settled: Callable[[], Awaitable[None]]
+    """Returns when a pass that begins from now on found, or made, everything as declared."""
 
     async def perform(self, action: ProbeAction, attempt: Attempt) -> AttemptResult:
         """Ask again and again until it holds."""
-        why = "it was not asked"
+        loop, why = asyncio.get_running_loop(), "it was not asked"
+        until = loop.time() + attempt.timeout
         try:
-            async with asyncio.timeout(attempt.timeout):
-                while why := await self._failing(action, attempt.timeout):
-                    await asyncio.sleep(POLL)
+            async with asyncio.timeout_at(until):
+                while why := await self._failing(action, max(until - loop.time(), 0.1)):  # noqa: ASYNC110
+                    await asyncio.sleep(POLL)  # nobody tells when it holds
         except TimeoutError:
+            if action.config_sets_hold:
+                why = "not all ConfigSets of this host hold; see the status of its ManagedNode"
             return AttemptResult(succeeded=False, message=f"not within {attempt.timeout:g} s: {why}")
         return AttemptResult(succeeded=True)
 
-    async def settle(self, action: ProbeAction, attempt: Attempt) -> AttemptResult:
-        """Ask anew: asking changes nothing."""
-        return await self.perform(action, attempt)
-
-    async def _failing(self, action: ProbeAction, timeout: float) -> str:
+    async def _failing(self, action: ProbeAction, left: float) -> str:
         """Return why it does not hold."""
         try:
             if action.argv:
-                ended = await self.run(action.argv, timeout=timeout)
+                ended = await self.run(action.argv, timeout=left)
                 said = tail(ended.stdout + ended.stderr)
-                return f"exit code {ended.returncode}: {said}" if ended.returncode else ""
+                return f"exit code {ended.returncode}{said and ': '}{said}" if ended.returncode else ""
             if action.http is not None:
-                return await self._asked(action.http, timeout)
+                return await _asked(action.http, min(left, ONE_TRY))
             if action.unit:
                 return await self._stopped(action.unit)
-            return self.unmet()
+            await self.settled()
         except OSError as error:
             return str(error)
-
-    async def _asked(self, probe: HttpProbe, timeout: float) -> str:
-        status, wanted = await self.fetch(probe.url, timeout), probe.status or OK
-        return "" if status == wanted else f"{probe.url} answers {status}, not {wanted}"
+        return ""
 
     async def _stopped(self, unit: str) -> str:
         if self.services is None:
             return "this host has no service manager that we know"
         fact = (await self.services.observe([ServiceKey(unit)]))[ServiceKey(unit)]
         return fact.error or ("" if fact.running else f"{unit} does not run")
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Has an answer be the one of the address that was asked, and of no other."""
+
+    def redirect_request(self, *_: object) -> None:
+        """Follow nothing."""
+
+
+async def _asked(probe: HttpProbe, seconds: float) -> str:
+    status, wanted = await in_thread(lambda: http_status(probe.url, seconds)), probe.status or OK
+    return "" if status == wanted else f"{probe.url} answers {status}, not {wanted}"
+
+
+def http_status(url: str, seconds: float) -> int:
+    """Return the status code that an address answers; it is asked from this host, without a proxy."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects())
+    try:
+        with opener.open(url, timeout=seconds) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as answer:
+        with answer:
+            return answer.code
+    except (ValueError, EOFError) as error:
+        raise OSError(f"cannot ask {url}: {error}") from error

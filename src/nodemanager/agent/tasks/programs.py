@@ -1,14 +1,18 @@
-"""Steps that run a program: it goes on when we are stopped or killed, and is never run a second time by itself."""
+"""Steps that run a program: it goes on when we are stopped or killed, and is never run twice by itself."""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
 
-from nodemanager.agent.tasks.attempts import INTERRUPTED, Attempt, AttemptResult
-from nodemanager.api.maintenance.task_steps import ExecutionAction
+from nodemanager.agent.tasks.attempts import INTERRUPTED, Attempt, AttemptResult, Performer
+from nodemanager.api.maintenance.task_steps import ExecutionAction, SecretVariable
+from nodemanager.host.base import HostError
 from nodemanager.host.process.runner import Completed, RunError
-from nodemanager.host.process.runs import Program, Runs
+from nodemanager.host.process.runs import SHOWN, Program, Runs
 from nodemanager.plan.resources import ResourceId
 
 _BY_TEXT: Final = {
@@ -17,44 +21,59 @@ _BY_TEXT: Final = {
 }
 """Interpreters that take a program as an argument: no file has to be made that others could see or change."""
 MASK: Final = "********"
+UNMASKED: Final = "what it said is left out: its Secrets cannot be read now, and would show in it\n"
+Values = Mapping[str, str]
+ReadSecrets = Callable[[Sequence[SecretVariable], float], Awaitable[Values]]
+"""Returns the values by the name of their variable, within so many seconds; raises HostError if it cannot."""
 
 
-class Programs:
+async def no_secrets(wanted: Sequence[SecretVariable], _seconds: float) -> Values:
+    """Refuse all of them: where there is nobody to ask."""
+    if wanted:
+        raise HostError(f"cannot read Secret {wanted[0].secret}: there is no API to ask")
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Programs(Performer):
     """Runs the programs of tasks."""
 
-    def __init__(self, runs: Runs, boot_id: str) -> None:
-        self._runs = runs
-        self._boot_id = boot_id
+    runs: Runs
+    boot_id: str
+    secrets: ReadSecrets = no_secrets
+
+    def clean(self) -> None:
+        """Remove the notes of all runs."""
+        with contextlib.suppress(OSError):  # the end of the next task tries again
+            self.runs.sweep(())
 
     async def perform(self, action: ExecutionAction, attempt: Attempt) -> AttemptResult:
         """Run it to its end."""
         try:
-            program = Program(
-                argv=(*as_user(action.user), *argv_of(action)),
-                timeout=attempt.timeout,
-                env={**action.env, **_variables(attempt)},
-                cwd=action.working_directory or "/",
-            )
-            return judged(action, await self._runs.start(_id(attempt), program), attempt)
-        except (RunError, ValueError) as error:
+            values = await self.secrets(action.secret_env, attempt.timeout)
+            argv = (*as_user(action.user), *inside(action.working_directory), *argv_of(action))
+            program = Program(argv, attempt.timeout, {**action.env, **values})
+            return judged(action, await self.runs.start(_id(attempt), program), values)
+        except (HostError, RunError, ValueError) as error:
             return AttemptResult(succeeded=False, message=str(error))
 
     async def settle(self, action: ExecutionAction, attempt: Attempt) -> AttemptResult:
         """Wait for a program that goes on, or take what it noted.
 
-        One that never began begins now. In another boot nobody can tell: the notes were on their way to the disk.
+        One that never began begins now. In another boot nobody can tell: its notes were on their way to the
+        disk.
         """
-        if attempt.known.boot_id == self._boot_id and self._runs.withdraw(_id(attempt)):
-            return await self.perform(action, attempt)
-        status = await self._runs.recover(_id(attempt), attempt.timeout)
+        if attempt.known.boot_id == self.boot_id and self.runs.withdraw(_id(attempt)):
+            return INTERRUPTED if attempt.barred else await self.perform(action, attempt)
+        status = await self.runs.recover(_id(attempt), attempt.timeout)
         if status is None:
             return INTERRUPTED
-        completed = Completed(tuple(argv_of(action)), status, self._runs.said(_id(attempt)), b"")
-        return judged(action, completed, attempt)
-
-
-def _variables(attempt: Attempt) -> dict[str, str]:
-    return {name: value.decode("utf-8", "surrogateescape") for name, value in attempt.secrets.items()}
+        said = self.runs.said(_id(attempt))
+        try:
+            values = await self.secrets(action.secret_env, attempt.timeout)
+        except HostError:
+            values, said = {}, UNMASKED.encode()
+        return judged(action, Completed(tuple(argv_of(action)), status, said, b""), values)
 
 
 def _id(attempt: Attempt) -> ResourceId:
@@ -66,12 +85,18 @@ def as_user(user: str) -> tuple[str, ...]:
     return ("runuser", "-u", user, "--") if user and user != "root" else ()
 
 
+def inside(folder: str) -> tuple[str, ...]:
+    """Return what has the program run in a folder of its own root, wherever we are."""
+    return ("/bin/sh", "-c", 'cd -- "$0" && exec "$@"', folder) if folder else ()
+
+
 def argv_of(action: ExecutionAction) -> list[str]:
     """Return the program and its arguments; pure. A script becomes an argument of who reads it."""
     if action.argv:
         return list(action.argv)
     first = action.script.partition("\n")[0]
-    reader = first.removeprefix("#!").split() if first.startswith("#!") else ["/bin/sh"]
+    reader = first.removeprefix("#!").split() if first.startswith("#!") else []
+    reader = reader or ["/bin/sh"]
     if PurePosixPath(reader[0]).name == "env" and len(reader) > 1:
         reader = reader[1:]
     option = _BY_TEXT.get(PurePosixPath(reader[0]).name)
@@ -81,13 +106,22 @@ def argv_of(action: ExecutionAction) -> list[str]:
     return [*reader, option, action.script]
 
 
-def judged(action: ExecutionAction, ended: Completed, attempt: Attempt) -> AttemptResult:
+def judged(action: ExecutionAction, ended: Completed, values: Values) -> AttemptResult:
     """Return what the end of a program means; pure."""
     accepted = action.accepted_exit_codes or [0]
     output = (ended.stdout + ended.stderr).decode("utf-8", "replace")
-    for value in attempt.secrets.values():
-        if text := value.decode("utf-8", "replace").strip():
-            output = output.replace(text, MASK)
+    if len(ended.stdout) >= SHOWN and values:  # it may begin in the middle of one
+        output = output[max(map(len, values.values())) :]
+    output = masked(output, values)
     good = ended.returncode in accepted
     said = "" if good else f"exit code {ended.returncode}"
     return AttemptResult(good, said, ended.returncode, changed=True, output=output)
+
+
+def masked(output: str, values: Values) -> str:
+    """Return what a program said without the values of Secrets, nor a line of one that has several; pure."""
+    lines = {part.strip() for value in values.values() for part in (value, *value.splitlines())}
+    for text in sorted(lines, key=len, reverse=True):
+        if text:
+            output = output.replace(text, MASK)
+    return output

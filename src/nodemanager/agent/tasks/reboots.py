@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Final
 
-from nodemanager.agent.tasks.attempts import Attempt, AttemptResult
+from nodemanager.agent.tasks.attempts import Attempt, AttemptResult, Exclusive, Performer
 from nodemanager.api.maintenance.task_steps import RebootAction
 from nodemanager.host.base import HostError, NotSupported
 from nodemanager.host.inventory.boot import Boot
@@ -15,38 +16,51 @@ from nodemanager.host.process.runner import CommandNotFound, RunError
 
 log = logging.getLogger(__name__)
 POLL: Final = 1.0
+ALWAYS: Final = "always"
 
 
-class Reboots:
+@dataclass(frozen=True, slots=True)
+class Reboots(Performer):
     """Reboots the host for tasks."""
 
-    def __init__(self, boot: Boot, needed: Callable[[], Awaitable[str]]) -> None:
-        self._boot = boot
-        self._needed = needed
+    boot: Boot
+    needed: Callable[[], Awaitable[str]]
+    """Returns why a reboot is needed; empty = it is not."""
+    exclusive: Exclusive
 
     async def perform(self, action: RebootAction, attempt: Attempt) -> AttemptResult:
-        """Ask for a reboot, and do nothing more in this boot."""
-        try:
-            reason = "" if action.when == "always" else await self._needed()
-            if action.when != "always" and not reason:
-                return AttemptResult(succeeded=True, evidence={"reboot": "not needed"})
+        """Ask for a reboot, and do nothing more in this boot; neither does anybody else."""
+        if (now := await self.boot.boot_id()) != attempt.known.boot_id:
+            return _proven(attempt.known.boot_id, now)
+        reason = "" if action.when == ALWAYS else await self.needed()
+        if action.when != ALWAYS and not reason:
+            return AttemptResult(succeeded=True, evidence={"reboot": "not needed"})
+        async with self.exclusive():
             log.info("rebooting: %s", reason or "the task says so")
-            await self._boot.reboot()
-        except (NotSupported, CommandNotFound) as error:
-            return AttemptResult(succeeded=False, message=str(error))
-        except (HostError, RunError) as error:
-            # A host that goes down kills the program that asked for it; only time tells.
-            log.warning("asking for a reboot went wrong, waiting whether it happens: %s", error)
-        return await self.settle(action, attempt)
+            try:
+                await self.boot.reboot()
+            except (NotSupported, CommandNotFound) as error:
+                return AttemptResult(succeeded=False, message=str(error))
+            except (HostError, RunError) as error:
+                # A host that goes down kills the program that asked for it; only time tells.
+                log.warning("asking for a reboot went wrong, waiting whether it happens: %s", error)
+            return await self._awaited(attempt)
 
     async def settle(self, action: RebootAction, attempt: Attempt) -> AttemptResult:
-        """Wait until this is another boot than the one in which it was asked for."""
-        before = attempt.known.boot_id
-        try:
-            async with asyncio.timeout(attempt.timeout):
-                while (now := await self._boot.boot_id()) == before:
-                    await asyncio.sleep(POLL)
-        except TimeoutError:
-            said = f"the host did not go down within {attempt.timeout:g} s"
-            return AttemptResult(succeeded=False, message=said)
-        return AttemptResult(succeeded=True, changed=True, evidence={"bootBefore": before, "bootAfter": now})
+        """In another boot it is done; in the same one, asking once more does no harm."""
+        if attempt.barred and (now := await self.boot.boot_id()) == attempt.known.boot_id:
+            return AttemptResult(succeeded=False, message=f"still in boot {now}, and {attempt.barred}")
+        return await self.perform(action, attempt)
+
+    async def _awaited(self, attempt: Attempt) -> AttemptResult:
+        before, until = attempt.known.boot_id, asyncio.get_running_loop().time() + attempt.timeout
+        while (now := await self.boot.boot_id()) == before:
+            if asyncio.get_running_loop().time() > until:
+                said = f"the host did not go down within {attempt.timeout:g} s"
+                return AttemptResult(succeeded=False, message=said)
+            await asyncio.sleep(POLL)
+        return _proven(before, now)
+
+
+def _proven(before: str, now: str) -> AttemptResult:
+    return AttemptResult(succeeded=True, changed=True, evidence={"bootBefore": before, "bootAfter": now})

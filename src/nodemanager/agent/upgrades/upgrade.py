@@ -105,6 +105,8 @@ class UpgradeDependencies:
     prove: Prove
     clocks: Clocks
     may_act: Callable[[], bool] = lambda: True
+    in_turn: Callable[[], bool] = lambda: True
+    """Whether nothing else is at work that an upgrade must not meet; asked before one begins."""
 
 
 class Upgrader:

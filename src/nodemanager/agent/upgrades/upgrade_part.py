@@ -203,7 +203,7 @@ class UpgradePart:
             self._complain(str(error))
             return None, None
         self._complain("")
-        if node is None or node.spec.upgrade is None or rule is None:
+        if node is None or node.spec.upgrade is None or rule is None or not self._deps.in_turn():
             return None, None
         decision = rule.decide(self._history(), self._deps.clocks.wall(), self._zone())
         if decision.slot is None:

@@ -9,6 +9,7 @@ from nodemanager.agent.assembly import ManagedHost
 from nodemanager.agent.holds.keeping import HoldKeeper
 from nodemanager.agent.link.api_link import ApiLink
 from nodemanager.agent.requests import Requests
+from nodemanager.agent.tasks.task_part import Turn
 from nodemanager.agent.upgrades.drain import KubernetesNode
 from nodemanager.agent.upgrades.upgrade import UpgradeDependencies, UpgradeSettings
 from nodemanager.agent.upgrades.upgrade_host import ToolsHost
@@ -30,10 +31,12 @@ def upgrades(
     holds: HoldKeeper,
     reporter: UpgradeReporter,
     settings: UpgradeSettings,
+    turn: Turn,
 ) -> UpgradePart:
     """Return the part that upgrades this host; it hears of its ManagedNode, and asks for passes.
 
-    It has a tree of its own: it writes its record while a pass is at work in the other one.
+    It begins nothing while a task has its turn. It has a tree of its own: it writes its record while a pass
+    is at work in the other one.
     """
     run, key = managed_host.converger.observer.run, link.key
     base = functools.partial(freebsd_update.upgrade_base, run)
@@ -52,6 +55,7 @@ def upgrades(
         prove=requests.settled,
         clocks=Clocks(),
         may_act=holds.may_act,
+        in_turn=lambda: not turn.task,
     )
     part = UpgradePart(
         dependencies,
@@ -63,4 +67,5 @@ def upgrades(
     )
     link.nodes.subscribe(lambda change: part.changed() if change.key == key else None)
     holds.subscribe(part.changed)
+    turn.changed.append(part.changed)
     return part

@@ -11,6 +11,7 @@ from nodemanager.api.maintenance.maintenancewindow import MAINTENANCE_WINDOWS, V
 from nodemanager.api.maintenance.nodemaintenance import NODE_MAINTENANCES
 from nodemanager.api.maintenance.nodeoperationtemplate import NODE_OPERATION_TEMPLATES, USABLE
 from nodemanager.api.maintenance.nodeseries import NODE_SERIES, RESOLVED
+from nodemanager.api.maintenance.nodetask import NODE_TASKS
 
 _WINDOW: Final = KindEntry(
     resource=MAINTENANCE_WINDOWS,
@@ -102,4 +103,28 @@ _APPROVAL: Final = KindEntry(
     editors=(KindRight(WRITE),),
 )
 
-KINDS: Final = (_MAINTENANCE, _WINDOW, _SERIES, _TEMPLATE, _APPROVAL)
+
+_TASK: Final = KindEntry(
+    resource=NODE_TASKS,
+    short_names=("ntask",),
+    columns=(
+        KindColumn("Node", ".spec.nodeName", "The host that shall do it."),
+        KindColumn("Phase", ".status.phase", "Where it is."),
+        KindColumn("Step", ".status.step", "The step that it is at, or ended with."),
+        KindColumn("Owner", ".spec.reason.name", "Name of the object that wanted it."),
+        AGE,
+        KindColumn("Deadline", ".spec.deadline", "No step begins from then on.", priority=1),
+        KindColumn("Finished", ".status.finishedAt", "When it ended.", "date", 1),
+        KindColumn("Message", ".status.message", "Why it ended so.", priority=1),
+    ),
+    page="reference/nodetask.md",
+    hosts=(
+        KindRight(READ),
+        KindRight(("patch",), "status"),  # RBAC cannot name them: the policy keeps a host to its own
+    ),
+    operator=(KindRight(("delete",)), KindRight(("patch",), "status")),
+    viewers=(KindRight(READ),),
+    editors=(),  # it is made by the operator alone, and changed by nobody
+)
+
+KINDS: Final = (_MAINTENANCE, _WINDOW, _SERIES, _TEMPLATE, _APPROVAL, _TASK)

@@ -1,22 +1,48 @@
 """NodeTask: something that one host shall do once, and what became of it.
 
-The operator writes it and never changes it; the agent of the one host that it names reports on it. It is the only
-way in which the operator acts on a host.
+The operator writes it and never changes it; the agent of the one host that it names reports on it. It is the
+only way in which the operator acts on a host.
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Final
 
+import msgspec
+
 from nodemanager.api.maintenance.maintenancewindow import GROUP, VERSION
 from nodemanager.api.maintenance.task_steps import TaskStep
+from nodemanager.kube import object_names
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.hints import NAME_MAX, PRINTABLE, TEXT, Rule, meta
 from nodemanager.kube.objects import ObjectMeta, Resource, Struct
 
+NODE: Final = f"{GROUP}/node"
+"""Label: the host that a task is for; cut, where its name is too long for a label."""
+MAINTENANCE: Final = f"{GROUP}/maintenance"
+"""Label: the maintenance that a task is part of."""
+RUN: Final = f"{GROUP}/run"
+"""Label: the run of it."""
+VISIT: Final = f"{GROUP}/visit"
+"""Annotation of a ManagedNode: the operator's claim on the host, while it is being worked on."""
+ENDED: Final = ("Succeeded", "Failed", "Undone", "Halted", "Expired", "Refused")
+"""Phases after which nothing comes."""
+PHASES: Final = ("Pending", "Running", *ENDED)
+HOST_GONE: Final = "HostGone"
+"""Reason of COMPLETE: the operator ended it, for its host is gone; what the host says counts all the same."""
+COMPLETE: Final = "Complete"
+"""Condition type: True when all was done, False before and otherwise; its reason is the phase, or why."""
+LABEL_MAX: Final = 63
 MAX_STEPS: Final = 64
+MAX_TTL: Final = 366 * 86400
+"""A year, which may be a leap year."""
 OUTPUT_MAX: Final = 4096
 """How much of what a step says is kept in its status."""
+
+
+def node_label(host: str) -> str:
+    """Return the value of the label NODE of the tasks for a host."""
+    return host[:LABEL_MAX].rstrip("-.")
 
 
 class TaskReason(Struct):
@@ -33,8 +59,10 @@ class NodeTaskSpec(Struct):
     """What one host shall do once, step by step."""
 
     node_name: Annotated[
-        str, meta("Name of the ManagedNode whose agent does it.", required=True, min_length=1, max_length=NAME_MAX)
-    ] = ""
+        str,
+        meta("Name of the ManagedNode whose agent does it.", pattern=f"^{object_names.FORM}$", required=True,
+             min_length=1, max_length=NAME_MAX),
+    ] = ""  # fmt: skip
     steps: Annotated[
         list[TaskStep],
         meta("What is done, in this order.", list_map_keys=("name",), min_items=1, max_items=MAX_STEPS,
@@ -48,27 +76,43 @@ class NodeTaskSpec(Struct):
     ] = None
     fencing_token: Annotated[
         int,
-        meta("Higher than in every earlier task for this host: an older one is refused.", required=True, minimum=1),
+        meta(
+            "Higher than in every earlier task for this host: an older one is refused.",
+            required=True,
+            minimum=1,
+        ),
     ] = 0
     boot_id: Annotated[
-        str, meta("The boot in which it was planned; in another one it is refused. Empty: any.", max_length=64)
-    ] = ""
+        str,
+        meta("The boot in which it was planned; in another one it is refused. Empty: any.", max_length=64),
+    ] = msgspec.field(name="bootID", default="")
     reason: Annotated[TaskReason | None, meta("Why there is this task.", atomic=True)] = None
+    ttl_seconds_after_finished: Annotated[
+        int | None,
+        meta(
+            "How long the operator keeps it after it ended; default 604800, a week. A task of a run that"
+            " goes on is kept longer.",
+            minimum=0,
+            maximum=MAX_TTL,
+        ),
+    ] = None
 
 
 class TaskClaim(Struct):
     """Which agent took a task."""
 
     agent: Annotated[str, meta("Which process of the agent: anew with every start.", max_length=64)] = ""
-    boot_id: Annotated[str, meta("In which boot.", max_length=64)] = ""
-    time: Annotated[str | None, meta("When.", format="date-time")] = None
-    fencing_token: Annotated[int, meta("With which token.", minimum=0)] = 0
+    boot_id: Annotated[str, meta("The boot in which it did.", max_length=64)] = msgspec.field(
+        name="bootID", default=""
+    )
+    time: Annotated[str | None, meta("When it did.", format="date-time")] = None
+    fencing_token: Annotated[int, meta("The fencing token of the task.", minimum=0)] = 0
 
 
 class TaskStepStatus(Struct):
     """What became of one step."""
 
-    name: Annotated[str, meta("Its name.", max_length=63)] = ""
+    name: Annotated[str, meta("Its name.", required=True, min_length=1, max_length=63)] = ""
     phase: Annotated[
         str,
         meta("Where it is.",
@@ -85,7 +129,7 @@ class TaskStepStatus(Struct):
     ] = ""
     evidence: Annotated[
         dict[str, Annotated[str, meta("A fact.", pattern=PRINTABLE, max_length=256)]],
-        meta("What proves it, such as boot IDs and versions before and after.", max_properties=512),
+        meta("What proves it, such as boot IDs and versions before and after.", max_properties=128),
     ] = {}
 
 
@@ -95,16 +139,24 @@ class NodeTaskStatus(Struct):
     observed_generation: Annotated[int, meta("The metadata.generation this status is about.", minimum=0)] = 0
     phase: Annotated[
         str,
-        meta("Where it is.",
-             enum=("Pending", "Running", "Succeeded", "Failed", "Undone", "Halted", "Expired", "Refused")),
-    ] = ""  # fmt: skip
+        meta("Where it is; empty: nobody has taken it.", enum=PHASES),
+    ] = ""
     message: Annotated[str, meta("Why it ended so.", pattern=TEXT, max_length=1024)] = ""
+    step: Annotated[str, meta("Name of the step that it is at, or ended with.", max_length=63)] = ""
+    finished_at: Annotated[str | None, meta("When it ended.", format="date-time")] = None
     claim: Annotated[TaskClaim | None, meta("Which agent took it.", atomic=True)] = None
     steps: Annotated[
         list[TaskStepStatus],
         meta("What became of each step.", list_map_keys=("name",), max_items=MAX_STEPS),
     ] = []
-    conditions: Annotated[list[Condition], meta("Complete.", list_map_keys=("type",), max_items=16)] = []
+    conditions: Annotated[
+        list[Condition], meta("What is true of it.", list_map_keys=("type",), max_items=16)
+    ] = []
+
+
+def is_ended(status: NodeTaskStatus) -> bool:
+    """Tell whether nothing more becomes of a task."""
+    return status.phase in ENDED
 
 
 class NodeTask(Struct):
@@ -113,7 +165,16 @@ class NodeTask(Struct):
     metadata: ObjectMeta = ObjectMeta()
     spec: Annotated[
         NodeTaskSpec,
-        meta("What shall be done.", Rule("self == oldSelf", "cannot be changed: a task is done once, as it is")),
+        meta(
+            "What shall be done.",
+            Rule("self == oldSelf", "cannot be changed: a task is done once, as it is"),
+            Rule(
+                "!has(self.notBefore) || self.notBefore < self.deadline",
+                "must be before deadline",
+                ".notBefore",
+            ),
+            required=True,
+        ),
     ] = NodeTaskSpec()
     status: Annotated[NodeTaskStatus, meta("What became of it.")] = NodeTaskStatus()
 

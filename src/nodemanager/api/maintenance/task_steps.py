@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, ClassVar, Final
 
 from nodemanager.api.common.declarations import Arguments, File
+from nodemanager.kube import object_names
 from nodemanager.kube.hints import (
     ABSOLUTE_PATH,
     DURATION_MAX,
@@ -87,8 +88,9 @@ class SecretVariable(Struct):
     ] = ""
     secret: Annotated[
         str,
-        meta("Name of the Secret, in the same namespace.", required=True, min_length=1, max_length=NAME_MAX),
-    ] = ""
+        meta("Name of the Secret, in the same namespace.", pattern=f"^{object_names.FORM}$", required=True,
+             min_length=1, max_length=NAME_MAX),
+    ] = ""  # fmt: skip
     key: Annotated[str, meta("Its key.", required=True, min_length=1, max_length=NAME_MAX)] = ""
 
 
@@ -121,8 +123,9 @@ class ExecutionAction(Struct):
     ] = []  # fmt: skip
     user: Annotated[str, meta("Who runs it; default root.", WORD, pattern=PRINTABLE, max_length=256)] = ""
     working_directory: Annotated[
-        str, meta("Where it runs; default /.", Rule("self == '' || self.startsWith('/')", ABSOLUTE_PATH.message),
-                  max_length=PATH_MAX),
+        str,
+        meta("Where it runs; default /.",
+             Rule("self == '' || self.startsWith('/')", ABSOLUTE_PATH.message), max_length=PATH_MAX),
     ] = ""  # fmt: skip
     accepted_exit_codes: Annotated[
         list[Annotated[int, meta("An exit code.", minimum=0, maximum=255)]],
@@ -131,7 +134,8 @@ class ExecutionAction(Struct):
     timeout: Annotated[
         str,
         meta("The same as timeout of the step, which is where a task has it.",
-             Rule("self == '' || " + POSITIVE_DURATION.rule, POSITIVE_DURATION.message), max_length=DURATION_MAX),
+             Rule("self == '' || " + POSITIVE_DURATION.rule, POSITIVE_DURATION.message),
+             max_length=DURATION_MAX),
     ] = ""  # fmt: skip
 
 
@@ -177,7 +181,14 @@ class ProbeAction(Struct):
 class PreviewAction(Struct):
     """Tell what would be done, and do nothing."""
 
-    packages: Annotated[str, meta("What an upgrade would do.", enum=("all", "security", ""))] = ""
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "has(self.packages) && self.packages != '' || has(self.configSets) && self.configSets",
+            "must have packages or configSets, or both",
+        ),
+    )
+
+    packages: Annotated[str, meta("What an upgrade would do.", enum=("all", "security"))] = ""
     config_sets: Annotated[bool, meta("What a pass over the ConfigSets would do.")] = False
 
 
@@ -229,26 +240,27 @@ class TaskStep(Struct):
     preview: Annotated[PreviewAction | None, meta("What would be done.", atomic=True)] = None
     timeout: Annotated[
         str,
-        meta("How long one try may take; default 10m.", Rule("self == '' || " + POSITIVE_DURATION.rule, POSITIVE_DURATION.message),
+        meta("How long one try may take; default 10m.",
+             Rule("self == '' || " + POSITIVE_DURATION.rule, POSITIVE_DURATION.message),
              max_length=DURATION_MAX),
     ] = ""  # fmt: skip
     retries: Annotated[
         int,
-        meta("How often it is tried again after a failure, also after one that nobody saw the end of. Default 0.",
-             minimum=0, maximum=100),
+        meta("How often it is tried again after a failure, also after one that nobody saw the end of. "
+             "Default 0.", minimum=0, maximum=100),
     ] = 0  # fmt: skip
     on_failure: Annotated[
         str,
-        meta("stop (default) ends the task; continue goes on with the next step; undo takes back this and all "
-             "steps before it, the last one first.", enum=(STOP, CONTINUE, UNDO)),
+        meta("stop (default) ends the task; continue goes on with the next step; undo takes back this and "
+             "all steps before it, the last one first.", enum=(STOP, CONTINUE, UNDO)),
     ] = ""  # fmt: skip
     undo: Annotated[
         TaskAction | None,
-        meta("What takes the step back. A step with packages knows its inverse: the versions that were there.",
-             _one_of(INVERTIBLE), atomic=True),
+        meta("What takes the step back. A step with packages knows its inverse: the versions that were "
+             "there.", _one_of(INVERTIBLE), atomic=True),
     ] = None  # fmt: skip
 
     @property
     def action(self) -> str:
-        """Which of the actions it is."""
-        return next(name for name in ACTIONS if getattr(self, name) is not None)
+        """Which of the actions it is; empty = one of a newer version."""
+        return next((name for name in ACTIONS if getattr(self, name) is not None), "")

@@ -11,6 +11,8 @@ from typing import Any, Final
 
 from nodemanager.api.common import configset
 from nodemanager.api.common.node_conditions import ALIVE
+from nodemanager.api.maintenance.nodetask import NODE_TASKS
+from nodemanager.api.rights import task_policy
 from nodemanager.api.rights.host_bounds import (
     CHECKS,
     CORDONED,
@@ -55,6 +57,7 @@ def policies() -> list[Object]:
                 "matchConstraints": {
                     "resourceRules": [
                         _matched([configset.GROUP], ["managednodes", "managednodes/status"]),
+                        _matched([NODE_TASKS.group], [NODE_TASKS.plural, f"{NODE_TASKS.plural}/status"]),
                         _matched(["coordination.k8s.io"], ["leases"]),
                         _matched([""], ["secrets", "events", "serviceaccounts/token", "nodes"]),
                         _matched(["rbac.authorization.k8s.io"], ["roles", "rolebindings"]),
@@ -302,4 +305,4 @@ _CHECKS = (
         " and with little in it",
     ),
 )
-_ALL = (*_CHECKS, *CHECKS)
+_ALL = (*_CHECKS, *CHECKS, *task_policy.OF_HOSTS)

@@ -1,7 +1,7 @@
-"""What one host may read and take turns with, because its ConfigSets say so: a Role of its own, kept true.
+"""What one host may read and take turns with, because its ConfigSets and tasks say so: a Role, kept true.
 
 The static Role of a host (`host_rights`) has no Secrets in it. This one names exactly those
-that the host's ConfigSets refer to, and follows every change of them.
+that the host's ConfigSets and unfinished tasks refer to, and follows every change of them.
 """
 
 from __future__ import annotations

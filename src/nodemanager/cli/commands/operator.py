@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import click
 
 from nodemanager import __version__
+from nodemanager.api.rights import operator_rights
 from nodemanager.cli.settings import connect, logs
+from nodemanager.client.auth.config import ClientConfig
+from nodemanager.client.auth.credentials import Combined, Impersonation
 from nodemanager.client.calls import Selection
 from nodemanager.client.http.transport import HttpTransport, Request, Response, Transport
 from nodemanager.client.verbs import Client
@@ -19,6 +22,7 @@ from nodemanager.controllers import assembly
 from nodemanager.controllers.assembly import Dependencies, Operator
 from nodemanager.host.process import runner
 from nodemanager.kube import errors
+from nodemanager.kube.rbac import identity
 from nodemanager.runtime import metrics, probes, process_metrics
 from nodemanager.runtime.manager import PartFailed, StopTimedOut
 from nodemanager.runtime.parts import LeadershipLost
@@ -39,6 +43,8 @@ class Options:
     metrics_address: str
     probe_address: str
     leader_elect: bool
+    as_itself: bool = False
+    """Be the operator's account to the API, with all rights: for who has these, and an API of their own."""
 
 
 @click.command(
@@ -100,6 +106,8 @@ async def _run_until_deposed(settings: connect.Settings, options: Options) -> No
     registry = metrics.Registry()
     process_metrics.register(registry)
     config = connect.client_config(settings)
+    if options.as_itself:
+        config = _as_itself(config, settings.namespace)
     requests = _Requests(registry, config.server)
     transport = _Measured(HttpTransport(config), registry, config.server)
     client = Client(transport, observe=requests.observe)
@@ -115,6 +123,13 @@ async def _run_until_deposed(settings: connect.Settings, options: Options) -> No
         os._exit(1)  # the event loop would wait for the part that does not end
     finally:
         await client.close()
+
+
+def _as_itself(config: ClientConfig, namespace: str) -> ClientConfig:
+    """Return the same way to the API as the account that policies know for the operator."""
+    user = identity.service_account_user(namespace, operator_rights.NAME)
+    somebody = Impersonation(user, "", [identity.MASTERS], {})
+    return replace(config, credentials=Combined([config.credentials, somebody]))
 
 
 def _add_servers(

@@ -84,7 +84,7 @@ def _has_cluster(settings: connect.Settings) -> bool:
 
 async def _run(settings: connect.Settings, agent: AgentOptions, data_dir: Path, endpoint: Endpoint) -> None:
     if _has_cluster(settings):
-        await _run_both(settings, agent)
+        await _run_both(settings, agent, as_itself=False)
         return
     options = embedded_api.options(data_dir, endpoint, settings.namespace)
     server = EmbeddedServer(options)
@@ -99,14 +99,15 @@ async def _run(settings: connect.Settings, agent: AgentOptions, data_dir: Path, 
             return
         known = {"kubeconfig": server.kubeconfig, "namespace": settings.namespace, "data": data_dir}
         click.echo(NEXT.format(program=program.current(), **known))
-        await _run_both(replace(settings, kubeconfig=str(server.kubeconfig)), agent)
+        await _run_both(replace(settings, kubeconfig=str(server.kubeconfig)), agent, as_itself=True)
     finally:
         await end([running, ready])
 
 
-async def _run_both(settings: connect.Settings, agent: AgentOptions) -> None:
+async def _run_both(settings: connect.Settings, agent: AgentOptions, *, as_itself: bool) -> None:
     """Run operator and agent; whichever ends takes the other along."""
-    operator = cmd_operator.run(settings, cmd_operator.Options("0", "0", leader_elect=True))
+    options = cmd_operator.Options("0", "0", leader_elect=True, as_itself=as_itself)
+    operator = cmd_operator.run(settings, options)
     parts = [
         asyncio.create_task(operator, name="operator"),
         asyncio.create_task(cmd_agent.run(settings, agent, signals=False), name="agent"),

@@ -13,6 +13,7 @@ from nodemanager.api.maintenance.maintenancewindow import MAINTENANCE_WINDOWS
 from nodemanager.api.maintenance.nodemaintenance import NODE_MAINTENANCES
 from nodemanager.api.maintenance.nodeoperationtemplate import NODE_OPERATION_TEMPLATES
 from nodemanager.api.maintenance.nodeseries import NODE_SERIES
+from nodemanager.api.maintenance.nodetask import NODE_TASKS
 from nodemanager.cli.views import (
     describe_configset,
     describe_maintenanceapproval,
@@ -21,6 +22,7 @@ from nodemanager.cli.views import (
     describe_nodemaintenance,
     describe_nodeoperationtemplate,
     describe_nodeseries,
+    describe_nodetask,
 )
 from nodemanager.kube.objects import Resource
 
@@ -35,6 +37,7 @@ RENDERERS: Final[dict[str, Callable[..., str]]] = {
     NODE_SERIES.qualified_name: describe_nodeseries.render,
     NODE_OPERATION_TEMPLATES.qualified_name: describe_nodeoperationtemplate.render,
     MAINTENANCE_APPROVALS.qualified_name: describe_maintenanceapproval.render,
+    NODE_TASKS.qualified_name: describe_nodetask.render,
 }
 """By qualified name: an object, the events about it and the time, in words."""
 

@@ -1,4 +1,4 @@
-"""A Role for each host, with what its ConfigSets refer to."""
+"""A Role for each host, with what its ConfigSets and unfinished tasks refer to."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Final
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.api.kind_parts import READ
+from nodemanager.api.maintenance.nodetask import NODE_TASKS
 from nodemanager.api.rights import host_references
 from nodemanager.api.rights.operator_rights import Right
 from nodemanager.controllers.host_roles import roles
@@ -26,6 +27,7 @@ REGISTRATION: Final = Registration(
     watches=(
         WatchedKind(CONFIG_SETS, roles.on_config_set),
         WatchedKind(MANAGED_NODES, roles.on_node),
+        WatchedKind(NODE_TASKS, roles.on_task),
         WatchedKind(ROLES, roles.on_role, host_references.LABEL),
         WatchedKind(ROLE_BINDINGS, roles.on_role, host_references.LABEL),
     ),

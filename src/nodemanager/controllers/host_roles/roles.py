@@ -1,6 +1,6 @@
-"""Keeps one Role per host with exactly the Secrets, ConfigMaps and Leases that its ConfigSets refer to.
+"""Keeps one Role per host with exactly the Secrets, ConfigMaps and Leases that are named for it.
 
-ConfigSets that match a host  ->  names  ->  Role nodemanager-HOST-references
+ConfigSets that match a host, tasks of it that have not ended  ->  names  ->  Role nodemanager-HOST-references
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ from typing import Any
 from nodemanager.api.common import matching
 from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
+from nodemanager.api.maintenance.nodetask import NODE_TASKS, NodeTask, is_ended
 from nodemanager.api.rights import host_references
 from nodemanager.client.calls import WriteOptions
 from nodemanager.client.patches import ApplyPatch
 from nodemanager.client.verbs import Client
 from nodemanager.controllers.registration import Caches, ControllerContext, Wake
+from nodemanager.fleet.tasks import lookup
+from nodemanager.fleet.tasks import references as task_references
 from nodemanager.kube import errors
 from nodemanager.kube.core import ROLE_BINDINGS, ROLES, Role, RoleBinding
 from nodemanager.kube.objects import ObjectKey, Resource, key_of
@@ -38,6 +41,8 @@ class Seen:
 
     config_sets: Cache[ConfigSet]
     nodes: Cache[ManagedNode]
+    tasks: Cache[NodeTask]
+    """With the index `lookup.BY_NODE`."""
     roles: Cache[Role]
     bindings: Cache[RoleBinding]
 
@@ -62,9 +67,15 @@ class HostRoles:
             for one in self._seen.config_sets.values()
             if one.metadata.namespace == key.namespace and matching.matches(one, node.metadata.labels)
         ]
-        found = await referring.referenced(self._renderer, sets, node)
+        tasks = [
+            one
+            for one in self._seen.tasks.find(lookup.BY_NODE, key.name)
+            if one.metadata.namespace == key.namespace
+        ]
+        found = await referring.referenced(self._renderer, sets, node, task_references.files(tasks))
         self._complain(key, "; ".join(map(str, found.errors)))
-        needed = host_references.needs(node, sets, found.secrets, found.config_maps)
+        secrets = {*found.secrets, *task_references.secrets(tasks)}
+        needed = host_references.needs(node, sets, secrets, found.config_maps)
         role, binding = host_references.objects(node, needed)
         its = ObjectKey(key.namespace, role["metadata"]["name"])
         current, bound = self._seen.roles.get(its), self._seen.bindings.get(its)
@@ -72,8 +83,8 @@ class HostRoles:
             return  # nothing is needed, and nothing is there
         if current is None or (current.rules or []) != role["rules"]:
             await self._apply(ROLES, role)
-            secrets = plural(len(needed.secrets), "Secret")
-            log.info("%s may now read %s and %s", key, secrets, plural(len(needed.config_maps), "ConfigMap"))
+            read = plural(len(needed.secrets), "Secret")
+            log.info("%s may now read %s and %s", key, read, plural(len(needed.config_maps), "ConfigMap"))
         if bound is None or bound.subjects != binding["subjects"]:
             await self._apply(ROLE_BINDINGS, binding)
 
@@ -96,7 +107,9 @@ class HostRoles:
 def build(context: ControllerContext) -> Reconcile:
     """Return the reconcile of the Roles."""
     of = context.caches.of
-    seen = Seen(of(CONFIG_SETS), of(MANAGED_NODES), of(ROLES), of(ROLE_BINDINGS))
+    tasks = of(NODE_TASKS)
+    tasks.add_index(lookup.BY_NODE, lookup.by_node)
+    seen = Seen(of(CONFIG_SETS), of(MANAGED_NODES), tasks, of(ROLES), of(ROLE_BINDINGS))
     return HostRoles(context.client, seen, context.renderer).reconcile
 
 
@@ -115,6 +128,16 @@ def on_node(change: Change[ManagedNode], _caches: Caches) -> Iterator[Wake]:
     """Wake a host that is there."""
     if change.new is not None:
         yield Wake(change.key, SETTLE_SECONDS)
+
+
+def on_task(change: Change[NodeTask], _caches: Caches) -> Iterator[Wake]:
+    """Wake the host of a task that names something, when it comes, ends or goes."""
+    old, new = (one if one is None or not is_ended(one.status) else None for one in (change.old, change.new))
+    task = new or old
+    if task is None or (old is not None and new is not None):
+        return
+    if task_references.secrets([task]) or task_references.files([task]):
+        yield Wake(ObjectKey(change.key.namespace, task.spec.node_name), SETTLE_SECONDS)
 
 
 def on_role(change: Change[Role] | Change[RoleBinding], _caches: Caches) -> Iterator[Wake]:

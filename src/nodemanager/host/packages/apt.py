@@ -34,6 +34,8 @@ _INTERRUPTED: Final = re.compile(r"dpkg was interrupted|dpkg --configure -a")
 _STALE: Final = re.compile(r"404 +Not Found|maybe run apt-get update")
 _REMOVES: Final = re.compile(r"^The following packages will be REMOVED:\n((?:[ \t]+.*\n?)+)", re.MULTILINE)
 _REMOVAL: Final = re.compile(r"^(?:Remv|Purg) (\S+)", re.MULTILINE)
+_UPGRADE: Final = re.compile(r"^Inst (\S+) \[([^]\s]+)\] \((\S+) ([^)]*)\)", re.MULTILINE)
+_SECURITY: Final = re.compile(r"(?:^|[, ])(?:Debian-Security:|\S+-security\b|\S+-Security:)")
 _FIELD: Final = re.compile(rb"^(Package|Status|Version|Architecture):[ \t]*(\S[^\n]*)$", re.MULTILINE)
 _ROW: Final = re.compile(r"^(?: \*\*\*|    ) (\S+) -?\d+$")
 _NO_ARCHITECTURE: Final = ("any", "native")
@@ -122,6 +124,18 @@ def upgrade_argv(hold: Sequence[Wanted], lock_seconds: float) -> list[str]:
 def remove_argv(names: Sequence[str], lock_seconds: float) -> list[str]:
     """Return how packages are removed; their configuration stays."""
     return ["apt-get", *options(lock_seconds), "remove", *names]
+
+
+def parse_upgrades(text: str, *, security: bool) -> dict[str, tuple[str, str]]:
+    """Return what `apt-get -s upgrade` would upgrade, with its versions before and after; pure.
+
+    Inst libc6 [2.36-9] (2.36-9+deb12u1 Debian-Security:12/stable-security [amd64])
+    """
+    return {
+        name: (before, after)
+        for name, before, after, origin in _UPGRADE.findall(text)
+        if not security or _SECURITY.search(origin)
+    }
 
 
 def _targets(wanted: Sequence[Wanted]) -> list[str]:
@@ -234,12 +248,25 @@ class Apt:
 
     async def upgrade_all(self, hold: Sequence[Wanted] = ()) -> None:
         """Upgrade everything that is installed, except what is held."""
-        have = await self.installed()
-        kept = [Wanted(one.name, have[one.name]) for one in hold if one.name in have]
-        common.check_wanted(kept)
+        kept = await self._kept(hold)
         await self._indexes.refresh()
         doing = "upgrade all packages"
         common.check(doing, await self._act(doing, upgrade_argv(kept, self._context.lock_seconds)))
+
+    async def upgrades(self, hold: Sequence[Wanted], *, security: bool) -> Mapping[str, tuple[str, str]]:
+        """Return what would be upgraded, as apt's own simulation has it."""
+        kept = await self._kept(hold)
+        await self._indexes.refresh()
+        argv = ["apt-get", "-s", *upgrade_argv(kept, 0)[1:]]
+        done = common.check("tell what would be upgraded", await self._tool.ask(*argv))
+        return parse_upgrades(done.stdout.decode("utf-8", "replace"), security=security)
+
+    async def _kept(self, hold: Sequence[Wanted]) -> list[Wanted]:
+        """Return what is held at the version that is installed."""
+        have = await self.installed()
+        kept = [Wanted(one.name, have[one.name]) for one in hold if one.name in have]
+        common.check_wanted(kept)
+        return kept
 
     async def reboot_needed(self) -> str:
         """Return why the host should reboot, or an empty string."""

@@ -163,7 +163,9 @@ class Runs:
     def withdraw(self, resource: ResourceId) -> bool:
         """Take back that a program may begin; True = it never began, and never will."""
         names = frozenset(file_facts.list_names(self._tree, self._folder) or ())
-        return self._forbid(resource) or not {self._name(resource) + end for end in ("", ".by", ".out")} & names
+        return (
+            self._forbid(resource) or not {self._name(resource) + end for end in ("", ".by", ".out")} & names
+        )
 
     def clear(self, resource: ResourceId) -> None:
         """Forget the last run."""

@@ -1,20 +1,36 @@
-"""Whether a task is taken: only what is meant for this host, now, and newer than everything before it; pure."""
+"""Whether a task is taken: only what is meant for this host, now, and is newer than all before it; pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
-from nodemanager.api.maintenance.nodetask import NodeTask
-from nodemanager.plan.tasks.record import TaskPhase, TaskRecord
+from nodemanager.api.maintenance.nodetask import (
+    COMPLETE,
+    HOST_GONE,
+    NodeTask,
+    NodeTaskStatus,
+    TaskClaim,
+    is_ended,
+)
+from nodemanager.api.maintenance.task_steps import INVERTIBLE, TaskStep
+from nodemanager.kube import conditions
+from nodemanager.plan.tasks.record import StepPhase, StepRecord, TaskPhase, TaskRecord
 
 FOREIGN: Final = "Foreign"
 STALE: Final = "Stale"
 EXPIRED: Final = "Expired"
 OTHER_BOOT: Final = "OtherBoot"
 FORGOTTEN: Final = "Forgotten"
+CLAIMED_ELSEWHERE: Final = "ClaimedElsewhere"
+INVALID: Final = "Invalid"
+REFUSALS: Final = (FOREIGN, STALE, EXPIRED, OTHER_BOOT, FORGOTTEN, CLAIMED_ELSEWHERE, INVALID)
+"""Why a task is not done, in one word each."""
+SKEW: Final = timedelta(minutes=5)
+"""How far our clock may be behind that of the server."""
+_ORDER: Final = tuple(StepPhase)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +41,19 @@ class Ledger:
     """By uid; those that ended are kept for a while."""
     fence: int = 0
     """The highest token that was ever seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What a host is, and when, as far as tasks matter."""
+
+    host: str
+    boot_id: str
+    now: datetime
+    sure: bool = True
+    """Whether nobody else can be at work under our name: what is claimed and unknown to us is forgotten."""
+    doubt: timedelta = timedelta(minutes=2)
+    """How old a claim has to be for that: until then it may be of somebody whom nobody noticed yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,35 +82,96 @@ class Refused:
     phase: TaskPhase
     reason: str
     message: str
+    silent: bool = False
+    """Whether its status is somebody else's to write."""
 
 
-Answer = Taken | Known | Later | Refused
+@dataclass(frozen=True, slots=True)
+class Over:
+    """Nothing is left to do or to say about it."""
 
 
-def admit(task: NodeTask, host: str, ledger: Ledger, boot_id: str, now: datetime) -> Answer:
+Answer = Taken | Known | Later | Refused | Over
+
+
+def admit(task: NodeTask, ledger: Ledger, here: Situation) -> Answer:
     """Return what to do about a task that was seen."""
-    spec, uid = task.spec, task.metadata.uid
-    if spec.node_name != host:
-        return Refused(TaskPhase.REFUSED, FOREIGN, f"it is for {spec.node_name}, and this is {host}")
-    if (known := ledger.records.get(uid)) is not None:
+    try:
+        return _admit(task, ledger, here)
+    except (ValueError, TypeError) as error:  # an older server lets through what is no time
+        return Refused(TaskPhase.REFUSED, INVALID, f"it cannot be read: {error}")
+
+
+def _admit(task: NodeTask, ledger: Ledger, here: Situation) -> Answer:
+    spec, claim = task.spec, task.status.claim
+    if spec.node_name != here.host:
+        said = f"it is for {spec.node_name}, and this is {here.host}"
+        return Refused(TaskPhase.REFUSED, FOREIGN, said, silent=True)
+    known = ledger.records.get(task.metadata.uid)
+    if known is None and is_ended(task.status):
+        return Over()
+    if claim is not None and (known is None or claim.agent != known.agent):
+        return _claimed(claim, here)
+    if known is not None:
+        if is_ahead(task.status, known):
+            return Refused(TaskPhase.HALTED, FORGOTTEN, _FORGOTTEN)
         return Known(known)
-    if task.status.claim is not None:
-        # Our own disk knows nothing of what we reported: it was restored, or wiped. What was done is not known.
+    return _fresh(task, ledger, here)
+
+
+def _claimed(claim: TaskClaim, here: Situation) -> Answer:
+    """Judge what somebody of our name took, and we know nothing of."""
+    if here.sure and (claim.time is None or datetime.fromisoformat(claim.time) + here.doubt <= here.now):
         return Refused(TaskPhase.HALTED, FORGOTTEN, _FORGOTTEN)
+    said = "an agent took it that has the name of this host, and it is not this one"
+    return Refused(TaskPhase.REFUSED, CLAIMED_ELSEWHERE, said, silent=True)
+
+
+def _fresh(task: NodeTask, ledger: Ledger, here: Situation) -> Answer:
+    spec = task.spec
+    if unknown := [step.name for step in spec.steps if not _is_known(step)]:
+        said = f"step {unknown[0]} is of a kind that this agent does not know; upgrade it"
+        return Refused(TaskPhase.REFUSED, INVALID, said)
     if spec.fencing_token <= ledger.fence:
         said = f"its fencing token {spec.fencing_token} is not above {ledger.fence}, which was seen before"
         return Refused(TaskPhase.REFUSED, STALE, said)
-    if now >= datetime.fromisoformat(spec.deadline):
+    if here.now >= datetime.fromisoformat(spec.deadline):
         return Refused(TaskPhase.EXPIRED, EXPIRED, f"its deadline {spec.deadline} passed before it began")
-    if spec.boot_id and spec.boot_id != boot_id:
-        said = f"it was planned in boot {spec.boot_id}, and this is boot {boot_id}"
+    if spec.boot_id and spec.boot_id != here.boot_id:
+        said = f"it was planned in boot {spec.boot_id}, and this is boot {here.boot_id}"
         return Refused(TaskPhase.REFUSED, OTHER_BOOT, said)
-    if spec.not_before is not None and now < (begin := datetime.fromisoformat(spec.not_before)):
-        return Later(begin)
-    return Taken()
+    begin = [datetime.fromisoformat(spec.not_before)] if spec.not_before is not None else []
+    if task.metadata.creation_timestamp:
+        # A clock that is behind knows nothing of deadlines: it is waited for.
+        begin.append(datetime.fromisoformat(task.metadata.creation_timestamp) - SKEW)
+    latest = max(begin, default=here.now)
+    return Later(latest) if here.now < latest else Taken()
+
+
+def _is_known(step: TaskStep) -> bool:
+    undo = step.undo
+    return bool(step.action) and (undo is None or any(getattr(undo, one) is not None for one in INVERTIBLE))
+
+
+def is_ahead(status: NodeTaskStatus, record: TaskRecord) -> bool:
+    """Tell whether we reported more than we remember: our disk is an older copy of itself.
+
+    Everything is written down before it is reported, so that otherwise we always remember more.
+    """
+    complete = conditions.get(status.conditions, COMPLETE)
+    if is_ended(status) and (complete is None or complete.reason != HOST_GONE):
+        return not record.phase.is_end
+    return any(_further(one.attempts, one.phase, known)
+               for one, known in zip(status.steps, record.steps, strict=False))  # fmt: skip
+
+
+def _further(attempts: int, phase: str, known: StepRecord) -> bool:
+    if attempts != known.attempts:
+        return attempts > known.attempts
+    return bool(phase) and _ORDER.index(StepPhase(phase)) > _ORDER.index(known.phase)
 
 
 _FORGOTTEN: Final = (
-    "this host reported that it took the task, and remembers nothing of it: its state was lost or restored from an"
-    " older copy; look what was done, and make a new task"
+    "this host reported that it took the task or how far it got, and remembers nothing of it: its state was"
+    " lost or restored from an older copy; look what was done, and make a new task"
 )

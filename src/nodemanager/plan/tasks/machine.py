@@ -63,16 +63,22 @@ class End:
 Move = Begin | Settle | Undo | TurnBack | End
 
 
-def next_move(
-    steps: Sequence[TaskStep], record: TaskRecord, now: datetime, deadline: datetime | None
-) -> Move:
-    """Return what to do next; `record` has an entry for each step, and the task has not ended."""
-    return _backwards(steps, record) if record.undoing else _forwards(steps, record, now, deadline)
+def next_move(steps: Sequence[TaskStep], record: TaskRecord, barred: str = "") -> Move:
+    """Return what to do next; `record` has an entry for each step, and the task has not ended.
+
+    `barred` says why no step may begin any more; what was begun is settled, and taken back, all the same.
+    """
+    return _backwards(steps, record) if record.undoing else _forwards(steps, record, barred)
 
 
-def _forwards(
-    steps: Sequence[TaskStep], record: TaskRecord, now: datetime, deadline: datetime | None
-) -> Move:
+def barred(deadline: str, now: datetime, *, withdrawn: bool) -> str:
+    """Return why no step may begin any more; empty = it may."""
+    if withdrawn:
+        return "the task was deleted"
+    return f"its deadline {deadline} passed" if now >= datetime.fromisoformat(deadline) else ""
+
+
+def _forwards(steps: Sequence[TaskStep], record: TaskRecord, barred: str) -> Move:
     passed_over: list[str] = []
     for place, (step, known) in enumerate(zip(steps, record.steps, strict=True)):
         match known.phase:
@@ -88,15 +94,15 @@ def _forwards(
                     continue
                 return TurnBack(why) if how == UNDO else End(TaskPhase.FAILED, why)
             case _:
-                if deadline is not None and now >= deadline:
-                    return _too_late(step, begun=place > 0 or known.attempts > 0)
+                if barred:
+                    return _too_late(step, barred, begun=place > 0 or known.attempts > 0)
                 return Begin(place)
     said = f"passed over although they failed: {', '.join(passed_over)}" if passed_over else ""
     return End(TaskPhase.SUCCEEDED, said)
 
 
-def _too_late(step: TaskStep, *, begun: bool) -> Move:
-    why = f"its deadline passed before step {step.name}"
+def _too_late(step: TaskStep, barred: str, *, begun: bool) -> Move:
+    why = f"{barred} before step {step.name}"
     if not begun:
         return End(TaskPhase.EXPIRED, why)
     return TurnBack(why) if step.on_failure == UNDO else End(TaskPhase.FAILED, why)

@@ -56,7 +56,7 @@ class StepRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     output: str = ""
     evidence: dict[str, str] = {}
     inverse: bytes = b""
-    """What takes it back, where that was found out while it was done; as JSON of a TaskAction."""
+    """How it was before, in the words of whoever carries it out; written down before anything changes."""
 
 
 class TaskRecord(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -72,8 +72,31 @@ class TaskRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     ended_at: datetime | None = None
     boot_id: str = ""
     """The boot in which it was claimed."""
+    agent: str = ""
+    """What its claim is told from that of any other agent by."""
+    reason: str = ""
+    """Why it was not done, in one word; empty = it was."""
+
+    @property
+    def ends(self) -> int:
+        """How many tries, and how much of the way back, have ended: what never becomes less."""
+        return sum(_ends(one) for one in self.steps) + self.phase.is_end
 
     def with_step(self, place: int, step: StepRecord) -> TaskRecord:
         """Return it with another record of one step."""
         steps = (*self.steps[:place], step, *self.steps[place + 1 :])
         return msgspec.structs.replace(self, steps=steps)
+
+    def without_inverses(self) -> TaskRecord:
+        """Return it without what would take it back, which nobody needs once it has ended."""
+        steps = tuple(msgspec.structs.replace(one, inverse=b"") for one in self.steps)
+        return msgspec.structs.replace(self, steps=steps)
+
+
+def _ends(step: StepRecord) -> int:
+    match step.phase:
+        case StepPhase.RUNNING:
+            return step.attempts - 1
+        case StepPhase.UNDONE | StepPhase.UNDO_FAILED:
+            return step.attempts + 1
+    return step.attempts

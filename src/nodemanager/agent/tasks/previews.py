@@ -1,0 +1,44 @@
+"""Steps that tell what would be done, and do nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from nodemanager.agent.tasks.attempts import Attempt, AttemptResult, Exclusive, Performer
+from nodemanager.agent.tasks.packages import MAX_EVIDENCE, planner
+from nodemanager.api.maintenance.nodetask import OUTPUT_MAX
+from nodemanager.api.maintenance.task_steps import PreviewAction
+from nodemanager.host.base import PackageManager, Wanted
+from nodemanager.kube import wording
+from nodemanager.plan.steps import Blocked, Step
+
+
+@dataclass(frozen=True, slots=True)
+class Previews(Performer):
+    """Makes plans for tasks."""
+
+    manager: PackageManager | None
+    pins: Callable[[], Sequence[Wanted]]
+    plan: Callable[[], Awaitable[Sequence[Step]]]
+    """Returns what a pass would do."""
+    exclusive: Exclusive
+
+    async def perform(self, action: PreviewAction, attempt: Attempt) -> AttemptResult:
+        """Ask the package manager, and look at everything that is declared."""
+        del attempt
+        evidence: dict[str, str] = {}
+        lines: list[str] = []
+        async with self.exclusive():
+            if action.packages:
+                security = action.packages == "security"
+                found = await planner(self.manager).upgrades(self.pins(), security=security)
+                lines.append(f"{wording.plural(len(found), 'package')} would be upgraded")
+                told = {name: f"{before} -> {after}" for name, (before, after) in sorted(found.items())}
+                evidence = dict(list(told.items())[:MAX_EVIDENCE])
+            if action.config_sets:
+                steps = [one for one in await self.plan() if one.ACTS or isinstance(one, Blocked)]
+                lines.append(f"{wording.plural(len(steps), 'resource')} would be changed")
+                lines += [f"{one.words.verb} {one.id}: {one.reason}" for one in steps]
+        output = wording.shorten("\n".join(lines), OUTPUT_MAX - 1)
+        return AttemptResult(succeeded=True, output=f"{output}\n", evidence=evidence)

@@ -1,0 +1,92 @@
+"""Secrets and ConfigMaps that steps refer to: read when they are needed, and kept by nobody."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from nodemanager.agent.declared.contents import Contenter
+from nodemanager.agent.declared.declared_inputs import DeclaredInputs
+from nodemanager.agent.declared.sources import Sources
+from nodemanager.agent.link.api_link import ApiLink
+from nodemanager.agent.tasks.programs import Values
+from nodemanager.api.common.configset import ConfigSet, ConfigSetSpec
+from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.api.maintenance.task_steps import SecretVariable
+from nodemanager.host.base import HostError
+from nodemanager.kube import errors
+from nodemanager.kube.core import CONFIG_MAPS, SECRETS
+from nodemanager.kube.objects import ObjectMeta, Resource
+from nodemanager.plan.desired import Contents, Desired
+from nodemanager.rendering import referring
+from nodemanager.rendering.renderer import Rendering
+
+PAUSE: Final = 2.0
+"""Seconds after which an API that did not answer is asked again."""
+PATIENCE: Final = 60.0
+"""Seconds that an API may be away before a file that needs it fails."""
+_WRONG: Final = (errors.BadRequest, errors.Invalid, errors.Unauthorized)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReferences:
+    """Reads what steps refer to."""
+
+    link: ApiLink
+    sources: Sources
+    renderer: Rendering
+
+    async def secrets(self, wanted: Sequence[SecretVariable], seconds: float) -> Values:
+        """Return values by the names of their variables."""
+        if wanted and (why := self.sources.reachability.withheld()):
+            raise HostError(f"cannot use Secret {wanted[0].secret}: {why}")
+        known: dict[str, Any] = {}
+        for name in dict.fromkeys(one.secret for one in wanted):
+            known[name] = await self._read(SECRETS, name, seconds)
+        values: dict[str, str] = {}
+        for one in wanted:
+            found = known[one.secret]
+            if found is None:
+                raise HostError(
+                    f"cannot set {one.name}: Secret {one.secret} does not exist, or this host may not read it"
+                )
+            if one.key not in found:
+                raise HostError(f"cannot set {one.name}: Secret {one.secret} has no key {one.key}; add it")
+            values[one.name] = found[one.key].decode("utf-8", "surrogateescape")
+        return values
+
+    async def contents(self, desired: Desired) -> Contents:
+        """Return what files contain, made as for a pass."""
+        files = [item.declaration for item in desired.files]
+        sets = [ConfigSet(metadata=ObjectMeta(name="task"), spec=ConfigSetSpec(files=files))]
+        node = self._node()
+        needed = await referring.referenced(self.renderer, sets, node)
+        secrets = {name: await self._read(SECRETS, name, PATIENCE) for name in needed.secrets}
+        maps = {name: await self._read(CONFIG_MAPS, name, PATIENCE) for name in needed.config_maps}
+        inputs = DeclaredInputs(
+            nodes=tuple(self.link.nodes.values()),
+            secrets={name: values for name, values in secrets.items() if values is not None},
+            config_maps={name: values for name, values in maps.items() if values is not None},
+            withheld=self.sources.reachability.withheld(),
+        )
+        return await Contenter(self.renderer).make(desired, inputs, node)
+
+    def _node(self) -> ManagedNode:
+        known = self.link.nodes.get(self.link.key) or self.sources.memory.node
+        return known or ManagedNode(metadata=ObjectMeta(name=self.link.key.name))
+
+    async def _read(self, resource: Resource[Any], name: str, seconds: float) -> Any:
+        """Return the values of an object, None if there is none for us; an outage is waited for."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        while True:
+            try:
+                return (await self.link.client.get(resource, name, self.link.key.namespace)).values
+            except (errors.NotFound, errors.Forbidden):
+                return None
+            except errors.KubeError as error:
+                if isinstance(error, _WRONG) or loop.time() > until:
+                    raise HostError(f"cannot read {resource.kind} {name}: {error}") from error
+            await asyncio.sleep(PAUSE)

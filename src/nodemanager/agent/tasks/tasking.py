@@ -1,0 +1,206 @@
+"""Puts the part that does tasks together with the host and the API it works on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from nodemanager.agent.assembly import ManagedHost
+from nodemanager.agent.declared.declarations import Declarations
+from nodemanager.agent.holds.keeping import HoldKeeper
+from nodemanager.agent.link.api_link import ApiLink
+from nodemanager.agent.requests import Requests
+from nodemanager.agent.tasks.attempts import Performer
+from nodemanager.agent.tasks.engine import TaskEngine
+from nodemanager.agent.tasks.files import Files
+from nodemanager.agent.tasks.ledger import LedgerFolder
+from nodemanager.agent.tasks.packages import Packages
+from nodemanager.agent.tasks.previews import Previews
+from nodemanager.agent.tasks.probes import Probes
+from nodemanager.agent.tasks.programs import Programs
+from nodemanager.agent.tasks.reboots import Reboots
+from nodemanager.agent.tasks.references import TaskReferences
+from nodemanager.agent.tasks.reporter import TaskReporter
+from nodemanager.agent.tasks.services import Services
+from nodemanager.agent.tasks.task_part import TaskGates, TaskPart, Turn
+from nodemanager.agent.tasks.telling import TaskNews
+from nodemanager.api.maintenance.nodetask import NODE, NODE_TASKS, NodeTask, node_label
+from nodemanager.client.calls import Selection
+from nodemanager.host.base import HostError, NotSupported
+from nodemanager.host.files.tree import Tree
+from nodemanager.host.inventory.boot import Boot, HostBoot, current_boot
+from nodemanager.host.process.runs import Runs
+from nodemanager.plan.steps import Step
+from nodemanager.plan.tasks import reports
+from nodemanager.plan.tasks.admission import Situation
+from nodemanager.runtime.backoff import Backoff
+from nodemanager.runtime.cache import Cache, CacheOptions
+from nodemanager.runtime.manager import Manager
+from nodemanager.runtime.metrics import Registry
+
+DOUBT: Final = 120.0
+"""Seconds after our start in which somebody else of our name may not have been noticed yet."""
+WORK: Final = 3600.0
+"""Seconds that a step may keep passes waiting before they count as stuck."""
+FIRST_PASS: Final = 60.0
+"""Seconds that what is declared may take to be known: what it pins stays as it is."""
+SELDOM: Final = CacheOptions(backoff=Backoff(base=0.5, maximum=300.0, jitter=0.5))
+"""An API that has no tasks, or none for us, is not asked all the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSetup:
+    """What tasks are done with."""
+
+    managed_host: ManagedHost
+    link: ApiLink
+    requests: Requests
+    declared: Declarations
+    holds: HoldKeeper
+    duplicated: Callable[[], bool]
+    """Tells whether another machine reports under our name."""
+    upgrading: Callable[[], bool]
+    """Tells whether the host is being upgraded as its ManagedNode says."""
+
+
+class ImageBoot:
+    """A root that nobody has booted: a folder, or an image."""
+
+    async def boot_id(self) -> str:
+        """Return that of the machine it is on."""
+        return current_boot()
+
+    async def reboot(self) -> None:
+        """Refuse."""
+        raise NotSupported("cannot reboot: the root of this host is a folder, which does not run")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskWatch:
+    """The cache of tasks as a part that nobody waits for: an API may have no such kind, or none for us."""
+
+    tasks: Cache[NodeTask]
+
+    @property
+    def name(self) -> str:
+        """The name of the cache."""
+        return self.tasks.name
+
+    async def run(self) -> None:
+        """Follow the server until cancelled."""
+        await self.tasks.run()
+
+
+def add_tasks(manager: Manager, registry: Registry, setup: TaskSetup, turn: Turn) -> TaskPart:
+    """Add what sees, does and reports the tasks of this host."""
+    link = setup.link
+    here = Selection(link.key.namespace, labels=f"{NODE}={node_label(link.key.name)}")
+    tasks: Cache[NodeTask] = Cache(link.client, NODE_TASKS, here, options=SELDOM)
+    reporter = TaskReporter(link, tasks, _now)
+    news = TaskNews(link, registry, lambda: bool(turn.task))
+
+    async def engine() -> TaskEngine:
+        boot = boot_of(setup.managed_host)
+        boot_id = await boot.boot_id()
+        tree, state = Tree(setup.managed_host.tree.root), setup.managed_host.state
+        ledger = LedgerFolder(tree, f"{state}/tasks")
+        runs = Runs(Tree(tree.root), None, setup.managed_host.converger.observer.run, f"{state}/task-runs")
+        return TaskEngine(ledger, _performers(setup, boot, boot_id, runs), boot_id, _now, reporter.tell)
+
+    part = TaskPart(tasks, engine, reporter, _gates(setup), turn, news)
+    # As servers: what was begun goes on, although a host that remembers nothing waits for its declarations.
+    manager.add_server(TaskWatch(tasks), reporter, part)
+    tasks.subscribe(lambda _change: part.changed())
+    setup.holds.subscribe(part.changed)
+    link.nodes.subscribe(lambda change: part.changed() if change.key == link.key else None)
+    for one in (tasks.hurry, reporter.hurry, part.changed):
+        link.reachability.subscribe(one)
+    return part
+
+
+def boot_of(managed_host: ManagedHost) -> Boot:
+    """Return the life of a host between two boots."""
+    if not managed_host.tree.running:
+        return ImageBoot()
+    return HostBoot(managed_host.converger.observer.run, root=managed_host.tree.root)
+
+
+def _gates(setup: TaskSetup) -> TaskGates:
+    started, link = time.monotonic(), setup.link
+
+    def situation(engine: TaskEngine) -> Situation:
+        alone = time.monotonic() - started > DOUBT and not setup.duplicated()
+        return Situation(link.key.name, engine.boot_id, engine.now(), sure=alone)
+
+    def obstacle() -> tuple[str, str] | None:
+        setup.holds.reload()
+        if (hold := setup.holds.permission().hold) is not None:
+            return reports.HELD, f"it waits, for this host is held: {hold.words()}"
+        if setup.duplicated():
+            return reports.DUPLICATED, "it waits: another machine reports under the name of this host, too"
+        if setup.upgrading():
+            return reports.UPGRADING, "it waits: the host is being upgraded, as its ManagedNode says"
+        return None
+
+    def take_lock() -> bool:
+        taken = setup.managed_host.lock.take(make=True)
+        if taken:
+            setup.managed_host.journal.reload()  # as the first pass does, who is not the first now
+        return taken
+
+    reach, nodes = link.reachability, link.nodes
+    return TaskGates(
+        take_lock, obstacle, lambda: not reach.offline,
+        lambda: nodes.has_synced and not reach.offline, reach.first_answer, situation,
+    )  # fmt: skip
+
+
+def _performers(setup: TaskSetup, boot: Boot, boot_id: str, runs: Runs) -> dict[str, Performer]:
+    host, declared = setup.managed_host, setup.declared
+    converger, tools = host.converger, host.converger.tools
+    states = declared.desired_states
+    references = TaskReferences(setup.link, declared.sources, states.contenter.renderer)
+
+    @contextlib.asynccontextmanager
+    async def exclusive() -> AsyncIterator[None]:
+        with contextlib.suppress(TimeoutError):  # then nobody ever told this host of a ConfigSet
+            async with asyncio.timeout(FIRST_PASS):
+                while states.last is None:  # noqa: ASYNC110 - once, and not for long
+                    await asyncio.sleep(0.1)
+        # `upgrading` first, as everybody who takes both: see the repair loop.
+        async with converger.upgrading, converger.host_lock:
+            with host.progress.allowing(WORK):
+                yield
+
+    async def plan() -> Sequence[Step]:
+        state = states.last
+        if state is None:
+            raise HostError("cannot tell what a pass would do: what is declared is not known yet; try again")
+        return await converger.preview(state.desired, state.contents)
+
+    async def reboot_needed() -> str:
+        return "" if tools.packages is None else await tools.packages.reboot_needed()
+
+    return {
+        "packages": Packages(tools.packages, lambda: states.pins, exclusive),
+        "service": Services(tools.services, exclusive),
+        "execution": Programs(runs, boot_id, references.secrets),
+        "reboot": Reboots(boot, reboot_needed, exclusive),
+        "probe": Probes(converger.observer.run, tools.services, setup.requests.settled),
+        "file": Files(converger, references.contents, exclusive, lambda: _paths(declared)),
+        "preview": Previews(tools.packages, lambda: states.pins, plan, exclusive),
+    }
+
+
+def _paths(declared: Declarations) -> frozenset[str]:
+    state = declared.desired_states.last
+    return frozenset() if state is None else state.paths
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,133 @@
+"""The admission policy that leaves NodeTasks to the operator, and what it means for hosts.
+
+A task makes a host do something, once, as root. So nobody but the operator makes one, not even an
+administrator by mistake: people declare what they want in objects that the operator decides about, and those
+have windows, budgets and approvals. A host reports on its own tasks, within bounds.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from nodemanager.api.maintenance.maintenancewindow import GROUP
+from nodemanager.api.maintenance.nodetask import NODE_TASKS
+from nodemanager.api.rights.host_bounds import CREATE, DELETE, LIFE, Check, unchanged
+from nodemanager.api.rights.operator_rights import NAME
+
+POLICY: Final = "nodemanager-tasks"
+MAX_FACT_NAME: Final = 256
+"""Characters of the name of a fact that a host tells as evidence. A schema bounds all else, but no keys."""
+_PLURAL: Final = NODE_TASKS.plural
+_ADMISSION: Final = "admissionregistration.k8s.io"
+_CLEANERS: Final = (
+    "system:serviceaccount:kube-system:generic-garbage-collector",
+    "system:serviceaccount:kube-system:namespace-controller",
+    "system:kube-controller-manager",
+    "system:apiserver",
+)
+"""Who removes what belongs to nobody any more, in Kubernetes and in the embedded API."""
+
+Object = dict[str, Any]
+
+
+def policies() -> list[Object]:
+    """Return the policy and its binding."""
+    return [
+        {
+            "apiVersion": f"{_ADMISSION}/v1",
+            "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": POLICY},
+            "spec": {
+                "failurePolicy": "Fail",
+                "matchConstraints": {
+                    "resourceRules": [
+                        {
+                            "apiGroups": [GROUP],
+                            "apiVersions": ["*"],
+                            "operations": ["CREATE", "UPDATE", "DELETE"],
+                            "resources": [_PLURAL],
+                        }
+                    ]
+                },
+                "matchConditions": [
+                    {"name": "is-not-the-operator", "expression": _IS_NOT_OPERATOR},
+                    {"name": "is-not-cleaning-up", "expression": _IS_NO_CLEANER},
+                ],
+                "validations": [
+                    {
+                        "expression": holds,
+                        "message": f"only the operator may {verb} NodeTasks; {remedy}",
+                        "messageExpression": (
+                            f"request.userInfo.username + ' may not {verb} NodeTasks: only the operator of"
+                            f" their namespace may; {remedy}'"
+                        ),
+                        "reason": "Forbidden",
+                    }
+                    for verb, holds, remedy in _VALIDATIONS
+                ],
+            },
+        },
+        {
+            "apiVersion": f"{_ADMISSION}/v1",
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": POLICY},
+            "spec": {"policyName": POLICY, "validationActions": ["Deny"]},
+        },
+    ]
+
+
+_IS_NOT_OPERATOR = (
+    f"request.userInfo.username != 'system:serviceaccount:' + request.namespace + ':{NAME}'"  # its namespace
+)
+_IS_NO_CLEANER = f"{CREATE} || !(request.userInfo.username in {list(_CLEANERS)})"
+_NO_OPERATOR = (
+    "it removes them some time after they ended; where no operator runs any more, delete the"
+    f" ValidatingAdmissionPolicyBinding {POLICY} first"
+)
+_VALIDATIONS: Final = (
+    (
+        "create",
+        f"!({CREATE})",
+        f"declare what you want, and it makes tasks of that, under the account {NAME}",
+    ),
+    (
+        "delete",
+        f"!({DELETE})",
+        _NO_OPERATOR,
+    ),
+    (
+        "change",  # a write that changes nothing is none: storage is migrated so
+        f"request.operation != 'UPDATE' || ({unchanged('metadata.labels', 'metadata.annotations', *LIFE)})",
+        "not even labels and annotations are for others",
+    ),
+)
+
+_HAS_STEPS = "has(object.status) && has(object.status.steps)"
+OF_HOSTS: Final = (
+    Check(
+        _PLURAL,
+        "request.operation == 'UPDATE' && request.subResource == 'status'",
+        "a host may neither create, change nor delete NodeTasks, only write the status of its own",
+    ),
+    Check(
+        _PLURAL,
+        "oldObject == null || oldObject.spec.nodeName == variables.host",
+        "a host may only write the status of NodeTasks whose spec.nodeName is its own",
+    ),
+    Check(
+        _PLURAL,
+        f"object == null || !({_HAS_STEPS}) || object.status.steps.all(step,"
+        f" !has(step.evidence) || step.evidence.all(name, name.size() <= {MAX_FACT_NAME}))",
+        f"a host may tell facts about a step of a NodeTask with names of {MAX_FACT_NAME} characters at most",
+    ),
+    Check(
+        "managednodes",  # the operator's claim on a host is there: a forged one would keep others waiting
+        " && ".join(
+            f"{new}.all(key, !key.startsWith('{GROUP}/') || (key in {old} && {old}[key] == {new}[key])) &&"
+            f" {old}.all(key, !key.startsWith('{GROUP}/') || key in {new})"
+            for old, new in (("variables.noted", "variables.notes"), ("variables.old", "variables.new"))
+        ),
+        f"a host may not write labels and annotations of {GROUP}: those are for the operator",
+    ),
+)
+"""What holds for hosts besides."""

@@ -1,0 +1,202 @@
+"""Carries out what is decided about tasks, and tells of what became of them."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
+from nodemanager.api.maintenance.nodetask import (
+    COMPLETE,
+    NODE_TASKS,
+    PHASES,
+    NodeTask,
+    is_ended,
+)
+from nodemanager.client.calls import DeleteOptions, WriteOptions
+from nodemanager.client.patches import MergePatch, difference
+from nodemanager.client.verbs import Client
+from nodemanager.controllers.registration import Caches, ControllerContext, Wake
+from nodemanager.fleet.tasks import bookkeeping, lookup
+from nodemanager.fleet.tasks.bookkeeping import Circumstances, Look, Over, Remove
+from nodemanager.kube import conditions, errors, times
+from nodemanager.kube.conditions import Condition
+from nodemanager.kube.objects import ObjectKey, key_of
+from nodemanager.runtime.cache import Cache, Change
+from nodemanager.runtime.controller import Reconcile, ReconcileResult, Retry
+from nodemanager.runtime.events import EventRecorder
+from nodemanager.runtime.metrics import Registry
+
+log = logging.getLogger("nodemanager.operator")
+MANAGER: Final = "nodemanager-tasks"
+"""Who ends tasks for their hosts, as `managedFields` tells."""
+CONFLICT_SECONDS: Final = 0.5
+"""Somebody else wrote the task meanwhile, such as its agent; by then the watch has told us."""
+LONGEST: Final = 86400.0
+"""A task is looked at this often, at least: a clock may be set."""
+RUNNING: Final = "Running"
+SUCCEEDED: Final = "Succeeded"
+
+
+@dataclass(frozen=True, slots=True)
+class RunsGoingOn:
+    """The runs of which a task has not ended; asked one by one, as there may be many."""
+
+    tasks: Cache[NodeTask]
+
+    def __contains__(self, run: object) -> bool:
+        return bool(run) and bool(self.tasks.find(lookup.UNFINISHED, str(run)))
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What was seen of a task before; all of it is made anew when another operator leads."""
+
+    phases: dict[ObjectKey, str] = field(default_factory=dict)
+    """So that how a task ended is told once."""
+    ended: dict[ObjectKey, datetime] = field(default_factory=dict)
+    """When it was first seen to have ended."""
+    gone: dict[ObjectKey, datetime] = field(default_factory=dict)
+    """When its host was first seen to have no ManagedNode."""
+
+    def forget(self, key: ObjectKey) -> None:
+        """Forget a task that is no more."""
+        for known in (self.phases, self.ended, self.gone):
+            known.pop(key, None)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskKeeper:
+    """Ends, removes and tells of tasks."""
+
+    client: Client
+    tasks: Cache[NodeTask]
+    """With all indexes of `lookup`."""
+    nodes: Cache[ManagedNode]
+    events: EventRecorder
+    now: Callable[[], datetime]
+    memory: Memory = field(default_factory=Memory)
+
+    async def reconcile(self, key: ObjectKey) -> ReconcileResult | None:
+        """Do what is to be done about a task, and say when to look again."""
+        task = self.tasks.get(key)
+        if task is None or task.metadata.deletion_timestamp:
+            self.memory.forget(key)
+            return None
+        self._tell(key, task)
+        now = self.now()
+        match bookkeeping.judge(task, self._circumstances(key, task, now)):
+            case Over() as over:
+                await self._end(task, over, now)
+            case Remove():
+                await self._remove(task)
+            case Look(at):
+                return None if at is None else ReconcileResult(min((at - now).total_seconds(), LONGEST))
+        return None
+
+    def _circumstances(self, key: ObjectKey, task: NodeTask, now: datetime) -> Circumstances:
+        memory = self.memory
+        ended = memory.ended.setdefault(key, now) if is_ended(task.status) else None
+        gone = None
+        if self.nodes.get(ObjectKey(key.namespace, task.spec.node_name)) is None:
+            gone = memory.gone.setdefault(key, now)
+        else:
+            memory.gone.pop(key, None)
+        return Circumstances(now, gone, ended, RunsGoingOn(self.tasks))
+
+    def _tell(self, key: ObjectKey, task: NodeTask) -> None:
+        """Report the beginning and the end of a task; what had happened before we looked is no news."""
+        phase = task.status.phase
+        before = self.memory.phases.get(key)
+        self.memory.phases[key] = phase
+        if before is None or before == phase:
+            return
+        if phase == RUNNING:
+            self.events.normal(NODE_TASKS, task, "TaskStarted", f"{task.spec.node_name} has taken it")
+        if not is_ended(task.status):
+            return
+        said = f"{task.spec.node_name}: {task.status.message or 'all steps are done'}"
+        record = self.events.normal if phase == SUCCEEDED else self.events.warning
+        record(NODE_TASKS, task, f"Task{phase}", said)
+
+    async def _end(self, task: NodeTask, over: Over, now: datetime) -> None:
+        """Write what the host cannot say any more; if it says something meanwhile, that is what counts."""
+        meta, moment = task.metadata, times.rfc3339(now)
+        complete = Condition(
+            type=COMPLETE, status=conditions.FALSE, reason=over.reason, message=over.message,
+            observed_generation=meta.generation,
+        )  # fmt: skip
+        wanted = msgspec.structs.replace(
+            task.status, phase=over.phase, message=over.message, finished_at=moment,
+            observed_generation=meta.generation,
+            conditions=conditions.set_condition(task.status.conditions, complete, moment),
+        )  # fmt: skip
+        status = difference(msgspec.to_builtins(task.status), msgspec.to_builtins(wanted))
+        body = MergePatch({"metadata": {"resourceVersion": meta.resource_version}, "status": status})
+        options = WriteOptions(field_manager=MANAGER)
+        try:
+            await self.client.patch(
+                NODE_TASKS, meta.name, meta.namespace, body, subresource="status", options=options
+            )
+        except errors.NotFound:
+            return
+        except errors.Conflict:
+            raise Retry(CONFLICT_SECONDS, "somebody else wrote the NodeTask meanwhile") from None
+        log.warning("task %s of %s: %s: %s", meta.name, task.spec.node_name, over.phase, over.message)
+
+    async def _remove(self, task: NodeTask) -> None:
+        meta = task.metadata
+        options = DeleteOptions(uid=meta.uid, resource_version=meta.resource_version)
+        try:
+            await self.client.delete(NODE_TASKS, meta.name, meta.namespace, options=options)
+        except errors.NotFound:
+            return
+        except errors.Conflict:
+            raise Retry(CONFLICT_SECONDS, "somebody else wrote the NodeTask meanwhile") from None
+        log.info("task %s of %s is removed: it ended long ago", meta.name, task.spec.node_name)
+
+
+def build(context: ControllerContext) -> Reconcile:
+    """Return the reconcile of tasks, and count them by phase."""
+    tasks = context.caches.of(NODE_TASKS)
+    tasks.add_index(lookup.BY_NODE, lookup.by_node)
+    tasks.add_index(lookup.BY_PHASE, lookup.by_phase)
+    tasks.add_index(lookup.UNFINISHED, lookup.unfinished)
+    _count(context.metrics, tasks)
+    nodes = context.caches.of(MANAGED_NODES)
+    return TaskKeeper(context.client, tasks, nodes, context.events, context.now).reconcile
+
+
+def _count(registry: Registry, tasks: Cache[NodeTask]) -> None:
+    family = registry.gauge("nodemanager_tasks", "NodeTasks by their phase.", ("phase",))
+    for phase in PHASES:
+        family.labels(phase).set_function(functools.partial(_counted, tasks, phase))
+
+
+def _counted(tasks: Cache[NodeTask], phase: str) -> float:
+    return float(len(tasks.find(lookup.BY_PHASE, phase)))
+
+
+def on_task(change: Change[NodeTask], _caches: Caches) -> Iterator[Wake]:
+    """Wake a task that is new, gone, was taken or ended; how far its steps are is for others."""
+    if change.old is None or change.new is None or _stage(change.old) != _stage(change.new):
+        yield Wake(change.key)
+
+
+def _stage(task: NodeTask) -> tuple[str, bool, bool]:
+    return task.status.phase, task.status.claim is None, task.metadata.deletion_timestamp is None
+
+
+def on_node(change: Change[ManagedNode], caches: Caches) -> Iterator[Wake]:
+    """Wake the tasks of a host that came or went."""
+    if change.old is not None and change.new is not None:
+        return
+    for task in caches.of(NODE_TASKS).find(lookup.BY_NODE, change.key.name):
+        if task.metadata.namespace == change.key.namespace:
+            yield Wake(key_of(task))

@@ -1,0 +1,1 @@
+"""What the operator decides about tasks that it made: when they are over, and how long they are kept."""

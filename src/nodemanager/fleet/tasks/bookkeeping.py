@@ -1,0 +1,121 @@
+"""What becomes of a task without its host: nobody took it in time, its host is gone, or it ended long ago.
+
+    nobody took it until its deadline  ->  Expired
+    its host is gone for a while       ->  Expired, or Halted if it had begun
+    it ended, and its time is up       ->  removed, unless its run goes on
+
+What the agent says wins: a task that was taken is ended here only when there is no host left to speak.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from nodemanager.api.maintenance.nodetask import HOST_GONE, RUN, NodeTask, is_ended
+
+EXPIRED: Final = "Expired"
+HALTED: Final = "Halted"
+SKEW: Final = timedelta(seconds=30)
+"""How much later than here it may still be in time for a host, whose clock is another."""
+GONE_FOR: Final = timedelta(minutes=5)
+"""A ManagedNode that was deleted by mistake is made anew by its agent: so long its tasks wait for that."""
+KEEP: Final = timedelta(days=7)
+"""How long ended tasks are kept that do not say it themselves."""
+KEPT_AGAIN: Final = timedelta(minutes=10)
+"""When to look again at a task that is only kept for its run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """The task has to be ended for its host."""
+
+    phase: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Nothing is to be done before this moment; None = before the task changes."""
+
+    at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """The task was kept for long enough."""
+
+
+Verdict = Over | Look | Remove
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What else there is to know about a task."""
+
+    now: datetime
+    gone_since: datetime | None = None
+    """Since when we know that its host has no ManagedNode; None = it has one."""
+    ended_since: datetime | None = None
+    """Since when we know that it has ended."""
+    going_on: Container[str] = ()
+    """Runs that have not ended."""
+
+
+def judge(task: NodeTask, known: Circumstances) -> Verdict:
+    """Return what is to be done about a task."""
+    if is_ended(task.status):
+        return _kept(task, known)
+    due = []
+    if known.gone_since is not None:
+        due.append(known.gone_since + GONE_FOR)
+        if known.now >= due[-1]:
+            return _gone(task)
+    if task.status.claim is None:
+        due.append((_moment(task.spec.deadline) or known.now - SKEW) + SKEW)
+        if known.now >= due[-1]:
+            said = f"nobody took it until its deadline {task.spec.deadline}: see whether the host is alive"
+            return Over(EXPIRED, EXPIRED, said)
+    return Look(min(due, default=None))
+
+
+def is_kept(task: NodeTask, going_on: Container[str]) -> bool:
+    """Tell whether a task has to stay because it is part of a run that goes on, and counts there."""
+    return task.metadata.labels.get(RUN, "") in going_on
+
+
+def _gone(task: NodeTask) -> Over:
+    host = task.spec.node_name
+    if task.status.claim is None:
+        return Over(EXPIRED, HOST_GONE, f"there is no ManagedNode {host} any more, and nobody took the task")
+    said = f"there is no ManagedNode {host} any more: what it did of the task is not known; look at the host"
+    return Over(HALTED, HOST_GONE, said)
+
+
+def _kept(task: NodeTask, known: Circumstances) -> Look | Remove:
+    seconds = task.spec.ttl_seconds_after_finished
+    until = ended_at(task, known) + (KEEP if seconds is None else timedelta(seconds=seconds))
+    if known.now < until:
+        return Look(until)
+    return Look(known.now + KEPT_AGAIN) if is_kept(task, known.going_on) else Remove()
+
+
+def ended_at(task: NodeTask, known: Circumstances) -> datetime:
+    """Return when a task ended: as it says, but neither before it was made nor after we saw it."""
+    seen = known.ended_since or known.now
+    said = (task.status.finished_at, *(step.finished_at for step in task.status.steps))
+    found = max((one for one in map(_moment, said) if one is not None), default=seen)
+    made = _moment(task.metadata.creation_timestamp) or found
+    return min(max(found, made), seen)
+
+
+def _moment(text: str | None) -> datetime | None:
+    """Return a time that others wrote; None = it is none, though it may look like one, such as 23:59:60."""
+    try:
+        found = datetime.fromisoformat(text or "")
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else None
