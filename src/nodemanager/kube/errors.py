@@ -146,9 +146,9 @@ class Forbidden(StatusError):
     code, reason = 403, "Forbidden"
 
     def _hint(self, _doing: str) -> str:
-        # RBAC's own text names verb and resource; what a proxy or a webhook says often does not.
+        # RBAC's own text names verb and resource; what a proxy says often does not. Policies ask for no verb.
         verb, _, rest = _doing.partition(" ")
-        if "cannot " in self.message:
+        if "cannot " in self.message or "denied request" in self.message:
             return ""
         return f" (the verb {verb!r} on {rest.split(' ')[0]!r} is missing)"
 

@@ -167,7 +167,7 @@ async def test_the_operator_of_up_is_one_to_the_policies(tmp_path: Path) -> None
     made = task("t", "default", "web1")
     async with whole_server.serving(tmp_path) as (config, _):
         async with connected(config) as admin:
-            with pytest.raises(errors.Forbidden, match="under the account nodemanager-operator"):
+            with pytest.raises(errors.Forbidden, match=r"under the account nodemanager-operator$"):
                 await admin.create(NODE_TASKS, made, "default")
         async with connected(cmd_operator._as_itself(config, "default")) as operator:
             await operator.create(NODE_TASKS, made, "default")
