@@ -113,6 +113,18 @@ async def test_a_pass_happens_while_a_program_runs(tasks: Tasks, agent: Agent, a
     await tasks.ended("t", "Succeeded")
 
 
+async def test_what_somebody_else_writes_meanwhile_is_no_obstacle(tasks: Tasks, agent: Agent) -> None:
+    await tasks.make(
+        "t", shell("long", "echo began >> /log; read -r line < /go-on"), shell("b", "echo b >> /log")
+    )
+    await agent.sees(lambda: agent.at("/log").exists())
+    await tasks.write_status("t", {"message": "somebody else"})
+    await asyncio.to_thread(agent.at("/go-on").write_text, "now\n")
+    task = await tasks.ended("t", "Succeeded")
+    assert task.status.message == ""
+    assert agent.at("/log").read_text() == "began\nb\n"
+
+
 REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "expired": ({"deadline": "2020-01-01T00:00:00Z"}, "Expired", admission.EXPIRED),
     "of another boot": ({"bootID": "another"}, "Refused", admission.OTHER_BOOT),
@@ -210,10 +222,9 @@ async def test_secrets_are_given_and_shown_to_nobody(tasks: Tasks, agent: Agent,
 
 async def test_it_is_told_in_events(tasks: Tasks, agent: Agent, api: Api) -> None:
     await tasks.make("t", shell("a", "exit 1"))
-    task = await tasks.ended("t", "Failed")
+    await tasks.ended("t", "Failed")
     node = await api.node()
-    objects = (NODE_TASKS.kind, task.metadata.uid), (MANAGED_NODES.kind, node.metadata.uid)
-    wanted = {(*one, reason) for one in objects for reason in ("TaskStarted", "TaskFailed")}
+    wanted = {(MANAGED_NODES.kind, node.metadata.uid, reason) for reason in ("TaskStarted", "TaskFailed")}
     async with asyncio.timeout(30):
         while True:
             page = await api.client.list(core.EVENTS, Selection(api.namespace))
@@ -248,5 +259,19 @@ async def test_two_agents_of_one_name_do_it_once(tasks: Tasks, agent: Agent, sta
         await tasks.ended("t", "Succeeded")
         logs = [one.at("/log") for one in (agent, other)]
         assert [path.read_text() for path in logs if path.exists()] == ["a\n"]
+    finally:
+        other.end()
+
+
+async def test_a_second_process_on_one_host_leaves_tasks_to_the_first(tasks: Tasks, agent: Agent) -> None:
+    await tasks.make("first", shell("a", "echo first >> /log"))
+    await tasks.ended("first", "Succeeded")  # so the state is its own
+    other = Agent(agent.root, agent.namespace, agent.kubeconfig)
+    other.start()
+    try:
+        await agent.logs("no task is done by this agent: cannot change this host: another nodemanager")
+        await tasks.make("second", shell("a", "echo second >> /log"))
+        await tasks.ended("second", "Succeeded")
+        assert agent.at("/log").read_text() == "first\nsecond\n"
     finally:
         other.end()

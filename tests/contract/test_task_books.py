@@ -135,6 +135,24 @@ async def test_who_ended_a_task_for_its_host_can_be_told(books: Books, place: Pl
             await asyncio.sleep(0.05)
 
 
+async def test_the_beginning_and_the_end_of_a_task_are_told(books: Books) -> None:
+    await books.make("seen", deadline=soon(3600))
+    await books.make("late", deadline=soon(-60))
+    await books.until("late", ended)  # by then the first one was looked at, too
+    await books.report("seen", phase="Running", claim=CLAIM)
+
+    async def told() -> list[str]:
+        items = (await books.maker.list(EVENTS, Selection(books.namespace))).items
+        return [one.reason for one in items if one.involved_object.name == "seen"]
+
+    async with asyncio.timeout(40):
+        while "TaskStarted" not in await told():  # noqa: ASYNC110 - no event tells
+            await asyncio.sleep(0.05)
+        await books.report("seen", phase="Succeeded", claim=CLAIM, finishedAt=soon())
+        while "TaskSucceeded" not in await told():  # noqa: ASYNC110 - no event tells
+            await asyncio.sleep(0.05)
+
+
 @pytest.mark.parametrize(("claim", "phase"), [(None, "Expired"), (CLAIM, "Halted")])
 async def test_tasks_of_a_host_that_is_gone_end(
     books: Books, api: Api, monkeypatch: pytest.MonkeyPatch, claim: Any, phase: str

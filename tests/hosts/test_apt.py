@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from nodemanager.host.base import ToolFailed, Wanted
+from nodemanager.host.base import ToolFailed, UpgradePlanner, Wanted
 from support import debian_packages
 from support.gates import Gate
 from support.package_roots import AptRoot, call
@@ -180,3 +181,44 @@ async def test_a_cancelled_pass_leaves_a_whole_host_behind(host: AptRoot) -> Non
         async with asyncio.timeout(60):
             while "nm-slow" not in await manager.installed():  # noqa: ASYNC110 - see above
                 await asyncio.sleep(0.02)
+
+
+def security_repository(host: AptRoot, folder: Path, name: str, version: str) -> None:
+    """Offer a package in a repository of its own that says, as Debian's does, what it is for."""
+    host.publish(name, version)
+    folder.mkdir()
+    file = f"{name}_{version}_all.deb"
+    (host.repo / file).rename(folder / file)
+    host.index()
+    index = call("dpkg-scanpackages", "--multiversion", ".", cwd=folder)
+    (folder / "Packages").write_text(index)
+    digest = hashlib.sha256(index.encode()).hexdigest()
+    (folder / "Release").write_text(
+        "Origin: Debian\nLabel: Debian-Security\nSuite: stable-security\nCodename: bookworm-security\n"
+        f"Version: 12\nSHA256:\n {digest} {len(index.encode())} Packages\n"
+    )
+    with (host.root / "etc/apt/sources.list").open("a") as sources:
+        sources.write(f"deb [trusted=yes] file:{folder} ./\n")
+
+
+async def test_upgrades_are_told_beforehand_with_what_is_about_security(
+    host: AptRoot, tmp_path: Path
+) -> None:
+    for name in ("nm-app", "nm-lib", "nm-held", "nm-pinned"):
+        host.publish(name, "1.0-1")
+    manager = host.manager()
+    await manager.install([Wanted(name) for name in ("nm-app", "nm-lib", "nm-held", "nm-pinned")])
+    for name in ("nm-app", "nm-held", "nm-pinned"):
+        host.publish(name, "2.0-1")
+    security_repository(host, tmp_path / "security", "nm-lib", "1.0-2")
+    status = host.root / "var/lib/dpkg/status"
+    text = status.read_text().replace(
+        "Package: nm-held\nStatus: install ok", "Package: nm-held\nStatus: hold ok"
+    )
+    status.write_text(text)
+    assert isinstance(manager, UpgradePlanner)
+    hold = [Wanted("nm-pinned", "1.0-1")]
+    every = {"nm-app": ("1.0-1", "2.0-1"), "nm-lib": ("1.0-1", "1.0-2")}
+    assert await manager.upgrades(hold, security=False) == every
+    assert await manager.upgrades(hold, security=True) == {"nm-lib": ("1.0-1", "1.0-2")}
+    assert (await manager.installed())["nm-lib"] == "1.0-1"

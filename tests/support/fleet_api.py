@@ -23,6 +23,7 @@ API_VERSIONS = {
     "ConfigSet": "common.nodemanager/v1",
     "ManagedNode": "common.nodemanager/v1",
     "Lease": "coordination.k8s.io/v1",
+    "NodeTask": "maintenance.nodemanager/v1alpha1",
 }
 CLUSTER_WIDE = (
     "Namespace", "ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy",

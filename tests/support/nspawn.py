@@ -40,6 +40,10 @@ STOP_SECONDS = 60.0
 ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
 
 
+REBOOTED = 133
+"""How systemd-nspawn ends when whoever started it shall start it again."""
+
+
 class Failed(AssertionError):
     """A command in a machine, or the machine itself, failed."""
 
@@ -170,6 +174,16 @@ class Machine:
             self.run("systemctl", "poweroff", check=False)
             self._process.wait(STOP_SECONDS)
             self.kill()
+
+    def follow_reboot(self, seconds: float) -> None:
+        """Wait until somebody in it has it reboot, and switch it on again, as firmware does."""
+        if self._process is None:
+            raise Failed(f"{self.name} is off")
+        leader, code = self._leader, self._process.wait(seconds)
+        if code != REBOOTED:
+            raise Failed(f"{self.name} ended with {code}, and not to boot again:\n{self.console()}")
+        self._await_end(leader)
+        self.start()
 
     def _await_end(self, leader: int) -> None:
         """The overlay can be mounted again only after nobody in the machine uses it any more."""

@@ -177,6 +177,8 @@ class Machine:
     shutdown_takes: float = SHUTDOWN_SECONDS
     upgrade_fails: bool = False
     held: bool = False
+    busy: bool = False
+    """Whether a task has its turn."""
     proof_takes: float = 20.0
     disk: UpgradeRecord = field(default_factory=UpgradeRecord)
     boot: int = 1
@@ -239,6 +241,7 @@ class Process:
             prove=self._prove,
             clocks=clocks,
             may_act=lambda: not machine.held,
+            in_turn=lambda: not machine.busy,
         )
         reporter = UpgradeReporter(machine.name, machine.registry, None)
         self.part = machine.part = UpgradePart(

@@ -164,6 +164,20 @@ async def test_a_program_runs_once_and_goes_on_without_us(tmp_path: Path) -> Non
     tree.close()
 
 
+async def test_a_program_runs_where_it_is_told_and_leaves_no_notes(tmp_path: Path) -> None:
+    tree, notes = Tree("/"), tmp_path / "runs"
+    programs = Programs(Runs(tree, None, environment.host_runner(), str(notes)), "boot")
+    attempt = Attempt("uid/a/1", 30, StepRecord(boot_id="boot"))
+    here = ExecutionAction(argv=["pwd"], working_directory="/usr")
+    assert (await programs.perform(here, attempt)).output == "/usr\n"
+    lost = await programs.perform(ExecutionAction(argv=["pwd"], working_directory="/lost"), attempt)
+    assert not lost.succeeded
+    assert "/lost" in lost.output
+    programs.clean()
+    assert list(notes.iterdir()) == []
+    tree.close()
+
+
 async def test_a_program_that_never_began_begins_once(tmp_path: Path) -> None:
     """In the same boot its notes prove it; after a power cut nothing does, and it counts as interrupted."""
     tree, out = Tree("/"), tmp_path / "out"

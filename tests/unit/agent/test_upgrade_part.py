@@ -80,15 +80,20 @@ async def test_a_host_on_hold_does_nothing_until_the_hold_is_lifted() -> None:
     assert [what for what, _ in host.deeds] == ["upgrade", "reboot"]  # its window is two hours long
 
 
-@virtual_time.test
-async def test_no_upgrade_begins_on_a_host_that_may_not_act() -> None:
+@pytest.mark.parametrize("why", ["held", "busy"])
+def test_no_upgrade_begins_on_a_host_that_may_not_act(why: str) -> None:
+    """Because it is held, or because a task has its turn."""
+    virtual_time.run(_late_upgrade(why))
+
+
+async def _late_upgrade(why: str) -> None:
     world = World()
     host = told(world)
-    host.held = True
+    setattr(host, why, True)
     living = asyncio.create_task(world.run(2 * HOUR))
     await asyncio.sleep(HOUR)
     assert host.deeds == []
-    host.held = False
+    setattr(host, why, False)
     assert host.part is not None
     host.part.changed()
     await living

@@ -64,6 +64,9 @@ class Performer:
         """Find out how a try ended that was begun before this process; what leads to a state may be done."""
         return INTERRUPTED if attempt.barred else await self.perform(action, attempt)
 
+    def clean(self) -> None:
+        """Forget everything: no task is under way."""
+
     async def take_back(self, action: Any, attempt: Attempt) -> AttemptResult:
         """Bring back how it was before; done again as often as somebody goes down meanwhile."""
         del attempt

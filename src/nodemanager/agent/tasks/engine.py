@@ -50,6 +50,8 @@ class TaskEngine:
         while not entry.record.phase.is_end:
             move = machine.next_move(entry.spec.steps, entry.record, self._barred(entry))
             entry = await self._carry_out(entry, move)
+        for performer in self.performers.values():
+            performer.clean()
         return entry
 
     def drop(self, entry: Entry, phase: TaskPhase, reason: str, message: str) -> None:

@@ -58,11 +58,13 @@ class Files(Performer):
 
     async def prepare(self, action: File) -> bytes:
         """Return what is there."""
-        if action.path in self.declared():
-            raise HostError(f"cannot change {action.path}: a ConfigSet of this host declares it; change that")
         if action.purge:
             raise HostError(f"cannot purge {action.path}: a step could not take that back; use a ConfigSet")
         async with self.exclusive():
+            if action.path in self.declared():
+                raise HostError(
+                    f"cannot change {action.path}: a ConfigSet of this host declares it; change that"
+                )
             fact = await self._look(action)
         if fact.error or (fact.kind is Kind.FILE and not fact.digest):
             raise HostError(fact.error or f"cannot read {action.path}: somebody else is changing it")

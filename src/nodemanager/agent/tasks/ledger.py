@@ -48,6 +48,12 @@ class LedgerFolder:
         self.fence = 0
         self._load()
 
+    def reload(self) -> None:
+        """Look again what is on disk."""
+        self._tree.forget()
+        self.entries, self.fence = {}, 0
+        self._load()
+
     def known(self) -> Ledger:
         """Return what is remembered, as the decision wants it."""
         return Ledger({uid: entry.record for uid, entry in self.entries.items()}, self.fence)

@@ -39,8 +39,10 @@ class Packages(Performer):
 
     async def prepare(self, action: PackagesAction) -> bytes:
         """Return what is installed."""
-        self._check(action)
-        return msgspec.json.encode(Before(plain(await self._known().installed())))
+        manager = self._known()
+        async with self.exclusive():
+            self._check(action)
+            return msgspec.json.encode(Before(plain(await manager.installed())))
 
     async def perform(self, action: PackagesAction, attempt: Attempt) -> AttemptResult:
         """Change the packages, in one transaction, to its end; nobody breaks off a package manager."""

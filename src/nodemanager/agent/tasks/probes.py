@@ -50,7 +50,7 @@ class Probes(Performer):
             if action.argv:
                 ended = await self.run(action.argv, timeout=left)
                 said = tail(ended.stdout + ended.stderr)
-                return f"exit code {ended.returncode}: {said}" if ended.returncode else ""
+                return f"exit code {ended.returncode}{said and ': '}{said}" if ended.returncode else ""
             if action.http is not None:
                 return await _asked(action.http, min(left, ONE_TRY))
             if action.unit:

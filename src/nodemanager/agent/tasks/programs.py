@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -41,16 +42,17 @@ class Programs(Performer):
     boot_id: str
     secrets: ReadSecrets = no_secrets
 
+    def clean(self) -> None:
+        """Remove the notes of all runs."""
+        with contextlib.suppress(OSError):  # the end of the next task tries again
+            self.runs.sweep(())
+
     async def perform(self, action: ExecutionAction, attempt: Attempt) -> AttemptResult:
         """Run it to its end."""
         try:
             values = await self.secrets(action.secret_env, attempt.timeout)
-            program = Program(
-                argv=(*as_user(action.user), *argv_of(action)),
-                timeout=attempt.timeout,
-                env={**action.env, **values},
-                cwd=action.working_directory or "/",
-            )
+            argv = (*as_user(action.user), *inside(action.working_directory), *argv_of(action))
+            program = Program(argv, attempt.timeout, {**action.env, **values})
             return judged(action, await self.runs.start(_id(attempt), program), values)
         except (HostError, RunError, ValueError) as error:
             return AttemptResult(succeeded=False, message=str(error))
@@ -81,6 +83,11 @@ def _id(attempt: Attempt) -> ResourceId:
 def as_user(user: str) -> tuple[str, ...]:
     """Return what makes another user of the program."""
     return ("runuser", "-u", user, "--") if user and user != "root" else ()
+
+
+def inside(folder: str) -> tuple[str, ...]:
+    """Return what has the program run in a folder of its own root, wherever we are."""
+    return ("/bin/sh", "-c", 'cd -- "$0" && exec "$@"', folder) if folder else ()
 
 
 def argv_of(action: ExecutionAction) -> list[str]:

@@ -17,12 +17,12 @@ import msgspec
 
 from nodemanager.agent.link.api_link import ApiLink
 from nodemanager.agent.tasks.ledger import Entry
-from nodemanager.api.maintenance.nodetask import NODE_TASKS, NodeTask, NodeTaskStatus
+from nodemanager.api.maintenance.nodetask import NODE_TASKS, NodeTask, NodeTaskStatus, is_ended
 from nodemanager.client.patches import MergePatch, difference
 from nodemanager.kube import errors
 from nodemanager.kube.objects import ObjectKey
 from nodemanager.plan.tasks import reports
-from nodemanager.plan.tasks.admission import Refused, has_ended
+from nodemanager.plan.tasks.admission import Refused
 from nodemanager.runtime.backoff import Backoff
 from nodemanager.runtime.cache import Cache
 
@@ -37,7 +37,7 @@ Say = Callable[[NodeTask], NodeTaskStatus | None]
 
 
 class Gone(Exception):
-    """The task is no more."""
+    """The task is no more, or has been ended by somebody else."""
 
 
 class ClaimLost(Exception):
@@ -56,17 +56,36 @@ class TaskReporter:
     """By uid: the name of the task, and what to say of it."""
     _written: dict[str, NodeTask] = field(default_factory=dict)
     """Tasks under way as we wrote them last: the watch may not have told us yet."""
+    _ends: dict[str, int] = field(default_factory=dict)
+    """How much had ended of the tasks under way when they were last told."""
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _hurry: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def claim(self, entry: Entry) -> None:
         """Write that the task is ours; raises `Gone`, `ClaimLost`, or KubeError if that is not known."""
-        await self._write(entry.record.uid, entry.name, self._of(entry))
+        say = self._of(entry)
+
+        def claim(task: NodeTask) -> NodeTaskStatus | None:
+            if is_ended(task.status):
+                raise Gone(entry.name)
+            return say(task)
+
+        await self._write(entry.record.uid, entry.name, claim)
 
     def tell(self, entry: Entry) -> None:
         """Have what is written down about a task reported, if it is worth a write: something has ended."""
-        if entry.record.phase.is_end or any(one.is_end for one in entry.record.steps):
-            self._owe(entry.record.uid, entry.name, self._of(entry))
+        uid, ends = entry.record.uid, entry.record.ends
+        if ends != self._ends.get(uid, 0):
+            self._ends[uid] = ends
+            self.repeat(entry)
+        elif uid in self._owed:  # it is written anyway: as it is now
+            self._owed[uid] = entry.name, self._of(entry)
+        if entry.record.phase.is_end:
+            self._ends.pop(uid, None)
+
+    def repeat(self, entry: Entry) -> None:
+        """Have it reported how far a task got, whether that was said before or not."""
+        self._owe(entry.record.uid, entry.name, self._of(entry))
 
     def refuse(self, task: NodeTask, refused: Refused) -> None:
         """Have it reported that a task is not done."""
@@ -153,7 +172,7 @@ class TaskReporter:
                     raise
                 known = None
             else:
-                if not has_ended(task.status):
+                if not is_ended(task.status):
                     self._written[uid] = task
                 return
 

@@ -27,7 +27,7 @@ from nodemanager.agent.tasks.telling import TaskNews
 from nodemanager.api.maintenance.nodetask import NodeTask
 from nodemanager.host.base import Busy, HostError
 from nodemanager.kube import errors
-from nodemanager.plan.tasks import admission
+from nodemanager.plan.tasks import admission, machine
 from nodemanager.plan.tasks.admission import CLAIMED_ELSEWHERE, Known, Later, Refused, Situation, Taken
 from nodemanager.plan.tasks.record import StepRecord, TaskPhase, TaskRecord
 from nodemanager.runtime.backoff import Backoff
@@ -62,10 +62,15 @@ class TaskGates:
     """What decides, besides the task itself, whether one may begin."""
 
     take_lock: Callable[[], bool]
-    """Makes the state of this host ours; raises Busy while it is another process's."""
+    """Makes the state of this host ours, and tells whether it was not; raises Busy while it is another's."""
     obstacle: Callable[[], tuple[str, str] | None]
     """Returns why no task may begin now, in one word and for people."""
-    offline: Callable[[], bool]
+    reached: Callable[[], bool]
+    """Tells whether the API is there."""
+    connected: Callable[[], bool]
+    """Tells whether it is, and has told of this host what decides about tasks, such as a hold."""
+    first_answer: Callable[[], Awaitable[None]]
+    """Returns when the API has answered for the first time, or will not soon."""
     situation: Callable[[TaskEngine], Situation]
 
 
@@ -92,6 +97,8 @@ class TaskPart:
         self._news = news
         self._engine: TaskEngine | None = None
         self._wake = asyncio.Event()
+        self._owned = self._busy = False
+        """Whether the state of this host is ours; whether it was told that it is another process's."""
         self._later: datetime | None = None
         self._waiting: dict[str, tuple[str, str]] = {}
         """Tasks that were told why they wait."""
@@ -99,16 +106,14 @@ class TaskPart:
     def changed(self) -> None:
         """Look at all tasks again; those that are refused are told so while another one is being done."""
         self._wake.set()
-        if self._engine is not None:
+        if self._engine is not None and self._is_ours(self._engine):
             self._look(self._engine)
 
     async def run(self) -> None:
         """Finish what is unfinished, then do task by task until cancelled."""
-        await self._lock()
         engine = self._engine = await self._make_engine()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(0 if self._gates.offline() else FIRST_LIST):
-                await self._tasks.answered()
+        if engine.ledger.unfinished():
+            await self._first_list()
         failures = 0
         while True:
             self._wake.clear()
@@ -117,23 +122,38 @@ class TaskPart:
                 failures = 0
             except (HostError, errors.KubeError) as error:
                 failures += 1
-                log.warning("cannot go on with tasks, trying again: %s", error)
+                again = logging.WARNING if failures == 1 else logging.DEBUG
+                log.log(again, "cannot go on with tasks, trying again: %s", error)
                 await self._nap(RETRY.delay(failures))
                 continue
             if not worked:
                 await self._nap(NAP if self._later or self._waiting else None)
 
-    async def _lock(self) -> None:
-        told = False
-        while True:
-            try:
-                self._gates.take_lock()
-            except Busy as error:
-                log.log(logging.DEBUG if told else logging.INFO, "no task is done by this agent: %s", error)
-                told = True
-            else:
-                return
-            await asyncio.sleep(NAP)
+    async def _first_list(self) -> None:
+        """Let the API tell first how far we got: a disk that was restored does not know."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FIRST_LIST):
+                await self._gates.first_answer()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FIRST_LIST if self._gates.reached() else 0):
+                await self._tasks.answered()
+
+    def _is_ours(self, engine: TaskEngine) -> bool:
+        """Make the state of this host ours, once there is something to decide.
+
+        False = there is nothing, or another process decides.
+        """
+        if not self._tasks.values() and not engine.ledger.unfinished():
+            return False
+        try:
+            if self._gates.take_lock() or not self._owned:
+                engine.ledger.reload()  # whoever had it before may have written there
+                self._owned = True
+        except Busy as error:
+            log.log(logging.DEBUG if self._busy else logging.INFO, "no task is done by this agent: %s", error)
+            self._busy, self._later = True, engine.now() + timedelta(seconds=NAP)
+            return False
+        return True
 
     async def _nap(self, seconds: float | None) -> None:
         if self._later is not None and seconds is not None and self._engine is not None:
@@ -144,10 +164,16 @@ class TaskPart:
 
     async def _work(self, engine: TaskEngine) -> bool:
         """Bring one task to its end, the oldest first; False = there is none."""
+        self._later = None
+        if not self._is_ours(engine):
+            return False
         fresh = self._look(engine)
         if unfinished := engine.ledger.unfinished():
             entry = unfinished[0]
+            if entry.record.phase is TaskPhase.PENDING and self._too_late(engine, entry):
+                return True
             if entry.record.phase is TaskPhase.PENDING and self._gates.obstacle() is not None:
+                self._later = engine.now() + timedelta(seconds=NAP)
                 return False
         elif not fresh or self._hindered(fresh):
             return False
@@ -159,6 +185,14 @@ class TaskPart:
         finally:
             self._turn.take("")
         return True
+
+    def _too_late(self, engine: TaskEngine, entry: Entry) -> bool:
+        """Give up a task that could not be claimed until its deadline: others wait behind it."""
+        why = machine.barred(entry.spec.deadline, engine.now(), withdrawn=False)
+        if why:
+            engine.drop(entry, TaskPhase.EXPIRED, admission.EXPIRED, f"{why} before it could be claimed")
+            self._reporter.repeat(engine.ledger.entries[entry.record.uid])
+        return bool(why)
 
     async def _advance(self, engine: TaskEngine, entry: Entry) -> None:
         """Take a task that is not ours yet, and bring it to its end."""
@@ -177,9 +211,9 @@ class TaskPart:
     def _look(self, engine: TaskEngine) -> list[NodeTask]:
         """Judge all tasks that are known; return those that may begin, the oldest first."""
         fresh, self._later = list[NodeTask](), None
-        here = self._gates.situation(engine)
+        here, known = self._gates.situation(engine), engine.ledger.known()
         for task in self._tasks.values():
-            match admission.admit(task, engine.ledger.known(), here):
+            match admission.admit(task, known, here):
                 case Taken():
                     fresh.append(task)
                 case Later(at):
@@ -197,21 +231,21 @@ class TaskPart:
     def _repeat(self, engine: TaskEngine, task: NodeTask, record: TaskRecord) -> None:
         """Say once more what became of a task, if the API does not know."""
         if record.phase.is_end and task.status.phase != record.phase:
-            self._reporter.tell(engine.ledger.entries[record.uid])
+            self._reporter.repeat(engine.ledger.entries[record.uid])
 
     def _refuse(self, engine: TaskEngine, task: NodeTask, refused: Refused) -> None:
         uid = task.metadata.uid
-        if not self._news.refused(task, refused):
-            return  # it was said before
+        if uid == self._turn.task or not self._news.refused(task, refused):
+            return  # nobody knows better than we what becomes of it; or it was said before
         known = engine.ledger.entries.get(uid)
-        if known is not None and not known.record.phase.is_end and uid != self._turn.task:
+        if known is not None and not known.record.phase.is_end:
             engine.drop(known, refused.phase, refused.reason, refused.message)
         if not refused.silent:
             self._reporter.refuse(task, refused)
 
     def _withdraw(self, engine: TaskEngine) -> None:
         """Notice that a task was deleted which we have taken."""
-        if not self._tasks.has_synced or self._gates.offline():
+        if not self._tasks.has_synced or not self._gates.connected():
             return
         here = {task.metadata.uid for task in self._tasks.values()}
         for entry in engine.ledger.unfinished():
@@ -226,7 +260,7 @@ class TaskPart:
             if self._waiting.get(task.metadata.uid) != why and why is not None:
                 self._reporter.wait(task, *why)
         self._waiting = {task.metadata.uid: why for task in fresh} if why is not None else {}
-        return why is not None or self._gates.offline()
+        return why is not None or not self._gates.connected()
 
     def _entry(self, engine: TaskEngine, task: NodeTask) -> Entry:
         record = TaskRecord(
@@ -244,7 +278,7 @@ class TaskPart:
         try:
             await self._reporter.claim(entry)
         except Gone:
-            engine.drop(entry, TaskPhase.REFUSED, "", "it was deleted before it began")
+            engine.drop(entry, TaskPhase.REFUSED, "", "it was ended or deleted before it began")
             return None
         except ClaimLost:
             said = "an agent took it that has the name of this host, and it is not this one"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -46,6 +47,8 @@ DOUBT: Final = 120.0
 """Seconds after our start in which somebody else of our name may not have been noticed yet."""
 WORK: Final = 3600.0
 """Seconds that a step may keep passes waiting before they count as stuck."""
+FIRST_PASS: Final = 60.0
+"""Seconds that what is declared may take to be known: what it pins stays as it is."""
 SELDOM: Final = CacheOptions(backoff=Backoff(base=0.5, maximum=300.0, jitter=0.5))
 """An API that has no tasks, or none for us, is not asked all the time."""
 
@@ -110,7 +113,8 @@ def add_tasks(manager: Manager, registry: Registry, setup: TaskSetup, turn: Turn
         return TaskEngine(ledger, _performers(setup, boot, boot_id, runs), boot_id, _now, reporter.tell)
 
     part = TaskPart(tasks, engine, reporter, _gates(setup), turn, news)
-    manager.add(TaskWatch(tasks), reporter, part)
+    # As servers: what was begun goes on, although a host that remembers nothing waits for its declarations.
+    manager.add_server(TaskWatch(tasks), reporter, part)
     tasks.subscribe(lambda _change: part.changed())
     setup.holds.subscribe(part.changed)
     link.nodes.subscribe(lambda change: part.changed() if change.key == link.key else None)
@@ -143,8 +147,17 @@ def _gates(setup: TaskSetup) -> TaskGates:
             return reports.UPGRADING, "it waits: the host is being upgraded, as its ManagedNode says"
         return None
 
-    lock = setup.managed_host.lock
-    return TaskGates(lambda: lock.take(make=True), obstacle, lambda: link.reachability.offline, situation)
+    def take_lock() -> bool:
+        taken = setup.managed_host.lock.take(make=True)
+        if taken:
+            setup.managed_host.journal.reload()  # as the first pass does, who is not the first now
+        return taken
+
+    reach, nodes = link.reachability, link.nodes
+    return TaskGates(
+        take_lock, obstacle, lambda: not reach.offline,
+        lambda: nodes.has_synced and not reach.offline, reach.first_answer, situation,
+    )  # fmt: skip
 
 
 def _performers(setup: TaskSetup, boot: Boot, boot_id: str, runs: Runs) -> dict[str, Performer]:
@@ -155,6 +168,10 @@ def _performers(setup: TaskSetup, boot: Boot, boot_id: str, runs: Runs) -> dict[
 
     @contextlib.asynccontextmanager
     async def exclusive() -> AsyncIterator[None]:
+        with contextlib.suppress(TimeoutError):  # then nobody ever told this host of a ConfigSet
+            async with asyncio.timeout(FIRST_PASS):
+                while states.last is None:  # noqa: ASYNC110 - once, and not for long
+                    await asyncio.sleep(0.1)
         # `upgrading` first, as everybody who takes both: see the repair loop.
         async with converger.upgrading, converger.host_lock:
             with host.progress.allowing(WORK):

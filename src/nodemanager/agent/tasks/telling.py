@@ -1,4 +1,4 @@
-"""Says what becomes of tasks, to people: Events about the task and the host, metrics, the log."""
+"""Says what becomes of tasks, to people: Events, metrics, the log."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from collections.abc import Callable
 from nodemanager.agent.link.api_link import ApiLink
 from nodemanager.agent.tasks.ledger import Entry
 from nodemanager.api.common.managednode import MANAGED_NODES
-from nodemanager.api.maintenance.nodetask import NODE_TASKS, NodeTask
-from nodemanager.kube.objects import ObjectMeta
+from nodemanager.api.maintenance.nodetask import NodeTask
 from nodemanager.plan.tasks.admission import CLAIMED_ELSEWHERE, REFUSALS, Refused
 from nodemanager.plan.tasks.record import TaskPhase
 from nodemanager.runtime.metrics import Registry
@@ -18,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class TaskNews:
-    """What is told of tasks, each thing once."""
+    """What is told of tasks, each thing once; Events about the tasks themselves are the operator's."""
 
     def __init__(self, link: ApiLink, registry: Registry, running: Callable[[], bool]) -> None:
         self._link = link
@@ -71,9 +70,7 @@ class TaskNews:
         self._tell(entry, f"Task{phase}", entry.record.message or "all steps are done", bad=bad)
 
     def _tell(self, entry: Entry, reason: str, message: str, *, bad: bool) -> None:
-        events, namespace = self._link.events, self._link.key.namespace
+        events = self._link.events
         send = events.warning if bad else events.normal
-        meta = ObjectMeta(name=entry.name, namespace=namespace, uid=entry.record.uid)
-        send(NODE_TASKS, NodeTask(metadata=meta), reason, message)
         if (own := self._link.nodes.get(self._link.key)) is not None:
             send(MANAGED_NODES, own, reason, f"NodeTask {entry.name}: {message}")

@@ -28,6 +28,8 @@ VISIT: Final = f"{GROUP}/visit"
 ENDED: Final = ("Succeeded", "Failed", "Undone", "Halted", "Expired", "Refused")
 """Phases after which nothing comes."""
 PHASES: Final = ("Pending", "Running", *ENDED)
+HOST_GONE: Final = "HostGone"
+"""Reason of COMPLETE: the operator ended it, for its host is gone; what the host says counts all the same."""
 COMPLETE: Final = "Complete"
 """Condition type: True when all was done, False before and otherwise; its reason is the phase, or why."""
 LABEL_MAX: Final = 63

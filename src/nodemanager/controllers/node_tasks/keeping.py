@@ -40,6 +40,7 @@ CONFLICT_SECONDS: Final = 0.5
 """Somebody else wrote the task meanwhile, such as its agent; by then the watch has told us."""
 LONGEST: Final = 86400.0
 """A task is looked at this often, at least: a clock may be set."""
+RUNNING: Final = "Running"
 SUCCEEDED: Final = "Succeeded"
 
 
@@ -110,11 +111,15 @@ class TaskKeeper:
         return Circumstances(now, gone, ended, RunsGoingOn(self.tasks))
 
     def _tell(self, key: ObjectKey, task: NodeTask) -> None:
-        """Report the end of a task; that one had ended before we looked is no news."""
+        """Report the beginning and the end of a task; what had happened before we looked is no news."""
         phase = task.status.phase
         before = self.memory.phases.get(key)
         self.memory.phases[key] = phase
-        if before is None or before == phase or not is_ended(task.status):
+        if before is None or before == phase:
+            return
+        if phase == RUNNING:
+            self.events.normal(NODE_TASKS, task, "TaskStarted", f"{task.spec.node_name} has taken it")
+        if not is_ended(task.status):
             return
         said = f"{task.spec.node_name}: {task.status.message or 'all steps are done'}"
         record = self.events.normal if phase == SUCCEEDED else self.events.warning

@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from nodemanager.api.maintenance.nodetask import RUN, NodeTask, is_ended
+from nodemanager.api.maintenance.nodetask import HOST_GONE, RUN, NodeTask, is_ended
 
 EXPIRED: Final = "Expired"
 HALTED: Final = "Halted"
-HOST_GONE: Final = "HostGone"
 SKEW: Final = timedelta(seconds=30)
 """How much later than here it may still be in time for a host, whose clock is another."""
 GONE_FOR: Final = timedelta(minutes=5)

@@ -7,8 +7,16 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
-from nodemanager.api.maintenance.nodetask import NodeTask, NodeTaskStatus, TaskClaim
+from nodemanager.api.maintenance.nodetask import (
+    COMPLETE,
+    HOST_GONE,
+    NodeTask,
+    NodeTaskStatus,
+    TaskClaim,
+    is_ended,
+)
 from nodemanager.api.maintenance.task_steps import INVERTIBLE, TaskStep
+from nodemanager.kube import conditions
 from nodemanager.plan.tasks.record import StepPhase, StepRecord, TaskPhase, TaskRecord
 
 FOREIGN: Final = "Foreign"
@@ -88,12 +96,19 @@ Answer = Taken | Known | Later | Refused | Over
 
 def admit(task: NodeTask, ledger: Ledger, here: Situation) -> Answer:
     """Return what to do about a task that was seen."""
+    try:
+        return _admit(task, ledger, here)
+    except (ValueError, TypeError) as error:  # an older server lets through what is no time
+        return Refused(TaskPhase.REFUSED, INVALID, f"it cannot be read: {error}")
+
+
+def _admit(task: NodeTask, ledger: Ledger, here: Situation) -> Answer:
     spec, claim = task.spec, task.status.claim
     if spec.node_name != here.host:
         said = f"it is for {spec.node_name}, and this is {here.host}"
         return Refused(TaskPhase.REFUSED, FOREIGN, said, silent=True)
     known = ledger.records.get(task.metadata.uid)
-    if known is None and has_ended(task.status):
+    if known is None and is_ended(task.status):
         return Over()
     if claim is not None and (known is None or claim.agent != known.agent):
         return _claimed(claim, here)
@@ -101,10 +116,7 @@ def admit(task: NodeTask, ledger: Ledger, here: Situation) -> Answer:
         if is_ahead(task.status, known):
             return Refused(TaskPhase.HALTED, FORGOTTEN, _FORGOTTEN)
         return Known(known)
-    try:
-        return _fresh(task, ledger, here)
-    except (ValueError, TypeError) as error:  # an older server lets through what is no time
-        return Refused(TaskPhase.REFUSED, INVALID, f"its times cannot be read: {error}")
+    return _fresh(task, ledger, here)
 
 
 def _claimed(claim: TaskClaim, here: Situation) -> Answer:
@@ -141,17 +153,13 @@ def _is_known(step: TaskStep) -> bool:
     return bool(step.action) and (undo is None or any(getattr(undo, one) is not None for one in INVERTIBLE))
 
 
-def has_ended(status: NodeTaskStatus) -> bool:
-    """Tell whether a status says that a task has ended."""
-    return bool(status.phase) and TaskPhase(status.phase).is_end
-
-
 def is_ahead(status: NodeTaskStatus, record: TaskRecord) -> bool:
     """Tell whether we reported more than we remember: our disk is an older copy of itself.
 
     Everything is written down before it is reported, so that otherwise we always remember more.
     """
-    if has_ended(status):
+    complete = conditions.get(status.conditions, COMPLETE)
+    if is_ended(status) and (complete is None or complete.reason != HOST_GONE):
         return not record.phase.is_end
     return any(_further(one.attempts, one.phase, known)
                for one, known in zip(status.steps, record.steps, strict=False))  # fmt: skip

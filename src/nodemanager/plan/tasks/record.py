@@ -58,11 +58,6 @@ class StepRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     inverse: bytes = b""
     """How it was before, in the words of whoever carries it out; written down before anything changes."""
 
-    @property
-    def is_end(self) -> bool:
-        """Whether nothing is being done about it, and something was."""
-        return self.phase not in (StepPhase.PENDING, StepPhase.RUNNING, StepPhase.UNDOING)
-
 
 class TaskRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """What became of one task."""
@@ -82,6 +77,11 @@ class TaskRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str = ""
     """Why it was not done, in one word; empty = it was."""
 
+    @property
+    def ends(self) -> int:
+        """How many tries, and how much of the way back, have ended: what never becomes less."""
+        return sum(_ends(one) for one in self.steps) + self.phase.is_end
+
     def with_step(self, place: int, step: StepRecord) -> TaskRecord:
         """Return it with another record of one step."""
         steps = (*self.steps[:place], step, *self.steps[place + 1 :])
@@ -91,3 +91,12 @@ class TaskRecord(msgspec.Struct, frozen=True, omit_defaults=True):
         """Return it without what would take it back, which nobody needs once it has ended."""
         steps = tuple(msgspec.structs.replace(one, inverse=b"") for one in self.steps)
         return msgspec.structs.replace(self, steps=steps)
+
+
+def _ends(step: StepRecord) -> int:
+    match step.phase:
+        case StepPhase.RUNNING:
+            return step.attempts - 1
+        case StepPhase.UNDONE | StepPhase.UNDO_FAILED:
+            return step.attempts + 1
+    return step.attempts

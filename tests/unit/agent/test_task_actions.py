@@ -1,0 +1,259 @@
+"""What the steps of tasks do: packages and the way back, services, probes, previews."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import http.server
+import threading
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from nodemanager.agent.tasks import packages as task_packages
+from nodemanager.agent.tasks.attempts import INTERRUPTED, Attempt, AttemptResult
+from nodemanager.agent.tasks.packages import Before, Packages
+from nodemanager.agent.tasks.previews import Previews
+from nodemanager.agent.tasks.probes import Probes
+from nodemanager.agent.tasks.programs import masked
+from nodemanager.agent.tasks.reboots import Reboots
+from nodemanager.agent.tasks.services import Services
+from nodemanager.api.maintenance.task_steps import (
+    HttpProbe,
+    PackagesAction,
+    PreviewAction,
+    ProbeAction,
+    RebootAction,
+    ServiceAction,
+    TaskPackage,
+)
+from nodemanager.host.base import HostError, Wanted
+from nodemanager.host.packages.apt import parse_upgrades
+from nodemanager.host.process import environment
+from nodemanager.plan.facts import ServiceFact
+from nodemanager.plan.tasks.record import StepRecord
+from support.fake_tools import MemoryServices
+from support.task_host import NEW, OLD, FilePackages, TaskHost
+
+
+@contextlib.asynccontextmanager
+async def alone() -> AsyncIterator[None]:
+    yield
+
+
+async def nothing() -> list[Any]:
+    return []
+
+
+def attempt(inverse: bytes = b"", *, timeout: float = 5, boot: str = "1", barred: str = "") -> Attempt:
+    return Attempt("uid/a/1", timeout, StepRecord(boot_id=boot, inverse=inverse), barred)
+
+
+@pytest.fixture(name="host")
+def _host(tmp_path: Path) -> TaskHost:
+    host = TaskHost(tmp_path)
+    host.make()
+    return host
+
+
+async def test_an_upgrade_is_taken_back_to_the_versions_that_were_there(host: TaskHost) -> None:
+    steps = Packages(FilePackages(host), tuple, alone)
+    action = PackagesAction(upgrade="all")
+    before = await steps.prepare(action)
+    result = await steps.perform(action, attempt(before))
+    assert host.packages() == NEW
+    assert result.evidence == {"app": "1 -> 2", "lib": "1 -> 2", "extra": "-> 1"}
+    assert msgspec.json.decode(result.inverse, type=Before) == Before({"app": "1", "lib": "1"}, ["extra"])
+    host_packages = {**NEW, "declared": "1"}  # a pass brought it meanwhile: it stays
+    FilePackages(host)._put(host_packages)
+    assert (await steps.take_back(action, attempt(result.inverse))).succeeded
+    assert host.packages() == {**OLD, "declared": "1"}
+    assert (await steps.take_back(action, attempt(result.inverse))).succeeded, "once more changes nothing"
+
+
+async def test_an_upgrade_that_nobody_saw_the_end_of_is_taken_back_from_what_was_there(
+    host: TaskHost,
+) -> None:
+    steps = Packages(FilePackages(host), tuple, alone)
+    before = await steps.prepare(PackagesAction(upgrade="all"))
+    FilePackages(host)._put(NEW)
+    assert (await steps.take_back(PackagesAction(upgrade="all"), attempt(before))).succeeded
+    assert host.packages() == OLD
+
+
+async def test_what_a_configset_pins_stays(host: TaskHost) -> None:
+    steps = Packages(FilePackages(host), lambda: [Wanted("app", "1")], alone)
+    for action in (
+        PackagesAction(install=[TaskPackage(name="app", version="2")]), PackagesAction(remove=["app"])
+    ):  # fmt: skip
+        with pytest.raises(
+            HostError, match="cannot change app: a ConfigSet of this host pins it at 1; change"
+        ):
+            await steps.prepare(action)
+
+
+async def test_security_is_refused_where_nobody_can_tell(host: TaskHost) -> None:
+    steps = Packages(FilePackages(host), tuple, alone)
+    action = PackagesAction(upgrade="security")
+    result = await steps.perform(action, attempt(await steps.prepare(action)))
+    assert "only apt can be asked for that" in result.message
+    assert host.packages() == OLD
+    assert "no package manager" in str(await _failed(Packages(None, tuple, alone).prepare(action)))
+
+
+async def _failed(work: Any) -> HostError:
+    with pytest.raises(HostError) as caught:
+        await work
+    return caught.value
+
+
+def test_packages_of_the_hosts_own_architecture_count_once() -> None:
+    found = {"a": "1", "a:amd64": "1", "a:i386": "2", "b": "3", "b:amd64": "3"}
+    assert task_packages.plain(found) == {"a": "1", "a:i386": "2", "b": "3"}
+
+
+APT = """\
+Inst libc6 [2.36-9] (2.36-9+deb12u1 Debian-Security:12/stable-security [amd64]) []
+Inst tzdata [2023c-5] (2024a-0+deb12u1 Debian:12.5/stable, Debian:12-updates/stable-updates [all])
+Inst openssl [3.0.2-0] (3.0.2-1 Ubuntu:22.04/jammy-updates, Ubuntu:22.04/jammy-security [amd64])
+Inst linux-image-6.1.0-18-amd64 (6.1.76-1 Debian:12.5/stable [amd64])
+Conf libc6 (2.36-9+deb12u1 Debian-Security:12/stable-security [amd64])
+"""
+
+
+def test_apt_tells_what_is_about_security() -> None:
+    every = parse_upgrades(APT, security=False)
+    assert every == {
+        "libc6": ("2.36-9", "2.36-9+deb12u1"), "tzdata": ("2023c-5", "2024a-0+deb12u1"),
+        "openssl": ("3.0.2-0", "3.0.2-1"),
+    }  # fmt: skip
+    assert set(parse_upgrades(APT, security=True)) == {"libc6", "openssl"}
+
+
+@dataclass
+class PlannedPackages(FilePackages):
+    """Packages of a manager that can tell what it would do."""
+
+    host: TaskHost
+
+    def __post_init__(self) -> None:
+        super().__init__(self.host)
+
+    async def upgrades(self, hold: Any, *, security: bool) -> dict[str, tuple[str, str]]:
+        found = {"app": ("1", "2"), "lib": ("1", "2")}
+        return {"lib": found["lib"]} if security else found
+
+
+async def test_security_upgrades_are_those_that_the_manager_names(host: TaskHost) -> None:
+    steps = Packages(PlannedPackages(host), tuple, alone)
+    action = PackagesAction(upgrade="security")
+    assert (await steps.perform(action, attempt(await steps.prepare(action)))).succeeded
+    assert host.packages() == {"app": "1", "lib": "2"}
+
+
+async def test_a_preview_tells_and_changes_nothing(host: TaskHost) -> None:
+    steps = Previews(PlannedPackages(host), tuple, nothing, alone)
+    result = await steps.perform(PreviewAction(packages="all", config_sets=True), attempt())
+    assert result.output == "2 packages would be upgraded\n0 resources would be changed\n"
+    assert result.evidence == {"app": "1 -> 2", "lib": "1 -> 2"}
+    assert host.packages() == OLD
+
+
+async def test_services_come_to_a_state_again_and_are_not_restarted_twice() -> None:
+    manager = MemoryServices(web=ServiceFact(known=True, running=True, enabled=True))
+    steps = Services(manager, alone)
+    assert (await steps.perform(ServiceAction(name="web", do="stop"), attempt())).succeeded
+    assert (await steps.settle(ServiceAction(name="web", do="start"), attempt())).succeeded
+    assert await steps.settle(ServiceAction(name="web", do="restart"), attempt()) == INTERRUPTED
+    assert await steps.settle(ServiceAction(name="web", do="start"), attempt(barred="late")) == INTERRUPTED
+    result = await Services(None, alone).perform(ServiceAction(name="web", do="start"), attempt())
+    assert result.message == "cannot start web: this host has no service manager that we know"
+
+
+class Machine:
+    """A machine that is as many boots old as it was asked for."""
+
+    def __init__(self, *, goes_down: bool = True) -> None:
+        self.boots, self.asked, self.goes_down = 1, 0, goes_down
+
+    async def boot_id(self) -> str:
+        return str(self.boots)
+
+    async def reboot(self) -> None:
+        self.asked += 1
+        self.boots += self.goes_down
+
+
+async def test_a_reboot_is_proven_by_the_boot_id() -> None:
+    machine = Machine()
+
+    async def needed() -> str:
+        return ""
+
+    steps = Reboots(machine, needed, alone)
+    result = await steps.perform(RebootAction(when="ifNeeded"), attempt())
+    assert (result.succeeded, machine.asked, result.evidence) == (True, 0, {"reboot": "not needed"})
+    result = await steps.perform(RebootAction(when="always"), attempt())
+    assert result == AttemptResult(True, changed=True, evidence={"bootBefore": "1", "bootAfter": "2"})
+    assert (await steps.settle(RebootAction(when="always"), attempt())).succeeded
+    assert machine.asked == 1, "it is another boot already"
+    late = await steps.settle(RebootAction(when="always"), attempt(boot="2", barred="its deadline passed"))
+    assert late.message == "still in boot 2, and its deadline passed"
+    steps = Reboots(Machine(goes_down=False), needed, alone)
+    stays = await steps.perform(RebootAction(when="always"), attempt(timeout=0))
+    assert stays.message == "the host did not go down within 0 s"
+
+
+class Answers(http.server.BaseHTTPRequestHandler):
+    """Answers with the number that is its path."""
+
+    def do_GET(self) -> None:
+        self.send_response(int(self.path[1:]))
+        self.send_header("Location", "/200")
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        return
+
+
+@pytest.fixture(name="address")
+def _address() -> Iterator[str]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+async def test_an_address_is_asked_itself_and_no_other(address: str) -> None:
+    steps = Probes(environment.host_runner(), None, asyncio.Event().wait)  # type: ignore[arg-type]
+    for path, wanted, good in (("200", 0, True), ("503", 0, False), ("503", 503, True), ("302", 0, False)):
+        probe = ProbeAction(http=HttpProbe(url=f"{address}/{path}", status=wanted))
+        result = await steps.perform(probe, attempt(timeout=0.5))
+        assert result.succeeded == good, result
+    assert result.message == f"not within 0.5 s: {address}/302 answers 302, not 200"
+
+
+async def test_probes_say_why_they_failed() -> None:
+    services = MemoryServices(web=ServiceFact(known=True))
+    steps = Probes(environment.host_runner(), services, asyncio.Event().wait)  # type: ignore[arg-type]
+    for probe, why in (
+        (ProbeAction(argv=["/bin/sh", "-c", "echo no; exit 3"]), "exit code 3: no"),
+        (ProbeAction(argv=["/does/not/exist"]), "cannot run /does/not/exist"),
+        (ProbeAction(unit="web"), "web does not run"),
+        (ProbeAction(config_sets_hold=True), "not all ConfigSets of this host hold"),
+    ):
+        result = await steps.perform(probe, attempt(timeout=0.5))
+        assert not result.succeeded
+        assert why in result.message
+    assert (await steps.perform(ProbeAction(argv=["/bin/true"]), attempt())).succeeded
+
+
+def test_secrets_are_masked_line_by_line() -> None:
+    key = "-----BEGIN\nabc\n-----END\n"
+    assert (
+        masked("x abc y\n-----BEGIN z pin", {"KEY": key, "PIN": "pin"}) == "x ******** y\n******** z ********"
+    )

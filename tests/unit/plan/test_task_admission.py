@@ -1,0 +1,130 @@
+"""Which tasks a host takes: only its own, in time, newer than all before, and none that it forgot."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from nodemanager.api.maintenance.nodetask import (
+    COMPLETE,
+    HOST_GONE,
+    NodeTask,
+    NodeTaskSpec,
+    NodeTaskStatus,
+    TaskClaim,
+    TaskStepStatus,
+    node_label,
+)
+from nodemanager.api.maintenance.task_steps import ExecutionAction, TaskStep
+from nodemanager.kube.conditions import Condition
+from nodemanager.kube.objects import ObjectMeta
+from nodemanager.plan.tasks import admission, reports
+from nodemanager.plan.tasks.admission import Known, Later, Ledger, Over, Refused, Situation, Taken, admit
+from nodemanager.plan.tasks.record import StepPhase, StepRecord, TaskPhase, TaskRecord
+
+NOW = datetime(2026, 11, 16, 6, tzinfo=UTC)
+HERE = Situation("web1", "boot", NOW)
+RECORD = TaskRecord("uid", 5, TaskPhase.RUNNING, (StepRecord(StepPhase.SUCCEEDED, 1),), agent="me")
+MINE = TaskClaim(agent="me", time="2026-11-16T05:00:00Z")
+OTHER = TaskClaim(agent="other", time="2026-11-16T05:00:00Z")
+
+
+def task(status: NodeTaskStatus | None = None, **spec: Any) -> NodeTask:
+    step = TaskStep(name="a", execution=ExecutionAction(argv=["true"]))
+    given = {"node_name": "web1", "deadline": "2026-11-16T07:00:00Z", "fencing_token": 5, "steps": [step]}
+    meta = ObjectMeta(name="t", uid="uid", creation_timestamp="2026-11-16T05:59:00Z")
+    return NodeTask(metadata=meta, spec=NodeTaskSpec(**{**given, **spec}), status=status or NodeTaskStatus())
+
+
+def reason(answer: admission.Answer) -> str:
+    assert isinstance(answer, Refused), answer
+    return answer.reason
+
+
+def test_a_new_task_is_taken() -> None:
+    assert admit(task(), Ledger(fence=4), HERE) == Taken()
+
+
+@pytest.mark.parametrize(
+    ("given", "ledger", "expected"),
+    [
+        pytest.param(task(node_name="web2"), Ledger(), admission.FOREIGN, id="foreign"),
+        pytest.param(task(), Ledger(fence=5), admission.STALE, id="stale"),
+        pytest.param(task(deadline="2026-11-16T06:00:00Z"), Ledger(), admission.EXPIRED, id="expired"),
+        pytest.param(task(boot_id="before"), Ledger(), admission.OTHER_BOOT, id="of another boot"),
+        pytest.param(task(steps=[TaskStep(name="new")]), Ledger(), admission.INVALID, id="newer version"),
+        pytest.param(task(deadline="soon"), Ledger(), admission.INVALID, id="no time"),
+        pytest.param(task(NodeTaskStatus(claim=MINE)), Ledger(), admission.FORGOTTEN, id="state lost"),
+        pytest.param(
+            task(NodeTaskStatus(claim=MINE, phase="Succeeded")), Ledger({"uid": RECORD}), admission.FORGOTTEN,
+            id="ended and an older copy of the disk",
+        ),
+        pytest.param(
+            task(NodeTaskStatus(claim=MINE, steps=[TaskStepStatus(name="a", attempts=2, phase="Running")])),
+            Ledger({"uid": RECORD}), admission.FORGOTTEN, id="further and an older copy of the disk",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_refused(given: NodeTask, ledger: Ledger, expected: str) -> None:
+    assert reason(admit(given, ledger, HERE)) == expected
+
+
+EARLIER = datetime(2026, 11, 16, 5, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "here",
+    [
+        pytest.param(Situation("web1", "boot", NOW, sure=False), id="a clone is there"),
+        pytest.param(Situation("web1", "boot", EARLIER), id="the claim is fresh"),
+    ],
+)
+@pytest.mark.parametrize("ledger", [Ledger(), Ledger({"uid": RECORD})], ids=["unknown", "taken by both"])
+def test_what_another_agent_of_our_name_took_is_left_to_it(here: Situation, ledger: Ledger) -> None:
+    answer = admit(task(NodeTaskStatus(claim=OTHER)), ledger, here)
+    assert reason(answer) == admission.CLAIMED_ELSEWHERE
+    assert isinstance(answer, Refused)
+    assert answer.silent
+
+
+def test_what_ended_is_over() -> None:
+    """Also if nobody remembers it, and if it was refused in the first place."""
+    assert admit(task(NodeTaskStatus(phase="Refused")), Ledger(fence=9), HERE) == Over()
+    assert admit(task(NodeTaskStatus(phase="Succeeded", claim=OTHER)), Ledger(), HERE) == Over()
+
+
+def test_a_replayed_task_is_known() -> None:
+    """An API that was restored from a copy knows less than the host."""
+    ended = msgspec.structs.replace(RECORD, phase=TaskPhase.SUCCEEDED)
+    assert admit(task(), Ledger({"uid": ended}, fence=9), HERE) == Known(ended)
+
+
+def test_what_the_operator_ended_for_a_host_that_was_gone_goes_on() -> None:
+    said = Condition(type=COMPLETE, status="False", reason=HOST_GONE)
+    status = NodeTaskStatus(phase="Halted", claim=MINE, conditions=[said])
+    assert admit(task(status), Ledger({"uid": RECORD}), HERE) == Known(RECORD)
+
+
+def test_what_may_begin_later_waits() -> None:
+    begin = "2026-11-16T06:30:00Z"
+    assert admit(task(not_before=begin), Ledger(), HERE) == Later(datetime.fromisoformat(begin))
+    behind = Situation("web1", "boot", datetime(1970, 1, 1, tzinfo=UTC))
+    created = datetime(2026, 11, 16, 5, 59, tzinfo=UTC)
+    assert admit(task(), Ledger(), behind) == Later(created - timedelta(minutes=5))
+
+
+def test_what_we_report_is_never_ahead_of_what_we_know() -> None:
+    spec = task().spec
+    for phase in StepPhase:
+        known = TaskRecord("uid", 5, TaskPhase.RUNNING, (StepRecord(phase, 1),), agent="me")
+        status = reports.of_record(task(), spec, known, NOW)
+        assert not admission.is_ahead(status, known)
+    assert status.claim == TaskClaim(agent="me", fencing_token=5)
+
+
+def test_labels_of_long_names_are_cut() -> None:
+    assert node_label("web1") == "web1"
+    assert node_label("a" * 62 + ".example") == "a" * 62
