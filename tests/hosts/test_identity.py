@@ -66,6 +66,7 @@ def let_go(host: Host) -> None:
 
 
 def test_a_renamed_host_is_repaired_from_memory_and_told_what_to_do(host: Host) -> None:
+    declare(host, "one\n")  # the other test may have been here before
     rename(host, "renamed")
     try:
         until(lambda: api_state(host).get("state") == "unasked", "an agent that asks nobody")
@@ -80,6 +81,7 @@ def test_a_renamed_host_is_repaired_from_memory_and_told_what_to_do(host: Host) 
 
 
 def test_a_host_that_was_let_go_is_back_after_bootstrap_and_reload(host: Host) -> None:
+    declare(host, "one\n")
     process = host.shows("nodemanager", "MainPID")
     let_go(host)
     until(lambda: api_state(host).get("state") == "refused", "the refusal")
