@@ -23,6 +23,7 @@ FILES = [
     *(f"config/crd/{name}" for name in CRDS),
     "config/kustomization.yaml",
     "config/operation-templates/templates.yaml",
+    "config/policy/approvals.yaml",
     "config/policy/hosts.yaml",
     "config/policy/operator.yaml",
     "config/policy/tasks.yaml",

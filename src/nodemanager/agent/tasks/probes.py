@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import urllib.error
-import urllib.request
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
@@ -67,26 +65,8 @@ class Probes(Performer):
         return fact.error or ("" if fact.running else f"{unit} does not run")
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Has an answer be the one of the address that was asked, and of no other."""
-
-    def redirect_request(self, *_: object) -> None:
-        """Follow nothing."""
-
-
 async def _asked(probe: HttpProbe, seconds: float) -> str:
+    from nodemanager.agent.tasks.http_status import http_status
+
     status, wanted = await in_thread(lambda: http_status(probe.url, seconds)), probe.status or OK
     return "" if status == wanted else f"{probe.url} answers {status}, not {wanted}"
-
-
-def http_status(url: str, seconds: float) -> int:
-    """Return the status code that an address answers; it is asked from this host, without a proxy."""
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects())
-    try:
-        with opener.open(url, timeout=seconds) as answer:
-            return int(answer.status)
-    except urllib.error.HTTPError as answer:
-        with answer:
-            return answer.code
-    except (ValueError, EOFError) as error:
-        raise OSError(f"cannot ask {url}: {error}") from error

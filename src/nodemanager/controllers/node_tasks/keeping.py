@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
+from nodemanager.api.maintenance.nodemaintenance import NODE_MAINTENANCES, NodeMaintenance
 from nodemanager.api.maintenance.nodetask import (
     COMPLETE,
     NODE_TASKS,
@@ -46,12 +47,21 @@ SUCCEEDED: Final = "Succeeded"
 
 @dataclass(frozen=True, slots=True)
 class RunsGoingOn:
-    """The runs of which a task has not ended; asked one by one, as there may be many."""
+    """The runs that have not ended: of which a task has not, or a maintenance says so.
+
+    A run may wait for its next window for weeks with all its tasks ended. They say which hosts are done.
+    """
 
     tasks: Cache[NodeTask]
+    maintenances: Cache[NodeMaintenance]
 
     def __contains__(self, run: object) -> bool:
-        return bool(run) and bool(self.tasks.find(lookup.UNFINISHED, str(run)))
+        if not run:
+            return False
+        running = (one.status.run for one in self.maintenances.values())
+        return any(one is not None and one.id == run for one in running) or bool(
+            self.tasks.find(lookup.UNFINISHED, str(run))
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +89,7 @@ class TaskKeeper:
     tasks: Cache[NodeTask]
     """With all indexes of `lookup`."""
     nodes: Cache[ManagedNode]
+    maintenances: Cache[NodeMaintenance]
     events: EventRecorder
     now: Callable[[], datetime]
     memory: Memory = field(default_factory=Memory)
@@ -108,7 +119,7 @@ class TaskKeeper:
             gone = memory.gone.setdefault(key, now)
         else:
             memory.gone.pop(key, None)
-        return Circumstances(now, gone, ended, RunsGoingOn(self.tasks))
+        return Circumstances(now, gone, ended, RunsGoingOn(self.tasks, self.maintenances))
 
     def _tell(self, key: ObjectKey, task: NodeTask) -> None:
         """Report the beginning and the end of a task; what had happened before we looked is no news."""
@@ -170,7 +181,8 @@ def build(context: ControllerContext) -> Reconcile:
     tasks.add_index(lookup.UNFINISHED, lookup.unfinished)
     _count(context.metrics, tasks)
     nodes = context.caches.of(MANAGED_NODES)
-    return TaskKeeper(context.client, tasks, nodes, context.events, context.now).reconcile
+    maintenances = context.caches.of(NODE_MAINTENANCES)
+    return TaskKeeper(context.client, tasks, nodes, maintenances, context.events, context.now).reconcile
 
 
 def _count(registry: Registry, tasks: Cache[NodeTask]) -> None:

@@ -1,0 +1,26 @@
+"""Asks an address, for probes."""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Has an answer be the one of the address that was asked, and of no other."""
+
+    def redirect_request(self, *_: object) -> None:
+        """Follow nothing."""
+
+
+def http_status(url: str, seconds: float) -> int:
+    """Return the status code that an address answers; it is asked from this host, without a proxy."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects())
+    try:
+        with opener.open(url, timeout=seconds) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as answer:
+        with answer:
+            return answer.code
+    except (ValueError, EOFError) as error:
+        raise OSError(f"cannot ask {url}: {error}") from error
