@@ -6,6 +6,7 @@ import re
 from typing import Any, Final
 
 from nodemanager.api import crds
+from nodemanager.api.maintenance import shipped_templates
 from nodemanager.api.rights import policies
 from nodemanager.api.rights.rbac_objects import OWN_NAMESPACE
 from nodemanager.controllers import assembly
@@ -30,11 +31,18 @@ def files(header: str) -> dict[str, str]:
         "createNamespaces", header + _namespaced(_kept(namespace))
     )
     found[f"{FOLDER}/templates/operator-rbac.yaml"] = _when("operator.enabled", header + _namespaced(rights))
+    templates = _namespaced([_kept(one) for one in shipped_templates.templates(OWN_NAMESPACE)])
+    ours = f"{shipped_templates.MANAGED_BY}: {shipped_templates.US}"
+    found[f"{FOLDER}/templates/operation-templates.yaml"] = _when(
+        "operationTemplates.install",
+        header + templates.replace(ours, f"{shipped_templates.MANAGED_BY}: Helm"),
+    )
     return found
 
 
 def _kept(obj: dict[str, Any]) -> dict[str, Any]:
-    return {**obj, "metadata": {**obj["metadata"], "annotations": dict(_KEEP)}}
+    annotations = {**obj["metadata"].get("annotations", {}), **_KEEP}
+    return {**obj, "metadata": {**obj["metadata"], "annotations": annotations}}
 
 
 def _namespaced(objects: dict[str, Any] | list[dict[str, Any]]) -> str:

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from nodemanager.api import crds, kinds
+from nodemanager.api.maintenance import shipped_templates
 from nodemanager.api.rights import host_rights, people, policies, rbac_objects
 from nodemanager.controllers import assembly
 from nodemanager.kube import manifests
-from tools import chart, commands, navigation, reference
+from tools import chart, commands, navigation, reference, template_pages
 from tools.website import pictures, plots, terminal
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -37,6 +38,9 @@ _MANUAL = """\
 # of the host. `nodemanager rbac --hostname HOST` prints less, for one host: there RBAC names what is its own,
 # and here the policy in config/policy/hosts.yaml alone does. Not in it: Secrets and ConfigMaps, which the
 # operator grants one by one (without one: rbac --wide-secrets), and the host's token: nobody renews it.
+"""
+_TEMPLATES = """\
+# Generated from src/nodemanager/api/maintenance/templates, do not edit: make generate
 """
 _OPERATOR_RIGHTS = """\
 # What `nodemanager operator` may do: what its controllers in src/nodemanager/controllers ask for. Secrets and
@@ -61,6 +65,9 @@ def render() -> dict[str, str]:
     files["config/rbac/people.yaml"] = _YAML_HEADER + _PEOPLE + manifests.dump(people.roles())
     operator = assembly.manifests(rbac_objects.OWN_NAMESPACE)
     files["config/rbac/operator.yaml"] = _YAML_HEADER + _OPERATOR_RIGHTS + manifests.dump(operator)
+    templates = shipped_templates.templates(rbac_objects.OWN_NAMESPACE)
+    files[template_pages.FILE] = template_pages.page(templates)
+    files["config/operation-templates/templates.yaml"] = _TEMPLATES + manifests.dump(templates)
     return files | chart.files(_YAML_HEADER) | pictures.files() | plots.files() | terminal.files()
 
 

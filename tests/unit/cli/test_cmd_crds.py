@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from nodemanager.api import crds
+from nodemanager.api.maintenance import shipped_templates
 from nodemanager.kube import manifests
 from support import cli
 from support.scripted_server import Exchange, serve
@@ -107,6 +108,8 @@ class Terminal(io.StringIO):
 
 
 async def run(server: FakeCrds, folder: Path, *args: str) -> cli.Ran:
+    """Run the command without the templates, which have tests of their own before real servers."""
+    args = (*args, "--no-templates") if "--install" in args else args
     async with serve(server) as scripted:
         return await cli.run_against(scripted, folder, "crds", *args)
 
@@ -124,6 +127,8 @@ def test_printed_as_yaml_and_as_json() -> None:
     assert manifests.load_all(cli.run("crds").stdout, "stdout") == crds.all_crds()
     printed = json.loads(cli.run("crds", "-o", "json").stdout)
     assert (printed["kind"], printed["items"]) == ("List", crds.all_crds())
+    templates = json.loads(cli.run("crds", "--templates", "-n", "here", "-o", "json").stdout)
+    assert templates["items"] == shipped_templates.templates("here")
 
 
 async def test_installed_again_and_again(tmp_path: Path) -> None:
@@ -241,6 +246,7 @@ async def test_at_a_terminal_somebody_is_asked(
 @pytest.mark.parametrize(
     ("args", "message"),
     [
+        pytest.param(["--uninstall", "--templates"], "not for --uninstall", id="templates-and-uninstall"),
         pytest.param(["--yes"], "--dry-run and --yes are for", id="yes-alone"),
         pytest.param(["--dry-run"], "--dry-run and --yes are for", id="dry-run-alone"),
         pytest.param(["--install", "--timeout", "5"], "has no unit", id="timeout-without-unit"),

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from nodemanager import __version__
+from nodemanager.api.maintenance.shipped_templates import MANAGED_BY
 from support import chart
 from support.chart import CHART, ROOT, by_helm, named, plain, rendered
 
@@ -34,6 +35,9 @@ def without_helm(objects: list[dict[str, Any]]) -> dict[str, Any]:
         notes = one["metadata"].get("annotations", {})
         if notes.pop("helm.sh/resource-policy", None) and not notes:
             del one["metadata"]["annotations"]
+        labels = one["metadata"].get("labels", {})
+        if labels.get(MANAGED_BY) == "Helm":
+            labels[MANAGED_BY] = "nodemanager"
     return named(objects)
 
 
@@ -42,11 +46,12 @@ def without_crds(objects: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def test_by_default_it_is_what_the_plain_manifests_are() -> None:
-    assert without_helm(rendered()) == without_crds(plain("config"))
+    assert without_helm(rendered()) == without_crds([*plain("config"), *plain("config/operation-templates")])
 
 
 def test_with_the_agent_too() -> None:
-    assert without_helm(rendered(**AGENT)) == without_crds([*plain("config"), *plain("config/agent")])
+    folders = ("config", "config/operation-templates", "config/agent")
+    assert without_helm(rendered(**AGENT)) == without_crds([one for name in folders for one in plain(name)])
 
 
 def test_its_kinds_are_those_of_the_plain_manifests() -> None:
@@ -96,7 +101,10 @@ def test_values_reach_what_they_are_for() -> None:
 
 
 def test_parts_can_be_left_out() -> None:
-    bare = named(rendered(createNamespaces=False, policy={"install": False}, operator={"enabled": False}))
+    off = {"install": False}
+    bare = named(
+        rendered(createNamespaces=False, policy=off, operationTemplates=off, operator={"enabled": False})
+    )
     assert bare == {}
     alone = named(
         rendered(operator={"replicas": 1})

@@ -16,10 +16,12 @@ CRDS = [f"{kind.resource.qualified_name}.yaml" for kind in kinds.BY_NAME]
 FILES = [
     *(f"charts/nodemanager/crds/{name}" for name in CRDS),
     "charts/nodemanager/templates/namespace.yaml",
+    "charts/nodemanager/templates/operation-templates.yaml",
     "charts/nodemanager/templates/operator-rbac.yaml",
     "charts/nodemanager/templates/policy.yaml",
     *(f"config/crd/{name}" for name in CRDS),
     "config/kustomization.yaml",
+    "config/operation-templates/templates.yaml",
     "config/policy/hosts.yaml",
     "config/policy/tasks.yaml",
     "config/rbac/node-role.yaml",
@@ -36,7 +38,7 @@ FILES = [
     "docs/pictures/plot-memory.svg",
     "docs/pictures/process.svg",
     "docs/reference/commands.md",
-    *sorted(f"docs/{kind.page}" for kind in kinds.KINDS),
+    *sorted(["docs/reference/templates.md", *(f"docs/{kind.page}" for kind in kinds.KINDS)]),
     "mkdocs.yml",
 ]
 

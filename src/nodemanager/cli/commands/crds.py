@@ -9,8 +9,10 @@ from dataclasses import dataclass
 import click
 
 from nodemanager.api import crds
+from nodemanager.api.maintenance import shipped_templates
 from nodemanager.cli import crd_changes
 from nodemanager.cli.settings import connect
+from nodemanager.cli.template_changes import TemplateChanges
 from nodemanager.cli.views import forms, output
 from nodemanager.client.verbs import Client
 from nodemanager.kube import errors, manifests
@@ -25,12 +27,17 @@ class CrdRequest:
     dry_run: bool
     timeout: float
     rename: bool
+    templates: bool
 
     def changes(self, client: Client) -> crd_changes.Changes:
         """Return the changes in this cluster."""
         return crd_changes.Changes(
             client, dry_run=self.dry_run, timeout=self.timeout, rename=self.rename, progress=_progress
         )
+
+    def template_changes(self, client: Client) -> TemplateChanges:
+        """Return the changes of the templates that we ship."""
+        return TemplateChanges(client, self.settings.namespace, dry_run=self.dry_run, progress=_progress)
 
 
 def _seconds(_ctx: click.Context, _param: click.Parameter, value: str) -> float:
@@ -49,10 +56,11 @@ Examples:
   nodemanager crds > crds.yaml         for GitOps
   nodemanager crds --install           straight into the current cluster; again to upgrade
   nodemanager crds --install --dry-run
+  nodemanager crds --templates         the NodeOperationTemplates that we ship, for GitOps
   nodemanager crds --uninstall         out again, with every host and ConfigSet
 """
 )
-@connect.options(namespaced=False)
+@connect.options(namespaced=True)
 @click.option("--install", is_flag=True, help="Put them into the cluster, or upgrade them.")
 @click.option("--uninstall", is_flag=True, help="Remove them, and all their objects.")
 @click.option(
@@ -63,6 +71,9 @@ Examples:
 @click.option("--rename-bindings", is_flag=True,
               help="With --install: also rename ClusterRoleBindings of hosts that the Go project or an older"
               " version named, and delete those whose ServiceAccounts are gone.")  # fmt: skip
+@click.option("--templates/--no-templates", default=None,
+              help="Print the NodeOperationTemplates that we ship, and not our kinds. With --install: whether"
+              " they come, too, into --namespace; by default they do.")  # fmt: skip
 @click.option(
     "--timeout", default="1m", show_default=True, callback=_seconds, help="How long to wait for each of them."
 )
@@ -74,18 +85,22 @@ def command(
     dry_run: bool,
     yes: bool,
     rename_bindings: bool,
+    templates: bool | None,
     timeout: float,
 ) -> None:
     """Print the CustomResourceDefinitions of our kinds, or install them into a cluster.
 
     With them --install brings the admission policy that keeps every host to its own objects. It changes no
-    rights: Roles and bindings stay as they are, unless --rename-bindings is given.
+    rights: Roles and bindings stay as they are, unless --rename-bindings is given. Last come the
+    NodeOperationTemplates that we ship, if the namespace exists; one that somebody changed stays.
     """
     if install and uninstall:
         raise click.UsageError("--install and --uninstall are opposites: give one of them")
     if rename_bindings and not install:
         raise click.UsageError("--rename-bindings is for --install")
-    request = CrdRequest(settings, dry_run, timeout, rename_bindings)
+    if uninstall and templates is not None:
+        raise click.UsageError("--templates is not for --uninstall: they go with their kind")
+    request = CrdRequest(settings, dry_run, timeout, rename_bindings, templates is not False)
     if install:
         asyncio.run(_install(request))
     elif uninstall:
@@ -94,7 +109,7 @@ def command(
     elif dry_run or yes:
         raise click.UsageError("--dry-run and --yes are for --install and --uninstall")
     else:
-        everything = crds.all_crds()
+        everything = shipped_templates.templates(settings.namespace) if templates else crds.all_crds()
         if form == "json":
             whole = {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": everything}
             click.echo(forms.dump(whole, form), nl=False)
@@ -106,6 +121,9 @@ async def _install(request: CrdRequest) -> None:
     async with connect.connect(request.settings) as client:
         async for outcome in request.changes(client).install():
             _say(outcome, request.dry_run)
+        if request.templates:
+            async for name, result in request.template_changes(client).install():
+                _say(crd_changes.CrdOutcome(name, result), request.dry_run)
 
 
 async def _uninstall(request: CrdRequest) -> None:
