@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -25,6 +26,7 @@ from support.template_scripts import operation, shipped
 SERVICE = "[Service]\nExecStart=/bin/sleep inf\n[Install]\nWantedBy=multi-user.target\n"
 UNIT = {"/lib/systemd/system/app.service": SERVICE}
 SECONDS = 240.0
+TOKENS = itertools.count(1)
 SSHD = "/etc/ssh/sshd_config.d/10-nodemanager-hardening.conf"
 SYSCTL = "/etc/sysctl.d/60-nodemanager-hardening.conf"
 
@@ -58,8 +60,9 @@ def host(shared_fleet: Fleet, request: pytest.FixtureRequest) -> Iterator[Host]:
         yield fleet["web"]
 
 
-def do(host: Host, token: int, template: str, **parameters: str) -> dict[str, Any]:
+def do(host: Host, template: str, **parameters: str) -> dict[str, Any]:
     """Have a host do the steps of a template, and return its status once it has ended."""
+    token = next(TOKENS)
     name = f"task-{token}"
     body = {
         "metadata": {"name": name, "labels": {NODE: node_label(host.name)}},
@@ -85,8 +88,18 @@ def do(host: Host, token: int, template: str, **parameters: str) -> dict[str, An
     return until(status, f"the end of {template}", SECONDS)
 
 
-def declare(host: Host, template: str, **parameters: str) -> None:
+@pytest.fixture
+def declared(host: Host) -> Iterator[list[str]]:
+    """Names of ConfigSets that are deleted afterwards."""
+    names: list[str] = []
+    yield names
+    for name in names:
+        host.api.delete("ConfigSet", name)
+
+
+def declare(host: Host, declared: list[str], template: str, **parameters: str) -> None:
     """Have a host hold what a template declares."""
+    declared.append(template)
     wanted = steps.config_set_of(operation(template, parameters), shipped())
     host.api.apply(
         {
@@ -99,53 +112,54 @@ def declare(host: Host, template: str, **parameters: str) -> None:
 
 
 def test_package_upgrade(host: Host) -> None:
-    status = do(host, 1, "package-upgrade", unit="app")
+    host.machine.run("apt-get", "install", "-y", "--allow-downgrades", "app=1.0")
+    status = do(host, "package-upgrade", unit="app")
     assert status["phase"] == "Succeeded", status
-    upgrade, declared, serving = status["steps"]
+    upgrade, holds, serving = status["steps"]
     assert upgrade["evidence"]["app"] == "1.0 -> 2.0"
-    assert (declared["phase"], serving["phase"]) == ("Succeeded", "Succeeded")
+    assert (holds["phase"], serving["phase"]) == ("Succeeded", "Succeeded")
 
 
 def test_reboot_if_needed_when_it_is_not(host: Host) -> None:
     before = host.machine.read("/proc/sys/kernel/random/boot_id")
-    status = do(host, 2, "reboot-if-needed", unit="app")
+    status = do(host, "reboot-if-needed", unit="app")
     assert status["phase"] == "Succeeded", status
     assert status["steps"][0]["evidence"] == {"reboot": "not needed"}
     assert host.machine.read("/proc/sys/kernel/random/boot_id") == before
 
 
 def test_cleaning_up(host: Host) -> None:
-    journal = do(host, 3, "journal-cleanup", maxSize="100M", maxAge="1h")
+    journal = do(host, "journal-cleanup", maxSize="100M", maxAge="1h")
     assert journal["phase"] == "Succeeded", journal
     assert "journals take up" in journal["steps"][0]["output"]
-    kernels = do(host, 4, "kernel-cleanup", dryRun="true")
+    kernels = do(host, "kernel-cleanup", dryRun="true")
     assert kernels["phase"] == "Succeeded", kernels
     assert "no old kernel to remove" in kernels["steps"][0]["output"]
 
 
 def test_disks_of_a_container_are_not_its_own(host: Host) -> None:
-    trimmed = do(host, 5, "fstrim")["steps"][0]
+    trimmed = do(host, "fstrim")["steps"][0]
     assert "trim" in trimmed["output"]
     assert trimmed.get("exitCode", 0) in (0, 32, 64)
-    checked = do(host, 6, "smart-check")
+    checked = do(host, "smart-check")
     assert checked["phase"] == "Failed", checked
     assert checked["steps"][0]["exitCode"] == 69
     assert "cannot check disks: there is no smartctl; install smartmontools" in checked["steps"][0]["output"]
 
 
 def test_what_is_missing_or_not_safe_is_refused(host: Host) -> None:
-    for token, template, said in (
-        (7, "kairos-upgrade", "this host is not a Kairos"),
-        (8, "image-cleanup", "none of k3s, crictl, docker and podman is on this host"),
+    for template, said in (
+        ("kairos-upgrade", "this host is not a Kairos"),
+        ("image-cleanup", "none of k3s, crictl, docker and podman is on this host"),
     ):
         image = {"image": "quay.io/k/d@sha256:" + "0" * 64} if template == "kairos-upgrade" else {}
-        status = do(host, token, template, **image)
+        status = do(host, template, **image)
         assert (status["phase"], status["steps"][0]["exitCode"]) == ("Failed", 69)
         assert said in status["steps"][0]["output"]
         assert not [one for one in status["steps"][1:] if one.get("phase") == "Succeeded"]
 
 
-def test_sshd_hardening_is_approved_kept_and_loaded(host: Host) -> None:
+def test_sshd_hardening_is_approved_kept_and_loaded(host: Host, declared: list[str]) -> None:
     """There is no sshd in the machine: a script stands for it, which notes what it is shown."""
     machine = host.machine
     machine.write(
@@ -153,7 +167,7 @@ def test_sshd_hardening_is_approved_kept_and_loaded(host: Host) -> None:
     )
     machine.write("/etc/ssh/sshd_config", "Port 22\n")
     machine.run("mkdir", "-p", "/etc/ssh/sshd_config.d")
-    declare(host, "sshd-hardening", permitRootLogin="no")
+    declare(host, declared, "sshd-hardening", permitRootLogin="no")
     assert "has no line 'Include" in host.error("sshd-hardening")
     machine.write("/etc/ssh/sshd_config", "Include /etc/ssh/sshd_config.d/*.conf\n")
     host.look_again()
@@ -164,8 +178,8 @@ def test_sshd_hardening_is_approved_kept_and_loaded(host: Host) -> None:
     until(lambda: "PermitRootLogin no\n" in host.text(SSHD), "the repair")
 
 
-def test_sysctl_hardening(host: Host) -> None:
+def test_sysctl_hardening(host: Host, declared: list[str]) -> None:
     """A container may not set anything of the kernel, and says so; the file is for a kernel of its own."""
-    declare(host, "sysctl-hardening", rpFilter="1")
+    declare(host, declared, "sysctl-hardening", rpFilter="1")
     assert "cannot set net.ipv6.conf.default.accept_redirects to 0" in host.error("sysctl-hardening")
     assert "net.ipv4.conf.default.rp_filter = 1\n" in host.text(SYSCTL)
