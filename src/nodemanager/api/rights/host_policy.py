@@ -119,7 +119,8 @@ may write those of references: it could take rights off itself otherwise, and no
 # Whoever may declare for all hosts of the namespace, or become any of them, gains nothing from what a host
 # must not do. Two questions to the authorizer are what one expression may cost: hence two conditions.
 _IS_NOT_ABOVE = (
-    f"!({_IS_NAMED_SO}) || {_NAME_OF_ACCOUNT} in ['{PREFIX}{DAEMONSET}', '{PREFIX}{OPERATOR}'] || "
+    f"!({_IS_NAMED_SO}) || {_NAME_OF_ACCOUNT} == '{PREFIX}{DAEMONSET}' || "
+    f"({_NAME_OF_ACCOUNT} == '{PREFIX}{OPERATOR}' && request.resource.resource in {_OF_OPERATOR}) || "
     f"!({_OURS_HERE.format('configsets')}.check('create').allowed() || "
     f"{_TOKENS_HERE}.check('create').allowed())"
 )

@@ -64,6 +64,10 @@ class _Heartbeat:
     """Whether we saw it change, rather than only saw it."""
 
 
+TICK: Final = 1e-6
+"""Seconds that sums of times may be off: who comes back when told to must not be sent away for nothing."""
+
+
 class Heartbeats:
     """The Leases of all hosts; all times are seconds of one monotonic clock."""
 
@@ -108,12 +112,14 @@ class Heartbeats:
             since = max(self._missing.setdefault(host, now), self._steady_since)
             left = since + DEFAULT_DURATION - now
             return (
-                LivenessJudgement(Life.UNTOLD, again_in=left) if left > 0 else LivenessJudgement(Life.NEVER)
+                LivenessJudgement(Life.UNTOLD, again_in=left)
+                if left > TICK
+                else LivenessJudgement(Life.NEVER)
             )
         silent_for = now - known.at
         limit = PATIENCE * known.duration
         left = max(known.at, self._steady_since) + limit - now
-        if left <= 0:
+        if left <= TICK:
             return LivenessJudgement(Life.SILENT, silent_for)
         trusted = known.changed and silent_for < limit
         return LivenessJudgement(Life.ALIVE if trusted else Life.UNTOLD, silent_for, left)
