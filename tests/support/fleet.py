@@ -25,6 +25,11 @@ from typing import Any, TypeVar
 
 import pytest
 
+from nodemanager.api.rights import operator_rights
+from nodemanager.client.auth import host_kubeconfig, kubeconfig
+from nodemanager.client.subresources import request_token
+from nodemanager.controllers import assembly
+from nodemanager.host.process import runner
 from nodemanager.kube import manifests
 from support import apiserver, debian_packages, host_python, server_process
 from support.bridge import Bridge
@@ -37,6 +42,7 @@ ROOT = Path(__file__).parents[2]
 MANAGER = ROOT / "bin" / "manager"
 WAIT_SECONDS = 90.0
 POLL_SECONDS = 0.1
+TOKEN_SECONDS = 24 * 3600
 UNIT = """\
 [Unit]
 Description=nodemanager
@@ -245,6 +251,16 @@ def manager(*args: str) -> str:
     return done.stdout
 
 
+def _operator(api: FleetApi) -> bytes:
+    """Return a kubeconfig of the operator's own account, with the rights that it has in a cluster."""
+    api.apply(*assembly.manifests(NAMESPACE), *assembly.disruption_manifests(NAMESPACE))
+    issued = api.call(
+        lambda client: request_token(client, operator_rights.NAME, NAMESPACE, seconds=TOKEN_SECONDS)
+    )
+    admin = kubeconfig.load(path=str(api.kubeconfig), environ={}, run=runner.run)
+    return host_kubeconfig.kubeconfig(admin, "operator", NAMESPACE, issued.token)
+
+
 @contextlib.contextmanager
 def serving(folder: Path, address: str, *, embedded: bool | None = None) -> Iterator[FleetApi]:
     """Serve an API with our kinds and our policy in it, and run our operator on it.
@@ -262,7 +278,9 @@ def serving(folder: Path, address: str, *, embedded: bool | None = None) -> Iter
             api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
             for policy in sorted((ROOT / "config/policy").glob("*.yaml")):
                 api.apply(*manifests.load_all(policy.read_text(), policy.name))
-        argv = [sys.executable, "-m", "nodemanager", "operator", "--kubeconfig", str(api.kubeconfig)]
+        own = folder / "operator.kubeconfig"
+        own.write_bytes(_operator(api))
+        argv = [sys.executable, "-m", "nodemanager", "operator", "--kubeconfig", str(own)]
         argv += ["--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--no-leader-elect"]
         with (folder / "operator.log").open("wb") as log:
             operator = subprocess.Popen(argv, stdout=log, stderr=log)

@@ -24,9 +24,11 @@ API_VERSIONS = {
     "ManagedNode": "common.nodemanager/v1",
     "Lease": "coordination.k8s.io/v1",
     "NodeTask": "maintenance.nodemanager/v1alpha1",
+    "NodeMaintenance": "maintenance.nodemanager/v1alpha1",
+    "PodDisruptionBudget": "policy/v1",
 }
 CLUSTER_WIDE = (
-    "Namespace", "ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy",
+    "Namespace", "Node", "ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy",
     "ValidatingAdmissionPolicyBinding",
 )  # fmt: skip
 
