@@ -110,7 +110,7 @@ async def test_the_monday_example(site: Site) -> None:
         assert site.agents.taken == []
         kept = conditions.get(waits.status.conditions, recording.REALTIME_KEPT)
         assert kept is not None
-        assert (kept.status, kept.reason) == ("False", "NotSupportedYet")
+        assert (kept.status, kept.reason) == ("True", "Kept")
         site.shift = MONDAY
         await site.change(parallelism=5)  # so that it looks at once
         await until_taken(site, 2)

@@ -94,8 +94,8 @@ def test_an_entry_allows_the_operator_what_its_controllers_ask_for_and_no_more(k
 
 
 def test_a_controller_cannot_ask_for_more_than_a_kind_allows() -> None:
-    greedy = Right(COMMON[1].resource, ("get", "delete"))
-    with pytest.raises(IncompleteKind, match=r"delete configsets: .* in src/nodemanager/api/common/kinds.py"):
+    greedy = Right(COMMON[1].resource, ("get", "update"))
+    with pytest.raises(IncompleteKind, match=r"update configsets: .* in src/nodemanager/api/common/kinds.py"):
         operator_rights.manifests("ns", [greedy])
 
 

@@ -23,14 +23,14 @@ POLICIES = "/apis/admissionregistration.k8s.io/v1/"
 BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 POLICY_NAMES = [
     f"nodemanager-{whose}.validatingadmission{kind}.admissionregistration.k8s.io"
-    for whose in ("hosts", "tasks", "operator")
+    for whose in ("hosts", "tasks", "operator", "approvals")
     for kind in ("policies", "policybindings")
 ]
 STORED = [
     *NAMES,
     *(
         f"validatingadmission{kind}/nodemanager-{whose}"
-        for whose in ("hosts", "tasks", "operator")
+        for whose in ("hosts", "tasks", "operator", "approvals")
         for kind in ("policies", "policybindings")
     ),
 ]
@@ -213,7 +213,7 @@ async def test_uninstalled_again_and_again(tmp_path: Path) -> None:
     await run(server, tmp_path, "--install")
     first = await run(server, tmp_path, "--uninstall", "--yes")
     assert first.stdout.splitlines() == removed("deleted")
-    assert "with them 3 ManagedNodes, 3 ConfigSets, 3 MaintenanceWindows, 3 NodeSeries, from" in first.stderr
+    assert "with them 3 ManagedNodes, 3 ConfigSets, 3 NodeMaintenances, " in first.stderr
     again = await run(server, tmp_path, "--uninstall", "--yes")
     assert (again.code, again.stdout.splitlines()) == (0, removed("not found"))
 

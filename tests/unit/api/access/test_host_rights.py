@@ -114,7 +114,8 @@ def test_who_may_get_the_token_of_a_host() -> None:
     [
         ("watch", "configsets", {"group": GROUP}, True),
         ("list", "managednodes", {"group": GROUP}, True),
-        ("patch", "managednodes", {"group": GROUP, "name": "web1"}, False),
+        ("patch", "managednodes", {"group": GROUP, "name": "web1"}, True),
+        ("update", "managednodes", {"group": GROUP, "name": "web1"}, False),
         ("patch", "configsets/status", {"group": GROUP, "name": "base"}, True),
         ("create", "leases", {"group": LEASES}, True),
         ("patch", "roles", {"group": RBAC, "name": "r"}, True),
