@@ -164,19 +164,29 @@ def come_to_rest(engine: Engine, judge: Judge) -> None:
         engine.changed()
 
 
+def play(seed: int) -> None:
+    """Have a fleet live, and come to rest."""
+    rng = random.Random(seed)
+    engine = fleets.engine(rng)
+    judge = Judge(engine)
+    for number in range(rng.randint(0, 8)):
+        engine.run_until(engine.now + timedelta(minutes=rng.randint(1, 600)))
+        disturb(engine, rng, number)
+    come_to_rest(engine, judge)
+    assert not any(host.works for host in engine.hosts.values()), "no host is left in work"
+    assert not any(one.run for one in engine.maintenances), "no run goes on for ever"
+
+
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_whatever_happens_no_decision_is_wrong_and_everything_ends(chunk: int) -> None:
     @settings(max_examples=FLEETS, deadline=None, database=None)
     @given(st.integers(min_value=0, max_value=2**48).map(lambda seed: seed * CHUNKS + chunk))
     def fleet(seed: int) -> None:
-        rng = random.Random(seed)
-        engine = fleets.engine(rng)
-        judge = Judge(engine)
-        for number in range(rng.randint(0, 8)):
-            engine.run_until(engine.now + timedelta(minutes=rng.randint(1, 600)))
-            disturb(engine, rng, number)
-        come_to_rest(engine, judge)
-        assert not any(host.works for host in engine.hosts.values()), "no host is left in work"
-        assert not any(one.run for one in engine.maintenances), "no run goes on for ever"
+        play(seed)
 
     fleet()
+
+
+@pytest.mark.parametrize("seed", [178516, 6402], ids=["all canaries gone", "all canaries gone again"])
+def test_fleets_that_went_wrong_once(seed: int) -> None:
+    play(seed)

@@ -173,7 +173,8 @@ def _stops(known: Facts, found: Mapping[str, Progress]) -> tuple[Stop, ...]:
     canaries = [
         name for group in known.groups if group.name == CANARIES for name in group.hosts if name in found
     ]
-    lost = bool(canaries) and all(found[name].is_end for name in canaries)
+    # Canaries that nobody learned anything from, as they are gone: somebody has to say that it goes on.
+    lost = bool(canaries) and known.run.retried_at is None and all(found[name].is_end for name in canaries)
     lost = lost and not any(found[name].stage is Stage.SUCCEEDED for name in canaries)
     if (
         known.run.stopped
