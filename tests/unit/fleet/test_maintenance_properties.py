@@ -187,6 +187,6 @@ def test_whatever_happens_no_decision_is_wrong_and_everything_ends(chunk: int) -
     fleet()
 
 
-@pytest.mark.parametrize("seed", [178516, 6402], ids=["all canaries gone", "all canaries gone again"])
+@pytest.mark.parametrize("seed", [178516, 6402], ids=["all canaries gone", "two zones busy since a relabel"])
 def test_fleets_that_went_wrong_once(seed: int) -> None:
     play(seed)

@@ -77,7 +77,7 @@ class Room:
             if most is not None and self._zones[place.zone] >= most:
                 return Reason.ZONE_BUDGET_SPENT
             most = budget.per_zone.max_zones
-            if most is not None and place.zone not in self._busy_zones and len(self._busy_zones) >= most:
+            if most is not None and len(self._busy_zones | {place.zone}) > most:
                 return Reason.ZONES_BUSY
         most = resolve(budget.per_group, self._group_sizes[place.group])
         if most is not None and self._groups[place.group] >= most:
