@@ -61,13 +61,29 @@ def test_scripts_find_parameters_in_their_environment_and_are_not_changed() -> N
     [
         {"script": "echo $(params.p)"},
         {"argv": ["sh", "-c", "echo $(params.p)"]},
-        {"argv": ["/bin/bash", "-e", "-c", "true", "$(params.p)"]},
+        {"argv": ["/bin/bash", "-e", "-c", "$(params.p)", "bash"]},
+        {"argv": ["env", "A=b", "sh", "-ec", "echo $(params.p)"]},
+        {"argv": ["python3", "-c", "print($(params.p))"]},
     ],
 )
 def test_no_parameter_is_filled_into_what_a_shell_reads(execution: dict[str, Any]) -> None:
     one = template({"name": "s", "execution": execution}, parameters=[{"name": "p"}])
-    with pytest.raises(StepsError, match="a shell would read them as code"):
+    with pytest.raises(StepsError, match="they would be read as code"):
         steps.work([refer(p="x")], {"t": one})
+    probe = template(
+        {"name": "s", "probe": {"argv": ["sh", "-c", "$(params.p)"]}}, parameters=[{"name": "p"}]
+    )
+    with pytest.raises(StepsError, match="they would be read as code"):
+        steps.work([refer(p="x")], {"t": probe})
+
+
+def test_no_value_is_looked_into_once_more() -> None:
+    """What is given for one parameter does not become another one."""
+    script = {"name": "s", "execution": {"script": "true"}}
+    one = template(script, parameters=[{"name": "p"}, {"name": "q"}])
+    execution = steps.work([refer(p="$(params.q)", q="y")], {"t": one}).steps[0].execution
+    assert execution is not None
+    assert execution.env == {"PARAM_P": "$(params.q)", "PARAM_Q": "y"}
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,9 @@ _BY_TEXT: Final = {
 }
 """Interpreters that take a program as an argument: no file has to be made that others could see or change."""
 MASK: Final = "********"
-UNMASKED: Final = "what it said is left out: its Secrets cannot be read now, and would show in it\n"
+UNMASKED: Final = (
+    "what it said is left out: the Secrets that it ran with are not known any more, and may show in it\n"
+)
 Values = Mapping[str, str]
 ReadSecrets = Callable[[Sequence[SecretVariable], float], Awaitable[Values]]
 """Returns the values by the name of their variable, within so many seconds; raises HostError if it cannot."""
@@ -68,12 +70,9 @@ class Programs(Performer):
         status = await self.runs.recover(_id(attempt), attempt.timeout)
         if status is None:
             return INTERRUPTED
-        said = self.runs.said(_id(attempt))
-        try:
-            values = await self.secrets(action.secret_env, attempt.timeout)
-        except HostError:
-            values, said = {}, UNMASKED.encode()
-        return judged(action, Completed(tuple(argv_of(action)), status, said, b""), values)
+        # Secrets may be others by now than those it ran with, which nothing here remembers.
+        said = UNMASKED.encode() if action.secret_env else self.runs.said(_id(attempt))
+        return judged(action, Completed(tuple(argv_of(action)), status, said, b""), {})
 
 
 def _id(attempt: Attempt) -> ResourceId:

@@ -120,10 +120,11 @@ class TaskPart:
             try:
                 worked = await self._work(engine)
                 failures = 0
-            except (HostError, errors.KubeError) as error:
+            except Exception as error:
                 failures += 1
                 again = logging.WARNING if failures == 1 else logging.DEBUG
-                log.log(again, "cannot go on with tasks, trying again: %s", error)
+                unforeseen = None if isinstance(error, HostError | errors.KubeError) else error
+                log.log(again, "cannot go on with tasks, trying again: %s", error, exc_info=unforeseen)
                 await self._nap(RETRY.delay(failures))
                 continue
             if not worked:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Annotated, ClassVar, Final
 
@@ -58,10 +58,18 @@ def next_edge(all_of_them: Iterable[Enforcement | None], now: datetime) -> datet
     return min(edges, default=None)
 
 
-def _spans(enforcement: Enforcement) -> Iterable[tuple[datetime, datetime | None]]:
-    return ((_moment(one.start), _moment(one.end) if one.end else None) for one in enforcement.openings)
+def _spans(enforcement: Enforcement) -> Iterator[tuple[datetime, datetime | None]]:
+    """Yield the openings; one that cannot be read is none: while in doubt, nothing is changed."""
+    for one in enforcement.openings:
+        start, end = moment(one.start), moment(one.end) if one.end else None
+        if start is not None and (end is not None or not one.end):
+            yield start, end
 
 
-def _moment(text: str) -> datetime:
-    found = datetime.fromisoformat(text)
+def moment(text: str) -> datetime | None:
+    """Return a time; None = it is none that we can read, though an API may have taken it for one."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
     return found if found.tzinfo else found.replace(tzinfo=UTC)

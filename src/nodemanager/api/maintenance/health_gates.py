@@ -110,9 +110,17 @@ class HealthGate(Struct):
         False
     )
     config_sets_hold: Annotated[bool, meta("All ConfigSets of the host hold.")] = False
-    object: Annotated[ObjectGate | None, meta("An object of the API is as wanted.", atomic=True)] = None
-    http: Annotated[HttpGate | None, meta("An address answers.", atomic=True)] = None
-    prometheus: Annotated[PrometheusGate | None, meta("A query is answered as wanted.", atomic=True)] = None
+    object: Annotated[
+        ObjectGate | None,
+        meta("An object of the API is as wanted. Not asked yet, and so refused.", atomic=True),
+    ] = None
+    http: Annotated[
+        HttpGate | None, meta("An address answers. Not asked yet, and so refused.", atomic=True)
+    ] = None
+    prometheus: Annotated[
+        PrometheusGate | None,
+        meta("A query is answered as wanted. Not asked yet, and so refused.", atomic=True),
+    ] = None
     timeout: Annotated[
         str,
         meta(

@@ -6,10 +6,10 @@ from typing import Final
 
 from nodemanager.api.kind_parts import AGE, READ, WRITE, KindColumn, KindEntry, KindRight, condition
 from nodemanager.api.maintenance.maintenance_status import VALID as MAINTENANCE_VALID
-from nodemanager.api.maintenance.maintenanceapproval import EFFECTIVE, MAINTENANCE_APPROVALS
+from nodemanager.api.maintenance.maintenanceapproval import MAINTENANCE_APPROVALS
 from nodemanager.api.maintenance.maintenancewindow import MAINTENANCE_WINDOWS, VALID
 from nodemanager.api.maintenance.nodemaintenance import NODE_MAINTENANCES
-from nodemanager.api.maintenance.nodeoperationtemplate import NODE_OPERATION_TEMPLATES, USABLE
+from nodemanager.api.maintenance.nodeoperationtemplate import NODE_OPERATION_TEMPLATES
 from nodemanager.api.maintenance.nodeseries import NODE_SERIES, RESOLVED
 from nodemanager.api.maintenance.nodetask import NODE_TASKS
 
@@ -98,7 +98,6 @@ _TEMPLATE: Final = KindEntry(
     columns=(
         KindColumn("Type", ".spec.type", "What type an operation with it usually has."),
         KindColumn("Version", ".spec.version", "Version of the template."),
-        KindColumn("Usable", condition(USABLE), "Whether it can be used."),
         AGE,
         KindColumn("Description", ".spec.description", "What it does.", priority=1),
     ),
@@ -115,7 +114,6 @@ _APPROVAL: Final = KindEntry(
     columns=(
         KindColumn("Maintenance", ".spec.maintenance", "Which maintenance."),
         KindColumn("Approver", ".spec.approver", "Who says yes."),
-        KindColumn("Effective", condition(EFFECTIVE), "Whether it counts."),
         AGE,
         KindColumn("Plan", ".spec.planHash", "Hash of the plan.", priority=1),
     ),

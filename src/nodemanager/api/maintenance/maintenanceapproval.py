@@ -59,6 +59,7 @@ class MaintenanceApproval(Struct):
         meta(
             "Who says yes to which plan.",
             Rule("self == oldSelf", "cannot be changed: delete it, and approve anew"),
+            required=True,
         ),
     ] = MaintenanceApprovalSpec()
     status: Annotated[MaintenanceApprovalStatus, meta("Whether it counts.")] = MaintenanceApprovalStatus()

@@ -48,7 +48,11 @@ class Approval(Struct):
         bool, meta("A run begins only once a MaintenanceApproval names the hash of its plan.")
     ] = False
     different_user: Annotated[
-        bool, meta("And it must be of somebody else than who changed the maintenance last.")
+        bool,
+        meta(
+            "And it must be of somebody else than who changed the maintenance last. Not checked yet, and so "
+            "refused."
+        ),
     ] = False
 
 
@@ -135,7 +139,7 @@ class NodeMaintenanceSpec(Struct):
     ] = ""
     approval: Annotated[Approval | None, meta("Whether somebody has to say yes.")] = None
     paused: Annotated[bool, meta("Nothing is begun; hosts that are being worked on are finished.")] = False
-    notify: Annotated[list[Notification], meta("Who is told.", max_items=16)] = []
+    notify: Annotated[list[Notification], meta("Who is told. Not yet: nobody is.", max_items=16)] = []
     ttl_seconds_after_finished: Annotated[
         int | None,
         meta(

@@ -13,7 +13,7 @@ Object = dict[str, Any]
 
 
 def policies() -> list[Object]:
-    """Return the policy and its binding. That what was approved does not change is a rule of the CRD."""
+    """Return the policy and its binding. That what was approved stays so, a rule of the CRD says, too."""
     return [
         {
             "apiVersion": f"{_ADMISSION}/v1",
@@ -26,14 +26,17 @@ def policies() -> list[Object]:
                         {
                             "apiGroups": [MAINTENANCE_APPROVALS.group],
                             "apiVersions": ["*"],
-                            "operations": ["CREATE"],
+                            "operations": ["CREATE", "UPDATE"],
                             "resources": [MAINTENANCE_APPROVALS.plural],
                         }
                     ]
                 },
                 "validations": [
                     {
-                        "expression": "object.spec.approver == request.userInfo.username",
+                        "expression": (
+                            "oldObject != null ? object.spec == oldObject.spec :"
+                            " object.spec.approver == request.userInfo.username"
+                        ),
                         "message": "spec.approver must be the user who creates the approval",
                         "messageExpression": (
                             "'spec.approver must be ' + request.userInfo.username + ', who creates the"

@@ -103,6 +103,11 @@ _VALIDATIONS: Final = (
 )
 
 _HAS_STEPS = "has(object.status) && has(object.status.steps)"
+_ENDED: Final = (
+    "(has({0}.status) && has({0}.status.phase) &&"
+    " !({0}.status.phase in ['', 'Pending', 'Running', 'Expired']))"
+)
+"""Not for Expired: the operator says so of a task that its host has taken, and could not tell yet."""
 OF_HOSTS: Final = (
     Check(
         _PLURAL,
@@ -113,6 +118,11 @@ OF_HOSTS: Final = (
         _PLURAL,
         "oldObject == null || oldObject.spec.nodeName == variables.host",
         "a host may only write the status of NodeTasks whose spec.nodeName is its own",
+    ),
+    Check(
+        _PLURAL,  # while a task goes on, its host may read the Secrets of it
+        f"object == null || oldObject == null || !{_ENDED.format('oldObject')} || {_ENDED.format('object')}",
+        "a host may not have a NodeTask go on that has ended",
     ),
     Check(
         _PLURAL,

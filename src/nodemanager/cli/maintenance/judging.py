@@ -114,12 +114,12 @@ def _facts(seen: Seen, around: Surroundings, judged: Judged) -> Facts:
         now=seen.now,
         window=seen.inputs.view,
         tasks={
-            host: [observing.task_facts(one) for one in found]
+            host: [observing.task_facts(one, seen.now) for one in found]
             for host, found in _by_host(seen.tasks, run.id).items()
         },
-        durations=openings.measured(observing.durations(seen.tasks)),
+        durations=openings.measured(observing.durations(seen.tasks, seen.now)),
         problem=(problem.reason, problem.object) if problem is not None else None,
-        approved=undertaking.is_approved(seen, around.caches),
+        approved=undertaking.is_approved(seen, around.caches, around.reader),
     )
 
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Final
 
 from nodemanager.api.maintenance.nodetask import NodeTask, TaskReason, TaskStepStatus
 from nodemanager.api.maintenance.task_steps import STOP, TaskStep
 from nodemanager.cli.views import describing, output
 from nodemanager.cli.views.describing import MESSAGE_LIMIT
 from nodemanager.kube import core
+
+OUTPUT_LINES: Final = 20
+"""Lines of what a step said that are shown; the status has more."""
+FACTS: Final = 20
 
 
 def render(task: NodeTask, events: Sequence[core.Event], now: datetime) -> str:
@@ -36,6 +41,20 @@ def render(task: NodeTask, events: Sequence[core.Event], now: datetime) -> str:
         ["NAME", "WHAT", "IF IT FAILS", "PHASE", "TRIES", "EXIT CODE", "MESSAGE"],
         [_step(step, known.get(step.name, TaskStepStatus())) for step in spec.steps],
     )
+    said = [
+        [one.name, output.one_line(line, MESSAGE_LIMIT)]
+        for one in status.steps
+        for line in one.output.splitlines()[-OUTPUT_LINES:]
+    ]
+    if said:
+        report.table("Output", ["STEP", "SAID"], said)
+    proofs = [
+        [one.name, output.one_line(name), output.one_line(fact)]
+        for one in status.steps
+        for name, fact in sorted(one.evidence.items())[:FACTS]
+    ]
+    if proofs:
+        report.table("Evidence", ["STEP", "FACT", "VALUE"], proofs)
     describing.add_events(report, events, now)
     return report.text()
 

@@ -11,12 +11,11 @@ from nodemanager.kube.objects import ObjectMeta, Resource, Struct
 CORDONED: Final = "maintenance.nodemanager/cordoned-by"
 """Annotation of a Node: for whose work on the host of the same name it is cordoned."""
 READY: Final = "Ready"
-MAINTENANCE_PLANNED: Final = "MaintenancePlanned"
 DRAIN_IN_PROGRESS: Final = "DrainInProgress"
 DRAINED: Final = "Drained"
 MAINTENANCE_IN_PROGRESS: Final = "MaintenanceInProgress"
-LIFECYCLE: Final = (MAINTENANCE_PLANNED, DRAIN_IN_PROGRESS, DRAINED, MAINTENANCE_IN_PROGRESS)
-"""Conditions of a Node by which Kubernetes itself speaks of maintenance (KEP-5683)."""
+LIFECYCLE: Final = (DRAIN_IN_PROGRESS, DRAINED, MAINTENANCE_IN_PROGRESS)
+"""Conditions of a Node by which Kubernetes itself speaks of maintenance (KEP-5683), as far as we say them."""
 _KEPT: Final = (READY, *LIFECYCLE)
 
 

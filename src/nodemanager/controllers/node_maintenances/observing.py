@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -99,12 +100,36 @@ def config_sets_missing(host: ManagedNode) -> str:
     return "" if ready.status == conditions.TRUE else ready.message or ready.reason
 
 
-def task_facts(task: NodeTask) -> TaskFacts:
+def with_owner(host: HostFacts, owners: AbstractSet[str], now: datetime) -> HostFacts:
+    """Return a host whose claim nobody will ever end as one with a claim that somebody has to look at."""
+    claim = host.claim
+    if not isinstance(claim, Claim) or not claim.holds or claim.uid in owners or now < claim.expires:
+        return host
+    return replace(host, claim=Unreadable(f"its maintenance {claim.maintenance} is gone"))
+
+
+def ended_at(task: NodeTask, now: datetime) -> datetime | None:
+    """Return when a task ended, if it has: as its host says, but neither before it was made nor in future."""
+    if task.status.phase not in ENDS:
+        return None
+    made = _moment(task.metadata.creation_timestamp) or now
+    return min(max(_moment(task.status.finished_at) or made, made), max(now, made))
+
+
+def _moment(text: str | None) -> datetime | None:
+    """Return a time that others wrote; None = it is none."""
+    try:
+        found = datetime.fromisoformat(text or "")
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else None
+
+
+def task_facts(task: NodeTask, now: datetime) -> TaskFacts:
     """Return what is known of a task."""
     status = task.status
     reboots = {step.name for step in task.spec.steps if step.reboot is not None}
     label = task.metadata.labels.get(LABEL_ATTEMPT, "0")
-    ended = status.finished_at if status.phase in ENDS else None
     return TaskFacts(
         name=task.metadata.name,
         phase=status.phase,
@@ -112,7 +137,7 @@ def task_facts(task: NodeTask) -> TaskFacts:
         taken=status.claim is not None,
         rebooting=any(step.name in reboots and step.phase == "Running" for step in status.steps),
         rebooted=any(step.name in reboots and _proves(step.evidence) for step in status.steps),
-        ended=datetime.fromisoformat(ended) if ended else None,
+        ended=ended_at(task, now),
     )
 
 
@@ -132,10 +157,11 @@ def _proves(evidence: Mapping[str, str]) -> bool:
     return bool(after) and after != evidence.get("bootBefore", "")
 
 
-def durations(tasks: Iterable[NodeTask]) -> Iterator[tuple[str, timedelta]]:
+def durations(tasks: Iterable[NodeTask], now: datetime) -> Iterator[tuple[str, timedelta]]:
     """Return how long hosts took for tasks that went well."""
     for task in tasks:
-        made, ended = task.metadata.creation_timestamp, task.status.finished_at
-        if task.status.phase == SUCCEEDED and made and ended:
-            took = datetime.fromisoformat(ended) - datetime.fromisoformat(made)
-            yield task.spec.node_name, max(took, timedelta())  # two clocks: the server's and the host's
+        made, ended = _moment(task.metadata.creation_timestamp), ended_at(task, now)
+        said = _moment(task.status.finished_at)
+        late = said is None or said > now  # such a clock tells nothing about how long it took
+        if task.status.phase == SUCCEEDED and made is not None and ended is not None and not late:
+            yield task.spec.node_name, ended - made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,8 @@ from nodemanager.fleet.maintenance.realtime import RealtimeError
 from nodemanager.kube import errors
 from nodemanager.kube.objects import ObjectKey
 from nodemanager.runtime.cache import Cache
+
+log = logging.getLogger("nodemanager.operator")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,7 @@ class RealtimeSets:
         for operation in found:
             try:
                 kept.append(await self._keep_one(seen, operation))
-            except RealtimeError as error:
+            except (RealtimeError, errors.KubeError) as error:
                 problems.append(str(error))
         return RealtimeKept(tuple(kept), tuple(problems)) if found else None
 
@@ -71,6 +74,12 @@ class RealtimeSets:
         return known
 
     async def _wanted(self, seen: Seen, operation: Operation, known: ConfigSet | None) -> ConfigSet:
+        approval = seen.maintenance.spec.approval
+        if approval is not None and approval.required:
+            raise RealtimeError(
+                f"operation {operation.name}: what is enforced at all times cannot be approved yet; put it"
+                " into a maintenance without approval"
+            )
         hosts = [host for group in seen.inputs.groups for host in group.hosts]
         if not hosts:
             raise RealtimeError(f"operation {operation.name}: the series chooses no host")
@@ -85,7 +94,10 @@ class RealtimeSets:
         try:
             await self.client.create(CONFIG_SETS, wanted, wanted.metadata.namespace)
         except errors.AlreadyExists as error:  # our cache is behind, or somebody else was faster
-            raise RealtimeError(_taken(wanted.metadata.name)) from error
+            meta = wanted.metadata
+            there = await self.client.get(CONFIG_SETS, meta.name, meta.namespace)
+            if there.metadata.owner_references != meta.owner_references:
+                raise RealtimeError(_taken(meta.name)) from error
         except errors.Invalid as error:
             raise RealtimeError(f"ConfigSet {wanted.metadata.name}: {error}") from error
 
@@ -107,8 +119,8 @@ class RealtimeSets:
                     CONFIG_SETS, one.metadata.name, one.metadata.namespace,
                     options=DeleteOptions(uid=one.metadata.uid),
                 )  # fmt: skip
-            except (errors.NotFound, errors.Conflict):
-                continue
+            except errors.KubeError as error:
+                log.warning("cannot remove ConfigSet %s: %s", one.metadata.name, error)
 
 
 def _taken(name: str) -> str:

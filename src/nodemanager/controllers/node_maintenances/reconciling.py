@@ -6,6 +6,7 @@ matter which process looks next, nor at which write the last one was killed.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -42,7 +43,7 @@ from nodemanager.fleet.maintenance import beginning, openings, passes
 from nodemanager.fleet.maintenance.beginning import Owner
 from nodemanager.fleet.maintenance.claims import Claim, State
 from nodemanager.fleet.maintenance.decide import Facts, Start
-from nodemanager.fleet.maintenance.facts import ENDS, HostFacts
+from nodemanager.fleet.maintenance.facts import HostFacts
 from nodemanager.fleet.maintenance.passes import Look, Upkeep
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.maintenance.states import Move
@@ -51,6 +52,7 @@ from nodemanager.kube.core import LEASES
 from nodemanager.kube.objects import ObjectKey, key_of
 from nodemanager.runtime.controller import Reconcile, ReconcileResult
 
+log = logging.getLogger("nodemanager.operator")
 LOOK_SECONDS: Final = 30.0
 """A maintenance is looked at this often, at least: a window may have opened."""
 BUSY_SECONDS: Final = 2.0
@@ -130,12 +132,14 @@ class Maintainer:
         """Return what is known of all hosts of the namespace, with what we wrote meanwhile."""
         known = self._caches.of(NODES)
         gates = gates_of(seen.maintenance)
+        owners = {one.metadata.uid for one in self._maintenances.values()}
         found: dict[str, HostFacts] = {}
         for host in self._hosts.values(seen.maintenance.metadata.namespace):
             name = host.metadata.name
             node = known.get(ObjectKey("", name)) if not known.refused else None
             heard = self._signs.heard(key_of(host))
-            found[name] = observing.host_facts(host, node, heard, gates.failing(host, node))
+            known_of = observing.host_facts(host, node, heard, gates.failing(host, node))
+            found[name] = observing.with_owner(known_of, owners, seen.now)
         return found
 
     def _undertaking(self, seen: Seen) -> tuple[Undertaking, Problem | None]:
@@ -169,6 +173,9 @@ class Maintainer:
                 found = await self._driver.drive(about, visited)
             except (errors.Conflict, errors.NotFound):  # somebody else was faster: look again
                 soon = min(soon, CONFLICT)
+                continue
+            except (errors.KubeError, ValueError) as error:  # of this host: the others go on
+                log.warning("cannot go on with host %s: %s", host.metadata.name, error)
                 continue
             soon = AT_ONCE if isinstance(found, Move) else soon
         return soon
@@ -218,10 +225,12 @@ class Maintainer:
             hosts=self._facts(seen),
             now=seen.now,
             window=seen.inputs.view,
-            tasks={host: [observing.task_facts(one) for one in found] for host, found in tasks.items()},
-            durations=openings.measured(observing.durations(seen.tasks)),
+            tasks={
+                host: [observing.task_facts(one, seen.now) for one in found] for host, found in tasks.items()
+            },
+            durations=openings.measured(observing.durations(seen.tasks, seen.now)),
             problem=(problem.reason, problem.object) if problem is not None else None,
-            approved=undertaking.is_approved(seen, self._caches),
+            approved=undertaking.is_approved(seen, self._caches, self._inputs),
         )
 
     def _upkeep(self, seen: Seen) -> Upkeep:
@@ -305,10 +314,10 @@ class Maintainer:
         limit = TTL if ttl is None else timedelta(seconds=ttl)
         current = seen.maintenance.status.run
         for task in seen.tasks:
-            over = task.status.phase in ENDS and task.status.finished_at is not None
-            if not over or (current is not None and task.metadata.labels.get(RUN) == current.id):
+            ended = observing.ended_at(task, seen.now)
+            if ended is None or (current is not None and task.metadata.labels.get(RUN) == current.id):
                 continue
-            if seen.now - datetime.fromisoformat(task.status.finished_at or "") >= limit:
+            if seen.now - ended >= limit:
                 await self._orders.delete_task(task)
 
     def _next(self, seen: Seen, look: Look) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
@@ -94,7 +94,7 @@ def of_run(seen: Seen, reader: InputReader) -> tuple[Undertaking, Problem | None
         work=task,
         drain=DrainRules() if drain is None else DrainRules(drain.pod_selector, drain.grace_period_seconds),
         now=seen.now,
-        may_work=inputs.view.open and bool(work.steps),
+        may_work=inputs.view.has_time(seen.now, timedelta()) and bool(work.steps),
         ending=ending if ending in (Reason.DELETED, Reason.ABORTED) else None,
     )
     return about, problem or wrong or _unsupported(maintenance)
@@ -108,16 +108,21 @@ def _unsupported(maintenance: NodeMaintenance) -> Problem | None:
     return None
 
 
-def is_approved(seen: Seen, caches: Caches) -> bool:
-    """Tell whether somebody said yes to the plan, if somebody has to."""
+def is_approved(seen: Seen, caches: Caches, reader: InputReader) -> bool:
+    """Tell whether somebody said yes, if somebody has to, to the plan as it is now.
+
+    What the status shows was made at the last look: what was changed since, nobody has seen yet.
+    """
     approval, shown = seen.maintenance.spec.approval, seen.maintenance.status.plan
     if approval is None or not approval.required:
         return True
-    meta = seen.maintenance.metadata
-    return shown is not None and any(
+    meta, now = seen.maintenance.metadata, plan_of(seen, seen.maintenance.status.run, reader)
+    if shown is None or now is None or now.hash != shown.hash:
+        return False
+    return any(
         one.spec.maintenance == meta.name
         and one.metadata.namespace == meta.namespace
-        and one.spec.plan_hash == shown.hash
+        and one.spec.plan_hash == now.hash
         for one in caches.of(MAINTENANCE_APPROVALS).values()
     )
 
@@ -136,7 +141,7 @@ def plan_of(seen: Seen, run: RunState | None, reader: InputReader) -> PlanState 
     hashed = plan.hash_of(made_of)
     if old is not None and old.hash == hashed:
         return old
-    taken = openings.measured(observing.durations(seen.tasks))
+    taken = openings.measured(observing.durations(seen.tasks, seen.now))
     made = plan.plan(made_of, inputs.calendar, taken, seen.now)
     return PlanState(
         hash=hashed,

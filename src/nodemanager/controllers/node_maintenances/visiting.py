@@ -28,7 +28,7 @@ from nodemanager.controllers.node_maintenances import observing
 from nodemanager.controllers.node_maintenances.orders import Orders, Work
 from nodemanager.fleet.maintenance import undoing, visits
 from nodemanager.fleet.maintenance.claims import Claim, State
-from nodemanager.fleet.maintenance.facts import SUCCEEDED, HostFacts, NodeFacts
+from nodemanager.fleet.maintenance.facts import HALTED, SUCCEEDED, HostFacts, NodeFacts
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.maintenance.states import STATES, Hold, Move, Order, Visit, VisitRules
 from nodemanager.kube import errors
@@ -88,6 +88,12 @@ class VisitDriver:
             visit = await self._ordered(about, seen)
         except errors.Forbidden as error:
             log.warning("cannot go on with host %s: %s", seen.host.metadata.name, error)
+            if about.now >= seen.claim.expires:
+                late = msgspec.structs.replace(
+                    seen.claim, state=State.HALTED, since=about.now, reason=Reason.DEADLINE_EXCEEDED
+                )
+                await self.write(about, seen.host, late, seen.claim)
+                return Move(late)
             return Hold(STATES[seen.claim.state].reason, f"node/{seen.host.metadata.name}")
         found = _cut_short(about, visit) or visits.advance(visit)
         if isinstance(found, Move):
@@ -140,8 +146,8 @@ class VisitDriver:
             facts = replace(facts, health=replace(facts.health, failing_after=missing))
         return Visit(
             claim, facts, about.rules, about.now,
-            task=observing.task_facts(task) if task is not None else None,
-            undo=observing.task_facts(undo) if undo is not None else None,
+            task=observing.task_facts(task, about.now) if task is not None else None,
+            undo=observing.task_facts(undo, about.now) if undo is not None else None,
             may_work=about.may_work,
         )  # fmt: skip
 
@@ -149,26 +155,35 @@ class VisitDriver:
         self, about: Undertaking, seen: Visited, order: Order
     ) -> tuple[NodeTask | None, NodeTask | None]:
         """Create or take back the tasks of a visit; return them: of the work, and of undoing it."""
-        claim, owner = seen.claim, about.maintenance
+        claim = seen.claim
         task = await self._task(about, seen, claim.task)
         undo: NodeTask | None = None
-        if order is Order.CREATE_TASK and task is None and not claim.seen and about.ending is None:
-            task = await self._orders.create_task(owner, seen.host, claim, about.work(claim), about.now)
+        begins = order is Order.CREATE_TASK and not claim.seen and about.ending is None and about.may_work
+        if begins and task is None:
+            task = await self._created(about, seen, about.work(claim))
         if order is Order.CREATE_UNDO:
             undo = await self._task(about, seen, f"{claim.task}-undo")
             back = undoing.inverse(task.spec.steps, task.status.steps) if task is not None else []
             if undo is None and back:
                 work = Work(tuple(back), claim.since + UNDO_TIME)
-                undo = await self._orders.create_task(owner, seen.host, claim, work, about.now)
+                undo = await self._created(about, seen, work) or _as_if(task, HALTED)
             elif undo is None and task is not None:  # it changed nothing that could be taken back
-                undo = msgspec.structs.replace(
-                    task, status=msgspec.structs.replace(task.status, phase=SUCCEEDED)
-                )
+                undo = _as_if(task, SUCCEEDED)
         ends = order is Order.GIVE_BACK or (order is Order.CREATE_TASK and about.ending is not None)
         if ends and task is not None and _is_untaken(task):
             await self._orders.delete_task(task)
             task = None
         return task, undo
+
+    async def _created(self, about: Undertaking, seen: Visited, work: Work) -> NodeTask | None:
+        """Create a task; None: the API does not take it, as it is made of what a host said, say."""
+        try:
+            return await self._orders.create_task(
+                about.maintenance, seen.host, seen.claim, work, about.now
+            )  # fmt: skip
+        except errors.Invalid as error:
+            log.warning("cannot make a task for host %s: %s", seen.host.metadata.name, error)
+            return None
 
     async def _held(self, about: Undertaking, seen: Visited, order: Order) -> NodeFacts | None:
         """Cordon, drain or give back the Node of a host; return how it is then."""
@@ -205,6 +220,13 @@ def _cut_short(about: Undertaking, visit: Visit) -> Move | None:
             claim, state=State.RETURNING, since=about.now, end=State.UNDONE, reason=about.ending
         )
     )
+
+
+def _as_if(task: NodeTask | None, phase: str) -> NodeTask | None:
+    """Return a task as if it had ended so."""
+    if task is None:
+        return None
+    return msgspec.structs.replace(task, status=msgspec.structs.replace(task.status, phase=phase))
 
 
 def _is_untaken(task: NodeTask) -> bool:

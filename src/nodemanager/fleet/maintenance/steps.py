@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -30,6 +30,12 @@ from nodemanager.kube.schemas import patterns
 
 MAX_NAME: Final = 63
 SHELLS: Final = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh", "busybox"))
+INTERPRETERS: Final = SHELLS | {"python", "python3", "perl", "ruby", "su"}
+_CODE_OPTION: Final = re.compile(r"-[A-Za-z]*[ce]")
+_CODE: Final = (
+    "cannot fill in parameters in {}: they would be read as code; write a script that uses"
+    ' "$PARAM_NAME" instead of $(params.name)'
+)
 _REFERENCE: Final = re.compile(r"\$\(params\.([^)]*)\)")
 _INTEGER: Final = re.compile(r"-?[0-9]{1,18}")
 _SEVERITY: Final = ("", CONTINUE, STOP, UNDO)
@@ -101,7 +107,9 @@ def config_set_of(operation: Operation, templates: Mapping[str, NodeOperationTem
             " which are done once; type realtime needs one with a configSet"
         )
     given = values(template.parameters, operation.parameters)
-    filled_in = _fill(msgspec.to_builtins(template.config_set), given, "configSet")
+    declared = msgspec.to_builtins(template.config_set)
+    _refuse_code(declared, "configSet")
+    filled_in = _fill(declared, given, "configSet")
     return msgspec.convert(filled_in, RealtimeSet)
 
 
@@ -164,26 +172,40 @@ def filled(steps: Sequence[TaskStep], given: Mapping[str, str]) -> list[TaskStep
     for step in steps:
         where = f"steps[{step.name}]"
         raw = msgspec.to_builtins(step)
-        for holder in (raw, raw.get("undo") or {}):
-            execution = holder.get("execution")
-            if execution is not None:
-                _refuse_code(execution, where)
-                if execution.get("script") and environment:
-                    execution["env"] = environment | execution.get("env", {})
-        found.append(msgspec.convert(_fill(raw, given, where), TaskStep))
+        _refuse_code(raw, where)
+        raw = _fill(raw, given, where)
+        for holder in (raw, raw.get("undo") or {}):  # after that: no value is looked into once more
+            if (execution := holder.get("execution") or {}).get("script") and environment:
+                execution["env"] = environment | execution.get("env", {})
+        found.append(msgspec.convert(raw, TaskStep))
     return found
 
 
-def _refuse_code(execution: Mapping[str, Any], where: str) -> None:
-    """Refuse parameters in what a shell reads: a value could be a command there."""
-    argv: Sequence[str] = execution.get("argv") or ()
-    is_shell = bool(argv) and argv[0].rpartition("/")[2] in SHELLS
-    code = [execution.get("script") or "", *(argv[1:] if is_shell and "-c" in argv else ())]
-    if any(_REFERENCE.search(text) for text in code):
-        raise StepsError(
-            f"cannot fill in parameters in {where}: a shell would read them as code; write a script that uses"
-            ' "$PARAM_NAME" instead of $(params.name)'
-        )
+def _refuse_code(value: Any, where: str) -> None:
+    """Refuse parameters in what a shell, an interpreter or a template engine reads: a value could be code."""
+    if isinstance(value, list):
+        texts = [one for one in value if isinstance(one, str)]
+        if any(_REFERENCE.search(code) for code in _code_in(texts)):
+            raise StepsError(_CODE.format(where))
+        for one in value:
+            _refuse_code(one, where)
+    elif isinstance(value, dict):
+        command = [str(value.get("command") or ""), *(value.get("args") or ())]
+        read = [value.get("script"), value.get("template"), *_code_in(command)]
+        if any(isinstance(text, str) and _REFERENCE.search(text) for text in read):
+            raise StepsError(_CODE.format(where))
+        for key, one in value.items():
+            _refuse_code(one, f"{where}.{key}")
+
+
+def _code_in(argv: Sequence[str]) -> Iterator[str]:
+    """Yield the arguments that an interpreter of the command line reads as a program."""
+    reads = False
+    for place, word in enumerate(argv):
+        before = argv[place - 1] if place else ""
+        if reads and _CODE_OPTION.fullmatch(before):
+            yield word
+        reads = reads or word.rpartition("/")[2] in INTERPRETERS
 
 
 def _fill(value: Any, given: Mapping[str, str], where: str) -> Any:

@@ -74,6 +74,8 @@ def _working(visit: Visit) -> Move | Hold:
             return _give_back(visit, State.HALTED, Reason.TASK_LOST)
         if visit.now >= claim.expires:
             return _give_back(visit, State.UNDONE, Reason.DEADLINE_EXCEEDED)
+        if not visit.may_work:  # the window closed before there was a task
+            return _give_back(visit, State.UNDONE, Reason.TIME_TOO_SHORT)
         return Hold(Reason.TASK_NOT_TAKEN, f"nodetask/{claim.task}", claim.expires)
     if task.is_end:
         return _ended(visit, task)
@@ -173,7 +175,9 @@ def _returning(visit: Visit) -> Move | Hold:
     claim, node = visit.claim, visit.host.node
     stays = node is not None and claim.cordoned and node.cordoned and node.ours
     if not stays:
-        return Move(msgspec.structs.replace(claim, state=claim.end or State.HALTED, since=visit.now))
+        # Nothing of it is ours any more: who comes back to a host that was lost finds nothing to give back.
+        end = claim.end or State.HALTED
+        return Move(msgspec.structs.replace(claim, state=end, since=visit.now, cordoned=False))
     if visit.passed >= GRACE:
         return _halt(visit, claim.reason or Reason.RETURNING)
     return Hold(Reason.RETURNING, f"node/{visit.host.name}", claim.since + GRACE)

@@ -34,7 +34,7 @@ Examples:
   nodemanager run reboot-if-needed --on role=web --now
   nodemanager run package-upgrade --host web1 --host web2 --now
   nodemanager run security-updates --all-hosts --window sunday --no-wait
-  nodemanager run k3s-upgrade --on role=db --set version=v1.33.1+k3s1 --now
+  nodemanager run journal-cleanup --on role=db --set maxAge=7d --now
   nodemanager run fstrim --all-hosts --now --max-unavailable 10%
 \b
 Exit codes:
