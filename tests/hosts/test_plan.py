@@ -25,6 +25,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
         found.machine.run("apt-get", "update")
         found.machine.run("apt-get", "-y", "install", "nm-timesync")
         found.join()
+        until(lambda: found.status().get("release"), "a report of its agent")
         found.machine.run("systemctl", "stop", "nodemanager")
         yield found
 

@@ -48,6 +48,7 @@ def well(host: SourceHost) -> str:
     host.machine.run("sh", "-c", "echo quick fix > /etc/motd; sleep 1; :")  # it stays until it is looked at
     host.look_again()
     until(lambda: _told(host)["drift"]["repaired"] > before and _told(host)["holds"], "a repair")
+    until(lambda: _told(host)["api"]["state"] == "connected", "an API that answers")
     done = host.nodemanager("status")
     assert done.returncode == 0
     return done.stdout
