@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from nodemanager.agent.holds.set_windows import NAP, SetWindows
 from nodemanager.api.common import enforcement
 from nodemanager.api.common.configset import ConfigSet, ConfigSetSpec
@@ -92,3 +94,23 @@ def test_a_clock_that_is_set_is_noticed() -> None:
     virtual_time.run(play())
     assert len(passes) == 1
     assert passes[0] <= 2 * NAP
+
+
+ODD = [
+    "2026-01-01t00:00:00z",
+    "0000-01-01T00:00:00Z",
+    "2026-01-01T00:00:00+99:99",
+    "2026-01-01T00:00:00ZTx",
+    "",
+]
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_a_time_that_cannot_be_read_opens_nothing_and_ends_nothing(text: str) -> None:
+    """An API takes some of them for times."""
+    for span in (EnforcedSpan(start=text), EnforcedSpan(start="2026-01-01T00:00:00Z", end=text or "x")):
+        odd = Enforcement(openings=[span])
+        windows = SetWindows(lambda: None, lambda: NOW)
+        windows.heard([config_set("odd", odd), config_set("good", window((-1, 1)))])
+        assert "good" not in windows.shut()
+        enforcement.next_edge([odd], NOW)

@@ -250,3 +250,23 @@ def test_the_name_of_a_task_is_the_same_whenever_it_is_asked_and_another_for_ano
     }
     assert len(others | {name}) == 4
     assert len(claims.task_name("w" * 253, "m", "r", "h", 0)) <= 253
+
+
+def test_a_host_that_was_lost_and_comes_back_is_given_back_once() -> None:
+    lost = claim(State.HALTED, reason=Reason.HOST_LOST, cordoned=True)
+    back = moved(
+        visit(State.HALTED, claim=lost, node=NodeFacts(cordoned=True, ours=True), task=task("Failed"))
+    )
+    assert (back.state, back.end) == (State.RETURNING, State.HALTED)
+    given = moved(visit(State.RETURNING, claim=back, node=NodeFacts(), task=task("Failed")))
+    assert (given.state, given.cordoned) == (State.HALTED, False)
+    held(visit(State.HALTED, claim=given, node=NodeFacts(), task=task("Failed")))
+
+
+def test_no_work_begins_after_the_window_closed_also_if_it_was_about_to() -> None:
+    assert ends(visit(State.WORKING, may_work=False)) == (
+        State.RETURNING,
+        State.UNDONE,
+        Reason.TIME_TOO_SHORT,
+    )
+    held(visit(State.WORKING, claim=claim(State.WORKING, seen=True), task=task(), may_work=False))
