@@ -208,7 +208,7 @@ async def test_a_repair_waits_for_the_stage_of_a_pass_and_not_for_the_pass(tmp_p
         kept.host.services.start = stop_the_world  # type: ignore[method-assign]
         kept.host.services.facts[ServiceKey("app")] = DOWN
         await kept.converge(declared)
-        await kept.until(lambda: is_whole(tmp_path))
+        await kept.until(lambda: is_whole(tmp_path) and len(kept.outcomes()) == len(("file", "service")))
         assert found == ["bye\n"]
         assert sorted(kept.outcomes()) == [("/motd", "repaired"), ("service:app", "repaired")]
 

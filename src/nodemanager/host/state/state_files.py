@@ -9,9 +9,10 @@ import stat
 from typing import Final
 
 from nodemanager.host.files import private
-from nodemanager.host.files.tree import Tree
+from nodemanager.host.files.tree import Place, Tree
 
 MAX_LINKS: Final = 8
+TRIES: Final = 3
 NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -37,6 +38,18 @@ def prepare_folder(tree: Tree, path: str) -> None:
 def write(tree: Tree, path: str, data: bytes, mode: int = 0o600) -> None:
     """Replace a file, and return when it is on disk; only its owner may read it unless a mode says more."""
     place = tree.place(path)
+    for left in reversed(range(TRIES)):
+        try:
+            _replace(place, data, mode)
+            break
+        except FileNotFoundError:  # another process of ours that begins takes away what it finds half-written
+            if not left:
+                raise
+    with tree.readable(place.folder) as folder:
+        os.fsync(folder)
+
+
+def _replace(place: Place, data: bytes, mode: int) -> None:
     name = private.temporary_name()
     descriptor = os.open(name, NEW, 0o600, dir_fd=place.folder)
     try:
@@ -51,8 +64,6 @@ def write(tree: Tree, path: str, data: bytes, mode: int = 0o600) -> None:
         with contextlib.suppress(OSError):
             os.unlink(name, dir_fd=place.folder)
         raise
-    with tree.readable(place.folder) as folder:
-        os.fsync(folder)
 
 
 def read(tree: Tree, path: str, limit: int) -> bytes | None:
