@@ -15,7 +15,8 @@ def test_what_is_taken_away_half_written_is_written_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another process of ours that begins tidies up, and cannot tell whose it is."""
-    renamed, taken = os.rename, []
+    renamed = os.rename
+    taken: list[str] = []
 
     def rename(name: str, target: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
         if not taken:
