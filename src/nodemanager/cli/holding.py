@@ -120,7 +120,9 @@ def _timed(hold: Hold, seconds: float) -> hold_timer.TimedHold:
 def _here(root: str, write: Callable[[Vault], object], wanted: HoldOrigin | None) -> bool:
     tree = Tree(root)
     try:
-        known = any(Path(tree.outside(one)).exists() for one in (STATE, SOCKET))
+        # One that joined and was never told anything has a credential, and nothing to remember yet.
+        joined = str(connect.host_kubeconfig_path())
+        known = any(Path(tree.outside(one)).exists() for one in (STATE, SOCKET, joined))
     finally:
         tree.close()
     if not known:
