@@ -35,5 +35,9 @@ async def test_the_approver_is_who_creates_the_approval(place: Place, api: Api, 
     assert (said.code, found is not None) == (403, True), said
     assert found is not None
     assert (await ask(api.client, "POST", folder, approval(found[1]))).code == CREATED
+    stored = await api.client.get(MAINTENANCE_APPROVALS.untyped(), "yes", place.namespace)
+    for odd in ({}, {"spec": {**stored["spec"], "approver": "jane"}}):  # none, so that another may come after
+        body = {**{key: value for key, value in stored.items() if key != "spec"}, **odd}
+        assert (await ask(api.client, "PUT", f"{folder}/yes", body)).code in (403, 422), odd
     changed = await ask(api.client, "PATCH", f"{folder}/yes", {"spec": {"approver": "jane"}})
     assert (changed.code, "cannot be changed" in changed.message) == (422, True), changed

@@ -83,11 +83,14 @@ def test_install_and_uninstall_twice(kube: apiserver.ApiServer) -> None:
 def test_what_goes_with_the_kinds_is_counted(cluster: apiserver.ApiServer) -> None:
     for name in ("web1", "web2", "web3"):
         apply(cluster, "ManagedNode", name)
-    nodes = len(cluster.kubectl("get", "mn", "-A", "-o", "name").stdout.split())
+    nodes, sets = (
+        len(cluster.kubectl("get", kind, "-A", "-o", "name").stdout.split()) for kind in ("mn", "cset")
+    )
     assert nodes >= 3
     ran = nodemanager(cluster, "crds", "--uninstall", "--dry-run")
     assert ran.code == 0
     assert f"with them {nodes} ManagedNodes, " in ran.stderr
+    assert (f" {sets} ConfigSet" in ran.stderr) is (sets > 0)
     assert cluster.server in ran.stderr
 
 

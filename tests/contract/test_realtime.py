@@ -13,6 +13,7 @@ from nodemanager.api.maintenance.nodemaintenance import NODE_MAINTENANCES, NodeM
 from nodemanager.client.patches import MergePatch
 from nodemanager.kube import conditions, errors
 from nodemanager.kube.selectors import matches
+from support.clients import connected
 from support.either import Place
 from support.maintenance_site import TOUCH, Site, site_at
 
@@ -127,6 +128,35 @@ async def test_a_set_of_somebody_else_is_left_alone(site: Site) -> None:
         assert condition is not None
         assert condition.message.startswith("ConfigSet monday-sshd is there already, and is not of this")
         assert (await made(site)).spec.priority == 5
+
+
+async def test_the_operator_itself_can_write_no_set_of_somebody_else(site: Site) -> None:
+    body = {"metadata": {"name": "people"}, "spec": {"priority": 5}}
+    await site.client.create(CONFIG_SETS, body, site.namespace)
+    async with connected(site.own) as operator:
+        acts: list[Callable[[], Awaitable[object]]] = [
+            lambda: operator.create(CONFIG_SETS, {"metadata": {"name": "mine"}, "spec": {}}, site.namespace),
+            lambda: operator.patch(
+                CONFIG_SETS, "people", site.namespace, MergePatch({"spec": {"priority": 6}})
+            ),
+            lambda: operator.delete(CONFIG_SETS, "people", site.namespace),
+        ]
+        for act in acts:
+            with pytest.raises(errors.Forbidden, match="may only write the ConfigSets that it makes"):
+                await act()
+    assert (await made(site, "people")).spec.priority == 5
+
+
+async def test_what_has_to_be_approved_is_not_enforced_without(site: Site) -> None:
+    await site.host("a")
+    await site.maintenance(operations=[SSHD], approval={"required": True})
+    async with site.operator():
+        said = await site.until(kept("False"))
+        condition = conditions.get(said.status.conditions, "RealtimeKept")
+        assert condition is not None
+        assert "cannot be approved yet" in condition.message
+        with pytest.raises(errors.NotFound):
+            await made(site)
 
 
 async def test_a_template_that_is_missing_is_named(site: Site) -> None:

@@ -154,6 +154,20 @@ TOO_MUCH: dict[str, Any] = {
 }  # fmt: skip
 
 
+async def test_a_task_that_ended_does_not_go_on(place: Place, me: Client, operator: Client) -> None:
+    """While one goes on, its host may read the Secrets of it."""
+    status = f"{folder(place)}/of-b/status"
+    assert (await ask(me, "PATCH", status, {"status": STATUS})).code == OK
+    assert (await ask(me, "PATCH", status, {"status": {"phase": "Failed"}})).code == OK
+    refused = await ask(me, "PATCH", status, {"status": {"phase": "Running"}})
+    assert (refused.code, "may not have a NodeTask go on that has ended" in refused.message) == (
+        FORBIDDEN,
+        True,
+    )
+    assert (await ask(me, "PATCH", status, {"status": {"phase": "Halted"}})).code == OK
+    assert operator is not me
+
+
 async def test_a_host_tells_no_more_than_people_can_read(place: Place, me: Client, operator: Client) -> None:
     del operator
     status = f"{folder(place)}/of-b/status"

@@ -20,6 +20,15 @@ def rfc3339_unix(moment: float) -> str:
     return rfc3339(datetime.fromtimestamp(moment, UTC))
 
 
+def parse(text: str | None) -> datetime | None:
+    """Return a moment that others wrote; None = it is none, though an API may have taken it for one."""
+    try:
+        found = datetime.fromisoformat(text or "")
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else None
+
+
 def human_duration(seconds: float) -> str:
     """Return a duration in the two or fewer units that matter, as kubectl does: 90s, 5m30s, 3d4h, 2y."""
     whole = int(seconds)

@@ -199,7 +199,10 @@ def test_how_we_stand_with_the_api_is_told_with_every_change(tmp_path: Path) -> 
         ("connected", 3), ("refused", 4),
     ]  # fmt: skip
     api = board.snapshot().api
-    assert (api.why.partition(";")[0], api.server) == ("401", "https://api")
+    remedy = (
+        "nodemanager rbac and nodemanager token where you administer the API, then nodemanager bootstrap here"
+    )
+    assert (api.why, api.server) == (f"401; to let this host in again: {remedy}", "https://api")
     assert api.since is not None
     assert api.last_contact is not None
     assert api.since > api.last_contact

@@ -213,7 +213,11 @@ async def test_uninstalled_again_and_again(tmp_path: Path) -> None:
     await run(server, tmp_path, "--install")
     first = await run(server, tmp_path, "--uninstall", "--yes")
     assert first.stdout.splitlines() == removed("deleted")
-    assert "with them 3 ManagedNodes, 3 ConfigSets, 3 NodeMaintenances, " in first.stderr
+    counted = (
+        "3 ManagedNodes, 3 ConfigSets, 3 NodeMaintenances, 3 MaintenanceWindows, 3 NodeSeries,"
+        " 3 NodeOperationTemplates, 3 MaintenanceApprovals, 3 NodeTasks"
+    )
+    assert f"with them {counted}, from" in first.stderr
     again = await run(server, tmp_path, "--uninstall", "--yes")
     assert (again.code, again.stdout.splitlines()) == (0, removed("not found"))
 

@@ -131,6 +131,21 @@ async def test_it_opens_and_closes_and_tells(tmp_path: Path, monkeypatch: pytest
             await task
 
 
+@pytest.mark.parametrize(
+    ("now", "seconds"),
+    [
+        ("2026-11-16T05:59:58Z", 2.0),
+        ("2026-11-16T06:00:00Z", 1.0),
+        ("2026-11-16T06:00:00.9999Z", 0.05),
+        ("2026-11-16T06:00:01Z", opening.LOOK_SECONDS),
+    ],
+)
+def test_it_is_looked_at_again_at_its_next_edge(now: str, seconds: float) -> None:
+    spec = WindowSpec(schedules=[WindowSchedule(start="06:00", duration="1s")])
+    judged = judging.judge(MaintenanceWindow(spec=spec), {}, at(now))
+    assert opening._until_edge(judged, at(now)) == pytest.approx(seconds)
+
+
 async def test_a_calendar_that_comes_later_opens_the_window(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,12 +7,25 @@ on the host (`nodemanager backups`); a status is an object in the API, and must 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 MAX_BYTES: Final = 256 * 1024
 """An API takes objects of 1.5 MiB; this is room for some two thousand files."""
 _EACH: Final = 72
 """What a record takes besides its path: a SHA-256 and some quotes."""
+
+
+def known(before: Mapping[str, str], new: Mapping[str, str], kept: AbstractSet[str] | None) -> dict[str, str]:
+    """Return where the first content of each file is, by path; what is no longer `kept` is nowhere.
+
+    None: nothing was removed.
+    """
+    found = {**new, **before}  # the first one is the one worth keeping
+    if kept is None:
+        return found
+    there = kept | set(new.values())
+    return {path: digest for path, digest in found.items() if digest in there}
 
 
 def fitting(records: Mapping[str, str], declared: Collection[str]) -> dict[str, str]:

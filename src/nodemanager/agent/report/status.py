@@ -214,12 +214,8 @@ def _backups(old: ManagedNodeStatus, done: Pass) -> dict[str, str]:
 
 
 def _all_backups(old: ManagedNodeStatus, done: Pass) -> dict[str, str]:
-    """Return where the first content of each file is; what has been removed meanwhile is nowhere."""
-    known = {**done.backups, **old.file_backups}  # the first one is the one worth keeping
-    if done.collection is None:
-        return known
-    kept = done.collection.kept | set(done.backups.values())
-    return {path: digest for path, digest in known.items() if digest in kept}
+    kept = done.collection.kept if done.collection is not None else None
+    return backup_records.known(old.file_backups, done.backups, kept)
 
 
 def _collected(old: ManagedNodeStatus, done: Pass, stamp: str) -> str | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, ClassVar, Final
 
+from nodemanager.kube import times
 from nodemanager.kube.hints import PRINTABLE, Rule, meta
 from nodemanager.kube.objects import Struct
 
@@ -61,15 +62,6 @@ def next_edge(all_of_them: Iterable[Enforcement | None], now: datetime) -> datet
 def _spans(enforcement: Enforcement) -> Iterator[tuple[datetime, datetime | None]]:
     """Yield the openings; one that cannot be read is none: while in doubt, nothing is changed."""
     for one in enforcement.openings:
-        start, end = moment(one.start), moment(one.end) if one.end else None
+        start, end = times.parse(one.start), times.parse(one.end) if one.end else None
         if start is not None and (end is not None or not one.end):
             yield start, end
-
-
-def moment(text: str) -> datetime | None:
-    """Return a time; None = it is none that we can read, though an API may have taken it for one."""
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)

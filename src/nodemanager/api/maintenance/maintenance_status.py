@@ -31,8 +31,6 @@ PROGRESSING: Final = "Progressing"
 """Condition type: hosts are being worked on; if not, the reason is the code of what it waits for."""
 COMPLETE: Final = "Complete"
 """Condition type: all one-shot operations have ended well. For `kubectl wait`."""
-APPROVED: Final = "Approved"
-"""Condition type: an approval names the hash of the plan."""
 MAX_REASONS: Final = 40
 
 
@@ -143,7 +141,6 @@ class PlanState(Struct):
     ends_at: Annotated[
         str | None, meta("When it is expected to end, by how long hosts took.", format="date-time")
     ] = None
-    approved_by: Annotated[str, meta("Who approved it.", pattern=PRINTABLE, max_length=256)] = ""
 
 
 class NodeMaintenanceStatus(Struct):

@@ -5,12 +5,8 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 from nodemanager.api.maintenance.maintenancewindow import GROUP, VERSION
-from nodemanager.kube.conditions import Condition
 from nodemanager.kube.hints import NAME_MAX, PRINTABLE, Rule, meta
 from nodemanager.kube.objects import ObjectMeta, Resource, Struct
-
-EFFECTIVE: Final = "Effective"
-"""Condition type: the plan of the maintenance is the one that was approved."""
 
 
 class MaintenanceApprovalSpec(Struct):
@@ -41,15 +37,6 @@ class MaintenanceApprovalSpec(Struct):
     comment: Annotated[str, meta("Anything that others should know.", pattern=PRINTABLE, max_length=512)] = ""
 
 
-class MaintenanceApprovalStatus(Struct):
-    """Whether it counts; written by the operator."""
-
-    observed_generation: Annotated[int, meta("The metadata.generation this status is about.", minimum=0)] = 0
-    conditions: Annotated[
-        list[Condition], meta("Effective: whether it counts.", list_map_keys=("type",), max_items=16)
-    ] = []
-
-
 class MaintenanceApproval(Struct):
     """Somebody says yes to one plan of one maintenance."""
 
@@ -62,7 +49,6 @@ class MaintenanceApproval(Struct):
             required=True,
         ),
     ] = MaintenanceApprovalSpec()
-    status: Annotated[MaintenanceApprovalStatus, meta("Whether it counts.")] = MaintenanceApprovalStatus()
 
 
 MAINTENANCE_APPROVALS: Final = Resource(

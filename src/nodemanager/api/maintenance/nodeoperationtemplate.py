@@ -8,7 +8,6 @@ from nodemanager.api.maintenance.maintenancewindow import GROUP, VERSION
 from nodemanager.api.maintenance.operations import PARAMETER_MAX, PARAMETER_NAME, TYPES
 from nodemanager.api.maintenance.realtime_set import RealtimeSet
 from nodemanager.api.maintenance.task_steps import TaskStep
-from nodemanager.kube.conditions import Condition
 from nodemanager.kube.hints import PRINTABLE, Rule, meta
 from nodemanager.kube.objects import ObjectMeta, Resource, Struct
 
@@ -16,8 +15,6 @@ MAX_STEPS: Final = 32
 STRING: Final = "string"
 INTEGER: Final = "integer"
 BOOLEAN: Final = "boolean"
-USABLE: Final = "Usable"
-"""Condition type: its patterns and defaults can be read, and its texts name no other parameters."""
 
 
 class Parameter(Struct):
@@ -102,24 +99,11 @@ class NodeOperationTemplateSpec(Struct):
     config_set: Annotated[RealtimeSet | None, meta("What shall hold.", atomic=True)] = None
 
 
-class NodeOperationTemplateStatus(Struct):
-    """Whether it can be used; written by the operator."""
-
-    observed_generation: Annotated[int, meta("The metadata.generation this status is about.", minimum=0)] = 0
-    digest: Annotated[str, meta("Hash of what it does.", max_length=64)] = ""
-    conditions: Annotated[
-        list[Condition], meta("Usable: whether it can be used.", list_map_keys=("type",), max_items=16)
-    ] = []
-
-
 class NodeOperationTemplate(Struct):
     """Steps or declarations that maintenances refer to, with parameters."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: Annotated[NodeOperationTemplateSpec, meta("What is done.")] = NodeOperationTemplateSpec()
-    status: Annotated[NodeOperationTemplateStatus, meta("Whether it can be used.")] = (
-        NodeOperationTemplateStatus()
-    )
 
 
 NODE_OPERATION_TEMPLATES: Final = Resource(

@@ -7,12 +7,13 @@ any host. See docs/adr/0009-who-is-a-host.md.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from nodemanager.api.common import configset
 from nodemanager.api.common.node_conditions import ALIVE
 from nodemanager.api.maintenance.nodetask import NODE_TASKS
-from nodemanager.api.rights import task_policy
+from nodemanager.api.rights import admission_policy, task_policy
+from nodemanager.api.rights.admission_policy import Object
 from nodemanager.api.rights.host_bounds import (
     CHECKS,
     CORDONED,
@@ -39,57 +40,28 @@ from nodemanager.api.rights.host_rights import (
 )
 from nodemanager.kube.rbac.identity import NODE_NAME
 
-GROUP: Final = "admissionregistration.k8s.io"
 _ACCOUNT: Final = "system:serviceaccount:"
-
-Object = dict[str, Any]
 
 
 def policies() -> list[Object]:
     """Return the policy and its binding."""
-    return [
-        {
-            "apiVersion": f"{GROUP}/v1",
-            "kind": "ValidatingAdmissionPolicy",
-            "metadata": {"name": POLICY},
-            "spec": {
-                "failurePolicy": "Fail",
-                "matchConstraints": {
-                    "resourceRules": [
-                        _matched([configset.GROUP], ["managednodes", "managednodes/status", "configsets"]),
-                        _matched([NODE_TASKS.group], [NODE_TASKS.plural, f"{NODE_TASKS.plural}/status"]),
-                        _matched(["coordination.k8s.io"], ["leases"]),
-                        _matched([""], ["secrets", "events", "serviceaccounts/token", "nodes"]),
-                        _matched(["rbac.authorization.k8s.io"], ["roles", "rolebindings"]),
-                    ]
-                },
-                "matchConditions": [
-                    {"name": "is-a-host", "expression": _IS_HOST},
-                    {"name": "is-not-above-hosts", "expression": _IS_NOT_ABOVE},
-                ],
-                "variables": [{"name": name, "expression": text} for name, text in _VARIABLES.items()],
-                "validations": [
-                    {"expression": expression, "message": message, "reason": "Forbidden"}
-                    for expression, message in (_AT_HOME, *((one.expression, one.message) for one in _ALL))
-                ],
-            },
-        },
-        {
-            "apiVersion": f"{GROUP}/v1",
-            "kind": "ValidatingAdmissionPolicyBinding",
-            "metadata": {"name": POLICY},
-            "spec": {"policyName": POLICY, "validationActions": ["Deny"]},
-        },
-    ]
-
-
-def _matched(groups: list[str], resources: list[str]) -> Object:
-    return {
-        "apiGroups": groups,
-        "apiVersions": ["*"],
-        "operations": ["CREATE", "UPDATE", "DELETE"],
-        "resources": resources,
-    }
+    matched = admission_policy.matched
+    return admission_policy.policy(
+        POLICY,
+        [
+            matched(configset.GROUP, ["managednodes", "managednodes/status"]),
+            matched(NODE_TASKS.group, [NODE_TASKS.plural, f"{NODE_TASKS.plural}/status"]),
+            matched("coordination.k8s.io", ["leases"]),
+            matched("", ["secrets", "events", "serviceaccounts/token", "nodes"]),
+            matched("rbac.authorization.k8s.io", ["roles", "rolebindings"]),
+        ],
+        [
+            admission_policy.validation(one, said)
+            for one, said in (_AT_HOME, *((each.expression, each.message) for each in _ALL))
+        ],
+        conditions={"is-a-host": _IS_HOST, "is-not-above-hosts": _IS_NOT_ABOVE},
+        variables=_VARIABLES,
+    )
 
 
 _NAMESPACE = "request.userInfo.username.split(':')[2]"
@@ -104,7 +76,7 @@ _OURS_HERE = f"authorizer.group('{configset.GROUP}').resource('{{0}}').namespace
 _TOKENS_HERE = (
     f"authorizer.group('').resource('serviceaccounts').subresource('token').namespace({_NAMESPACE})"
 )
-_OF_OPERATOR = "['secrets', 'roles', 'rolebindings', 'configsets']"
+_OF_OPERATOR = "['secrets', 'roles', 'rolebindings']"
 _IS_HOST = (
     f"{_IS_NAMED_SO} && ("
     f"{_NAME_OF_ACCOUNT} == '{PREFIX}{DAEMONSET}' && request.resource.resource == 'serviceaccounts' && "
@@ -186,11 +158,6 @@ _AT_HOME = (
     "a host may write in its own namespace only",
 )
 
-_OWNED = (
-    "({0} == null || (has({0}.metadata.ownerReferences) &&"
-    " {0}.metadata.ownerReferences.exists(one, one.kind == 'NodeMaintenance')))"
-)
-_OF_MAINTENANCE = f"{_OWNED.format('object')} && {_OWNED.format('oldObject')}"
 _IS_NO_OPERATOR = f"variables.host != '{OPERATOR}' || {DELETE}"
 _OF_REFERENCES = f"{_NAME}.startsWith('{PREFIX}') && {_NAME}.endsWith('-references')"
 _BINDS_ITS_HOST = (
@@ -291,11 +258,6 @@ _CHECKS = (
         "rolebindings",
         f"{_IS_NO_OPERATOR} || ({_OF_REFERENCES} && {_BINDS_ITS_HOST})",
         "the operator may only bind a host to its Role of references: nodemanager-HOST-references",
-    ),
-    Check(
-        "configsets",
-        f"variables.host != '{OPERATOR}' || ({_OF_MAINTENANCE})",
-        "the operator may only write the ConfigSets that it makes of NodeMaintenances",
     ),
     Check("secrets", CREATE, "a host may not change Secrets"),
     Check(

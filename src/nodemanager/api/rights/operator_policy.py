@@ -6,8 +6,9 @@ What people decide, in `spec` and labels, is not its business: whoever takes it 
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
+from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.api.maintenance.nodemaintenance import (
     ANNOTATION_RETRY,
@@ -16,57 +17,36 @@ from nodemanager.api.maintenance.nodemaintenance import (
     FINALIZER,
     NODE_MAINTENANCES,
 )
+from nodemanager.api.rights import admission_policy
+from nodemanager.api.rights.admission_policy import Object
 from nodemanager.api.rights.host_bounds import VARIABLES, Check, only_noted, unchanged
 from nodemanager.api.rights.operator_rights import NAME
 
 POLICY: Final = NAME
-_ADMISSION: Final = "admissionregistration.k8s.io"
 _IS_OPERATOR: Final = f"request.userInfo.username == 'system:serviceaccount:' + request.namespace + ':{NAME}'"
 _OTHERS: Final = (
     "(has({0}.metadata.finalizers) ? {0}.metadata.finalizers.filter(one, one != '" + FINALIZER + "') : [])"
 )
-
-Object = dict[str, Any]
+_OWNED: Final = (
+    "({0} == null || (has({0}.metadata.ownerReferences) &&"
+    " {0}.metadata.ownerReferences.exists(one, one.kind == '" + NODE_MAINTENANCES.kind + "')))"
+)
 
 
 def policies() -> list[Object]:
     """Return the policy and its binding."""
-    return [
-        {
-            "apiVersion": f"{_ADMISSION}/v1",
-            "kind": "ValidatingAdmissionPolicy",
-            "metadata": {"name": POLICY},
-            "spec": {
-                "failurePolicy": "Fail",
-                "matchConstraints": {
-                    "resourceRules": [
-                        {
-                            "apiGroups": [resource.group],
-                            "apiVersions": ["*"],
-                            "operations": ["UPDATE"],
-                            "resources": [resource.plural],
-                        }
-                        for resource in (MANAGED_NODES, NODE_MAINTENANCES)
-                    ]
-                },
-                "matchConditions": [{"name": "is-the-operator", "expression": _IS_OPERATOR}],
-                "variables": [
-                    {"name": "kind", "expression": "request.resource.resource"},
-                    *({"name": name, "expression": VARIABLES[name]} for name in ("noted", "notes")),
-                ],
-                "validations": [
-                    {"expression": one.expression, "message": one.message, "reason": "Forbidden"}
-                    for one in _CHECKS
-                ],
-            },
+    matched = admission_policy.matched
+    changed = [matched(one.group, [one.plural], ["UPDATE"]) for one in (MANAGED_NODES, NODE_MAINTENANCES)]
+    return admission_policy.policy(
+        POLICY,
+        [*changed, matched(CONFIG_SETS.group, [CONFIG_SETS.plural])],
+        [admission_policy.validation(one.expression, one.message) for one in _CHECKS],
+        conditions={"is-the-operator": _IS_OPERATOR},
+        variables={
+            "kind": "request.resource.resource",
+            **{name: VARIABLES[name] for name in ("noted", "notes")},
         },
-        {
-            "apiVersion": f"{_ADMISSION}/v1",
-            "kind": "ValidatingAdmissionPolicyBinding",
-            "metadata": {"name": POLICY},
-            "spec": {"policyName": POLICY, "validationActions": ["Deny"]},
-        },
-    ]
+    )
 
 
 _CHECKS: Final = (
@@ -83,5 +63,10 @@ _CHECKS: Final = (
         f" {only_noted(ANNOTATION_RETRY)} && {_OTHERS.format('object')} == {_OTHERS.format('oldObject')}",
         f"the operator may change nothing of a NodeMaintenance but its finalizer {FINALIZER} and the"
         f" annotation {ANNOTATION_RETRY}",
+    ),
+    Check(
+        CONFIG_SETS.plural,
+        f"{_OWNED.format('object')} && {_OWNED.format('oldObject')}",
+        "the operator may only write the ConfigSets that it makes of NodeMaintenances",
     ),
 )

@@ -7,10 +7,12 @@ have windows, budgets and approvals. A host reports on its own tasks, within bou
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from nodemanager.api.maintenance.maintenancewindow import GROUP
 from nodemanager.api.maintenance.nodetask import NODE_TASKS
+from nodemanager.api.rights import admission_policy
+from nodemanager.api.rights.admission_policy import Object
 from nodemanager.api.rights.host_bounds import CREATE, DELETE, LIFE, Check, unchanged
 from nodemanager.api.rights.operator_rights import NAME
 
@@ -18,7 +20,6 @@ POLICY: Final = "nodemanager-tasks"
 MAX_FACT_NAME: Final = 256
 """Characters of the name of a fact that a host tells as evidence. A schema bounds all else, but no keys."""
 _PLURAL: Final = NODE_TASKS.plural
-_ADMISSION: Final = "admissionregistration.k8s.io"
 _CLEANERS: Final = (
     "system:serviceaccount:kube-system:generic-garbage-collector",
     "system:serviceaccount:kube-system:namespace-controller",
@@ -27,53 +28,23 @@ _CLEANERS: Final = (
 )
 """Who removes what belongs to nobody any more, in Kubernetes and in the embedded API."""
 
-Object = dict[str, Any]
-
 
 def policies() -> list[Object]:
     """Return the policy and its binding."""
-    return [
-        {
-            "apiVersion": f"{_ADMISSION}/v1",
-            "kind": "ValidatingAdmissionPolicy",
-            "metadata": {"name": POLICY},
-            "spec": {
-                "failurePolicy": "Fail",
-                "matchConstraints": {
-                    "resourceRules": [
-                        {
-                            "apiGroups": [GROUP],
-                            "apiVersions": ["*"],
-                            "operations": ["CREATE", "UPDATE", "DELETE"],
-                            "resources": [_PLURAL],
-                        }
-                    ]
-                },
-                "matchConditions": [
-                    {"name": "is-not-the-operator", "expression": _IS_NOT_OPERATOR},
-                    {"name": "is-not-cleaning-up", "expression": _IS_NO_CLEANER},
-                ],
-                "validations": [
-                    {
-                        "expression": holds,
-                        "message": f"only the operator may {verb} NodeTasks; {remedy}",
-                        "messageExpression": (
-                            f"request.userInfo.username + ' may not {verb} NodeTasks: only the operator of"
-                            f" their namespace may; {remedy}'"
-                        ),
-                        "reason": "Forbidden",
-                    }
-                    for verb, holds, remedy in _VALIDATIONS
-                ],
-            },
-        },
-        {
-            "apiVersion": f"{_ADMISSION}/v1",
-            "kind": "ValidatingAdmissionPolicyBinding",
-            "metadata": {"name": POLICY},
-            "spec": {"policyName": POLICY, "validationActions": ["Deny"]},
-        },
-    ]
+    return admission_policy.policy(
+        POLICY,
+        [admission_policy.matched(GROUP, [_PLURAL])],
+        [
+            admission_policy.validation(
+                holds,
+                f"only the operator may {verb} NodeTasks; {remedy}",
+                f"request.userInfo.username + ' may not {verb} NodeTasks: only the operator of their"
+                f" namespace may; {remedy}'",
+            )
+            for verb, holds, remedy in _VALIDATIONS
+        ],
+        conditions={"is-not-the-operator": _IS_NOT_OPERATOR, "is-not-cleaning-up": _IS_NO_CLEANER},
+    )
 
 
 _IS_NOT_OPERATOR = (

@@ -20,6 +20,5 @@ def render(approval: MaintenanceApproval, events: Sequence[core.Event], now: dat
     report.field("Approver", spec.approver)
     if spec.comment:
         report.field("Comment", output.one_line(spec.comment, describing.MESSAGE_LIMIT))
-    describing.add_conditions(report, approval.status.conditions, approval.metadata.generation, now)
     describing.add_events(report, events, now)
     return report.text()

@@ -26,8 +26,7 @@ def render(maintenance: NodeMaintenance, events: Sequence[core.Event], now: date
         done, counts = status.hosts.text or f"{status.hosts.succeeded}/{status.hosts.total}", status.hosts
         report.field("Hosts", f"{done} done, {counts.running} in work, {counts.failed} failed")
     if status.plan is not None:
-        approved = f", approved by {status.plan.approved_by}" if status.plan.approved_by else ""
-        report.field("Plan", f"{plural(status.plan.hosts, 'host')}, hash {status.plan.hash}{approved}")
+        report.field("Plan", f"{plural(status.plan.hosts, 'host')}, hash {status.plan.hash}")
     if spec.paused:
         report.field("Paused", "yes: nothing is begun")
     describing.add_conditions(report, status.conditions, maintenance.metadata.generation, now)

@@ -21,9 +21,6 @@ def render(template: NodeOperationTemplate, events: Sequence[core.Event], now: d
     report.field("Type", spec.type or "any")
     if spec.version:
         report.field("Version", spec.version)
-    if template.status.digest:
-        report.field("Digest", template.status.digest)
-    describing.add_conditions(report, template.status.conditions, template.metadata.generation, now)
     report.table(
         "Parameters",
         ["NAME", "TYPE", "DEFAULT", "DESCRIPTION"],

@@ -17,7 +17,7 @@ from nodemanager.controllers.disruption.nodes import Node
 from nodemanager.fleet.maintenance import claims
 from nodemanager.fleet.maintenance.claims import Claim, Unreadable
 from nodemanager.fleet.maintenance.facts import ENDS, SUCCEEDED, HostFacts, HostHealth, NodeFacts, TaskFacts
-from nodemanager.kube import conditions
+from nodemanager.kube import conditions, times
 from nodemanager.kube.core import Lease
 from nodemanager.kube.objects import ObjectKey
 from nodemanager.runtime.cache import Change
@@ -112,17 +112,8 @@ def ended_at(task: NodeTask, now: datetime) -> datetime | None:
     """Return when a task ended, if it has: as its host says, but neither before it was made nor in future."""
     if task.status.phase not in ENDS:
         return None
-    made = _moment(task.metadata.creation_timestamp) or now
-    return min(max(_moment(task.status.finished_at) or made, made), max(now, made))
-
-
-def _moment(text: str | None) -> datetime | None:
-    """Return a time that others wrote; None = it is none."""
-    try:
-        found = datetime.fromisoformat(text or "")
-    except ValueError:
-        return None
-    return found if found.tzinfo is not None else None
+    made = times.parse(task.metadata.creation_timestamp) or now
+    return min(max(times.parse(task.status.finished_at) or made, made), max(now, made))
 
 
 def task_facts(task: NodeTask, now: datetime) -> TaskFacts:
@@ -160,8 +151,8 @@ def _proves(evidence: Mapping[str, str]) -> bool:
 def durations(tasks: Iterable[NodeTask], now: datetime) -> Iterator[tuple[str, timedelta]]:
     """Return how long hosts took for tasks that went well."""
     for task in tasks:
-        made, ended = _moment(task.metadata.creation_timestamp), ended_at(task, now)
-        said = _moment(task.status.finished_at)
+        made, ended = times.parse(task.metadata.creation_timestamp), ended_at(task, now)
+        said = times.parse(task.status.finished_at)
         late = said is None or said > now  # such a clock tells nothing about how long it took
         if task.status.phase == SUCCEEDED and made is not None and ended is not None and not late:
             yield task.spec.node_name, ended - made

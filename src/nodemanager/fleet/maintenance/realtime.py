@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from nodemanager.api.common.configset import ConfigSet, ConfigSetSpec
-from nodemanager.api.common.enforcement import EnforcedSpan, Enforcement, moment
+from nodemanager.api.common.enforcement import EnforcedSpan, Enforcement
 from nodemanager.api.maintenance.nodemaintenance import NODE_MAINTENANCES, NodeMaintenance
 from nodemanager.api.maintenance.nodeoperationtemplate import NodeOperationTemplateSpec
 from nodemanager.api.maintenance.operations import REALTIME, Operation
@@ -104,7 +104,7 @@ def chosen(series: SeriesSpec, hosts: Sequence[str]) -> LabelSelector:
 def openings(calendar: Calendar, known: Sequence[EnforcedSpan], now: datetime) -> list[EnforcedSpan]:
     """Return the spans that hosts are given; those that they have, if these are true and enough."""
     found = calendar.following(now, AHEAD)
-    rest = [one for one in known if one.end is None or (end := moment(one.end)) is None or end > now]
+    rest = [one for one in known if one.end is None or (end := times.parse(one.end)) is None or end > now]
     true = len(rest) <= len(found) and all(map(_same, rest, found, [now] * len(rest)))
     if true and (len(rest) >= ENOUGH or len(rest) == len(found)):
         return list(known)
@@ -113,8 +113,8 @@ def openings(calendar: Calendar, known: Sequence[EnforcedSpan], now: datetime) -
 
 def _same(known: EnforcedSpan, found: Opened, now: datetime) -> bool:
     """Tell whether two spans are the same from now on."""
-    start = moment(known.start)
-    if start is None or (moment(known.end) if known.end else None) != _whole(found.end):
+    start = times.parse(known.start)
+    if start is None or (times.parse(known.end) if known.end else None) != _whole(found.end):
         return False
     return start == _whole(found.start) or (start <= now and found.start <= now)
 

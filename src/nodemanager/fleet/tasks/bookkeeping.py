@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from nodemanager.api.maintenance.nodetask import HOST_GONE, RUN, NodeTask, is_ended
+from nodemanager.kube import times
 
 EXPIRED: Final = "Expired"
 HALTED: Final = "Halted"
@@ -75,7 +76,7 @@ def judge(task: NodeTask, known: Circumstances) -> Verdict:
         if known.now >= due[-1]:
             return _gone(task)
     if task.status.claim is None:
-        due.append((_moment(task.spec.deadline) or known.now - SKEW) + SKEW)
+        due.append((times.parse(task.spec.deadline) or known.now - SKEW) + SKEW)
         if known.now >= due[-1]:
             said = f"nobody took it until its deadline {task.spec.deadline}: see whether the host is alive"
             return Over(EXPIRED, EXPIRED, said)
@@ -107,15 +108,6 @@ def ended_at(task: NodeTask, known: Circumstances) -> datetime:
     """Return when a task ended: as it says, but neither before it was made nor after we saw it."""
     seen = known.ended_since or known.now
     said = (task.status.finished_at, *(step.finished_at for step in task.status.steps))
-    found = max((one for one in map(_moment, said) if one is not None), default=seen)
-    made = _moment(task.metadata.creation_timestamp) or found
+    found = max((one for one in map(times.parse, said) if one is not None), default=seen)
+    made = times.parse(task.metadata.creation_timestamp) or found
     return min(max(found, made), seen)
-
-
-def _moment(text: str | None) -> datetime | None:
-    """Return a time that others wrote; None = it is none, though it may look like one, such as 23:59:60."""
-    try:
-        found = datetime.fromisoformat(text or "")
-    except ValueError:
-        return None
-    return found if found.tzinfo is not None else None
