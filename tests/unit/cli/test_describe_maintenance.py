@@ -22,7 +22,7 @@ STATUS = {
     "window": {"open": True, "closesAt": "2026-11-16T09:00:00Z", "text": "open"},
     "hosts": {"total": 10, "running": 1, "succeeded": 3, "failed": 1, "text": "3/10"},
     "operations": [{"name": "up", "nextRun": "2026-11-23T06:00:00Z", "skipped": 4}],
-    "plan": {"hash": "ab" * 32, "hosts": 10, "approvedBy": "jane"},
+    "plan": {"hash": "ab" * 32, "hosts": 10},
     "waiting": [
         {
             "reason": "BudgetSpent",
@@ -46,7 +46,7 @@ def test_a_maintenance_under_way_says_how_far_it_is_and_why_hosts_wait() -> None
     one = msgspec.convert({"metadata": {"name": "monday"}, "spec": spec, "status": STATUS}, NodeMaintenance)
     text = describe_nodemaintenance.render(one, [], NOW)
     for said in (
-        "Running", "MaintenanceWindow office", "all hosts of the namespace", "approved by jane",
+        "Running", "MaintenanceWindow office", "all hosts of the namespace",
         "at most 1 unavailable, 2 in work", "3/10 done, 1 in work, 1 failed", "template package-upgrade",
         "cron 0 6 * * 1", "2026-11-23T06:00:00Z", "BudgetSpent", "30m", "Failed", "nothing is begun",
     ):  # fmt: skip

@@ -178,7 +178,8 @@ def test_the_keys_of_list_maps_are_always_there(kind: type[msgspec.Struct]) -> N
             item = node["items"]
             assert key in item["required"], f"{path}: {key}"
             found.append(path)
-    assert f"{kind.__name__}.status.conditions" in found
+    if "status" in kind.__struct_fields__:
+        assert f"{kind.__name__}.status.conditions" in found
 
 
 @pytest.mark.parametrize("kind", KINDS)
