@@ -96,22 +96,21 @@ def _kustomization() -> dict[str, Any]:
 def write(root: Path) -> list[str]:
     """Write the files that differ; return their paths."""
     changed = stale(root)
-    for name, content in render().items():
-        if name in changed:
-            path = root / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(content, encoding="utf-8")
-    return changed
+    for name, content in changed.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+    return list(changed)
 
 
-def stale(root: Path) -> list[str]:
-    """Return the paths of the files that are not what the types say."""
-    return [name for name, content in render().items() if _current(root / name) != content]
+def stale(root: Path) -> dict[str, str]:
+    """Return the files that are not what the types say, as they should be."""
+    return {name: content for name, content in render().items() if _current(root / name) != content}
 
 
 def check(root: Path) -> str:
     """Return what is wrong with the files below a root, as text; empty = nothing."""
-    return "".join(_difference(root / name, name, render()[name]) for name in stale(root))
+    return "".join(_difference(root / name, name, content) for name, content in stale(root).items())
 
 
 def _current(path: Path) -> str:
