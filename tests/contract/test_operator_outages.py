@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 import urllib.error
@@ -67,6 +68,7 @@ async def matched(server: Server, name: str) -> int:
             nodes = (await client.get(CONFIG_SETS, name, NAMESPACE)).status.nodes
             if nodes is not None and nodes.matched:
                 return nodes.matched
+            await asyncio.sleep(0.02)
 
 
 @pytest.mark.long

@@ -169,7 +169,12 @@ def _head(status: int, headers: dict[str, str]) -> bytes:
 
 
 async def until(condition: Callable[[], bool], seconds: float = 50.0) -> None:
-    """Wait for a condition that other tasks make true."""
+    """Wait for a condition that other tasks or processes make true.
+
+    We look less often the longer it takes: who looks all the time slows down what is waited for.
+    """
+    pause = 0.005
     async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 - what we wait for has no event of its own
-            await asyncio.sleep(0.005)
+        while not condition():
+            await asyncio.sleep(pause)
+            pause = min(pause * 1.2, 0.1)

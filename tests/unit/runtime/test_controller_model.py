@@ -103,7 +103,7 @@ class System:
         return {name: total.labels("m", name).get() for name in names}
 
 
-@settings(max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(plans)
 def test_every_sequence_of_outcomes_ends_as_the_model_says(plan: Plan) -> None:
     async def scenario() -> None:
