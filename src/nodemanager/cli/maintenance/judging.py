@@ -15,6 +15,7 @@ from nodemanager.cli.maintenance.judged import HostsJudged, Judged
 from nodemanager.cli.maintenance.reading import Found, Surroundings
 from nodemanager.controllers.node_maintenances import observing, recording, undertaking
 from nodemanager.controllers.node_maintenances.gates import gates_of
+from nodemanager.controllers.node_maintenances.gates import told as gates_told
 from nodemanager.controllers.node_maintenances.inputs import Problem
 from nodemanager.controllers.node_maintenances.undertaking import Seen
 from nodemanager.fleet.maintenance import openings
@@ -125,12 +126,16 @@ def _facts(seen: Seen, around: Surroundings, judged: Judged) -> Facts:
 
 def hosts(found: Found, maintenance: NodeMaintenance | None = None) -> dict[str, HostFacts]:
     """Return what is known of all hosts; gates are those of a maintenance."""
-    gates = gates_of(maintenance or NodeMaintenance())
-    return {
-        one.metadata.name: observing.host_facts(one, node, None, gates.failing(one, node))
-        for one in found.hosts
-        for node in (found.nodes.get(one.metadata.name),)
-    }
+    about = maintenance or NodeMaintenance()
+    gates, told = gates_of(about), gates_told(about)
+    facts: dict[str, HostFacts] = {}
+    for one in found.hosts:
+        name, node = one.metadata.name, found.nodes.get(one.metadata.name)
+        failing = gates.failing(one, node)
+        # The operator asks from where it is; from here the answer may be another.
+        said = failing["before"] or told.get(name)
+        facts[name] = observing.host_facts(one, node, None, {**failing, "before": said})
+    return facts
 
 
 def _by_host(tasks: Iterable[NodeTask], run: str) -> dict[str, list[NodeTask]]:
