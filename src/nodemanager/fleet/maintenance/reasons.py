@@ -25,7 +25,7 @@ class Reason(StrEnum):
     STEPS_INVALID = "StepsInvalid"
     NODES_UNKNOWN = "NodesUnknown"
     GATE_INVALID = "GateInvalid"
-    NOT_SUPPORTED_YET = "NotSupportedYet"
+    REQUESTER_UNKNOWN = "RequesterUnknown"
     NOT_APPROVED = "NotApproved"
     STOPPED = "Stopped"
     REPLACED = "Replaced"
@@ -101,7 +101,9 @@ REMEDIES: Final[dict[Reason, str]] = {
         " operator.disruption of the chart. Or set disruption.cordon to false, if no host is a Node."
     ),
     Reason.GATE_INVALID: "Correct the expression or the address that the condition Valid names.",
-    Reason.NOT_SUPPORTED_YET: "Remove what the condition Valid names: the operator cannot do that yet.",
+    Reason.REQUESTER_UNKNOWN: (
+        "Write your user name (`kubectl auth whoami`) into spec.approval.requester: somebody else approves."
+    ),
     Reason.NOT_APPROVED: "Look at the plan, then run `nodemanager maintenance approve NAME`.",
     Reason.STOPPED: "Look at the hosts that failed, then run `nodemanager maintenance retry NAME`.",
     Reason.REPLACED: "Nothing to do: a newer slot begins when the hosts in work are done.",
