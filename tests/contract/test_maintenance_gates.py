@@ -78,6 +78,10 @@ async def test_a_host_begins_and_ends_when_its_addresses_answer_as_wanted(site: 
             )
         )
         assert proves.status.phase == "Running"
+        around = await reading.surroundings(site.client, site.namespace, [proves])
+        assert [one.object for one in judging.judge(proves, around).hosts.waits.values()] == [
+            "shop: 1 of 1 results are not == 1, such as 0"
+        ]
         asked = next(one for one in endpoint.requests if "query" in one.query)
         assert asked.query["query"] == f'up{{node="{host}"}}'
         assert not {"authorization", "cookie"} & set(asked.headers)

@@ -146,8 +146,8 @@ def hosts(found: Found, maintenance: NodeMaintenance | None = None) -> dict[str,
         name, node = one.metadata.name, found.nodes.get(one.metadata.name)
         failing = gates.failing(one, node)
         # The operator asks from where it is; from here the answer may be another.
-        said = failing["before"] or told.get(name)
-        facts[name] = observing.host_facts(one, node, None, {**failing, "before": said})
+        said = {where: found or told[where].get(name) for where, found in failing.items()}
+        facts[name] = observing.host_facts(one, node, None, said)
     return facts
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 from urllib.parse import quote, urlsplit
+from weakref import WeakValueDictionary
 
 from nodemanager.api.maintenance.health_gates import HttpGate, ObjectGate, PrometheusGate
 from nodemanager.client import discovery
@@ -29,7 +30,7 @@ from nodemanager.kube.objects import ObjectKey, Resource, Untyped
 log = logging.getLogger("nodemanager.operator")
 ASK_SECONDS: Final = 5.0
 AT_ONCE: Final = 4
-"""Questions that one address gets at once: one that hangs is in nobody's way but its own."""
+"""Questions that one maintenance asks one address at once: what hangs is in the way of its like only."""
 MOST: Final = 100
 """Questions of one look."""
 KEPT: Final = timedelta(minutes=10)
@@ -46,7 +47,9 @@ class Asker:
     answers: dict[Question, Answer] = field(default_factory=dict)
     _asking: dict[Question, asyncio.Task[None]] = field(default_factory=dict)
     _waiting: dict[Question, set[ObjectKey]] = field(default_factory=dict)
-    _room: dict[str, asyncio.Semaphore] = field(default_factory=dict)
+    _room: WeakValueDictionary[tuple[ObjectKey, str], asyncio.Semaphore] = field(
+        default_factory=WeakValueDictionary
+    )
     _kinds: dict[tuple[str, str], Resource[Untyped]] = field(default_factory=dict)
 
     def want(self, key: ObjectKey, wanted: Iterable[Question]) -> bool:
@@ -59,7 +62,7 @@ class Asker:
         for one in sorted(due, key=self._age)[:MOST]:
             self._waiting.setdefault(one, set()).add(key)
             if one not in self._asking:
-                self._asking[one] = asyncio.create_task(self._ask(one), name="gate of health")
+                self._asking[one] = asyncio.create_task(self._ask(one, key), name="gate of health")
         return bool(found)
 
     def _is_fresh(self, asked: Question, now: datetime) -> bool:
@@ -71,9 +74,10 @@ class Asker:
         answer = self.answers.get(asked)
         return answer.asked.timestamp() if answer is not None else 0.0
 
-    async def _ask(self, asked: Question) -> None:
+    async def _ask(self, asked: Question, key: ObjectKey) -> None:
+        room = self._room.setdefault((key, _place(asked)), asyncio.Semaphore(AT_ONCE))
         try:
-            async with self._room.setdefault(_place(asked), asyncio.Semaphore(AT_ONCE)):
+            async with room:
                 began = self.now()
                 why, reason = await self._answer(asked)
             old, new = self.answers.get(asked), Answer(began, why, reason)
@@ -82,8 +86,8 @@ class Asker:
             del self._asking[asked]
             waiting = self._waiting.pop(asked, set())
         if old is None or not new.why or (old.why, old.reason) != (new.why, new.reason):
-            for key in waiting:
-                self.wake(key)
+            for one in waiting:
+                self.wake(one)
 
     async def _answer(self, asked: Question) -> tuple[str, Reason]:
         """Return why a gate does not hold, empty if it does, and what kind of reason that is."""

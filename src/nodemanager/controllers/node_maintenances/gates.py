@@ -113,16 +113,17 @@ def gates_of(
     return Gates(namespace, health.before, health.after, answers or {}, now)
 
 
-def told(maintenance: NodeMaintenance) -> dict[str, GateFinding]:
-    """Return what the operator last said of gates, by host: for those who cannot ask themselves."""
-    if not any(_is_asked(gate) for gate in gates_of(maintenance).before):
-        return {}
-    return {
-        host: GateFinding(one.object, Reason(one.reason))
-        for one in maintenance.status.waiting
-        if one.reason in _ASKED_BEFORE
-        for host in one.first
-    }
+def told(maintenance: NodeMaintenance) -> dict[str, dict[str, GateFinding]]:
+    """Return what the operator last said of gates before and after, by host: for who cannot ask himself."""
+    gates = gates_of(maintenance)
+    found: dict[str, dict[str, GateFinding]] = {"before": {}, "after": {}}
+    asked = {where: any(map(_is_asked, getattr(gates, where))) for where in found}
+    for one in maintenance.status.waiting:
+        if one.reason in _ASKED_BEFORE and asked["before"]:
+            found["before"] |= dict.fromkeys(one.first, GateFinding(one.object, Reason(one.reason)))
+        elif one.reason == Reason.PROVING and asked["after"] and one.object:
+            found["after"] |= dict.fromkeys(one.first, GateFinding(one.object))
+    return found
 
 
 def _is_asked(gate: HealthGate) -> bool:

@@ -32,6 +32,8 @@ FRESH: Final = timedelta(seconds=10)
 """How long an answer is good enough to begin with a host, and is not asked for again."""
 STALE: Final = timedelta(minutes=1)
 """From when on an answer says nothing about a host in work."""
+SKEW: Final = timedelta(seconds=5)
+"""How much later than the moment of a look something may have been asked that it takes into account."""
 MAX_SAID: Final = 240
 """Characters of what is said of a gate."""
 CEL_STEPS: Final = 100_000
@@ -56,8 +58,8 @@ class Answer:
     reason: Reason = Reason.GATE_BEFORE
 
     def is_within(self, age: timedelta, now: datetime) -> bool:
-        """Tell whether it is not older than that; one of the future, after a jump of the clock, is."""
-        return timedelta() <= now - self.asked < age
+        """Tell whether it is not older than that; one of far in the future, as the clock was set back, is."""
+        return -SKEW <= now - self.asked < age
 
 
 def question(gate: HealthGate, host: str, namespace: str) -> Question | None:
