@@ -51,6 +51,8 @@ class Gates:
 
     def failing(self, host: ManagedNode, node: Node | None) -> dict[str, GateFinding | None]:
         """Return the first gate of each kind that does not hold, or has to be asked, and why."""
+        if not self.before and not self.after:
+            return {}
         found = {}
         for where, gates in (("before", self.before), ("after", self.after)):
             said = [one for gate in gates if (one := self._finding(gate, where, host, node)) is not None]

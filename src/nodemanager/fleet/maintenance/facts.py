@@ -132,4 +132,6 @@ def unfit(host: HostFacts) -> tuple[Reason, str] | None:
     if host.health.held:
         return Reason.HOST_HELD, f"managednode/{host.name}"
     gate = host.health.failing_before
-    return None if gate is None or gate.is_open else (gate.reason, gate.said)
+    if gate is not None and not gate.is_open:
+        return gate.reason, gate.said
+    return None
