@@ -30,6 +30,12 @@ def shorten_bytes(text: str, limit: int) -> str:
     return head + GAP + data[-tail:].decode("utf-8", "ignore")
 
 
+def flat(text: str, limit: int) -> str:
+    """Return what somebody else said as one line that moves no cursor, of at most `limit` characters."""
+    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    return shorten(line, limit)
+
+
 def plural(count: int, one: str, many: str = "") -> str:
     """Return how many there are: `1 host`, `2 hosts`."""
     return f"{count} {one if count == 1 else many or one + 's'}"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 
+from nodemanager.api.maintenance.nodemaintenance import Approval, NodeMaintenance, NodeMaintenanceSpec
 from nodemanager.api.maintenance.nodetask import NodeTask, NodeTaskSpec, NodeTaskStatus
-from nodemanager.controllers.node_maintenances import observing
+from nodemanager.controllers.node_maintenances import observing, undertaking
 from nodemanager.fleet.maintenance.claims import Claim, State, Unreadable
 from nodemanager.fleet.maintenance.facts import HostFacts
 from nodemanager.kube.objects import ObjectMeta
@@ -59,3 +61,14 @@ def test_a_claim_whose_maintenance_is_gone_is_one_that_somebody_has_to_look_at()
     found = observing.with_owner(host, set(), NOW + 2 * HOUR)
     assert isinstance(found.claim, Unreadable)
     assert found.works
+
+
+def test_without_a_requester_nobody_can_be_somebody_else() -> None:
+    def problem(**asked: object) -> str:
+        approval = msgspec.convert({"required": True, **asked}, Approval)
+        found = undertaking.nobody_asks(NodeMaintenance(spec=NodeMaintenanceSpec(approval=approval)))
+        return found.reason if found is not None else ""
+
+    assert problem() == ""
+    assert problem(differentUser=True, requester="jane") == ""
+    assert problem(differentUser=True) == "RequesterUnknown"

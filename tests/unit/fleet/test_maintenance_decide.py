@@ -13,7 +13,7 @@ from nodemanager.api.maintenance.nodemaintenance import NodeMaintenanceSpec
 from nodemanager.fleet.maintenance import budget, openings
 from nodemanager.fleet.maintenance.claims import Claim, State, Unreadable
 from nodemanager.fleet.maintenance.decide import PATIENCE, Decision, Facts, Run, decide
-from nodemanager.fleet.maintenance.facts import HostFacts, HostHealth, NodeFacts, TaskFacts
+from nodemanager.fleet.maintenance.facts import GateFinding, HostFacts, HostHealth, NodeFacts, TaskFacts
 from nodemanager.fleet.maintenance.openings import WindowView
 from nodemanager.fleet.maintenance.progress import Stage
 from nodemanager.fleet.maintenance.reasons import Reason
@@ -87,7 +87,7 @@ def test_whoever_is_away_counts_whatever_the_cause(away: dict[str, Any], reason:
     [
         (HostHealth(alive=None), Reason.HOST_WITHOUT_AGENT),
         (HostHealth(held=True), Reason.HOST_HELD),
-        (HostHealth(failing_before="prometheus up"), Reason.GATE_BEFORE),
+        (HostHealth(failing_before=GateFinding("prometheus up")), Reason.GATE_BEFORE),
     ],
 )
 def test_what_a_host_waits_for_itself_holds_up_nobody_else(health: HostHealth, reason: Reason) -> None:
@@ -97,6 +97,27 @@ def test_what_a_host_waits_for_itself_holds_up_nobody_else(health: HostHealth, r
     )
     assert starts(found) == ["b"]
     assert reasons(found) == {"a": reason}
+
+
+def test_a_host_whose_gates_are_asked_keeps_its_place_and_those_after_it_are_not_asked() -> None:
+    open_ = HostHealth(failing_before=GateFinding("http x: not asked yet", Reason.GATE_NOT_ASKED))
+    hosts = [host(name, health=open_) for name in "abc"]
+    found = decide(known(*hosts, spec={"budget": {"maxUnavailable": 1}}))
+    assert starts(found) == []
+    assert reasons(found) == {"a": Reason.GATE_NOT_ASKED, "b": Reason.BUDGET_SPENT, "c": Reason.BUDGET_SPENT}
+    no = HostHealth(failing_before=GateFinding("http x: answered 503, not 200"))
+    after = decide(known(host("a", health=no), *hosts[1:], spec={"budget": {"maxUnavailable": 1}}))
+    assert reasons(after) == {"a": Reason.GATE_BEFORE, "b": Reason.GATE_NOT_ASKED, "c": Reason.BUDGET_SPENT}
+    shut = decide(known(*hosts, window=WindowView()))
+    assert set(reasons(shut).values()) == {Reason.WINDOW_CLOSED}
+
+
+def test_a_host_that_is_not_proven_says_by_which_gate() -> None:
+    health = HostHealth(failing_after=GateFinding("http x: answered 503, not 200"))
+    found = decide(known(host("a", health=health, claim=claim("a", State.PROVING))))
+    assert [(one.reason, one.object) for one in found.waits] == [
+        (Reason.PROVING, "http x: answered 503, not 200")
+    ]
 
 
 def test_a_percentage_is_rounded_down_and_is_one_at_least() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from nodemanager.fleet.maintenance import claims, visits
 from nodemanager.fleet.maintenance.claims import Claim, State, Unreadable
-from nodemanager.fleet.maintenance.facts import HostFacts, HostHealth, NodeFacts, TaskFacts
+from nodemanager.fleet.maintenance.facts import GateFinding, HostFacts, HostHealth, NodeFacts, TaskFacts
 from nodemanager.fleet.maintenance.reasons import REMEDIES, Reason
 from nodemanager.fleet.maintenance.states import STATES, Hold, Move, Visit, VisitRules
 
@@ -159,7 +159,7 @@ def test_only_what_is_newer_than_the_order_proves_anything() -> None:
 
 
 def test_a_host_that_is_not_proven_in_time_is_undone() -> None:
-    late = {"failing_after": "http https://web1/", "now": NOW + 6 * MINUTE}
+    late = {"failing_after": GateFinding("http https://web1/"), "now": NOW + 6 * MINUTE}
     undo = visit(State.PROVING, rules=VisitRules(can_undo=True), **late)
     assert ends(undo) == (State.UNDOING, None, Reason.NOT_PROVEN)
     assert ends(visit(State.PROVING, **late)) == (State.RETURNING, State.HALTED, Reason.NOT_PROVEN)
@@ -174,6 +174,14 @@ def test_a_host_soaks_and_one_that_fails_meanwhile_is_proven_anew() -> None:
     assert held(visit(State.SOAKING, rules=rules)).next_check == NOW + 5 * MINUTE
     assert moved(visit(State.SOAKING, rules=rules, alive=False)).state is State.PROVING
     assert moved(visit(State.SOAKING, rules=rules, now=NOW + 5 * MINUTE)).end is State.DONE
+
+
+def test_a_gate_that_nobody_asked_proves_nothing_and_does_not_begin_the_soak_anew() -> None:
+    unasked = {"failing_after": GateFinding("http x: not asked yet", Reason.GATE_NOT_ASKED)}
+    assert held(visit(State.PROVING, **unasked)).object == "http x: not asked yet"
+    rules = VisitRules(soak=10 * MINUTE)
+    over = held(visit(State.SOAKING, rules=rules, now=NOW + 6 * MINUTE, **unasked))
+    assert (over.reason, over.object) == (Reason.SOAKING, "http x: not asked yet")
 
 
 def test_a_host_that_falls_silent_keeps_its_cordon_and_is_given_back_when_it_is_heard() -> None:

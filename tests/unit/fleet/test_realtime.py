@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
+import msgspec
 import pytest
 
 from nodemanager.api.common.declarations import File
@@ -110,3 +112,34 @@ def test_a_window_that_never_opens_again_is_no_news_either() -> None:
     assert realtime.openings(past, [], NOW) == []
     known = [span(NOW - timedelta(days=2), NOW - timedelta(days=1))]
     assert realtime.openings(past, known, NOW) == known
+
+
+def test_a_plan_is_of_what_is_declared_and_not_of_when_it_is_open() -> None:
+    def hashed(operation: Operation = SSHD, window: str = "3h", **more: Any) -> str:
+        chosen = more.get("chosen")
+        owner = maintenance(operation, paused=more.get("paused", False))
+        spans = [span(NOW + timedelta(days=len(window)), None)]
+        made = realtime.wanted(owner, operation, {}, chosen or LabelSelector(), spans)
+        spec = WindowSpec(schedules=[WindowSchedule(start="06:00", duration=window)])
+        return realtime.plan_hash(owner, {operation.name: made}, spec)
+
+    suspended = msgspec.structs.replace(SSHD, suspend=True)
+    assert hashed() == hashed(paused=True) == hashed(suspended)
+    other = Operation(
+        name="sshd", type="realtime", config_set=RealtimeSet(files=[File(path="/etc/x", content="y")])
+    )
+    for change in (
+        hashed(other),
+        hashed(msgspec.structs.replace(SSHD, name="ssh")),
+        hashed(chosen=LabelSelector(match_labels={"role": "web"})),
+        hashed(window="4h"),
+    ):
+        assert change != hashed()
+
+
+def test_what_is_shut_keeps_what_it_declares() -> None:
+    made = realtime.wanted(maintenance(SSHD), SSHD, {}, LabelSelector(), [span(NOW, None)])
+    shut = realtime.shut(made)
+    assert shut.spec.enforcement is not None
+    assert (shut.spec.enforcement.openings, shut.spec.files) == ([], made.spec.files)
+    assert shut.spec.enforcement.window == "NodeMaintenance nights"

@@ -143,6 +143,16 @@ class PlanState(Struct):
     ] = None
 
 
+class RealtimePlan(Struct):
+    """What is enforced at all times while the window is open, where somebody has to say yes to that."""
+
+    hash: Annotated[str, meta("Hash of it; an approval names it.", max_length=64)] = ""
+    operations: Annotated[
+        list[Annotated[str, meta("Name of an operation.", max_length=31)]],
+        meta("The operations of type realtime that it is about.", max_items=16),
+    ] = []
+
+
 class NodeMaintenanceStatus(Struct):
     """How far it is; written by the operator."""
 
@@ -159,6 +169,9 @@ class NodeMaintenanceStatus(Struct):
     ] = []
     run: Annotated[RunState | None, meta("The run that is under way.")] = None
     plan: Annotated[PlanState | None, meta("What would be, or is being, done.")] = None
+    realtime: Annotated[
+        RealtimePlan | None, meta("What would be, or is being, enforced, if that needs an approval.")
+    ] = None
     waiting: Annotated[
         list[WaitReason], meta("Why hosts wait, counted by reason.", max_items=MAX_REASONS)
     ] = []

@@ -12,7 +12,7 @@ from nodemanager.api.maintenance.notifications import Notification
 from nodemanager.api.maintenance.operations import MAX_OPERATIONS, LocalReference, Operation
 from nodemanager.api.maintenance.series import SERIES_RULES, SeriesSpec
 from nodemanager.api.maintenance.windows import WINDOW_RULES, WindowSpec
-from nodemanager.kube.hints import DURATION_MAX, Rule, meta
+from nodemanager.kube.hints import DURATION_MAX, PRINTABLE, Rule, meta
 from nodemanager.kube.objects import ObjectMeta, Resource, Struct
 
 LABEL_NODE: Final = "maintenance.nodemanager/node"
@@ -49,11 +49,17 @@ class Approval(Struct):
     ] = False
     different_user: Annotated[
         bool,
-        meta(
-            "And it must be of somebody else than who changed the maintenance last. Not checked yet, and so "
-            "refused."
-        ),
+        meta("And it must be of somebody else than requester, who changed the maintenance last."),
     ] = False
+    requester: Annotated[
+        str,
+        meta(
+            "With differentUser: name of the user who writes this. Who changes anything but paused writes "
+            "another.",
+            pattern=PRINTABLE,
+            max_length=256,
+        ),
+    ] = ""
 
 
 class NodeMaintenanceSpec(Struct):

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 
+from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.maintenance.maintenance_status import VALID, RunState
-from nodemanager.api.maintenance.maintenanceapproval import MAINTENANCE_APPROVALS
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
 from nodemanager.api.maintenance.nodetask import RUN, NodeTask
 from nodemanager.cli.maintenance import planning
-from nodemanager.cli.maintenance.judged import HostsJudged, Judged
+from nodemanager.cli.maintenance.judged import HostsJudged, Judged, RealtimeJudged
 from nodemanager.cli.maintenance.reading import Found, Surroundings
-from nodemanager.controllers.node_maintenances import observing, recording, undertaking
+from nodemanager.controllers.node_maintenances import observing, realtime_sets, recording, undertaking
 from nodemanager.controllers.node_maintenances.gates import gates_of
+from nodemanager.controllers.node_maintenances.gates import told as gates_told
 from nodemanager.controllers.node_maintenances.inputs import Problem
 from nodemanager.controllers.node_maintenances.undertaking import Seen
-from nodemanager.fleet.maintenance import openings
+from nodemanager.fleet.maintenance import openings, realtime
 from nodemanager.fleet.maintenance.decide import Facts, Run, Wait, decide
 from nodemanager.fleet.maintenance.facts import HostFacts
 from nodemanager.fleet.maintenance.passes import Look, Upkeep, look
+from nodemanager.fleet.maintenance.realtime import RealtimeError
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.kube import conditions
 
@@ -59,13 +62,24 @@ def _told(maintenance: NodeMaintenance) -> Problem | None:
 
 def _with_plan(judged: Judged, seen: Seen, run: RunState | None, around: Surroundings) -> Judged:
     plan = planning.plan(judged, seen, run, around) if run is not None else None
-    name, shown = judged.maintenance.metadata.name, {plan.hash} if plan is not None else set()
-    said = judged.maintenance.status
+    said, shown = judged.maintenance.status, {plan.hash} if plan is not None else set()
     if said.run is not None and said.plan is not None:
         shown.add(said.plan.hash)
-    approvals = around.caches.of(MAINTENANCE_APPROVALS).values()
-    chosen = [one.spec for one in approvals if one.spec.maintenance == name and one.spec.plan_hash in shown]
-    return replace(judged, plan=plan, approvers=tuple(one.approver for one in chosen))
+    found = [undertaking.approvers(judged.maintenance, each, around.caches) for each in sorted(shown)]
+    approvers = tuple(dict.fromkeys(one for some in found for one in some))
+    return replace(judged, plan=plan, approvers=approvers, realtime=_realtime(seen, around))
+
+
+def _realtime(seen: Seen, around: Surroundings) -> RealtimeJudged | None:
+    """Return what is enforced at all times, as far as it can be read."""
+    sets: dict[str, ConfigSet] = {}
+    for operation in realtime.operations(seen.maintenance):
+        with contextlib.suppress(RealtimeError):  # the operator says so in the condition RealtimeKept
+            sets[operation.name] = realtime_sets.declared(seen, around.reader, operation)
+    plan = realtime_sets.planned(seen, sets)
+    if plan is None:
+        return None
+    return RealtimeJudged(plan, undertaking.approvers(seen.maintenance, plan.hash, around.caches))
 
 
 def _hosts(judged: Judged, found: Look) -> HostsJudged:
@@ -125,12 +139,16 @@ def _facts(seen: Seen, around: Surroundings, judged: Judged) -> Facts:
 
 def hosts(found: Found, maintenance: NodeMaintenance | None = None) -> dict[str, HostFacts]:
     """Return what is known of all hosts; gates are those of a maintenance."""
-    gates = gates_of(maintenance or NodeMaintenance())
-    return {
-        one.metadata.name: observing.host_facts(one, node, None, gates.failing(one, node))
-        for one in found.hosts
-        for node in (found.nodes.get(one.metadata.name),)
-    }
+    about = maintenance or NodeMaintenance()
+    gates, told = gates_of(about), gates_told(about)
+    facts: dict[str, HostFacts] = {}
+    for one in found.hosts:
+        name, node = one.metadata.name, found.nodes.get(one.metadata.name)
+        failing = gates.failing(one, node)
+        # The operator asks from where it is; from here the answer may be another.
+        said = {where: found or told[where].get(name) for where, found in failing.items()}
+        facts[name] = observing.host_facts(one, node, None, said)
+    return facts
 
 
 def _by_host(tasks: Iterable[NodeTask], run: str) -> dict[str, list[NodeTask]]:

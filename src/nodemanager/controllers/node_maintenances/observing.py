@@ -16,7 +16,15 @@ from nodemanager.api.rights import host_rights
 from nodemanager.controllers.disruption.nodes import Node
 from nodemanager.fleet.maintenance import claims
 from nodemanager.fleet.maintenance.claims import Claim, Unreadable
-from nodemanager.fleet.maintenance.facts import ENDS, SUCCEEDED, HostFacts, HostHealth, NodeFacts, TaskFacts
+from nodemanager.fleet.maintenance.facts import (
+    ENDS,
+    SUCCEEDED,
+    GateFinding,
+    HostFacts,
+    HostHealth,
+    NodeFacts,
+    TaskFacts,
+)
 from nodemanager.kube import conditions, times
 from nodemanager.kube.core import Lease
 from nodemanager.kube.objects import ObjectKey
@@ -49,7 +57,7 @@ class SignsOfLife:
 
 
 def host_facts(
-    host: ManagedNode, node: Node | None, heard: datetime | None, health: Mapping[str, str]
+    host: ManagedNode, node: Node | None, heard: datetime | None, health: Mapping[str, GateFinding | None]
 ) -> HostFacts:
     """Return what is known of a host; `health` has what does not hold of its gates, before and after."""
     meta = host.metadata
@@ -64,8 +72,8 @@ def host_facts(
             held=is_held(host),
             upgrading=host.status.kubernetes_node_cordoned is not None,
             boot_id=node.status.node_info.boot_id if node is not None else "",
-            failing_before=health.get("before", ""),
-            failing_after=health.get("after", ""),
+            failing_before=health.get("before"),
+            failing_after=health.get("after"),
         ),
         node=None if node is None else NodeFacts(
             ready=node.is_ready, cordoned=node.spec.unschedulable, ours=node.mark is not None,

@@ -30,7 +30,8 @@ from nodemanager.client.subresources import write_status
 from nodemanager.controllers.disruption.nodes import NODES
 from nodemanager.controllers.node_maintenances import deleting, observing, recording, undertaking
 from nodemanager.controllers.node_maintenances.ahead import HostsAhead, TasksAhead
-from nodemanager.controllers.node_maintenances.gates import gates_of
+from nodemanager.controllers.node_maintenances.asking import Asker
+from nodemanager.controllers.node_maintenances.gates import Gates, gates_of
 from nodemanager.controllers.node_maintenances.inputs import InputReader, Problem
 from nodemanager.controllers.node_maintenances.observing import SignsOfLife
 from nodemanager.controllers.node_maintenances.orders import Orders
@@ -39,7 +40,7 @@ from nodemanager.controllers.node_maintenances.recording import Record
 from nodemanager.controllers.node_maintenances.undertaking import Seen
 from nodemanager.controllers.node_maintenances.visiting import Undertaking, VisitDriver, Visited
 from nodemanager.controllers.registration import ControllerContext
-from nodemanager.fleet.maintenance import beginning, openings, passes
+from nodemanager.fleet.maintenance import beginning, openings, passes, questions
 from nodemanager.fleet.maintenance.beginning import Owner
 from nodemanager.fleet.maintenance.claims import Claim, State
 from nodemanager.fleet.maintenance.decide import Facts, Start
@@ -81,6 +82,7 @@ class Maintainer:
         self._driver = VisitDriver(self._orders, context.events, context.metrics)
         self._inputs = InputReader(context.client, caches)
         self._realtime = RealtimeSets(context.client, caches.of(CONFIG_SETS), self._inputs)
+        self._asker = Asker(context.client, context.now, context.queue.add)
         self._signs = SignsOfLife(context.now)
         caches.of(LEASES).subscribe(self._signs.saw)
         self._behind: dict[ObjectKey, str] = {}
@@ -111,6 +113,7 @@ class Maintainer:
         seen = await self._look_around(maintenance)
         about, problem = self._undertaking(seen)
         soon = await self._drive(seen, about)
+        self._asker.want(key, self._gates(seen).questions_after(seen.nodes, maintenance.metadata.uid))
         seen = replace(seen, tasks=self._tasks.of(maintenance.metadata.uid))
         if maintenance.metadata.deletion_timestamp:
             return await self._delete(seen, soon)
@@ -128,10 +131,13 @@ class Maintainer:
         tasks = self._tasks.of(maintenance.metadata.uid)
         return Seen(maintenance, now, nodes, inputs, tasks, recording.run_of(maintenance))
 
+    def _gates(self, seen: Seen) -> Gates:
+        return gates_of(seen.maintenance, self._asker.answers, seen.now)
+
     def _facts(self, seen: Seen) -> dict[str, HostFacts]:
         """Return what is known of all hosts of the namespace, with what we wrote meanwhile."""
         known = self._caches.of(NODES)
-        gates = gates_of(seen.maintenance)
+        gates = self._gates(seen)
         owners = {one.metadata.uid for one in self._maintenances.values()}
         found: dict[str, HostFacts] = {}
         for host in self._hosts.values(seen.maintenance.metadata.namespace):
@@ -206,6 +212,10 @@ class Maintainer:
         await self._write(Record(seen.maintenance, look, run, ended, problem, plan, seen.now, realtime))
         if run is not None and known is not None and look.decision is not None:
             soon = min(soon, await self._begin(seen, about, known, look.decision.starts))
+            asks = self._asker.want(
+                key_of(seen.maintenance), self._gates(seen).questions_before(look.decision.waits)
+            )
+            soon = min(soon, questions.FRESH.total_seconds()) if asks else soon
         await self._clean(seen)
         return ReconcileResult(min(soon, self._next(seen, look)))
 

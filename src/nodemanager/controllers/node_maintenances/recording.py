@@ -186,6 +186,7 @@ def status_of(record: Record) -> NodeMaintenanceStatus:
         waiting=waiting(decision.waits if decision is not None and not decision.outcome else ()),
         history=history,
         plan=record.plan,
+        realtime=record.realtime.plan if record.realtime is not None else None,
     )
     phase = _phase(record, made)
     made = msgspec.structs.replace(made, phase=phase)
@@ -302,6 +303,8 @@ def _phase(record: Record, made: NodeMaintenanceStatus) -> str:
         return "Succeeded" if outcome == SUCCEEDED else "Failed"
     if record.problem is not None:
         return "Pending"
+    if record.realtime is not None and not record.realtime.approved:
+        return "WaitingForApproval"
     return "WaitingForWindow" if look.reason is Reason.WINDOW_CLOSED else "WaitingForSlot"
 
 
@@ -340,15 +343,20 @@ def _said(record: Record, made: NodeMaintenanceStatus) -> Iterable[Condition]:
         type=COMPLETE, status=conditions.TRUE if done else conditions.FALSE, reason=made.phase or "Pending"
     )
     if record.realtime is not None:
-        yield _realtime(record.realtime)
+        yield _realtime(record.realtime, record.maintenance.metadata.name)
 
 
-def _realtime(kept: RealtimeKept) -> Condition:
+def _realtime(kept: RealtimeKept, name: str) -> Condition:
     """Return whether operations of type realtime have become ConfigSets."""
     if kept.problems:
         said = "; ".join(kept.problems)
         return Condition(
             type=REALTIME_KEPT, status=conditions.FALSE, reason=NOT_KEPT, message=wording.shorten(said, 1024)
+        )
+    if not kept.approved:
+        said = f"nothing of it is enforced before somebody says yes: nodemanager maintenance approve {name}"
+        return Condition(
+            type=REALTIME_KEPT, status=conditions.FALSE, reason=Reason.NOT_APPROVED, message=said
         )
     named = ", ".join(kept.sets[:SHOWN])
     return Condition(

@@ -97,15 +97,16 @@ def of_run(seen: Seen, reader: InputReader) -> tuple[Undertaking, Problem | None
         may_work=inputs.view.has_time(seen.now, timedelta()) and bool(work.steps),
         ending=ending if ending in (Reason.DELETED, Reason.ABORTED) else None,
     )
-    return about, problem or wrong or _unsupported(maintenance)
+    return about, problem or wrong or nobody_asks(maintenance)
 
 
-def _unsupported(maintenance: NodeMaintenance) -> Problem | None:
+def nobody_asks(maintenance: NodeMaintenance) -> Problem | None:
+    """Return that nobody can tell whether an approval is of somebody else: our policy was not in force."""
     approval = maintenance.spec.approval
-    if approval is not None and approval.different_user:
-        said = "approval.differentUser cannot be checked yet; remove it"
-        return Problem(Reason.NOT_SUPPORTED_YET, "approval.differentUser", said)
-    return None
+    if approval is None or not approval.different_user or approval.requester:
+        return None
+    said = "approval.requester: must be the name of whoever wrote this, as somebody else has to approve it"
+    return Problem(Reason.REQUESTER_UNKNOWN, "approval.requester", said)
 
 
 def is_approved(seen: Seen, caches: Caches, reader: InputReader) -> bool:
@@ -116,14 +117,19 @@ def is_approved(seen: Seen, caches: Caches, reader: InputReader) -> bool:
     approval, shown = seen.maintenance.spec.approval, seen.maintenance.status.plan
     if approval is None or not approval.required:
         return True
-    meta, now = seen.maintenance.metadata, plan_of(seen, seen.maintenance.status.run, reader)
+    now = plan_of(seen, seen.maintenance.status.run, reader)
     if shown is None or now is None or now.hash != shown.hash:
         return False
-    return any(
-        one.spec.maintenance == meta.name
-        and one.metadata.namespace == meta.namespace
-        and one.spec.plan_hash == now.hash
+    return bool(approvers(seen.maintenance, now.hash, caches))
+
+
+def approvers(maintenance: NodeMaintenance, plan_hash: str, caches: Caches) -> tuple[str, ...]:
+    """Return who said yes to a plan."""
+    return tuple(
+        one.spec.approver
         for one in caches.of(MAINTENANCE_APPROVALS).values()
+        if one.metadata.namespace == maintenance.metadata.namespace
+        and plan.approves(one.spec, maintenance, plan_hash)
     )
 
 

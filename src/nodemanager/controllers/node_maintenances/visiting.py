@@ -28,7 +28,7 @@ from nodemanager.controllers.node_maintenances import observing
 from nodemanager.controllers.node_maintenances.orders import Orders, Work
 from nodemanager.fleet.maintenance import undoing, visits
 from nodemanager.fleet.maintenance.claims import Claim, State
-from nodemanager.fleet.maintenance.facts import HALTED, SUCCEEDED, HostFacts, NodeFacts
+from nodemanager.fleet.maintenance.facts import HALTED, SUCCEEDED, GateFinding, HostFacts, NodeFacts
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.maintenance.states import STATES, Hold, Move, Order, Visit, VisitRules
 from nodemanager.kube import errors
@@ -142,7 +142,8 @@ class VisitDriver:
         if claim.cordoned and claim.state in _HELD:
             facts = replace(facts, node=await self._held(about, seen, order))
         if claim.state in (State.PROVING, State.SOAKING) and task is not None:
-            missing = facts.health.failing_after or observing.unproven_reboot(task)
+            unproven = observing.unproven_reboot(task)
+            missing = GateFinding(unproven) if unproven else facts.health.failing_after
             facts = replace(facts, health=replace(facts.health, failing_after=missing))
         return Visit(
             claim, facts, about.rules, about.now,

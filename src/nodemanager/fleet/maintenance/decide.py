@@ -16,7 +16,7 @@ from nodemanager.api.maintenance.disruption import Budget
 from nodemanager.api.maintenance.nodemaintenance import DEFAULT_STOP_AFTER, NodeMaintenanceSpec
 from nodemanager.fleet.maintenance import facts, progress
 from nodemanager.fleet.maintenance.budget import Place, Room
-from nodemanager.fleet.maintenance.claims import Claim
+from nodemanager.fleet.maintenance.claims import Claim, State
 from nodemanager.fleet.maintenance.facts import HostFacts, TaskFacts
 from nodemanager.fleet.maintenance.openings import Durations, WindowView
 from nodemanager.fleet.maintenance.progress import Progress, Stage
@@ -213,7 +213,7 @@ def _begin(known: Facts, found: Mapping[str, Progress], *, stopped: bool) -> Ite
                 continue
             room.take(name)
             working += 1
-            yield Start(name, one.attempt)
+            yield _asked(known, host) or Start(name, one.attempt)
         if pending and before is None:
             before = Reason.CANARIES_FIRST if group.name == CANARIES else Reason.EARLIER_GROUP
     for name, one in found.items():
@@ -266,6 +266,12 @@ def _turn(known: Facts, name: str, before: Reason | None, room: Room, working: i
     return None if refusal is None else (refusal, "", None)
 
 
+def _asked(known: Facts, host: HostFacts) -> Wait | None:
+    """Return that gates are asked now that its turn has come; it keeps its place, so that no others are."""
+    gate = host.health.failing_before
+    return None if gate is None else Wait(host.name, gate.reason, gate.said, known.run.started_at)
+
+
 def _room(known: Facts) -> Room:
     budget = known.spec.budget or Budget()
     label = budget.per_zone.label if budget.per_zone is not None else ""
@@ -288,8 +294,10 @@ def _in_work(host: HostFacts) -> Wait:
     claim = host.claim
     if not isinstance(claim, Claim):
         return Wait(host.name, Reason.CLAIM_UNREADABLE, f"managednode/{host.name}")
-    reason = STATES[claim.state].reason
-    return Wait(host.name, reason, f"nodetask/{claim.task}" if claim.task else "", claim.since, claim.expires)
+    reason, about = STATES[claim.state].reason, f"nodetask/{claim.task}" if claim.task else ""
+    if claim.state is State.PROVING and host.health.failing_after is not None:
+        about = host.health.failing_after.said
+    return Wait(host.name, reason, about, claim.since, claim.expires)
 
 
 def _outcome(known: Facts, found: Mapping[str, Progress], *, lonely: bool, stuck: bool, stopped: bool) -> str:

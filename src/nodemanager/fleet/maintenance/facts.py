@@ -21,6 +21,19 @@ ENDS: Final = frozenset((SUCCEEDED, FAILED, UNDONE, HALTED, EXPIRED, REFUSED))
 
 
 @dataclass(frozen=True, slots=True)
+class GateFinding:
+    """A gate of health that does not hold, or of which nobody knows whether it does."""
+
+    said: str
+    reason: Reason = Reason.GATE_BEFORE
+
+    @property
+    def is_open(self) -> bool:
+        """Whether only its answer is missing, which comes in a moment."""
+        return self.reason is Reason.GATE_NOT_ASKED
+
+
+@dataclass(frozen=True, slots=True)
 class HostHealth:
     """How a host is."""
 
@@ -32,10 +45,10 @@ class HostHealth:
     upgrading: bool = False
     """It upgrades by itself, as its spec.upgrade says."""
     boot_id: str = ""
-    failing_before: str = ""
-    """Which gate of health.before does not hold; empty = all hold."""
-    failing_after: str = ""
-    """Which gate of health.after does not hold; empty = all hold."""
+    failing_before: GateFinding | None = None
+    """Which gate of health.before does not hold; None = all hold."""
+    failing_after: GateFinding | None = None
+    """Which gate of health.after does not hold; None = all hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +131,7 @@ def unfit(host: HostFacts) -> tuple[Reason, str] | None:
         return reason, f"managednode/{host.name}"
     if host.health.held:
         return Reason.HOST_HELD, f"managednode/{host.name}"
-    if host.health.failing_before:
-        return Reason.GATE_BEFORE, host.health.failing_before
+    gate = host.health.failing_before
+    if gate is not None and not gate.is_open:
+        return gate.reason, gate.said
     return None

@@ -24,7 +24,8 @@ class Reason(StrEnum):
     TEMPLATE_NOT_FOUND = "TemplateNotFound"
     STEPS_INVALID = "StepsInvalid"
     NODES_UNKNOWN = "NodesUnknown"
-    NOT_SUPPORTED_YET = "NotSupportedYet"
+    GATE_INVALID = "GateInvalid"
+    REQUESTER_UNKNOWN = "RequesterUnknown"
     NOT_APPROVED = "NotApproved"
     STOPPED = "Stopped"
     REPLACED = "Replaced"
@@ -39,6 +40,9 @@ class Reason(StrEnum):
     NODE_NOT_READY = "NodeNotReady"
     NODE_CORDONED = "NodeCordoned"
     GATE_BEFORE = "GateBefore"
+    GATE_NOT_ASKED = "GateNotAsked"
+    GATE_UNANSWERED = "GateUnanswered"
+    GATE_FORBIDDEN = "GateForbidden"
     CLAIM_UNREADABLE = "ClaimUnreadable"
     BACKING_OFF = "BackingOff"
     TIME_TOO_SHORT = "TimeTooShort"
@@ -96,7 +100,10 @@ REMEDIES: Final[dict[Reason, str]] = {
         "Let the operator cordon and drain Nodes: kubectl apply -f config/rbac/operator-disruption.yaml, or"
         " operator.disruption of the chart. Or set disruption.cordon to false, if no host is a Node."
     ),
-    Reason.NOT_SUPPORTED_YET: "Remove what the condition Valid names: the operator cannot do that yet.",
+    Reason.GATE_INVALID: "Correct the expression or the address that the condition Valid names.",
+    Reason.REQUESTER_UNKNOWN: (
+        "Write your user name (`kubectl auth whoami`) into spec.approval.requester: somebody else approves."
+    ),
     Reason.NOT_APPROVED: "Look at the plan, then run `nodemanager maintenance approve NAME`.",
     Reason.STOPPED: "Look at the hosts that failed, then run `nodemanager maintenance retry NAME`.",
     Reason.REPLACED: "Nothing to do: a newer slot begins when the hosts in work are done.",
@@ -110,6 +117,14 @@ REMEDIES: Final[dict[Reason, str]] = {
     Reason.NODE_NOT_READY: "Repair the Kubernetes Node; it is begun with when it is Ready.",
     Reason.NODE_CORDONED: "Uncordon the Node, if whoever cordoned it is done: `kubectl uncordon HOST`.",
     Reason.GATE_BEFORE: "See to it that the gate of health.before holds, or remove it.",
+    Reason.GATE_NOT_ASKED: "Nothing to do: its turn has come, and the operator asks its gates.",
+    Reason.GATE_UNANSWERED: (
+        "See to it that the operator reaches what the gate of health.before asks, and gets an answer in 5 s."
+    ),
+    Reason.GATE_FORBIDDEN: (
+        "Let the operator read the object that the gate asks for: give its account nodemanager-operator a"
+        " Role with get on that kind."
+    ),
     Reason.CLAIM_UNREADABLE: (
         "Look whether anything is at work there, then remove the annotation maintenance.nodemanager/visit."
     ),
@@ -153,6 +168,7 @@ REMEDIES: Final[dict[Reason, str]] = {
 
 OWN_FAULT: Final = frozenset((
     Reason.HOST_SILENT, Reason.HOST_WITHOUT_AGENT, Reason.HOST_HELD, Reason.HOST_BUSY, Reason.HOST_UPGRADING,
-    Reason.NODE_NOT_READY, Reason.NODE_CORDONED, Reason.GATE_BEFORE, Reason.CLAIM_UNREADABLE,
+    Reason.NODE_NOT_READY, Reason.NODE_CORDONED, Reason.GATE_BEFORE, Reason.GATE_UNANSWERED,
+    Reason.GATE_FORBIDDEN, Reason.CLAIM_UNREADABLE,
 ))  # fmt: skip
 """What only the host itself waits for: the others, and later groups, do not wait for it."""

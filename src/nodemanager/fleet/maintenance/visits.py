@@ -130,13 +130,21 @@ def _unproven(visit: Visit) -> str:
     rebooted = task is not None and task.rebooted
     if rebooted and claim.boot_id and host.health.boot_id == claim.boot_id:
         return f"managednode/{host.name}: still the old boot"
-    return host.health.failing_after
+    gate = host.health.failing_after
+    return gate.said if gate is not None and not gate.is_open else ""
+
+
+def _unasked(visit: Visit) -> str:
+    """Return which gate nobody has asked yet; empty = none."""
+    gate = visit.host.health.failing_after
+    return gate.said if gate is not None and gate.is_open else ""
 
 
 def _proving(visit: Visit) -> Move | Hold:
     heard = visit.host.health.heard
     stale = heard is not None and heard < visit.claim.since
     missing = f"managednode/{visit.host.name}: not heard of since" if stale else _unproven(visit)
+    missing = missing or _unasked(visit)
     if not missing:
         if visit.rules.soak:
             return _to(visit, State.SOAKING)
@@ -155,9 +163,9 @@ def _soaking(visit: Visit) -> Move | Hold:
     until = visit.claim.since + visit.rules.soak
     if _unproven(visit):
         return _to(visit, State.PROVING)
-    if visit.now >= until:
+    if visit.now >= until and not _unasked(visit):
         return _give_back(visit, State.DONE, Reason.SUCCEEDED)
-    return Hold(Reason.SOAKING, f"managednode/{visit.host.name}", until)
+    return Hold(Reason.SOAKING, _unasked(visit) or f"managednode/{visit.host.name}", until)
 
 
 def _undoing(visit: Visit) -> Move | Hold:

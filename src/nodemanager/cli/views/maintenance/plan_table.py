@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from nodemanager.cli.maintenance.draining import Leaving
-from nodemanager.cli.maintenance.judged import Judged
+from nodemanager.cli.maintenance.judged import Judged, RealtimeJudged
 from nodemanager.cli.views import output
 from nodemanager.cli.views.maintenance import progress, wait_view
 from nodemanager.fleet.maintenance.progress import Progress
@@ -122,6 +122,11 @@ def _add_head(report: output.Report, judged: Judged, now: datetime) -> None:
         report.field("Expected end", ends)
         report.field("Hash", hash_of(judged))
     report.field("Approval", approval_words(judged))
+    if (realtime := judged.realtime) is not None:
+        by = f"approved by {', '.join(realtime.approvers)}" if realtime.approvers else "not enforced yet"
+        said = f"{', '.join(realtime.plan.operations)}: {by}; a change needs another approval"
+        report.field("Realtime", said)
+        report.field("Realtime hash", realtime.plan.hash)
 
 
 def series_words(judged: Judged) -> str:
@@ -175,7 +180,9 @@ def approval_words(judged: Judged) -> str:
         return "not required"
     if judged.approvers:
         return f"by {', '.join(judged.approvers)}"
-    whose = " of somebody else than who wrote it" if approval.different_user else ""
+    if judged.realtime is not None and judged.realtime.approvers and judged.plan is None:
+        return "nothing is left to approve"
+    whose = f" of somebody else than {approval.requester or 'requester'}" if approval.different_user else ""
     return f"required{whose}: nodemanager maintenance approve {judged.maintenance.metadata.name}"
 
 
@@ -189,6 +196,7 @@ def plain(
         "run": judged.run,
         "nextRun": _moment(judged.next_run),
         "hash": hash_of(judged),
+        "realtime": _plain_realtime(judged.realtime),
         "allHosts": judged.maintenance.spec.series is None and judged.maintenance.spec.series_ref is None,
         "atOnce": plan.at_once if plan is not None else None,
         "startsAt": _moment(plan.starts_at) if plan is not None else None,
@@ -199,6 +207,13 @@ def plain(
         "hosts": [_plain_host(judged, one, leaving.get(one.host)) for one in hosts(judged)],
         "unread": [*unread],
     }
+
+
+def _plain_realtime(found: RealtimeJudged | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    plan = found.plan
+    return {"hash": plan.hash, "operations": [*plan.operations], "approvers": [*found.approvers]}
 
 
 def _plain_host(judged: Judged, one: Planned, leaving: Leaving | None) -> dict[str, Any]:
