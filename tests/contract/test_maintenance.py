@@ -23,7 +23,7 @@ from nodemanager.api.maintenance.nodeoperationtemplate import NODE_OPERATION_TEM
 from nodemanager.client.calls import Selection
 from nodemanager.client.patches import MergePatch
 from nodemanager.controllers.disruption.nodes import MAINTENANCE_IN_PROGRESS, NODES
-from nodemanager.controllers.node_maintenances import reconciling, recording
+from nodemanager.controllers.node_maintenances import maintenance_conditions, reconciling
 from nodemanager.kube import conditions, core, errors
 from nodemanager.kube.objects import Resource
 from support.clients import connected
@@ -108,7 +108,7 @@ async def test_the_monday_example(site: Site) -> None:
         waits = await site.until(lambda found: found.status.window is not None)
         assert waits.status.phase == "WaitingForWindow"
         assert site.agents.taken == []
-        kept = conditions.get(waits.status.conditions, recording.REALTIME_KEPT)
+        kept = conditions.get(waits.status.conditions, maintenance_conditions.REALTIME_KEPT)
         assert kept is not None
         assert (kept.status, kept.reason) == ("True", "Kept")
         site.shift = MONDAY

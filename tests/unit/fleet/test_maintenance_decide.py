@@ -12,8 +12,8 @@ import pytest
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenanceSpec
 from nodemanager.fleet.maintenance import budget, openings
 from nodemanager.fleet.maintenance.claims import Claim, State, Unreadable
-from nodemanager.fleet.maintenance.decide import PATIENCE, Decision, Facts, Run, decide
-from nodemanager.fleet.maintenance.facts import HostFacts, HostHealth, NodeFacts, TaskFacts
+from nodemanager.fleet.maintenance.decide import PATIENCE, Decision, decide
+from nodemanager.fleet.maintenance.facts import Facts, HostFacts, HostHealth, NodeFacts, Run, TaskFacts
 from nodemanager.fleet.maintenance.openings import WindowView
 from nodemanager.fleet.maintenance.progress import Stage
 from nodemanager.fleet.maintenance.reasons import Reason

@@ -17,21 +17,19 @@ import msgspec
 
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
-from nodemanager.api.maintenance.maintenance_status import RunState
-from nodemanager.api.maintenance.nodemaintenance import (
-    ANNOTATION_RETRY,
-    FINALIZER,
-    NODE_MAINTENANCES,
-    NodeMaintenance,
-)
+from nodemanager.api.maintenance.nodemaintenance import FINALIZER, NODE_MAINTENANCES, NodeMaintenance
 from nodemanager.api.maintenance.nodetask import NODE_TASKS, RUN, NodeTask
-from nodemanager.client.patches import MergePatch
-from nodemanager.client.subresources import write_status
 from nodemanager.controllers.disruption.nodes import NODES
-from nodemanager.controllers.node_maintenances import deleting, observing, recording, undertaking
+from nodemanager.controllers.node_maintenances import (
+    deleting,
+    observing,
+    remembering,
+    undertaking,
+)
 from nodemanager.controllers.node_maintenances.ahead import HostsAhead, TasksAhead
 from nodemanager.controllers.node_maintenances.gates import gates_of
 from nodemanager.controllers.node_maintenances.inputs import InputReader, Problem
+from nodemanager.controllers.node_maintenances.maintenance_writer import MaintenanceWriter
 from nodemanager.controllers.node_maintenances.observing import SignsOfLife
 from nodemanager.controllers.node_maintenances.orders import Orders
 from nodemanager.controllers.node_maintenances.realtime_sets import RealtimeSets
@@ -42,8 +40,8 @@ from nodemanager.controllers.registration import ControllerContext
 from nodemanager.fleet.maintenance import beginning, openings, passes
 from nodemanager.fleet.maintenance.beginning import Owner
 from nodemanager.fleet.maintenance.claims import Claim, State
-from nodemanager.fleet.maintenance.decide import Facts, Start
-from nodemanager.fleet.maintenance.facts import HostFacts
+from nodemanager.fleet.maintenance.decide import Start
+from nodemanager.fleet.maintenance.facts import Facts, HostFacts
 from nodemanager.fleet.maintenance.passes import Look, Upkeep
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.maintenance.states import Move
@@ -70,8 +68,6 @@ class Maintainer:
 
     def __init__(self, context: ControllerContext) -> None:
         caches = context.caches
-        self._client = context.client
-        self._events = context.events
         self._now = context.now
         self._caches = caches
         self._maintenances = caches.of(NODE_MAINTENANCES)
@@ -83,30 +79,23 @@ class Maintainer:
         self._realtime = RealtimeSets(context.client, caches.of(CONFIG_SETS), self._inputs)
         self._signs = SignsOfLife(context.now)
         caches.of(LEASES).subscribe(self._signs.saw)
-        self._behind: dict[ObjectKey, str] = {}
-        """The version from which a status was last written: a cache that still has it is behind."""
+        self._writer = MaintenanceWriter(context)
         self._took = context.metrics.histogram(
             "nodemanager_maintenance_decision_seconds", "How long one decision took."
         ).labels()
-        self._runs = context.metrics.counter(
-            "nodemanager_maintenance_runs_total", "Runs of maintenances that have ended.", ("outcome",)
-        )
-        self._counts = context.metrics.gauge(
-            "nodemanager_maintenance_hosts", "Hosts of the run under way.", ("maintenance", "stage")
-        )
 
     async def reconcile(self, key: ObjectKey) -> ReconcileResult | None:
         """Look at a maintenance, and say when to look again."""
         maintenance = self._maintenances.get(key)
         if maintenance is None:
-            self._behind.pop(key, None)
+            self._writer.forget(key)
             return None
-        if self._behind.get(key) == maintenance.metadata.resource_version:
+        if self._writer.is_ahead_of(maintenance):
             return ReconcileResult(CATCH_UP)
         if maintenance.metadata.deletion_timestamp and FINALIZER not in maintenance.metadata.finalizers:
             return None
         if FINALIZER not in maintenance.metadata.finalizers:
-            await self._add_finalizer(maintenance)
+            await self._writer.keep(maintenance)
             return None
         seen = await self._look_around(maintenance)
         about, problem = self._undertaking(seen)
@@ -114,8 +103,8 @@ class Maintainer:
         seen = replace(seen, tasks=self._tasks.of(maintenance.metadata.uid))
         if maintenance.metadata.deletion_timestamp:
             return await self._delete(seen, soon)
-        if (run := recording.retried(maintenance, seen.now)) is not None:
-            await self._retry(maintenance, run)
+        if (run := remembering.retried(maintenance, seen.now)) is not None:
+            await self._writer.retry(maintenance, run)
             return ReconcileResult(AT_ONCE)
         return await self._decide(seen, about, problem, soon)
 
@@ -126,7 +115,7 @@ class Maintainer:
         nodes = list(self._hosts.values(namespace))
         inputs = await self._inputs.read(maintenance, nodes, now)
         tasks = self._tasks.of(maintenance.metadata.uid)
-        return Seen(maintenance, now, nodes, inputs, tasks, recording.run_of(maintenance))
+        return Seen(maintenance, now, nodes, inputs, tasks, remembering.run_of(maintenance))
 
     def _facts(self, seen: Seen) -> dict[str, HostFacts]:
         """Return what is known of all hosts of the namespace, with what we wrote meanwhile."""
@@ -191,19 +180,21 @@ class Maintainer:
         self._took.observe(time.perf_counter() - began)
         run, ended = seen.maintenance.status.run, None
         if known is None and look.begins and problem is None:
-            run = recording.began(seen.maintenance.metadata.uid, look.begins, seen.now)
+            run = remembering.began(seen.maintenance.metadata.uid, look.begins, seen.now)
             work, _ = undertaking.work_of(seen, run, self._inputs)
             run = msgspec.structs.replace(run, digest=work.digest)
             soon = AT_ONCE
         elif run is not None and look.decision is not None:
             if look.decision.outcome:
-                ended, run = recording.ended(run, look.decision, seen.now), None
+                ended, run = remembering.ended(run, look.decision, seen.now), None
                 soon = AT_ONCE
             else:
-                run = recording.kept(run, look, seen.now)
+                run = remembering.kept(run, look, seen.now)
         plan = undertaking.plan_of(seen, run, self._inputs)
         realtime = await self._realtime.keep(seen)
-        await self._write(Record(seen.maintenance, look, run, ended, problem, plan, seen.now, realtime))
+        await self._writer.write(
+            Record(seen.maintenance, look, run, ended, problem, plan, seen.now, realtime)
+        )
         if run is not None and known is not None and look.decision is not None:
             soon = min(soon, await self._begin(seen, about, known, look.decision.starts))
         await self._clean(seen)
@@ -237,7 +228,7 @@ class Maintainer:
         status, created = seen.maintenance.status, seen.maintenance.metadata.creation_timestamp
         return Upkeep(
             operations=seen.inputs.operations,
-            memories=recording.memories(status),
+            memories=remembering.memories(status),
             created=datetime.fromisoformat(created) if created else seen.now,
             calendar=seen.inputs.calendar,
             view=seen.inputs.view,
@@ -261,51 +252,14 @@ class Maintainer:
                 soon = CONFLICT
         return soon
 
-    # Writing
-
-    async def _write(self, record: Record) -> None:
-        maintenance = record.maintenance
-        wanted = recording.status_of(record)
-        self._tell(record, recording.news(maintenance.status, wanted))
-        if await write_status(self._client, NODE_MAINTENANCES, maintenance, maintenance.status, wanted):
-            self._behind[key_of(maintenance)] = maintenance.metadata.resource_version
-        if wanted.hosts is not None:
-            for stage in ("waiting", "running", "succeeded", "failed", "skipped"):
-                count = float(getattr(wanted.hosts, stage))
-                self._counts.labels(maintenance.metadata.name, stage).set(count)
-        if record.ended is not None:
-            self._runs.labels(record.ended.outcome).inc()
-
-    def _tell(self, record: Record, news: Sequence[recording.News]) -> None:
-        for one in news:
-            tell = self._events.warning if one.bad else self._events.normal
-            tell(NODE_MAINTENANCES, record.maintenance, one.reason, one.message)
-
-    async def _add_finalizer(self, maintenance: NodeMaintenance) -> None:
-        await self._patch_meta(maintenance, {"finalizers": [*maintenance.metadata.finalizers, FINALIZER]})
-
-    async def _patch_meta(self, maintenance: NodeMaintenance, changes: dict[str, object]) -> None:
-        meta = maintenance.metadata
-        body = MergePatch({"metadata": {"resourceVersion": meta.resource_version, **changes}})
-        await self._client.patch(NODE_MAINTENANCES, meta.name, meta.namespace, body)
-
-    async def _retry(self, maintenance: NodeMaintenance, run: RunState) -> None:
-        """Have a run go on: first what failed stops counting, then the request is taken off."""
-        wanted = msgspec.structs.replace(maintenance.status, run=run)
-        await write_status(self._client, NODE_MAINTENANCES, maintenance, maintenance.status, wanted)
-        meta = maintenance.metadata
-        body = MergePatch({"metadata": {"annotations": {ANNOTATION_RETRY: None}}})
-        await self._client.patch(NODE_MAINTENANCES, meta.name, meta.namespace, body)
+    # Ending
 
     async def _delete(self, seen: Seen, soon: float) -> ReconcileResult | None:
         """Give back what is still held, then let the maintenance go."""
         busy = await deleting.restore(self._orders, seen.maintenance, self._hosts)
         if busy or soon < LOOK_SECONDS:
             return ReconcileResult(min(soon, BUSY_SECONDS))
-        rest = [one for one in seen.maintenance.metadata.finalizers if one != FINALIZER]
-        await self._patch_meta(seen.maintenance, {"finalizers": rest})
-        for stage in ("waiting", "running", "succeeded", "failed", "skipped"):
-            self._counts.remove(seen.maintenance.metadata.name, stage)
+        await self._writer.let_go(seen.maintenance)
         return None
 
     async def _clean(self, seen: Seen) -> None:
