@@ -34,6 +34,8 @@ class Gates:
 
     def failing(self, host: ManagedNode, node: Node | None) -> dict[str, str]:
         """Return the first gate of each kind that does not hold, and why."""
+        if not self.before and not self.after:
+            return {}
         return {"before": _failing(self.before, host, node), "after": _failing(self.after, host, node)}
 
 

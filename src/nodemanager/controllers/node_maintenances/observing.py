@@ -19,7 +19,7 @@ from nodemanager.fleet.maintenance.claims import Claim, Unreadable
 from nodemanager.fleet.maintenance.facts import ENDS, SUCCEEDED, HostFacts, HostHealth, NodeFacts, TaskFacts
 from nodemanager.kube import conditions, times
 from nodemanager.kube.core import Lease
-from nodemanager.kube.objects import ObjectKey
+from nodemanager.kube.objects import ObjectKey, key_of
 from nodemanager.runtime.cache import Change
 
 LABEL_ATTEMPT: Final = "maintenance.nodemanager/attempt"
@@ -74,6 +74,30 @@ def host_facts(
     )  # fmt: skip
 
 
+@dataclass(slots=True)
+class HostsKnown:
+    """What was found out about hosts, until they or their Nodes change: most stay as they are for long."""
+
+    _found: dict[ObjectKey, tuple[str, str, HostFacts]] = field(default_factory=dict)
+    """With the versions that it was found out from."""
+
+    def facts(self, host: ManagedNode, node: Node | None) -> HostFacts:
+        """Return what is known of a host, without its heartbeat and the gates of a maintenance."""
+        key = key_of(host)
+        versions = host.metadata.resource_version, node.metadata.resource_version if node is not None else ""
+        before = self._found.get(key)
+        if before is not None and before[:2] == versions:
+            return before[2]
+        found = host_facts(host, node, None, {})
+        self._found[key] = (*versions, found)
+        return found
+
+    def forget(self, change: Change[ManagedNode]) -> None:
+        """Forget a host that is gone."""
+        if change.new is None:
+            self._found.pop(change.key, None)
+
+
 def claim_of(host: ManagedNode) -> Claim | Unreadable | None:
     """Return who works, or worked last, on a host."""
     return claims.decode(host.metadata.annotations.get(ANNOTATION_VISIT))
@@ -98,6 +122,14 @@ def config_sets_missing(host: ManagedNode) -> str:
     if ready is None:
         return "its agent has reported nothing yet"
     return "" if ready.status == conditions.TRUE else ready.message or ready.reason
+
+
+def with_gates(host: HostFacts, failing: Mapping[str, str]) -> HostFacts:
+    """Return a host of which some gates of a maintenance do not hold: one before, or one after."""
+    before, after = failing.get("before", ""), failing.get("after", "")
+    if not before and not after:
+        return host
+    return replace(host, health=replace(host.health, failing_before=before, failing_after=after))
 
 
 def with_owner(host: HostFacts, owners: AbstractSet[str], now: datetime) -> HostFacts:

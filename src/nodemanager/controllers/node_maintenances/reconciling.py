@@ -30,7 +30,7 @@ from nodemanager.controllers.node_maintenances.ahead import HostsAhead, TasksAhe
 from nodemanager.controllers.node_maintenances.gates import gates_of
 from nodemanager.controllers.node_maintenances.inputs import InputReader, Problem
 from nodemanager.controllers.node_maintenances.maintenance_writer import MaintenanceWriter
-from nodemanager.controllers.node_maintenances.observing import SignsOfLife
+from nodemanager.controllers.node_maintenances.observing import HostsKnown, SignsOfLife
 from nodemanager.controllers.node_maintenances.orders import Orders
 from nodemanager.controllers.node_maintenances.realtime_sets import RealtimeSets
 from nodemanager.controllers.node_maintenances.recording import Record
@@ -79,6 +79,8 @@ class Maintainer:
         self._realtime = RealtimeSets(context.client, caches.of(CONFIG_SETS), self._inputs)
         self._signs = SignsOfLife(context.now)
         caches.of(LEASES).subscribe(self._signs.saw)
+        self._known_hosts = HostsKnown()
+        caches.of(MANAGED_NODES).subscribe(self._known_hosts.forget)
         self._writer = MaintenanceWriter(context)
         self._took = context.metrics.histogram(
             "nodemanager_maintenance_decision_seconds", "How long one decision took."
@@ -89,6 +91,7 @@ class Maintainer:
         maintenance = self._maintenances.get(key)
         if maintenance is None:
             self._writer.forget(key)
+            self._inputs.forget(key)
             return None
         if self._writer.is_ahead_of(maintenance):
             return ReconcileResult(CATCH_UP)
@@ -112,23 +115,30 @@ class Maintainer:
 
     async def _look_around(self, maintenance: NodeMaintenance) -> Seen:
         now, namespace = self._now(), maintenance.metadata.namespace
-        nodes = list(self._hosts.values(namespace))
-        inputs = await self._inputs.read(maintenance, nodes, now)
+        everyone = self._hosts.everyone(namespace)
+        inputs = await self._inputs.read(maintenance, everyone, now, self._hosts.labelled)
         tasks = self._tasks.of(maintenance.metadata.uid)
+        visited = [host.metadata.name for host in self._hosts.visited_by(maintenance.metadata.uid)]
+        names = [
+            *(name for group in inputs.groups for name in group.hosts),
+            *visited,
+            *(task.spec.node_name for task in tasks),
+        ]
+        nodes = self._hosts.chosen(namespace, dict.fromkeys(names))
         return Seen(maintenance, now, nodes, inputs, tasks, remembering.run_of(maintenance))
 
     def _facts(self, seen: Seen) -> dict[str, HostFacts]:
-        """Return what is known of all hosts of the namespace, with what we wrote meanwhile."""
+        """Return what is known of the hosts that matter to a maintenance, with what we wrote meanwhile."""
         known = self._caches.of(NODES)
         gates = gates_of(seen.maintenance)
         owners = {one.metadata.uid for one in self._maintenances.values()}
         found: dict[str, HostFacts] = {}
-        for host in self._hosts.values(seen.maintenance.metadata.namespace):
+        names = [host.metadata.name for host in seen.nodes]
+        for host in self._hosts.chosen(seen.maintenance.metadata.namespace, names):
             name = host.metadata.name
             node = known.get(ObjectKey("", name)) if not known.refused else None
-            heard = self._signs.heard(key_of(host))
-            known_of = observing.host_facts(host, node, heard, gates.failing(host, node))
-            found[name] = observing.with_owner(known_of, owners, seen.now)
+            facts = observing.with_gates(self._known_hosts.facts(host, node), gates.failing(host, node))
+            found[name] = observing.with_owner(facts, owners, seen.now)
         return found
 
     def _undertaking(self, seen: Seen) -> tuple[Undertaking, Problem | None]:
@@ -149,15 +159,15 @@ class Maintainer:
         for task in seen.tasks:
             tasks.setdefault(task.spec.node_name, []).append(task)
         uid = seen.maintenance.metadata.uid
-        for host in seen.nodes:
+        for host in self._hosts.visited_by(uid):
             known = facts.get(host.metadata.name)
             claim = known.claim if known is not None else None
             if known is None or not isinstance(claim, Claim) or claim.uid != uid:
                 continue
             if not (claim.holds or (claim.state is State.HALTED and claim.reason is Reason.HOST_LOST)):
                 continue
-            newest = self._hosts.get(key_of(host)) or host
-            visited = Visited(newest, known, claim, tasks.get(host.metadata.name, ()))
+            known = replace(known, health=replace(known.health, heard=self._signs.heard(key_of(host))))
+            visited = Visited(host, known, claim, tasks.get(host.metadata.name, ()))
             try:
                 found = await self._driver.drive(about, visited)
             except (errors.Conflict, errors.NotFound):  # somebody else was faster: look again
@@ -276,7 +286,8 @@ class Maintainer:
 
     def _next(self, seen: Seen, look: Look) -> float:
         """Return in how many seconds to look again."""
-        if any(_is_polled(host, seen.maintenance) for host in seen.nodes):
+        visited = self._hosts.visited_by(seen.maintenance.metadata.uid)
+        if any(_is_polled(host, seen.maintenance) for host in visited):
             return BUSY_SECONDS
         edges = [look.window.opens_at, look.window.closes_at, *(one.next_run for one in look.judgements)]
         ahead = [(edge - seen.now).total_seconds() for edge in edges if edge is not None]

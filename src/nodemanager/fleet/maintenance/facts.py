@@ -120,7 +120,7 @@ class Facts:
     groups: Sequence[HostGroup]
     """The hosts of the series, in their order."""
     hosts: Mapping[str, HostFacts]
-    """All hosts of the namespace."""
+    """All that matter to it: those of the series, and those that it works on or has tasks for."""
     now: datetime
     window: WindowView = field(default_factory=WindowView)
     tasks: Mapping[str, Sequence[TaskFacts]] = field(default_factory=dict)
