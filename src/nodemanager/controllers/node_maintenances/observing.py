@@ -11,12 +11,13 @@ from typing import Final
 from nodemanager.api.common import node_conditions
 from nodemanager.api.common.managednode import ManagedNode, is_held
 from nodemanager.api.maintenance.nodemaintenance import ANNOTATION_VISIT
-from nodemanager.api.maintenance.nodetask import NodeTask
+from nodemanager.api.maintenance.nodetask import NOT_DONE, NodeTask
 from nodemanager.api.rights import host_rights
 from nodemanager.controllers.disruption.nodes import Node
 from nodemanager.fleet.maintenance import claims
 from nodemanager.fleet.maintenance.claims import Claim, Unreadable
 from nodemanager.fleet.maintenance.facts import ENDS, SUCCEEDED, HostFacts, HostHealth, NodeFacts, TaskFacts
+from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.kube import conditions, times
 from nodemanager.kube.core import Lease
 from nodemanager.kube.objects import ObjectKey, key_of
@@ -161,7 +162,20 @@ def task_facts(task: NodeTask, now: datetime) -> TaskFacts:
         rebooting=any(step.name in reboots and step.phase == "Running" for step in status.steps),
         rebooted=any(step.name in reboots and _proves(step.evidence) for step in status.steps),
         ended=ended_at(task, now),
+        windowed=task.spec.not_after is not None,
+        not_done=_not_done(task),
     )
+
+
+def _not_done(task: NodeTask) -> Reason | None:
+    """Return why a visit failed; who wrote another word there meant that it did."""
+    said = task.metadata.annotations.get(NOT_DONE)
+    if not said:
+        return None
+    try:
+        return Reason(said)
+    except ValueError:
+        return Reason.NOT_PROVEN
 
 
 def unproven_reboot(task: NodeTask) -> str:

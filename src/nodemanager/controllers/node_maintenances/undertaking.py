@@ -86,7 +86,7 @@ def of_run(seen: Seen, reader: InputReader) -> tuple[Undertaking, Problem | None
 
     def task(claim: Claim) -> orders.Work:
         deadline = beginning.task_deadline(claim, window, inputs.view)
-        return orders.Work(work.steps, deadline, hashed)
+        return orders.Work(work.steps, deadline, hashed, inputs.view.last_start)
 
     about = Undertaking(
         maintenance=maintenance,

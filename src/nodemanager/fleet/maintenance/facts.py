@@ -88,11 +88,20 @@ class TaskFacts:
     rebooted: bool = False
     """Whether a step of it has rebooted the host."""
     ended: datetime | None = None
+    windowed: bool = False
+    """Whether it had to begin before a window closed."""
+    not_done: Reason | None = None
+    """Why its visit failed although it succeeded."""
 
     @property
     def is_end(self) -> bool:
         """Whether it has ended."""
         return self.phase in ENDS
+
+    @property
+    def missed_window(self) -> bool:
+        """Whether a window closed before anybody took it: nothing was done."""
+        return self.phase == EXPIRED and self.windowed and not self.taken
 
 
 @dataclass(frozen=True, slots=True)
