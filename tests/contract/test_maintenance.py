@@ -20,10 +20,11 @@ from nodemanager.api.maintenance.nodemaintenance import (
     NODE_MAINTENANCES,
 )
 from nodemanager.api.maintenance.nodeoperationtemplate import NODE_OPERATION_TEMPLATES
+from nodemanager.api.maintenance.nodetask import NODE_TASKS, NOT_DONE
 from nodemanager.client.calls import Selection
 from nodemanager.client.patches import MergePatch
 from nodemanager.controllers.disruption.nodes import MAINTENANCE_IN_PROGRESS, NODES
-from nodemanager.controllers.node_maintenances import reconciling, recording
+from nodemanager.controllers.node_maintenances import maintenance_conditions, reconciling
 from nodemanager.kube import conditions, core, errors
 from nodemanager.kube.objects import Resource
 from support.clients import connected
@@ -108,7 +109,7 @@ async def test_the_monday_example(site: Site) -> None:
         waits = await site.until(lambda found: found.status.window is not None)
         assert waits.status.phase == "WaitingForWindow"
         assert site.agents.taken == []
-        kept = conditions.get(waits.status.conditions, recording.REALTIME_KEPT)
+        kept = conditions.get(waits.status.conditions, maintenance_conditions.REALTIME_KEPT)
         assert kept is not None
         assert (kept.status, kept.reason) == ("True", "Kept")
         site.shift = MONDAY
@@ -123,6 +124,7 @@ async def test_the_monday_example(site: Site) -> None:
         assert [step.name for step in site.agents.taken[0].spec.steps] == [
             "upgrade-upgrade", "reboot-reboot", "note-touch",
         ]  # fmt: skip
+        assert {task.spec.not_after for task in site.agents.taken} == {"2027-11-22T08:00:00Z"}
         assert (site.agents.most, site.agents.refused) == (1, [])
         ended = done.status.history[0]
         assert ended.hosts is not None
@@ -401,6 +403,17 @@ async def test_the_operator_changes_nothing_that_people_decide(place: Place, tmp
             {"metadata": {"annotations": {ANNOTATION_ABORT: "x"}}},
         ):
             assert not await changes(NODE_MAINTENANCES, "monday", refused), refused
+        step = {"name": "one", "execution": {"argv": ["true"]}}
+        spec = {"nodeName": host, "steps": [step], "deadline": "2030-01-01T00:00:00Z", "fencingToken": 1}
+        body = {"metadata": {"name": "t"}, "spec": spec}
+        await operator.create(NODE_TASKS, body, site.namespace)
+        for refused in (
+            {"metadata": {"labels": {"maintenance.nodemanager/run": "x"}}},
+            {"metadata": {"annotations": {"a.test/b": "x"}}},
+            {"metadata": {"finalizers": ["a.test/b"]}},
+        ):
+            assert not await changes(NODE_TASKS, "t", refused), refused
+        assert await changes(NODE_TASKS, "t", {"metadata": {"annotations": {NOT_DONE: "NotProven"}}})
         assert await changes(MANAGED_NODES, host, {"metadata": {"annotations": {ANNOTATION_VISIT: "x"}}})
         assert await changes(NODE_MAINTENANCES, "monday", {"metadata": {"finalizers": [FINALIZER]}})
         assert await changes(NODE_MAINTENANCES, "monday", {"metadata": {"finalizers": []}})

@@ -14,7 +14,7 @@ from nodemanager.client.patches import MergePatch
 from nodemanager.controllers.node_maintenances import reconciling
 from nodemanager.kube import core
 from support.either import Place
-from support.maintenance_site import REBOOT, Site, site_at
+from support.maintenance_site import REBOOT, TOUCH, Site, site_at
 from support.pretend_agents import HANG
 
 ONCE = "one-shot"
@@ -170,6 +170,15 @@ async def test_trap_6_only_a_proven_reboot_counts_as_one(site: Site) -> None:
         await site.until_phase("Stopped")
     host = await site.client.get(MANAGED_NODES, site.agents.hosts[0], site.namespace)
     assert '"NotProven"' in host.metadata.annotations["maintenance.nodemanager/visit"]
+    # Another maintenance visits the host, and takes over the claim: the first one stays failed.
+    site.agents.reboots = True
+    await site.maintenance("tuesday", operations=[{"name": "o", "type": "one-shot", "steps": TOUCH}])
+    async with site.operator():
+        await site.until_phase("Succeeded", name="tuesday")
+        await site.change(parallelism=2)  # so that it looks again
+        found = await site.until(lambda one: one.status.observed_generation == one.metadata.generation)
+    assert found.status.hosts is not None
+    assert (found.status.phase, found.status.hosts.failed) == ("Stopped", 1)
 
 
 async def test_trap_7_a_failed_drain_leaves_a_foreign_cordon_alone(site: Site) -> None:

@@ -12,8 +12,16 @@ import pytest
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenanceSpec
 from nodemanager.fleet.maintenance import budget, openings
 from nodemanager.fleet.maintenance.claims import Claim, State, Unreadable
-from nodemanager.fleet.maintenance.decide import PATIENCE, Decision, Facts, Run, decide
-from nodemanager.fleet.maintenance.facts import GateFinding, HostFacts, HostHealth, NodeFacts, TaskFacts
+from nodemanager.fleet.maintenance.decide import PATIENCE, Decision, decide
+from nodemanager.fleet.maintenance.facts import (
+    Facts,
+    GateFinding,
+    HostFacts,
+    HostHealth,
+    NodeFacts,
+    Run,
+    TaskFacts,
+)
 from nodemanager.fleet.maintenance.openings import WindowView
 from nodemanager.fleet.maintenance.progress import Stage
 from nodemanager.fleet.maintenance.reasons import Reason
@@ -195,6 +203,20 @@ def test_what_the_claim_says_of_a_try_is_the_last_word() -> None:
     undone = host("a", claim=claim("a", State.UNDONE, reason=Reason.NOT_PROVEN))
     found = decide(known(undone, tasks={"a": [task("Succeeded")]}))
     assert (found.progress["a"].stage, found.progress["a"].reason) == (Stage.FAILED, Reason.NOT_PROVEN)
+
+
+def test_a_host_that_was_not_proven_stays_failed_when_another_maintenance_has_visited_it() -> None:
+    unproven = replace(task("Succeeded"), not_done=Reason.NOT_PROVEN)
+    other = host("a", claim=claim("a", State.DONE, uid="other", run="r9"))
+    found = decide(known(other, tasks={"a": [unproven]}))
+    assert (found.progress["a"].stage, found.progress["a"].reason) == (Stage.FAILED, Reason.NOT_PROVEN)
+
+
+def test_a_host_that_took_no_task_before_the_window_closed_is_begun_with_again() -> None:
+    late = replace(task("Expired"), taken=False, windowed=True)
+    other = host("a", claim=claim("a", State.DONE, uid="other", run="r9"))
+    found = decide(known(other, tasks={"a": [late]}))
+    assert [(start.host, start.attempt) for start in found.starts] == [("a", 1)]
 
 
 def test_a_host_that_a_drain_gave_back_is_skipped_unless_that_stops_all() -> None:

@@ -8,11 +8,12 @@ import msgspec
 import pytest
 
 from nodemanager.api.maintenance.nodeoperationtemplate import NodeOperationTemplateSpec, Parameter
-from nodemanager.api.maintenance.nodetask import TaskStepStatus
+from nodemanager.api.maintenance.nodetask import NodeTask, NodeTaskSpec, NodeTaskStatus, TaskStepStatus
 from nodemanager.api.maintenance.operations import Operation
-from nodemanager.api.maintenance.task_steps import TaskStep
+from nodemanager.api.maintenance.task_steps import PackagesAction, PackagesBefore, TaskStep
 from nodemanager.fleet.maintenance import steps, undoing
 from nodemanager.fleet.maintenance.steps import StepsError, TemplateMissing
+from nodemanager.kube.objects import ObjectMeta
 
 
 def template(*found: dict[str, Any], parameters: Any = (), **fields: Any) -> NodeOperationTemplateSpec:
@@ -183,19 +184,13 @@ def test_what_was_done_is_taken_back_the_last_first() -> None:
     ]
     done = msgspec.convert(raw, list[TaskStep])
     became = [
-        TaskStepStatus(
-            name="up",
-            changed=True,
-            evidence={"nginx": "1.0 -> 1.1", "libnew": "-> 2.0", "old": "3 -> removed"},
-        ),
+        TaskStepStatus(name="up", changed=True),
         TaskStepStatus(name="one", changed=True),
         TaskStepStatus(name="two", changed=False),
     ]
-    back = undoing.inverse(done, became)
-    assert [step.name for step in back] == ["one", "up-0", "up-1"]
-    assert back[1].packages is not None
-    assert [(one.name, one.version) for one in back[1].packages.install] == [("nginx", "1.0"), ("old", "3")]
-    assert back[2].packages is not None
-    assert back[2].packages.remove == ["libnew"]
+    meta, status = ObjectMeta(name="t", uid="task-uid"), NodeTaskStatus(steps=became)
+    back = undoing.inverse(NodeTask(meta, NodeTaskSpec(steps=done), status))
+    assert [step.name for step in back] == ["one", "up"]
+    assert back[1].packages == PackagesAction(restore=PackagesBefore(task="task-uid", step="up"))
     assert undoing.is_possible(done)
     assert not undoing.is_possible(msgspec.convert([run("a")], list[TaskStep]))

@@ -61,6 +61,13 @@ def task(phase: str = "Running", **fields: Any) -> TaskFacts:
     return TaskFacts("web1-0123456789", phase, **{"taken": True, **fields})
 
 
+def test_a_task_that_nobody_took_before_the_window_closed_is_no_failure() -> None:
+    late = task("Expired", taken=False, windowed=True)
+    assert ends(visit(State.WORKING, task=late)) == (State.RETURNING, State.UNDONE, Reason.TIME_TOO_SHORT)
+    never = task("Expired", taken=False)
+    assert ends(visit(State.WORKING, task=never)) == (State.RETURNING, State.UNDONE, Reason.TASK_EXPIRED)
+
+
 def test_every_state_that_is_no_end_says_what_is_ordered_and_what_is_waited_for() -> None:
     assert set(STATES) == {state for state in State if not state.is_end}
     assert all(REMEDIES[rules.reason] for rules in STATES.values())

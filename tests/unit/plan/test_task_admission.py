@@ -54,6 +54,7 @@ def test_a_new_task_is_taken() -> None:
         pytest.param(task(node_name="web2"), Ledger(), admission.FOREIGN, id="foreign"),
         pytest.param(task(), Ledger(fence=5), admission.STALE, id="stale"),
         pytest.param(task(deadline="2026-11-16T06:00:00Z"), Ledger(), admission.EXPIRED, id="expired"),
+        pytest.param(task(not_after="2026-11-16T06:00:00Z"), Ledger(), admission.EXPIRED, id="window closed"),
         pytest.param(task(boot_id="before"), Ledger(), admission.OTHER_BOOT, id="of another boot"),
         pytest.param(task(steps=[TaskStep(name="new")]), Ledger(), admission.INVALID, id="newer version"),
         pytest.param(task(deadline="soon"), Ledger(), admission.INVALID, id="no time"),
@@ -70,6 +71,12 @@ def test_a_new_task_is_taken() -> None:
 )  # fmt: skip
 def test_what_is_refused(given: NodeTask, ledger: Ledger, expected: str) -> None:
     assert reason(admit(given, ledger, HERE)) == expected
+
+
+def test_what_began_in_its_window_goes_on_after_it() -> None:
+    begun = task(NodeTaskStatus(claim=MINE), not_after="2026-11-16T05:30:00Z")
+    assert admit(begun, Ledger({"uid": RECORD}), HERE) == Known(RECORD)
+    assert admit(task(not_after="2026-11-16T06:00:01Z"), Ledger(), HERE) == Taken()
 
 
 EARLIER = datetime(2026, 11, 16, 5, 1, tzinfo=UTC)

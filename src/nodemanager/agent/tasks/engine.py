@@ -24,7 +24,7 @@ from nodemanager.kube import wording
 from nodemanager.kube.go import durations
 from nodemanager.plan.tasks import machine
 from nodemanager.plan.tasks.machine import Begin, End, Settle, TurnBack, Undo
-from nodemanager.plan.tasks.record import StepPhase, StepRecord, TaskPhase
+from nodemanager.plan.tasks.record import StepPhase, StepRecord, TaskPhase, TaskRecord
 
 log = logging.getLogger(__name__)
 TIMEOUT: Final = 600.0
@@ -75,7 +75,7 @@ class TaskEngine:
             case End(phase, message):
                 log.info("task %s: %s%s", entry.name, phase, f": {message}" if message else "")
                 said = wording.shorten(message, MAX_MESSAGE)
-                ended = Entry(entry.name, entry.spec, entry.record.without_inverses())
+                ended = Entry(entry.name, entry.spec, _kept(entry, phase))
                 return self._save(ended, phase=phase, message=said, ended_at=self.now())
 
     async def _begin(self, entry: Entry, place: int) -> Entry:
@@ -178,6 +178,13 @@ class TaskEngine:
         self.ledger.save(entry)
         self.changed(entry)
         return entry
+
+
+def _kept(entry: Entry, phase: TaskPhase) -> TaskRecord:
+    """Return the record of a task that ends: how packages were before, somebody may yet want to have back."""
+    useful = phase in (TaskPhase.SUCCEEDED, TaskPhase.EXPIRED)
+    steps = enumerate(entry.spec.steps)
+    return entry.record.without_inverses({n for n, step in steps if useful and step.packages is not None})
 
 
 async def _foreseen(work: Awaitable[AttemptResult]) -> AttemptResult:

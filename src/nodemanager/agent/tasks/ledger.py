@@ -63,6 +63,14 @@ class LedgerFolder:
         found = [entry for entry in self.entries.values() if not entry.record.phase.is_end]
         return sorted(found, key=lambda one: (one.record.token, one.record.uid))
 
+    def inverse(self, uid: str, step: str) -> bytes:
+        """Return how it was before a step of a task that succeeded; empty = that is not known."""
+        entry = self.entries.get(uid)
+        if entry is None:
+            return b""
+        steps = zip(entry.spec.steps, entry.record.steps, strict=False)
+        return next((record.inverse for said, record in steps if said.name == step), b"")
+
     def claim(self, entry: Entry) -> None:
         """Take a task: from now on no older one is.
 

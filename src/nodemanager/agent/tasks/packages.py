@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from nodemanager.agent.tasks.attempts import Attempt, AttemptResult, Exclusive, Performer
-from nodemanager.api.maintenance.task_steps import PackagesAction, TaskPackage
+from nodemanager.api.maintenance.task_steps import PackagesAction, PackagesBefore, TaskPackage
 from nodemanager.host.base import HostError, NotSupported, PackageManager, UpgradePlanner, Wanted
 from nodemanager.host.process.runner import RunError
 from nodemanager.host.process.threads import to_the_end
@@ -36,6 +36,8 @@ class Packages(Performer):
     pins: Callable[[], Sequence[Wanted]]
     """What ConfigSets want at a certain version: it stays there."""
     exclusive: Exclusive
+    earlier: Callable[[PackagesBefore], bytes]
+    """What an earlier step wrote down of how packages were; empty = nothing is known of it."""
 
     async def prepare(self, action: PackagesAction) -> bytes:
         """Return what is installed."""
@@ -63,16 +65,7 @@ class Packages(Performer):
         del action
         manager, before = self._known(), _before(attempt) or Before({}, [])
         async with self.exclusive():
-            lost, new = missing(before, plain(await manager.installed()))
-            if lost:
-                await to_the_end(manager.install([Wanted(*one) for one in sorted(lost.items())]))
-            if new:
-                await to_the_end(manager.remove(sorted(new)))
-            lost, new = missing(before, plain(await manager.installed()))
-        if names := sorted({*lost, *new}):
-            return AttemptResult(
-                succeeded=False, message=f"not as before: {wording.shorten(', '.join(names), 512)}"
-            )
+            await to_the_end(_bring_back(manager, before))
         return AttemptResult(succeeded=True)
 
     def _known(self) -> PackageManager:
@@ -90,6 +83,15 @@ class Packages(Performer):
                     " change that"
                 )
 
+    def _earlier(self, wanted: PackagesBefore) -> Before:
+        found = self.earlier(wanted)
+        if not found:
+            raise HostError(
+                f"cannot bring back packages: this host does not remember step {wanted.step} of the task"
+                f" with uid {wanted.task}; install the versions that its status names"
+            )
+        return msgspec.json.decode(found, type=Before)
+
     async def _change(self, action: PackagesAction, manager: PackageManager) -> None:
         if action.upgrade == "security":
             offered = await planner(manager).upgrades(self.pins(), security=True)
@@ -97,10 +99,24 @@ class Packages(Performer):
                 await manager.install([Wanted(name, new) for name, (_, new) in sorted(offered.items())])
         elif action.upgrade:
             await manager.upgrade_all(self.pins())
+        elif action.restore is not None:
+            await _bring_back(manager, self._earlier(action.restore))
         elif action.install:
             await manager.install([Wanted(one.name, one.version) for one in action.install])
         else:
             await manager.remove(action.remove)
+
+
+async def _bring_back(manager: PackageManager, before: Before) -> None:
+    """Install what was there, at the versions that were there, and remove what was not."""
+    lost, new = missing(before, plain(await manager.installed()))
+    if lost:
+        await manager.install([Wanted(*one) for one in sorted(lost.items())])
+    if new:
+        await manager.remove(sorted(new))
+    lost, new = missing(before, plain(await manager.installed()))
+    if names := sorted({*lost, *new}):
+        raise HostError(f"not as before: {wording.shorten(', '.join(names), 512)}")
 
 
 def planner(manager: PackageManager | None) -> UpgradePlanner:

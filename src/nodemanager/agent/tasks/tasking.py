@@ -110,7 +110,8 @@ def add_tasks(manager: Manager, registry: Registry, setup: TaskSetup, turn: Turn
         tree, state = Tree(setup.managed_host.tree.root), setup.managed_host.state
         ledger = LedgerFolder(tree, f"{state}/tasks")
         runs = Runs(Tree(tree.root), None, setup.managed_host.converger.observer.run, f"{state}/task-runs")
-        return TaskEngine(ledger, _performers(setup, boot, boot_id, runs), boot_id, _now, reporter.tell)
+        performers = _performers(setup, boot, boot_id, runs, ledger)
+        return TaskEngine(ledger, performers, boot_id, _now, reporter.tell)
 
     part = TaskPart(tasks, engine, reporter, _gates(setup), turn, news)
     # As servers: what was begun goes on, although a host that remembers nothing waits for its declarations.
@@ -160,7 +161,9 @@ def _gates(setup: TaskSetup) -> TaskGates:
     )  # fmt: skip
 
 
-def _performers(setup: TaskSetup, boot: Boot, boot_id: str, runs: Runs) -> dict[str, Performer]:
+def _performers(
+    setup: TaskSetup, boot: Boot, boot_id: str, runs: Runs, ledger: LedgerFolder
+) -> dict[str, Performer]:
     host, declared = setup.managed_host, setup.declared
     converger, tools = host.converger, host.converger.tools
     states = declared.desired_states
@@ -187,7 +190,9 @@ def _performers(setup: TaskSetup, boot: Boot, boot_id: str, runs: Runs) -> dict[
         return "" if tools.packages is None else await tools.packages.reboot_needed()
 
     return {
-        "packages": Packages(tools.packages, lambda: states.pins, exclusive),
+        "packages": Packages(
+            tools.packages, lambda: states.pins, exclusive, lambda one: ledger.inverse(one.task, one.step)
+        ),
         "service": Services(tools.services, exclusive),
         "execution": Programs(runs, boot_id, references.secrets),
         "reboot": Reboots(boot, reboot_needed, exclusive),

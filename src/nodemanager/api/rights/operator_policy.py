@@ -1,6 +1,7 @@
 """The admission policy that keeps the operator to what RBAC cannot say: which part of an object it changes.
 
-It writes on hosts who works on them, and on maintenances that they must not go before hosts are given back.
+It writes on hosts who works on them, on tasks why they do not count as done, and on maintenances that they
+must not go before hosts are given back.
 What people decide, in `spec` and labels, is not its business: whoever takes it over decides nothing there.
 """
 
@@ -17,6 +18,7 @@ from nodemanager.api.maintenance.nodemaintenance import (
     FINALIZER,
     NODE_MAINTENANCES,
 )
+from nodemanager.api.maintenance.nodetask import NODE_TASKS, NOT_DONE
 from nodemanager.api.rights import admission_policy
 from nodemanager.api.rights.admission_policy import Object
 from nodemanager.api.rights.host_bounds import VARIABLES, Check, only_noted, unchanged
@@ -36,7 +38,8 @@ _OWNED: Final = (
 def policies() -> list[Object]:
     """Return the policy and its binding."""
     matched = admission_policy.matched
-    changed = [matched(one.group, [one.plural], ["UPDATE"]) for one in (MANAGED_NODES, NODE_MAINTENANCES)]
+    kinds = (MANAGED_NODES, NODE_MAINTENANCES, NODE_TASKS)
+    changed = [matched(one.group, [one.plural], ["UPDATE"]) for one in kinds]
     return admission_policy.policy(
         POLICY,
         [*changed, matched(CONFIG_SETS.group, [CONFIG_SETS.plural])],
@@ -63,6 +66,12 @@ _CHECKS: Final = (
         f" {only_noted(ANNOTATION_RETRY)} && {_OTHERS.format('object')} == {_OTHERS.format('oldObject')}",
         f"the operator may change nothing of a NodeMaintenance but its finalizer {FINALIZER} and the"
         f" annotation {ANNOTATION_RETRY}",
+    ),
+    Check(
+        NODE_TASKS.plural,
+        f"{unchanged('metadata.labels', 'metadata.finalizers', 'metadata.ownerReferences')} &&"
+        f" {only_noted(NOT_DONE)}",
+        f"the operator may change nothing of a NodeTask but its annotation {NOT_DONE}",
     ),
     Check(
         CONFIG_SETS.plural,

@@ -14,14 +14,14 @@ from nodemanager.api.maintenance.nodetask import RUN, NodeTask
 from nodemanager.cli.maintenance import planning
 from nodemanager.cli.maintenance.judged import HostsJudged, Judged, RealtimeJudged
 from nodemanager.cli.maintenance.reading import Found, Surroundings
-from nodemanager.controllers.node_maintenances import observing, realtime_sets, recording, undertaking
+from nodemanager.controllers.node_maintenances import observing, realtime_sets, remembering, undertaking
 from nodemanager.controllers.node_maintenances.gates import gates_of
 from nodemanager.controllers.node_maintenances.gates import told as gates_told
 from nodemanager.controllers.node_maintenances.inputs import Problem
 from nodemanager.controllers.node_maintenances.undertaking import Seen
 from nodemanager.fleet.maintenance import openings, realtime
-from nodemanager.fleet.maintenance.decide import Facts, Run, Wait, decide
-from nodemanager.fleet.maintenance.facts import HostFacts
+from nodemanager.fleet.maintenance.decide import Wait, decide
+from nodemanager.fleet.maintenance.facts import Facts, HostFacts, Run
 from nodemanager.fleet.maintenance.passes import Look, Upkeep, look
 from nodemanager.fleet.maintenance.realtime import RealtimeError
 from nodemanager.fleet.maintenance.reasons import Reason
@@ -42,7 +42,7 @@ def judge(maintenance: NodeMaintenance, around: Surroundings) -> Judged:
     )
     run = maintenance.status.run
     if known is None and found.begins and judged.problem is None:
-        run = recording.began(maintenance.metadata.uid, found.begins, seen.now)
+        run = remembering.began(maintenance.metadata.uid, found.begins, seen.now)
         seen = replace(seen, run=Run(run.id, seen.now))
         judged = replace(judged, run=run.id)
         found = replace(found, decision=decide(_facts(seen, around, judged)))
@@ -101,14 +101,14 @@ def _seen(maintenance: NodeMaintenance, around: Surroundings) -> Seen:
     found, uid = around.found, maintenance.metadata.uid
     tasks = [one for one in found.tasks if one.spec.reason is not None and one.spec.reason.uid == uid]
     inputs = around.inputs[maintenance.metadata.name]
-    return Seen(maintenance, found.now, found.hosts, inputs, tasks, recording.run_of(maintenance))
+    return Seen(maintenance, found.now, found.hosts, inputs, tasks, remembering.run_of(maintenance))
 
 
 def _upkeep(seen: Seen) -> Upkeep:
     status, created = seen.maintenance.status, seen.maintenance.metadata.creation_timestamp
     return Upkeep(
         operations=seen.inputs.operations,
-        memories=recording.memories(status),
+        memories=remembering.memories(status),
         created=datetime.fromisoformat(created) if created else seen.now,
         calendar=seen.inputs.calendar,
         view=seen.inputs.view,

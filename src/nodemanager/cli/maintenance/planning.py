@@ -9,7 +9,7 @@ from nodemanager.api.maintenance.maintenance_status import RunState
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
 from nodemanager.cli.maintenance.judged import Judged
 from nodemanager.cli.maintenance.reading import Surroundings
-from nodemanager.controllers.node_maintenances import observing, recording, undertaking
+from nodemanager.controllers.node_maintenances import observing, remembering, undertaking
 from nodemanager.controllers.node_maintenances.undertaking import Seen
 from nodemanager.fleet.maintenance import openings, runs
 from nodemanager.fleet.maintenance import plan as plans
@@ -34,7 +34,7 @@ def next_run(maintenance: NodeMaintenance, found: Look) -> RunState | None:
         for name, moment in nexts.items()
         if moment == first
     }
-    return recording.began(uid, due, first)
+    return remembering.began(uid, due, first)
 
 
 def plan(judged: Judged, seen: Seen, run: RunState, around: Surroundings) -> Plan | None:

@@ -38,7 +38,7 @@ REGISTRATION: Final = Registration(
         Right(NODE_MAINTENANCES, ("patch",)),
         Right(NODE_MAINTENANCES, ("patch",), "status"),
         Right(MANAGED_NODES, ("patch",)),
-        Right(NODE_TASKS, ("create", "delete")),
+        Right(NODE_TASKS, ("create", "delete", "patch")),
         Right(CONFIG_SETS, ("create", "patch", "delete")),
         Right(CONFIG_MAPS, ("get",)),
         REPORTING,

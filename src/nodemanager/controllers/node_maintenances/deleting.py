@@ -19,7 +19,7 @@ async def restore(orders: Orders, maintenance: NodeMaintenance, hosts: HostsAhea
     """Give back hosts whose visits have ended; tell whether there are some whose have not."""
     busy = False
     meta = maintenance.metadata
-    for host in list(hosts.values(meta.namespace)):
+    for host in hosts.visited_by(meta.uid):
         claim = observing.claim_of(host)
         if not isinstance(claim, Claim) or claim.uid != meta.uid:
             continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
@@ -29,9 +29,9 @@ from nodemanager.fleet.maintenance.openings import WindowView
 from nodemanager.fleet.maintenance.plan import series_of
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.maintenance.steps import StepsError, TemplateMissing, Work
-from nodemanager.fleet.series import HostGroup
+from nodemanager.fleet.series import HostGroup, Members
 from nodemanager.fleet.windows.calendar import Calendar
-from nodemanager.kube.objects import ObjectKey
+from nodemanager.kube.objects import ObjectKey, key_of
 
 SHUT: Final = Calendar(WindowSpec())
 """A window that never opens: what cannot be read lets nothing begin."""
@@ -66,11 +66,18 @@ class InputReader:
 
     client: Client
     caches: Caches
+    _known: dict[ObjectKey, tuple[int, SeriesSpec, Members]] = field(default_factory=dict)
+    """Which hosts a series meant, and at which `labelled` that was."""
 
-    async def read(self, maintenance: NodeMaintenance, nodes: Sequence[ManagedNode], now: datetime) -> Inputs:
-        """Return all of it; of several problems the first."""
+    async def read(
+        self, maintenance: NodeMaintenance, nodes: Sequence[ManagedNode], now: datetime, labelled: int = -1
+    ) -> Inputs:
+        """Return all of it; of several problems the first.
+
+        Hosts that are `labelled` as they were at the last look are not gone through again; -1: nobody knows.
+        """
         calendar, view, shut = await self._window(maintenance, now)
-        groups, nobody = self._series(maintenance, nodes)
+        groups, nobody = self._series(maintenance, nodes, labelled)
         operations = tuple(one for one in maintenance.spec.operations if one.type != REALTIME)
         work, wrong = self._work(maintenance, operations)
         return Inputs(calendar, view, groups, operations, work, shut or nobody or wrong)
@@ -95,7 +102,7 @@ class InputReader:
             return SHUT, WindowView(), Problem(Reason.WINDOW_INVALID, "", f"{error}; until then it is shut")
 
     def _series(
-        self, maintenance: NodeMaintenance, nodes: Sequence[ManagedNode]
+        self, maintenance: NodeMaintenance, nodes: Sequence[ManagedNode], labelled: int
     ) -> tuple[Sequence[HostGroup], Problem | None]:
         referred: SeriesSpec | None = None
         if maintenance.spec.series_ref is not None:
@@ -106,10 +113,20 @@ class InputReader:
                 said = f"there is no NodeSeries {name}"
                 return (), Problem(Reason.SERIES_NOT_FOUND, f"nodeseries/{name}", said)
             referred = found.spec
-        members = series.members(series_of(maintenance.spec, referred), nodes)
+        members = self._members(key_of(maintenance), series_of(maintenance.spec, referred), nodes, labelled)
         if not members.groups:
             return (), Problem(Reason.NO_HOSTS, "", "the series chooses no host")
         return members.groups, None
+
+    def _members(
+        self, key: ObjectKey, spec: SeriesSpec, nodes: Sequence[ManagedNode], labelled: int
+    ) -> Members:
+        known = self._known.get(key)
+        if labelled >= 0 and known is not None and known[:2] == (labelled, spec):
+            return known[2]
+        found = series.members(spec, nodes)
+        self._known[key] = labelled, spec, found
+        return found
 
     def _work(
         self, maintenance: NodeMaintenance, operations: Sequence[Operation]
@@ -127,6 +144,10 @@ class InputReader:
             except StepsError as error:
                 problem = Problem(Reason.STEPS_INVALID, f"operation {one.name}", str(error))
         return found, problem
+
+    def forget(self, key: ObjectKey) -> None:
+        """Forget a maintenance that is gone."""
+        self._known.pop(key, None)
 
     def series(self, maintenance: NodeMaintenance) -> SeriesSpec:
         """Return the series of a maintenance; one that is missing means all hosts, and is a problem."""

@@ -11,7 +11,7 @@ from typing import Final
 from nodemanager.api.common import node_conditions
 from nodemanager.api.common.managednode import ManagedNode, is_held
 from nodemanager.api.maintenance.nodemaintenance import ANNOTATION_VISIT
-from nodemanager.api.maintenance.nodetask import NodeTask
+from nodemanager.api.maintenance.nodetask import NOT_DONE, NodeTask
 from nodemanager.api.rights import host_rights
 from nodemanager.controllers.disruption.nodes import Node
 from nodemanager.fleet.maintenance import claims
@@ -25,9 +25,10 @@ from nodemanager.fleet.maintenance.facts import (
     NodeFacts,
     TaskFacts,
 )
+from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.kube import conditions, times
 from nodemanager.kube.core import Lease
-from nodemanager.kube.objects import ObjectKey
+from nodemanager.kube.objects import ObjectKey, key_of
 from nodemanager.runtime.cache import Change
 
 LABEL_ATTEMPT: Final = "maintenance.nodemanager/attempt"
@@ -82,6 +83,30 @@ def host_facts(
     )  # fmt: skip
 
 
+@dataclass(slots=True)
+class HostsKnown:
+    """What was found out about hosts, until they or their Nodes change: most stay as they are for long."""
+
+    _found: dict[ObjectKey, tuple[str, str, HostFacts]] = field(default_factory=dict)
+    """With the versions that it was found out from."""
+
+    def facts(self, host: ManagedNode, node: Node | None) -> HostFacts:
+        """Return what is known of a host, without its heartbeat and the gates of a maintenance."""
+        key = key_of(host)
+        versions = host.metadata.resource_version, node.metadata.resource_version if node is not None else ""
+        before = self._found.get(key)
+        if before is not None and before[:2] == versions:
+            return before[2]
+        found = host_facts(host, node, None, {})
+        self._found[key] = (*versions, found)
+        return found
+
+    def forget(self, change: Change[ManagedNode]) -> None:
+        """Forget a host that is gone."""
+        if change.new is None:
+            self._found.pop(change.key, None)
+
+
 def claim_of(host: ManagedNode) -> Claim | Unreadable | None:
     """Return who works, or worked last, on a host."""
     return claims.decode(host.metadata.annotations.get(ANNOTATION_VISIT))
@@ -106,6 +131,14 @@ def config_sets_missing(host: ManagedNode) -> str:
     if ready is None:
         return "its agent has reported nothing yet"
     return "" if ready.status == conditions.TRUE else ready.message or ready.reason
+
+
+def with_gates(host: HostFacts, failing: Mapping[str, GateFinding | None]) -> HostFacts:
+    """Return a host of which some gates of a maintenance do not hold: one before, or one after."""
+    before, after = failing.get("before"), failing.get("after")
+    if before is None and after is None:
+        return host
+    return replace(host, health=replace(host.health, failing_before=before, failing_after=after))
 
 
 def with_owner(host: HostFacts, owners: AbstractSet[str], now: datetime) -> HostFacts:
@@ -137,7 +170,20 @@ def task_facts(task: NodeTask, now: datetime) -> TaskFacts:
         rebooting=any(step.name in reboots and step.phase == "Running" for step in status.steps),
         rebooted=any(step.name in reboots and _proves(step.evidence) for step in status.steps),
         ended=ended_at(task, now),
+        windowed=task.spec.not_after is not None,
+        not_done=_not_done(task),
     )
+
+
+def _not_done(task: NodeTask) -> Reason | None:
+    """Return why a visit failed; who wrote another word there meant that it did."""
+    said = task.metadata.annotations.get(NOT_DONE)
+    if not said:
+        return None
+    try:
+        return Reason(said)
+    except ValueError:
+        return Reason.NOT_PROVEN
 
 
 def unproven_reboot(task: NodeTask) -> str:

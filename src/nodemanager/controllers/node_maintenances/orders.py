@@ -20,7 +20,15 @@ from nodemanager.api.maintenance.nodemaintenance import (
     NODE_MAINTENANCES,
     NodeMaintenance,
 )
-from nodemanager.api.maintenance.nodetask import MAINTENANCE, MAX_TTL, NODE, NODE_TASKS, RUN, NodeTask
+from nodemanager.api.maintenance.nodetask import (
+    MAINTENANCE,
+    MAX_TTL,
+    NODE,
+    NODE_TASKS,
+    NOT_DONE,
+    RUN,
+    NodeTask,
+)
 from nodemanager.api.maintenance.task_steps import TaskStep
 from nodemanager.client.calls import DeleteOptions
 from nodemanager.client.patches import MergePatch
@@ -30,6 +38,7 @@ from nodemanager.controllers.node_maintenances.ahead import HostsAhead, TasksAhe
 from nodemanager.controllers.node_maintenances.observing import LABEL_ATTEMPT
 from nodemanager.fleet.maintenance import claims
 from nodemanager.fleet.maintenance.claims import Claim, State
+from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.kube import errors, times
 from nodemanager.kube.objects import ObjectKey, key_of
 
@@ -44,6 +53,8 @@ class Work:
     steps: tuple[TaskStep, ...]
     deadline: datetime
     plan_hash: str = ""
+    not_after: datetime | None = None
+    """When the window closes in which it has to begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +113,15 @@ class Orders:
         except errors.NotFound:
             self.tasks.gone(key)
             return None
+
+    async def note_not_done(self, task: NodeTask, reason: Reason) -> None:
+        """Write on a task that succeeded why its visit failed: the claim, which says so, will be another."""
+        if task.metadata.annotations.get(NOT_DONE) == reason:
+            return
+        meta = task.metadata
+        body = MergePatch({"metadata": {"uid": meta.uid, "annotations": {NOT_DONE: reason.value}}})
+        with contextlib.suppress(errors.NotFound):
+            await self.client.patch(NODE_TASKS, meta.name, meta.namespace, body)
 
     async def delete_task(self, task: NodeTask) -> None:
         """Delete a task, if nobody has written anything into it since."""
@@ -164,6 +184,7 @@ def _task(owner: NodeMaintenance, host: ManagedNode, claim: Claim, work: Work, t
             "steps": msgspec.to_builtins(list(work.steps)),
             "deadline": times.rfc3339(work.deadline),
             "notBefore": times.rfc3339(claim.begun),
+            **({"notAfter": times.rfc3339(work.not_after)} if work.not_after is not None else {}),
             "fencingToken": token,
             "reason": about,
             "ttlSecondsAfterFinished": MAX_TTL,  # until its run has ended, which only we know

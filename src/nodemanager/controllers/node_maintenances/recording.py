@@ -1,8 +1,8 @@
-"""What the status of a maintenance remembers and says; pure. Its size does not depend on the fleet."""
+"""What the status of a maintenance says; pure. Its size does not depend on the fleet."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple
@@ -10,9 +10,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from nodemanager.api.maintenance.maintenance_status import (
-    COMPLETE,
     MAX_REASONS,
-    PROGRESSING,
     VALID,
     EndedRun,
     HostCounts,
@@ -23,99 +21,32 @@ from nodemanager.api.maintenance.maintenance_status import (
     WaitReason,
     WindowState,
 )
-from nodemanager.api.maintenance.nodemaintenance import (
-    ANNOTATION_ABORT,
-    ANNOTATION_RETRY,
-    DEFAULT_HISTORY,
-    NodeMaintenance,
-)
+from nodemanager.api.maintenance.nodemaintenance import DEFAULT_HISTORY, NodeMaintenance
 from nodemanager.api.maintenance.operations import ONE_SHOT
 from nodemanager.controllers.node_maintenances.inputs import Problem
+from nodemanager.controllers.node_maintenances.maintenance_conditions import (
+    REALTIME_KEPT,
+    SHOWN,
+    conditions_of,
+)
 from nodemanager.controllers.node_maintenances.realtime_sets import RealtimeKept
-from nodemanager.fleet.maintenance import runs
-from nodemanager.fleet.maintenance.decide import Decision, Run, Wait
+from nodemanager.fleet.maintenance.decide import Decision, Wait
 from nodemanager.fleet.maintenance.openings import WindowView
 from nodemanager.fleet.maintenance.passes import Look
 from nodemanager.fleet.maintenance.progress import Stage
 from nodemanager.fleet.maintenance.reasons import REMEDIES, Reason
-from nodemanager.fleet.maintenance.runs import Judgement, Memory
-from nodemanager.kube import conditions, times, wording
+from nodemanager.fleet.maintenance.runs import Judgement
+from nodemanager.kube import conditions, times
 from nodemanager.kube.conditions import Condition
 
-REALTIME_KEPT: Final = "RealtimeKept"
-"""Condition type: what operations of type realtime declare is enforced. Absent where there are none."""
-KEPT: Final = "Kept"
-NOT_KEPT: Final = "NotKept"
-GOOD: Final = "Good"
 FAILED: Final = "Failed"
 SUCCEEDED: Final = "Succeeded"
-SHOWN: Final = 5
 _WHOLE: Final = (Reason.PAUSED, Reason.NOT_APPROVED, Reason.WINDOW_CLOSED)
 _PHASES: Final = {
     Reason.PAUSED: "Paused",
     Reason.NOT_APPROVED: "WaitingForApproval",
     Reason.WINDOW_CLOSED: "WaitingForWindow",
 }
-
-
-def memories(status: NodeMaintenanceStatus) -> dict[str, Memory]:
-    """Return what is remembered of operations."""
-    return {one.name: Memory(_moment(one.last_slot), one.done) for one in status.operations}
-
-
-def run_of(maintenance: NodeMaintenance) -> Run | None:
-    """Return the run that is under way."""
-    run = maintenance.status.run
-    if run is None or not run.started_at:
-        return None
-    notes = maintenance.metadata.annotations
-    ending: Reason | None = None
-    if maintenance.metadata.deletion_timestamp:
-        ending = Reason.DELETED
-    elif notes.get(ANNOTATION_ABORT) == run.id:
-        ending = Reason.ABORTED
-    elif run.replaced:
-        ending = Reason.REPLACED
-    return Run(
-        run.id,
-        datetime.fromisoformat(run.started_at),
-        retried_at=_moment(run.retried_at),
-        stopped=run.stopped_at is not None,
-        ending=ending,
-    )
-
-
-def retried(maintenance: NodeMaintenance, now: datetime) -> RunState | None:
-    """Return the run under way, if somebody has just had it go on in spite of failures."""
-    run = maintenance.status.run
-    if run is None or maintenance.metadata.annotations.get(ANNOTATION_RETRY) != run.id:
-        return None
-    # To the microsecond: what failed in the same second was before.
-    return msgspec.structs.replace(run, retried_at=times.rfc3339_micro(now), stopped_at=None)
-
-
-def _moment(text: str | None) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None
-
-
-def began(uid: str, due: Mapping[str, str], now: datetime) -> RunState:
-    """Return a run that begins now."""
-    return RunState(
-        id=runs.run_id(uid, due),
-        operations=list(due),
-        started_at=times.rfc3339(now),
-        slots=dict(due),
-    )
-
-
-def kept(run: RunState, look: Look, now: datetime) -> RunState:
-    """Return a run that goes on, and remembers that it was stopped, or is being replaced."""
-    changes: dict[str, object] = {}
-    if look.decision is not None and look.decision.stops and run.stopped_at is None:
-        changes["stopped_at"] = times.rfc3339(now)
-    if any(one.replaces for one in look.judgements):
-        changes["replaced"] = True
-    return msgspec.structs.replace(run, **changes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +121,8 @@ def status_of(record: Record) -> NodeMaintenanceStatus:
     )
     phase = _phase(record, made)
     made = msgspec.structs.replace(made, phase=phase)
-    return msgspec.structs.replace(made, conditions=_conditions(record, made))
+    said = conditions_of(maintenance, made, record.problem, record.realtime, record.now)
+    return msgspec.structs.replace(made, conditions=said)
 
 
 def host_counts(decision: Decision) -> HostCounts:
@@ -313,60 +245,3 @@ def _last_outcome(record: Record) -> str:
     if status.phase in ("Succeeded", "Failed"):
         return status.phase
     return status.history[0].outcome if status.history else SUCCEEDED
-
-
-def _conditions(record: Record, made: NodeMaintenanceStatus) -> list[Condition]:
-    found = list(record.maintenance.status.conditions)
-    for said in _said(record, made):
-        dated = msgspec.structs.replace(said, observed_generation=record.maintenance.metadata.generation)
-        found = conditions.set_condition(found, dated, times.rfc3339(record.now))
-    return found
-
-
-def _said(record: Record, made: NodeMaintenanceStatus) -> Iterable[Condition]:
-    problem = record.problem
-    if problem is not None:
-        yield Condition(type=VALID, status=conditions.FALSE, reason=problem.reason, message=problem.message)
-    else:
-        yield Condition(type=VALID, status=conditions.TRUE, reason=GOOD)
-    runs_now = made.phase == "Running"
-    reason = made.waiting[0].reason if made.waiting else made.phase
-    message = made.waiting[0].remedy if made.waiting else ""
-    yield Condition(
-        type=PROGRESSING,
-        status=conditions.TRUE if runs_now else conditions.FALSE,
-        reason=reason,
-        message=message,
-    )
-    done = made.phase == "Succeeded"
-    yield Condition(
-        type=COMPLETE, status=conditions.TRUE if done else conditions.FALSE, reason=made.phase or "Pending"
-    )
-    if record.realtime is not None:
-        yield _realtime(record.realtime, record.maintenance.metadata.name)
-
-
-def _realtime(kept: RealtimeKept, name: str) -> Condition:
-    """Return whether operations of type realtime have become ConfigSets."""
-    if kept.problems:
-        said = "; ".join(kept.problems)
-        return Condition(
-            type=REALTIME_KEPT, status=conditions.FALSE, reason=NOT_KEPT, message=wording.shorten(said, 1024)
-        )
-    if not kept.approved:
-        said = f"nothing of it is enforced before somebody says yes: nodemanager maintenance approve {name}"
-        return Condition(
-            type=REALTIME_KEPT, status=conditions.FALSE, reason=Reason.NOT_APPROVED, message=said
-        )
-    named = ", ".join(kept.sets[:SHOWN])
-    return Condition(
-        type=REALTIME_KEPT, status=conditions.TRUE, reason=KEPT, message=f"see ConfigSet {named}"
-    )
-
-
-def ended(run: RunState, decision: Decision, now: datetime) -> EndedRun:
-    """Return a run that has ended."""
-    return EndedRun(
-        id=run.id, operations=run.operations, outcome=decision.outcome, started_at=run.started_at,
-        ended_at=times.rfc3339(now), hosts=host_counts(decision),
-    )  # fmt: skip

@@ -23,7 +23,7 @@ from nodemanager.controllers.node_maintenances.visiting import Undertaking
 from nodemanager.controllers.registration import Caches
 from nodemanager.fleet.maintenance import beginning, openings, plan
 from nodemanager.fleet.maintenance.claims import Claim
-from nodemanager.fleet.maintenance.decide import Run
+from nodemanager.fleet.maintenance.facts import Run
 from nodemanager.fleet.maintenance.plan import PlanInput
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.maintenance.states import VisitRules
@@ -86,7 +86,7 @@ def of_run(seen: Seen, reader: InputReader) -> tuple[Undertaking, Problem | None
 
     def task(claim: Claim) -> orders.Work:
         deadline = beginning.task_deadline(claim, window, inputs.view)
-        return orders.Work(work.steps, deadline, hashed)
+        return orders.Work(work.steps, deadline, hashed, inputs.view.last_start)
 
     about = Undertaking(
         maintenance=maintenance,

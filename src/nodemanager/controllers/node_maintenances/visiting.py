@@ -40,6 +40,7 @@ log = logging.getLogger("nodemanager.operator")
 UNDO_TIME: Final = timedelta(minutes=50)
 """From when on no step that takes something back begins: before the visit is given up."""
 _BEFORE_WORK: Final = (State.CORDONING, State.DRAINING)
+_FAILED: Final = (State.UNDONE, State.HALTED)
 _HELD: Final = (State.CORDONING, State.DRAINING, State.RETURNING)
 """States in which the Node itself is asked, not the cache."""
 
@@ -97,8 +98,21 @@ class VisitDriver:
             return Hold(STATES[seen.claim.state].reason, f"node/{seen.host.metadata.name}")
         found = _cut_short(about, visit) or visits.advance(visit)
         if isinstance(found, Move):
+            await self._remember(visit, seen, found.claim)
             await self.write(about, seen.host, found.claim, seen.claim)
         return found
+
+    async def _remember(self, visit: Visit, seen: Visited, ended: Claim) -> None:
+        """Note on a task that succeeded that its host does not count as done, before the claim says so.
+
+        The claim is the record of it only until another maintenance visits the host.
+        """
+        done, reason = visit.task, ended.reason
+        if done is None or done.phase != SUCCEEDED or reason is None or ended.state not in _FAILED:
+            return
+        for task in seen.tasks:
+            if task.metadata.name == done.name:
+                await self._orders.note_not_done(task, reason)
 
     async def write(
         self, about: Undertaking, host: ManagedNode, claim: Claim, before: Claim | None = None
@@ -164,7 +178,7 @@ class VisitDriver:
             task = await self._created(about, seen, about.work(claim))
         if order is Order.CREATE_UNDO:
             undo = await self._task(about, seen, f"{claim.task}-undo")
-            back = undoing.inverse(task.spec.steps, task.status.steps) if task is not None else []
+            back = undoing.inverse(task) if task is not None else []
             if undo is None and back:
                 work = Work(tuple(back), claim.since + UNDO_TIME)
                 undo = await self._created(about, seen, work) or _as_if(task, HALTED)

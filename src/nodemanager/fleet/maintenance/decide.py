@@ -7,22 +7,20 @@ the next: all is in the objects.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
-from nodemanager.api.maintenance.disruption import Budget
-from nodemanager.api.maintenance.nodemaintenance import DEFAULT_STOP_AFTER, NodeMaintenanceSpec
-from nodemanager.fleet.maintenance import facts, progress
-from nodemanager.fleet.maintenance.budget import Place, Room
+from nodemanager.api.maintenance.nodemaintenance import DEFAULT_STOP_AFTER
+from nodemanager.fleet.maintenance import budget, facts, progress
+from nodemanager.fleet.maintenance.budget import Room
 from nodemanager.fleet.maintenance.claims import Claim, State
-from nodemanager.fleet.maintenance.facts import HostFacts, TaskFacts
-from nodemanager.fleet.maintenance.openings import Durations, WindowView
+from nodemanager.fleet.maintenance.facts import Facts, HostFacts
 from nodemanager.fleet.maintenance.progress import Progress, Stage
 from nodemanager.fleet.maintenance.reasons import OWN_FAULT, REMEDIES, Reason
 from nodemanager.fleet.maintenance.states import STATES
-from nodemanager.fleet.series import CANARIES, HostGroup
+from nodemanager.fleet.series import CANARIES
 
 PATIENCE: Final = timedelta(days=7)
 """How long a run waits for hosts that cannot be begun with, after the last of the others has ended."""
@@ -31,42 +29,6 @@ _STUCK: Final = OWN_FAULT | {
     Reason.GROUP_BUDGET_SPENT, Reason.PARALLELISM, Reason.CANARIES_FIRST, Reason.EARLIER_GROUP,
 }  # fmt: skip
 """What may last for ever while none of our hosts is in work: whoever is away is not away for us."""
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """The run that is under way."""
-
-    id: str
-    started_at: datetime
-    retried_at: datetime | None = None
-    stopped: bool = False
-    """It was stopped before, and nobody has had it go on since."""
-    ending: Reason | None = None
-    """Why no further host is begun with: DELETED, ABORTED, REPLACED."""
-    superseded: bool = False
-    """Whether another slot is due: then it does not wait for hosts that cannot be begun with."""
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """All that a decision is made from."""
-
-    uid: str
-    spec: NodeMaintenanceSpec
-    run: Run
-    groups: Sequence[HostGroup]
-    """The hosts of the series, in their order."""
-    hosts: Mapping[str, HostFacts]
-    """All hosts of the namespace."""
-    now: datetime
-    window: WindowView = field(default_factory=WindowView)
-    tasks: Mapping[str, Sequence[TaskFacts]] = field(default_factory=dict)
-    """The NodeTasks of this run, by host."""
-    durations: Durations = field(default_factory=Durations)
-    problem: tuple[Reason, str] | None = None
-    """What is wrong with what it needs, such as a template that is not there, and which object."""
-    approved: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +106,7 @@ def _progress(known: Facts) -> dict[str, Progress]:
     """Return how far the hosts of the run are: all that were there when it began, and have not left since."""
     found: dict[str, Progress] = {}
     in_series = {host for group in known.groups for host in group.hosts}
-    touched = set(known.tasks) | {host.name for host in known.hosts.values() if _is_ours(host, known)}
+    touched = set(known.tasks) | {host.name for host in known.hosts.values() if known.is_ours(host)}
     for name in (*(host for group in known.groups for host in group.hosts), *sorted(touched - in_series)):
         host = known.hosts.get(name)
         if host is not None and host.created > known.run.started_at:
@@ -159,11 +121,6 @@ def _progress(known: Facts) -> dict[str, Progress]:
             one = Progress(Stage.SKIPPED, one.attempt, Reason.HOST_LEFT_SERIES)
         found[name] = one
     return found
-
-
-def _is_ours(host: HostFacts, known: Facts) -> bool:
-    claim = host.claim
-    return isinstance(claim, Claim) and claim.run == known.run.id and claim.uid == known.uid
 
 
 def _stops(known: Facts, found: Mapping[str, Progress]) -> tuple[Stop, ...]:
@@ -189,7 +146,7 @@ def _stops(known: Facts, found: Mapping[str, Progress]) -> tuple[Stop, ...]:
 def _begin(known: Facts, found: Mapping[str, Progress], *, stopped: bool) -> Iterator[Start | Wait]:
     """Yield a start or a wait for every host that has not ended."""
     general = _general(known, stopped=stopped)
-    room = _room(known)
+    room = budget.room(known)
     working = sum(one.stage is Stage.RUNNING for one in found.values())
     before: Reason | None = None
     for group in known.groups:
@@ -270,24 +227,6 @@ def _asked(known: Facts, host: HostFacts) -> Wait | None:
     """Return that gates are asked now that its turn has come; it keeps its place, so that no others are."""
     gate = host.health.failing_before
     return None if gate is None else Wait(host.name, gate.reason, gate.said, known.run.started_at)
-
-
-def _room(known: Facts) -> Room:
-    budget = known.spec.budget or Budget()
-    label = budget.per_zone.label if budget.per_zone is not None else ""
-    places = {
-        name: Place(group.name, known.hosts[name].labels.get(label, "") if label else "")
-        for group in known.groups
-        for name in group.hosts
-        if name in known.hosts
-    }
-    room = Room(budget, places)
-    away = {name for name in places if facts.unavailable(known.hosts[name]) is not None}
-    left = sum(
-        host.works and _is_ours(host, known) for name, host in known.hosts.items() if name not in places
-    )
-    room.count(away, {name for name in away if known.hosts[name].works}, left)
-    return room
 
 
 def _in_work(host: HostFacts) -> Wait:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
+from nodemanager.api.maintenance.nodemaintenance import NodeMaintenanceSpec
 from nodemanager.fleet.maintenance.claims import Claim, Unreadable
+from nodemanager.fleet.maintenance.openings import Durations, WindowView
 from nodemanager.fleet.maintenance.reasons import Reason
+from nodemanager.fleet.series import HostGroup
 
 SUCCEEDED: Final = "Succeeded"
 FAILED: Final = "Failed"
@@ -98,11 +101,61 @@ class TaskFacts:
     rebooted: bool = False
     """Whether a step of it has rebooted the host."""
     ended: datetime | None = None
+    windowed: bool = False
+    """Whether it had to begin before a window closed."""
+    not_done: Reason | None = None
+    """Why its visit failed although it succeeded."""
 
     @property
     def is_end(self) -> bool:
         """Whether it has ended."""
         return self.phase in ENDS
+
+    @property
+    def missed_window(self) -> bool:
+        """Whether a window closed before anybody took it: nothing was done."""
+        return self.phase == EXPIRED and self.windowed and not self.taken
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The run that is under way."""
+
+    id: str
+    started_at: datetime
+    retried_at: datetime | None = None
+    stopped: bool = False
+    """It was stopped before, and nobody has had it go on since."""
+    ending: Reason | None = None
+    """Why no further host is begun with: DELETED, ABORTED, REPLACED."""
+    superseded: bool = False
+    """Whether another slot is due: then it does not wait for hosts that cannot be begun with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All that a decision is made from."""
+
+    uid: str
+    spec: NodeMaintenanceSpec
+    run: Run
+    groups: Sequence[HostGroup]
+    """The hosts of the series, in their order."""
+    hosts: Mapping[str, HostFacts]
+    """All that matter to it: those of the series, and those that it works on or has tasks for."""
+    now: datetime
+    window: WindowView = field(default_factory=WindowView)
+    tasks: Mapping[str, Sequence[TaskFacts]] = field(default_factory=dict)
+    """The NodeTasks of this run, by host."""
+    durations: Durations = field(default_factory=Durations)
+    problem: tuple[Reason, str] | None = None
+    """What is wrong with what it needs, such as a template that is not there, and which object."""
+    approved: bool = True
+
+    def is_ours(self, host: HostFacts) -> bool:
+        """Tell whether the last visit of a host was one of this run."""
+        claim = host.claim
+        return isinstance(claim, Claim) and claim.run == self.run.id and claim.uid == self.uid
 
 
 def unavailable(host: HostFacts) -> Reason | None:

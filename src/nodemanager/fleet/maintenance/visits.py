@@ -111,6 +111,8 @@ def _ended(visit: Visit, task: TaskFacts) -> Move:
             return _halt(visit, Reason.TASK_HALTED)
         case facts.EXPIRED if task.taken and visit.rules.undo_expired and visit.rules.can_undo:
             return _to(visit, State.UNDOING, reason=Reason.TASK_EXPIRED)
+        case facts.EXPIRED if task.missed_window:
+            return _give_back(visit, State.UNDONE, Reason.TIME_TOO_SHORT)
         case facts.EXPIRED:
             end = State.HALTED if task.taken else State.UNDONE
             return _give_back(visit, end, Reason.TASK_EXPIRED)

@@ -137,6 +137,9 @@ def _fresh(task: NodeTask, ledger: Ledger, here: Situation) -> Answer:
         return Refused(TaskPhase.REFUSED, STALE, said)
     if here.now >= datetime.fromisoformat(spec.deadline):
         return Refused(TaskPhase.EXPIRED, EXPIRED, f"its deadline {spec.deadline} passed before it began")
+    if spec.not_after is not None and here.now >= datetime.fromisoformat(spec.not_after):
+        said = f"it had to begin before {spec.not_after}, when the window closed"
+        return Refused(TaskPhase.EXPIRED, EXPIRED, said)
     if spec.boot_id and spec.boot_id != here.boot_id:
         said = f"it was planned in boot {spec.boot_id}, and this is boot {here.boot_id}"
         return Refused(TaskPhase.REFUSED, OTHER_BOOT, said)

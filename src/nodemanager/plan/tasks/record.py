@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from datetime import datetime
 from enum import StrEnum
 
@@ -87,9 +88,12 @@ class TaskRecord(msgspec.Struct, frozen=True, omit_defaults=True):
         steps = (*self.steps[:place], step, *self.steps[place + 1 :])
         return msgspec.structs.replace(self, steps=steps)
 
-    def without_inverses(self) -> TaskRecord:
-        """Return it without what would take it back, which nobody needs once it has ended."""
-        steps = tuple(msgspec.structs.replace(one, inverse=b"") for one in self.steps)
+    def without_inverses(self, but: Container[int] = ()) -> TaskRecord:
+        """Return it without what would take it back, which nobody needs once it has ended, but for some."""
+        steps = tuple(
+            one if place in but else msgspec.structs.replace(one, inverse=b"")
+            for place, one in enumerate(self.steps)
+        )
         return msgspec.structs.replace(self, steps=steps)
 
 

@@ -1,0 +1,88 @@
+"""Writes what a look found into the maintenance itself: status, Events, metrics, finalizer."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from nodemanager.api.maintenance.maintenance_status import RunState
+from nodemanager.api.maintenance.nodemaintenance import (
+    ANNOTATION_RETRY,
+    FINALIZER,
+    NODE_MAINTENANCES,
+    NodeMaintenance,
+)
+from nodemanager.client.patches import MergePatch
+from nodemanager.client.subresources import write_status
+from nodemanager.controllers.node_maintenances import recording
+from nodemanager.controllers.node_maintenances.recording import Record
+from nodemanager.controllers.registration import ControllerContext
+from nodemanager.kube.objects import ObjectKey, key_of
+
+_STAGES: Final = ("waiting", "running", "succeeded", "failed", "skipped")
+
+
+class MaintenanceWriter:
+    """The one who writes NodeMaintenances."""
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._client = context.client
+        self._events = context.events
+        self._behind: dict[ObjectKey, str] = {}
+        """The version from which a status was last written: a cache that still has it is behind."""
+        self._runs = context.metrics.counter(
+            "nodemanager_maintenance_runs_total", "Runs of maintenances that have ended.", ("outcome",)
+        )
+        self._counts = context.metrics.gauge(
+            "nodemanager_maintenance_hosts", "Hosts of the run under way.", ("maintenance", "stage")
+        )
+
+    def is_ahead_of(self, maintenance: NodeMaintenance) -> bool:
+        """Tell whether we have written a newer status than this one."""
+        return self._behind.get(key_of(maintenance)) == maintenance.metadata.resource_version
+
+    async def write(self, record: Record) -> None:
+        """Write the status after a look, and tell what is new."""
+        maintenance = record.maintenance
+        wanted = recording.status_of(record)
+        for one in recording.news(maintenance.status, wanted):
+            tell = self._events.warning if one.bad else self._events.normal
+            tell(NODE_MAINTENANCES, maintenance, one.reason, one.message)
+        if await write_status(self._client, NODE_MAINTENANCES, maintenance, maintenance.status, wanted):
+            self._behind[key_of(maintenance)] = maintenance.metadata.resource_version
+        if wanted.hosts is not None:
+            for stage in _STAGES:
+                count = float(getattr(wanted.hosts, stage))
+                self._counts.labels(maintenance.metadata.name, stage).set(count)
+        if record.ended is not None:
+            self._runs.labels(record.ended.outcome).inc()
+
+    async def retry(self, maintenance: NodeMaintenance, run: RunState) -> None:
+        """Have a run go on: first what failed stops counting, then the request is taken off."""
+        wanted = msgspec.structs.replace(maintenance.status, run=run)
+        await write_status(self._client, NODE_MAINTENANCES, maintenance, maintenance.status, wanted)
+        meta = maintenance.metadata
+        body = MergePatch({"metadata": {"annotations": {ANNOTATION_RETRY: None}}})
+        await self._client.patch(NODE_MAINTENANCES, meta.name, meta.namespace, body)
+
+    async def keep(self, maintenance: NodeMaintenance) -> None:
+        """Have it stay until we let it go, also when it is deleted."""
+        await self._finalizers(maintenance, [*maintenance.metadata.finalizers, FINALIZER])
+
+    async def let_go(self, maintenance: NodeMaintenance) -> None:
+        """Let a maintenance that is deleted be gone."""
+        await self._finalizers(
+            maintenance, [one for one in maintenance.metadata.finalizers if one != FINALIZER]
+        )
+        for stage in _STAGES:
+            self._counts.remove(maintenance.metadata.name, stage)
+
+    def forget(self, key: ObjectKey) -> None:
+        """Forget a maintenance that is gone."""
+        self._behind.pop(key, None)
+
+    async def _finalizers(self, maintenance: NodeMaintenance, wanted: list[str]) -> None:
+        meta = maintenance.metadata
+        body = MergePatch({"metadata": {"resourceVersion": meta.resource_version, "finalizers": wanted}})
+        await self._client.patch(NODE_MAINTENANCES, meta.name, meta.namespace, body)
