@@ -6,6 +6,7 @@ where the next process goes on.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -59,7 +60,7 @@ class TaskEngine:
         record = msgspec.structs.replace(
             entry.record, phase=phase, reason=reason, message=message, ended_at=self.now()
         )
-        self.ledger.save(Entry(entry.name, entry.spec, record.without_inverses()))
+        self.ledger.save(msgspec.structs.replace(entry, record=record.without_inverses()))
 
     async def _carry_out(self, entry: Entry, move: machine.Move) -> Entry:
         match move:
@@ -75,7 +76,7 @@ class TaskEngine:
             case End(phase, message):
                 log.info("task %s: %s%s", entry.name, phase, f": {message}" if message else "")
                 said = wording.shorten(message, MAX_MESSAGE)
-                ended = Entry(entry.name, entry.spec, entry.record.without_inverses())
+                ended = msgspec.structs.replace(entry, record=entry.record.without_inverses())
                 return self._save(ended, phase=phase, message=said, ended_at=self.now())
 
     async def _begin(self, entry: Entry, place: int) -> Entry:
@@ -97,17 +98,16 @@ class TaskEngine:
         if problem:
             return self._ended(entry, place, AttemptResult(succeeded=False, message=problem))
         log.info("task %s: step %s begins", entry.name, step.name)
-        return self._ended(
-            entry, place, await _foreseen(performer.perform(_body(step), self._attempt(entry, place)))
-        )
+        doing = performer.perform(_body(step), self._attempt(entry, place))
+        return await self._tried(entry, place, performer, doing)
 
     async def _settle(self, entry: Entry, place: int, *, undoing: bool) -> Entry:
         step = entry.spec.steps[place]
         attempt = self._attempt(entry, place, undoing=undoing)
         log.info("task %s: step %s was under way, finding out how it ended", entry.name, step.name)
         if not undoing:
-            result = await _foreseen(self._performer(step).settle(_body(step), attempt))
-            return self._ended(entry, place, result)
+            performer = self._performer(step)
+            return await self._tried(entry, place, performer, performer.settle(_body(step), attempt))
         if step.undo is None:
             return await self._take_back(entry, place)
         result = await _foreseen(self._performer(step.undo).settle(_body(step.undo), attempt))
@@ -129,6 +129,20 @@ class TaskEngine:
         attempt = self._attempt(entry, place, undoing=True)
         done = self._performer(step).take_back(_body(step), attempt)
         return self._undone(entry, place, await _foreseen(done))
+
+    async def _tried(
+        self, entry: Entry, place: int, performer: Performer, work: Awaitable[AttemptResult]
+    ) -> Entry:
+        """Wait for a try, and write down its end; though we are to stop, if it is not to be broken off."""
+        doing = asyncio.ensure_future(_foreseen(work))
+        try:
+            await (asyncio.shield(doing) if performer.UNBROKEN else doing)
+        except asyncio.CancelledError:
+            result = await doing  # told to stop again, we do
+            if result.succeeded:  # else it may be us who stopped it
+                self._ended(entry, place, result)
+            raise
+        return self._ended(entry, place, doing.result())
 
     def _ended(self, entry: Entry, place: int, result: AttemptResult) -> Entry:
         known = entry.record.steps[place]
@@ -168,11 +182,11 @@ class TaskEngine:
         return Attempt(key, timeout, known, "" if undoing else self._barred(entry))
 
     def _put(self, entry: Entry, place: int, step: StepRecord) -> Entry:
-        return self._keep(Entry(entry.name, entry.spec, entry.record.with_step(place, step)))
+        return self._keep(msgspec.structs.replace(entry, record=entry.record.with_step(place, step)))
 
     def _save(self, entry: Entry, **changes: object) -> Entry:
         record = msgspec.structs.replace(entry.record, **changes)
-        return self._keep(Entry(entry.name, entry.spec, record))
+        return self._keep(msgspec.structs.replace(entry, record=record))
 
     def _keep(self, entry: Entry) -> Entry:
         self.ledger.save(entry)

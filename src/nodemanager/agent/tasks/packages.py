@@ -32,6 +32,7 @@ class Before(msgspec.Struct, frozen=True, omit_defaults=True):
 class Packages(Performer):
     """Changes packages for tasks."""
 
+    UNBROKEN = True
     manager: PackageManager | None
     pins: Callable[[], Sequence[Wanted]]
     """What ConfigSets want at a certain version: it stays there."""
@@ -50,7 +51,7 @@ class Packages(Performer):
         async with self.exclusive():
             before = _before(attempt) or Before(plain(await manager.installed()))
             try:
-                await to_the_end(self._change(action, manager))
+                await self._change(action, manager)
             except (HostError, RunError) as error:
                 problem = str(error)
             after = plain(await manager.installed())
