@@ -130,7 +130,7 @@ async def test_the_lock_is_renewed_while_a_host_is_proven_however_long_that_take
 @pytest.mark.parametrize("needs_reboot", [False, True], ids=["stays up", "reboots"])
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_killed_at_every_effect(*, power: bool, needs_reboot: bool, after: bool) -> None:
-    """Also twice: the process that cleans up is killed at every effect, too."""
+    """Also twice: the process that cleans up is killed, too."""
 
     async def die(at: int, again: int) -> bool:
         kills = [Kill(at, after=after, power=power), *([Kill(again, after=after)] if again else [])]
@@ -151,7 +151,7 @@ def test_killed_at_every_effect(*, power: bool, needs_reboot: bool, after: bool)
         if not virtual_time.run(die(at, 0)):
             assert at > 15
             break
-        for again in (1, 2, 4, 7):
+        for again in (1 + at % 7, 4):
             virtual_time.run(die(at, again))
     else:
         pytest.fail("an upgrade has no end")

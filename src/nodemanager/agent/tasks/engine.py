@@ -105,13 +105,12 @@ class TaskEngine:
         step = entry.spec.steps[place]
         attempt = self._attempt(entry, place, undoing=undoing)
         log.info("task %s: step %s was under way, finding out how it ended", entry.name, step.name)
-        if not undoing:
-            performer = self._performer(step)
-            return await self._tried(entry, place, performer, performer.settle(_body(step), attempt))
-        if step.undo is None:
+        action = step.undo if undoing else step
+        if action is None:
             return await self._take_back(entry, place)
-        result = await _foreseen(self._performer(step.undo).settle(_body(step.undo), attempt))
-        return self._undone(entry, place, result)
+        performer = self._performer(action)
+        doing = performer.settle(_body(action), attempt)
+        return await self._tried(entry, place, performer, doing, undoing=undoing)
 
     async def _undo(self, entry: Entry, place: int) -> Entry:
         step, known = entry.spec.steps[place], entry.record.steps[place]
@@ -121,28 +120,30 @@ class TaskEngine:
         if step.undo is None:
             return await self._take_back(entry, place)
         attempt = self._attempt(entry, place, undoing=True)
-        done = self._performer(step.undo).perform(_body(step.undo), attempt)
-        return self._undone(entry, place, await _foreseen(done))
+        performer = self._performer(step.undo)
+        doing = performer.perform(_body(step.undo), attempt)
+        return await self._tried(entry, place, performer, doing, undoing=True)
 
     async def _take_back(self, entry: Entry, place: int) -> Entry:
         step = entry.spec.steps[place]
-        attempt = self._attempt(entry, place, undoing=True)
-        done = self._performer(step).take_back(_body(step), attempt)
-        return self._undone(entry, place, await _foreseen(done))
+        performer, attempt = self._performer(step), self._attempt(entry, place, undoing=True)
+        doing = performer.take_back(_body(step), attempt)
+        return await self._tried(entry, place, performer, doing, undoing=True)
 
     async def _tried(
-        self, entry: Entry, place: int, performer: Performer, work: Awaitable[AttemptResult]
-    ) -> Entry:
+        self, entry: Entry, place: int, performer: Performer, work: Awaitable[AttemptResult], *,
+        undoing: bool = False,
+    ) -> Entry:  # fmt: skip
         """Wait for a try, and write down its end; though we are to stop, if it is not to be broken off."""
-        doing = asyncio.ensure_future(_foreseen(work))
+        doing, ended = asyncio.ensure_future(_foreseen(work)), self._undone if undoing else self._ended
         try:
             await (asyncio.shield(doing) if performer.UNBROKEN else doing)
         except asyncio.CancelledError:
             result = await doing  # told to stop again, we do
             if result.succeeded:  # else it may be us who stopped it
-                self._ended(entry, place, result)
+                ended(entry, place, result)
             raise
-        return self._ended(entry, place, doing.result())
+        return ended(entry, place, doing.result())
 
     def _ended(self, entry: Entry, place: int, result: AttemptResult) -> Entry:
         known = entry.record.steps[place]

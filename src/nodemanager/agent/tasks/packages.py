@@ -12,7 +12,6 @@ from nodemanager.agent.tasks.attempts import Attempt, AttemptResult, Exclusive, 
 from nodemanager.api.maintenance.task_steps import PackagesAction, TaskPackage
 from nodemanager.host.base import HostError, NotSupported, PackageManager, UpgradePlanner, Wanted
 from nodemanager.host.process.runner import RunError
-from nodemanager.host.process.threads import to_the_end
 from nodemanager.kube import wording
 
 MAX_EVIDENCE: Final = 100
@@ -66,9 +65,9 @@ class Packages(Performer):
         async with self.exclusive():
             lost, new = missing(before, plain(await manager.installed()))
             if lost:
-                await to_the_end(manager.install([Wanted(*one) for one in sorted(lost.items())]))
+                await manager.install([Wanted(*one) for one in sorted(lost.items())])
             if new:
-                await to_the_end(manager.remove(sorted(new)))
+                await manager.remove(sorted(new))
             lost, new = missing(before, plain(await manager.installed()))
         if names := sorted({*lost, *new}):
             return AttemptResult(
