@@ -16,7 +16,13 @@ from nodemanager.agent.tasks.engine import TaskEngine
 from nodemanager.agent.tasks.ledger import Entry, LedgerFolder
 from nodemanager.agent.tasks.programs import Programs, argv_of
 from nodemanager.api.maintenance.nodetask import NodeTaskSpec
-from nodemanager.api.maintenance.task_steps import ExecutionAction, SecretVariable, TaskAction, TaskStep
+from nodemanager.api.maintenance.task_steps import (
+    ExecutionAction,
+    PackagesAction,
+    SecretVariable,
+    TaskAction,
+    TaskStep,
+)
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.process import environment
 from nodemanager.host.process.runs import Runs
@@ -141,6 +147,47 @@ def check(host: Host, ended: Entry, steps: list[TaskStep]) -> None:
     if ended.record.phase is TaskPhase.SUCCEEDED:
         done = {effect.partition("/")[0] for effect in host.effects}
         assert done >= {one.name for one in steps if one.on_failure != "continue"}
+
+
+class Unbroken(Performer):
+    """An action that goes on when the agent is to stop, as a package manager does."""
+
+    UNBROKEN = True
+
+    def __init__(self) -> None:
+        self.began, self.end, self.done = asyncio.Event(), asyncio.Event(), 0
+
+    async def perform(self, action: PackagesAction, attempt: Attempt) -> AttemptResult:
+        self.began.set()
+        await self.end.wait()
+        self.done += 1
+        return AttemptResult(succeeded=True)
+
+
+@pytest.mark.parametrize("undo", [False, True])
+async def test_what_is_not_broken_off_is_written_down_though_the_agent_stops(
+    tmp_path: Path, *, undo: bool
+) -> None:
+    tree = Tree(str(tmp_path))
+    ledger, slow = LedgerFolder(tree), Unbroken()
+    steps = [step("a", undo=TaskAction(packages=PackagesAction(remove=["x"])))]
+    entry = task(*steps, step("b", "false", on_failure="undo"))
+    if not undo:
+        entry = task(TaskStep(name="a", packages=PackagesAction(remove=["x"])), step("b"))
+    quick = Counted(Host(tmp_path, 0))
+    engine = TaskEngine(ledger, {"packages": slow, "execution": quick}, "boot", lambda: NOW, lambda _: None)
+    running = asyncio.create_task(engine.run(entry))
+    await slow.began.wait()
+    running.cancel()
+    await asyncio.sleep(0)
+    slow.end.set()
+    await asyncio.wait({running})
+    assert running.cancelled()
+    (kept,) = LedgerFolder(tree).entries.values()
+    assert kept.record.steps[0].phase is (StepPhase.UNDONE if undo else StepPhase.SUCCEEDED)
+    assert (await engine.run(kept)).record.phase is (TaskPhase.UNDONE if undo else TaskPhase.SUCCEEDED)
+    assert slow.done == 1
+    tree.close()
 
 
 async def secrets(wanted: Sequence[SecretVariable], _seconds: float) -> dict[str, str]:

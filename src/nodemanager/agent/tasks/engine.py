@@ -6,6 +6,7 @@ where the next process goes on.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -59,7 +60,7 @@ class TaskEngine:
         record = msgspec.structs.replace(
             entry.record, phase=phase, reason=reason, message=message, ended_at=self.now()
         )
-        self.ledger.save(Entry(entry.name, entry.spec, record.without_inverses()))
+        self.ledger.save(msgspec.structs.replace(entry, record=record.without_inverses()))
 
     async def _carry_out(self, entry: Entry, move: machine.Move) -> Entry:
         match move:
@@ -75,7 +76,7 @@ class TaskEngine:
             case End(phase, message):
                 log.info("task %s: %s%s", entry.name, phase, f": {message}" if message else "")
                 said = wording.shorten(message, MAX_MESSAGE)
-                ended = Entry(entry.name, entry.spec, _kept(entry, phase))
+                ended = msgspec.structs.replace(entry, record=_kept(entry, phase))
                 return self._save(ended, phase=phase, message=said, ended_at=self.now())
 
     async def _begin(self, entry: Entry, place: int) -> Entry:
@@ -97,21 +98,19 @@ class TaskEngine:
         if problem:
             return self._ended(entry, place, AttemptResult(succeeded=False, message=problem))
         log.info("task %s: step %s begins", entry.name, step.name)
-        return self._ended(
-            entry, place, await _foreseen(performer.perform(_body(step), self._attempt(entry, place)))
-        )
+        doing = performer.perform(_body(step), self._attempt(entry, place))
+        return await self._tried(entry, place, performer, doing)
 
     async def _settle(self, entry: Entry, place: int, *, undoing: bool) -> Entry:
         step = entry.spec.steps[place]
         attempt = self._attempt(entry, place, undoing=undoing)
         log.info("task %s: step %s was under way, finding out how it ended", entry.name, step.name)
-        if not undoing:
-            result = await _foreseen(self._performer(step).settle(_body(step), attempt))
-            return self._ended(entry, place, result)
-        if step.undo is None:
+        action = step.undo if undoing else step
+        if action is None:
             return await self._take_back(entry, place)
-        result = await _foreseen(self._performer(step.undo).settle(_body(step.undo), attempt))
-        return self._undone(entry, place, result)
+        performer = self._performer(action)
+        doing = performer.settle(_body(action), attempt)
+        return await self._tried(entry, place, performer, doing, undoing=undoing)
 
     async def _undo(self, entry: Entry, place: int) -> Entry:
         step, known = entry.spec.steps[place], entry.record.steps[place]
@@ -121,14 +120,30 @@ class TaskEngine:
         if step.undo is None:
             return await self._take_back(entry, place)
         attempt = self._attempt(entry, place, undoing=True)
-        done = self._performer(step.undo).perform(_body(step.undo), attempt)
-        return self._undone(entry, place, await _foreseen(done))
+        performer = self._performer(step.undo)
+        doing = performer.perform(_body(step.undo), attempt)
+        return await self._tried(entry, place, performer, doing, undoing=True)
 
     async def _take_back(self, entry: Entry, place: int) -> Entry:
         step = entry.spec.steps[place]
-        attempt = self._attempt(entry, place, undoing=True)
-        done = self._performer(step).take_back(_body(step), attempt)
-        return self._undone(entry, place, await _foreseen(done))
+        performer, attempt = self._performer(step), self._attempt(entry, place, undoing=True)
+        doing = performer.take_back(_body(step), attempt)
+        return await self._tried(entry, place, performer, doing, undoing=True)
+
+    async def _tried(
+        self, entry: Entry, place: int, performer: Performer, work: Awaitable[AttemptResult], *,
+        undoing: bool = False,
+    ) -> Entry:  # fmt: skip
+        """Wait for a try, and write down its end; though we are to stop, if it is not to be broken off."""
+        doing, ended = asyncio.ensure_future(_foreseen(work)), self._undone if undoing else self._ended
+        try:
+            await (asyncio.shield(doing) if performer.UNBROKEN else doing)
+        except asyncio.CancelledError:
+            result = await doing  # told to stop again, we do
+            if result.succeeded:  # else it may be us who stopped it
+                ended(entry, place, result)
+            raise
+        return ended(entry, place, doing.result())
 
     def _ended(self, entry: Entry, place: int, result: AttemptResult) -> Entry:
         known = entry.record.steps[place]
@@ -168,11 +183,11 @@ class TaskEngine:
         return Attempt(key, timeout, known, "" if undoing else self._barred(entry))
 
     def _put(self, entry: Entry, place: int, step: StepRecord) -> Entry:
-        return self._keep(Entry(entry.name, entry.spec, entry.record.with_step(place, step)))
+        return self._keep(msgspec.structs.replace(entry, record=entry.record.with_step(place, step)))
 
     def _save(self, entry: Entry, **changes: object) -> Entry:
         record = msgspec.structs.replace(entry.record, **changes)
-        return self._keep(Entry(entry.name, entry.spec, record))
+        return self._keep(msgspec.structs.replace(entry, record=record))
 
     def _keep(self, entry: Entry) -> Entry:
         self.ledger.save(entry)

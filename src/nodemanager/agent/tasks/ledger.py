@@ -41,9 +41,10 @@ class Entry(msgspec.Struct, frozen=True):
 class LedgerFolder:
     """The tasks of one host."""
 
-    def __init__(self, tree: Tree, folder: str = f"{STATE}/tasks") -> None:
+    def __init__(self, tree: Tree, folder: str = f"{STATE}/tasks", kind: type[Entry] = Entry) -> None:
         self._tree = tree
         self._folder = folder
+        self._kind = kind
         self.entries: dict[str, Entry] = {}
         self.fence = 0
         self._load()
@@ -127,11 +128,11 @@ class LedgerFolder:
         try:
             data = state_files.read(self._tree, path, MAX_BYTES)
             if data is not None:
-                entry = msgspec.json.decode(data, type=Entry)
+                entry = msgspec.json.decode(data, type=self._kind)
                 self.entries[entry.record.uid] = entry
         except (OSError, *UNREADABLE) as error:
             # Whatever it was, it was taken: it must not be done again.
             log.warning("cannot read what became of a task from %s: %s", self._tree.outside(path), error)
             uid = name.removesuffix(_END)
             lost = TaskRecord(uid, phase=TaskPhase.HALTED, message=f"its record could not be read: {error}")
-            self.entries[uid] = Entry(uid, NodeTaskSpec(), lost)
+            self.entries[uid] = self._kind(uid, NodeTaskSpec(), lost)

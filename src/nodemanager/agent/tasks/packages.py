@@ -12,7 +12,6 @@ from nodemanager.agent.tasks.attempts import Attempt, AttemptResult, Exclusive, 
 from nodemanager.api.maintenance.task_steps import PackagesAction, PackagesBefore, TaskPackage
 from nodemanager.host.base import HostError, NotSupported, PackageManager, UpgradePlanner, Wanted
 from nodemanager.host.process.runner import RunError
-from nodemanager.host.process.threads import to_the_end
 from nodemanager.kube import wording
 
 MAX_EVIDENCE: Final = 100
@@ -32,11 +31,12 @@ class Before(msgspec.Struct, frozen=True, omit_defaults=True):
 class Packages(Performer):
     """Changes packages for tasks."""
 
+    UNBROKEN = True
     manager: PackageManager | None
     pins: Callable[[], Sequence[Wanted]]
     """What ConfigSets want at a certain version: it stays there."""
     exclusive: Exclusive
-    earlier: Callable[[PackagesBefore], bytes]
+    earlier: Callable[[PackagesBefore], bytes] = lambda _wanted: b""
     """What an earlier step wrote down of how packages were; empty = nothing is known of it."""
 
     async def prepare(self, action: PackagesAction) -> bytes:
@@ -52,7 +52,7 @@ class Packages(Performer):
         async with self.exclusive():
             before = _before(attempt) or Before(plain(await manager.installed()))
             try:
-                await to_the_end(self._change(action, manager))
+                await self._change(action, manager)
             except (HostError, RunError) as error:
                 problem = str(error)
             after = plain(await manager.installed())
@@ -65,7 +65,7 @@ class Packages(Performer):
         del action
         manager, before = self._known(), _before(attempt) or Before({}, [])
         async with self.exclusive():
-            await to_the_end(_bring_back(manager, before))
+            await _bring_back(manager, before)
         return AttemptResult(succeeded=True)
 
     def _known(self) -> PackageManager:

@@ -47,6 +47,8 @@ class Turn:
 
     task: str = ""
     """The uid of the task that is being done; empty = none is."""
+    unfinished: Callable[[], bool] = lambda: True
+    """Tells whether a task was begun and has not ended; nobody knows until what is on disk was read."""
     changed: list[Callable[[], None]] = field(default_factory=list)
     """Told when a task begins or ends."""
 
@@ -112,11 +114,13 @@ class TaskPart:
     async def run(self) -> None:
         """Finish what is unfinished, then do task by task until cancelled."""
         engine = self._engine = await self._make_engine()
+        self._turn.unfinished = lambda: bool(engine.ledger.unfinished())
         if engine.ledger.unfinished():
             await self._first_list()
         failures = 0
         while True:
             self._wake.clear()
+            self._turn.take("")
             try:
                 worked = await self._work(engine)
                 failures = 0

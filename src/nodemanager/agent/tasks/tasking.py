@@ -6,12 +6,13 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 
 from nodemanager.agent.assembly import ManagedHost
 from nodemanager.agent.declared.declarations import Declarations
+from nodemanager.agent.declared.desired_state import DesiredStateCache
 from nodemanager.agent.holds.keeping import HoldKeeper
 from nodemanager.agent.link.api_link import ApiLink
 from nodemanager.agent.requests import Requests
@@ -105,12 +106,11 @@ def add_tasks(manager: Manager, registry: Registry, setup: TaskSetup, turn: Turn
     news = TaskNews(link, registry, lambda: bool(turn.task))
 
     async def engine() -> TaskEngine:
-        boot = boot_of(setup.managed_host)
-        boot_id = await boot.boot_id()
+        boot_id = await boot_of(setup.managed_host).boot_id()
         tree, state = Tree(setup.managed_host.tree.root), setup.managed_host.state
         ledger = LedgerFolder(tree, f"{state}/tasks")
         runs = Runs(Tree(tree.root), None, setup.managed_host.converger.observer.run, f"{state}/task-runs")
-        performers = _performers(setup, boot, boot_id, runs, ledger)
+        performers = _performers(setup, boot_id, runs, ledger)
         return TaskEngine(ledger, performers, boot_id, _now, reporter.tell)
 
     part = TaskPart(tasks, engine, reporter, _gates(setup), turn, news)
@@ -129,6 +129,33 @@ def boot_of(managed_host: ManagedHost) -> Boot:
     if not managed_host.tree.running:
         return ImageBoot()
     return HostBoot(managed_host.converger.observer.run, root=managed_host.tree.root)
+
+
+def performers_of(
+    host: ManagedHost, states: DesiredStateCache, requests: Requests, may_act: Callable[[], bool]
+) -> tuple[Packages, Reboots, Probes]:
+    """Return who carries out what is also done without a task of the operator."""
+    converger, tools = host.converger, host.converger.tools
+
+    @contextlib.asynccontextmanager
+    async def exclusive() -> AsyncIterator[None]:
+        with contextlib.suppress(TimeoutError):  # then nobody ever told this host of a ConfigSet
+            async with asyncio.timeout(FIRST_PASS):
+                while states.last is None:  # noqa: ASYNC110 - once, and not for long
+                    await asyncio.sleep(0.1)
+        # `upgrading` first, as everybody who takes both: see the repair loop.
+        async with converger.upgrading, converger.host_lock:
+            with host.progress.allowing(WORK):
+                yield
+
+    async def reboot_needed() -> str:
+        return "" if tools.packages is None else await tools.packages.reboot_needed()
+
+    return (
+        Packages(tools.packages, lambda: states.pins, exclusive),
+        Reboots(boot_of(host), reboot_needed, exclusive),
+        Probes(converger.observer.run, tools.services, requests.settled, may_act),
+    )
 
 
 def _gates(setup: TaskSetup) -> TaskGates:
@@ -161,24 +188,13 @@ def _gates(setup: TaskSetup) -> TaskGates:
     )  # fmt: skip
 
 
-def _performers(
-    setup: TaskSetup, boot: Boot, boot_id: str, runs: Runs, ledger: LedgerFolder
-) -> dict[str, Performer]:
+def _performers(setup: TaskSetup, boot_id: str, runs: Runs, ledger: LedgerFolder) -> dict[str, Performer]:
     host, declared = setup.managed_host, setup.declared
     converger, tools = host.converger, host.converger.tools
     states = declared.desired_states
     references = TaskReferences(setup.link, declared.sources, states.contenter.renderer)
-
-    @contextlib.asynccontextmanager
-    async def exclusive() -> AsyncIterator[None]:
-        with contextlib.suppress(TimeoutError):  # then nobody ever told this host of a ConfigSet
-            async with asyncio.timeout(FIRST_PASS):
-                while states.last is None:  # noqa: ASYNC110 - once, and not for long
-                    await asyncio.sleep(0.1)
-        # `upgrading` first, as everybody who takes both: see the repair loop.
-        async with converger.upgrading, converger.host_lock:
-            with host.progress.allowing(WORK):
-                yield
+    packages, reboots, probes = performers_of(host, states, setup.requests, setup.holds.may_act)
+    exclusive = packages.exclusive
 
     async def plan() -> Sequence[Step]:
         state = states.last
@@ -186,17 +202,12 @@ def _performers(
             raise HostError("cannot tell what a pass would do: what is declared is not known yet; try again")
         return await converger.preview(state.desired, state.contents)
 
-    async def reboot_needed() -> str:
-        return "" if tools.packages is None else await tools.packages.reboot_needed()
-
     return {
-        "packages": Packages(
-            tools.packages, lambda: states.pins, exclusive, lambda one: ledger.inverse(one.task, one.step)
-        ),
+        "packages": replace(packages, earlier=lambda one: ledger.inverse(one.task, one.step)),
         "service": Services(tools.services, exclusive),
         "execution": Programs(runs, boot_id, references.secrets),
-        "reboot": Reboots(boot, reboot_needed, exclusive),
-        "probe": Probes(converger.observer.run, tools.services, setup.requests.settled),
+        "reboot": reboots,
+        "probe": probes,
         "file": Files(converger, references.contents, exclusive, lambda: _paths(declared)),
         "preview": Previews(tools.packages, lambda: states.pins, plan, exclusive),
     }
