@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
+from typing import Final
 
 from nodemanager.api.maintenance.maintenance_status import VALID, RunState
 from nodemanager.api.maintenance.maintenanceapproval import MAINTENANCE_APPROVALS
@@ -23,6 +24,8 @@ from nodemanager.fleet.maintenance.facts import HostFacts
 from nodemanager.fleet.maintenance.passes import Look, Upkeep, look
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.kube import conditions
+
+_UNREAD: Final = (Reason.NODES_UNKNOWN, Reason.NODE_LABELS_UNKNOWN)
 
 
 def judge(maintenance: NodeMaintenance, around: Surroundings) -> Judged:
@@ -52,9 +55,9 @@ def judge(maintenance: NodeMaintenance, around: Surroundings) -> Judged:
 def _told(maintenance: NodeMaintenance) -> Problem | None:
     """Return a problem that only the operator can know of: what it may read itself."""
     found = conditions.get(maintenance.status.conditions, VALID)
-    if found is None or found.status != conditions.FALSE or found.reason != Reason.NODES_UNKNOWN:
+    if found is None or found.status != conditions.FALSE or found.reason not in _UNREAD:
         return None
-    return Problem(Reason.NODES_UNKNOWN, "", found.message)
+    return Problem(Reason(found.reason), "", found.message)
 
 
 def _with_plan(judged: Judged, seen: Seen, run: RunState | None, around: Surroundings) -> Judged:

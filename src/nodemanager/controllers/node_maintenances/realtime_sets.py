@@ -82,7 +82,8 @@ class RealtimeSets:
             )
         hosts = [host for group in seen.inputs.groups for host in group.hosts]
         if not hosts:
-            raise RealtimeError(f"operation {operation.name}: the series chooses no host")
+            why = seen.inputs.problem.message if seen.inputs.problem else "the series chooses no host"
+            raise RealtimeError(f"operation {operation.name}: {why}")
         chosen = realtime.chosen(self.inputs.series(seen.maintenance), hosts)
         given = known.spec.enforcement if known is not None else None
         spans = given.openings if given is not None else []

@@ -6,6 +6,7 @@ matter which process looks next, nor at which write the last one was killed.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ from nodemanager.api.maintenance.nodemaintenance import (
     NodeMaintenance,
 )
 from nodemanager.api.maintenance.nodetask import NODE_TASKS, RUN, NodeTask
+from nodemanager.client.calls import DeleteOptions
 from nodemanager.client.patches import MergePatch
 from nodemanager.client.subresources import write_status
 from nodemanager.controllers.disruption.nodes import NODES
@@ -114,6 +116,9 @@ class Maintainer:
         seen = replace(seen, tasks=self._tasks.of(maintenance.metadata.uid))
         if maintenance.metadata.deletion_timestamp:
             return await self._delete(seen, soon)
+        if deleting.is_over(seen):
+            await self._expire(maintenance)
+            return None
         if (run := recording.retried(maintenance, seen.now)) is not None:
             await self._retry(maintenance, run)
             return ReconcileResult(AT_ONCE)
@@ -296,6 +301,13 @@ class Maintainer:
         meta = maintenance.metadata
         body = MergePatch({"metadata": {"annotations": {ANNOTATION_RETRY: None}}})
         await self._client.patch(NODE_MAINTENANCES, meta.name, meta.namespace, body)
+
+    async def _expire(self, maintenance: NodeMaintenance) -> None:
+        """Delete a maintenance whose time is over, unless somebody has just changed it."""
+        meta = maintenance.metadata
+        exactly = DeleteOptions(uid=meta.uid, resource_version=meta.resource_version)
+        with contextlib.suppress(errors.NotFound):
+            await self._client.delete(NODE_MAINTENANCES, meta.name, meta.namespace, options=exactly)
 
     async def _delete(self, seen: Seen, soon: float) -> ReconcileResult | None:
         """Give back what is still held, then let the maintenance go."""

@@ -96,7 +96,7 @@ def on_host(change: Change[ManagedNode], caches: Caches) -> Iterator[Wake]:
 
 
 def on_node(change: Change[Node], caches: Caches) -> Iterator[Wake]:
-    """Wake all if a Node came, went, or takes pods otherwise than before."""
+    """Wake all if a Node came, went, was labelled, or takes pods otherwise than before."""
     old, new = change.old, change.new
     if old is not None and new is not None and _taken_as(old) == _taken_as(new):
         return
@@ -126,4 +126,5 @@ def _worker(host: ManagedNode) -> str:
 
 
 def _taken_as(node: Node) -> tuple[object, ...]:
-    return node.metadata.uid, node.spec.unschedulable, node.is_ready, node.mark, node.status.node_info
+    meta, spec = node.metadata, node.spec
+    return meta.uid, meta.labels, spec.unschedulable, node.is_ready, node.mark, node.status.node_info

@@ -24,6 +24,7 @@ class Reason(StrEnum):
     TEMPLATE_NOT_FOUND = "TemplateNotFound"
     STEPS_INVALID = "StepsInvalid"
     NODES_UNKNOWN = "NodesUnknown"
+    NODE_LABELS_UNKNOWN = "NodeLabelsUnknown"
     NOT_SUPPORTED_YET = "NotSupportedYet"
     NOT_APPROVED = "NotApproved"
     STOPPED = "Stopped"
@@ -95,6 +96,10 @@ REMEDIES: Final[dict[Reason, str]] = {
     Reason.NODES_UNKNOWN: (
         "Let the operator cordon and drain Nodes: kubectl apply -f config/rbac/operator-disruption.yaml, or"
         " operator.disruption of the chart. Or set disruption.cordon to false, if no host is a Node."
+    ),
+    Reason.NODE_LABELS_UNKNOWN: (
+        "Let the operator read Nodes: kubectl apply -f config/rbac/operator-disruption.yaml, or"
+        " operator.disruption of the chart. Or choose hosts by selector, by labels of ManagedNodes."
     ),
     Reason.NOT_SUPPORTED_YET: "Remove what the condition Valid names: the operator cannot do that yet.",
     Reason.NOT_APPROVED: "Look at the plan, then run `nodemanager maintenance approve NAME`.",
