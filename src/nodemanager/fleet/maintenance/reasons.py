@@ -109,7 +109,10 @@ REMEDIES: Final[dict[Reason, str]] = {
     Reason.DELETED: "Nothing to do: hosts in work are finished and given back, then the object goes.",
     Reason.HOST_SILENT: "Find out why its agent is silent; it is begun with when it is heard again.",
     Reason.HOST_WITHOUT_AGENT: "Install the agent, or exclude the host from the series.",
-    Reason.HOST_HELD: "Wait for the end of the hold, or run `nodemanager unhold HOST`.",
+    Reason.HOST_HELD: (
+        "Wait for the end of the hold, or run `nodemanager unhold HOST`. A task that was begun pauses until"
+        " then, between two steps; its deadline holds."
+    ),
     Reason.HOST_BUSY: "Nothing to do: another maintenance is at work there, one at a time.",
     Reason.HOST_UPGRADING: "Nothing to do: the host is upgrading by itself (spec.upgrade).",
     Reason.NODE_NOT_READY: "Repair the Kubernetes Node; it is begun with when it is Ready.",
