@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.api.maintenance.nodemaintenance import (
     ANNOTATION_ABORT,
     ANNOTATION_RETRY,
+    ANNOTATION_TOKEN,
     ANNOTATION_VISIT,
     FINALIZER,
     NODE_MAINTENANCES,
@@ -292,6 +293,25 @@ async def test_a_host_that_is_deleted_in_work_leaves_no_cordon(site: Site) -> No
     await site.nothing_is_left()
 
 
+async def test_one_that_has_ended_goes_when_its_time_is_over_and_no_other_does(site: Site) -> None:
+    host = await site.host("a")
+    cron = operation(TOUCH, type="cron", schedule="0 6 * * 1")
+    await site.maintenance("once", ttlSecondsAfterFinished=60)
+    await site.maintenance("forever")
+    await site.maintenance("again", ttlSecondsAfterFinished=60, operations=[cron])
+    async with site.operator():
+        await site.until_phase("Succeeded", name="once")
+        await site.until_phase("Succeeded", name="forever")
+    site.shift = datetime.now(UTC) + timedelta(seconds=120)
+    async with site.operator():
+        await until_gone(site, "once")
+    assert {(await site.status(name)).status.phase for name in ("forever", "again")} == {
+        "Succeeded", "WaitingForSlot",
+    }  # fmt: skip
+    assert ANNOTATION_TOKEN in (await site.managed(host)).metadata.annotations
+    await site.nothing_is_left()
+
+
 async def test_a_template_that_changes_in_a_run_changes_nothing_of_it(site: Site) -> None:
     for name in ("a", "b"):
         await site.host(name)
@@ -417,3 +437,7 @@ async def test_the_operator_changes_nothing_that_people_decide(place: Place, tmp
         assert await changes(MANAGED_NODES, host, {"metadata": {"annotations": {ANNOTATION_VISIT: "x"}}})
         assert await changes(NODE_MAINTENANCES, "monday", {"metadata": {"finalizers": [FINALIZER]}})
         assert await changes(NODE_MAINTENANCES, "monday", {"metadata": {"finalizers": []}})
+        with pytest.raises(errors.Forbidden, match="may delete no NodeMaintenance that does not say so"):
+            await operator.delete(NODE_MAINTENANCES, "monday", site.namespace)
+        await site.change(ttlSecondsAfterFinished=0)
+        await operator.delete(NODE_MAINTENANCES, "monday", site.namespace)

@@ -397,7 +397,10 @@ async def test_a_dry_run_prints_what_it_would_make(told: Told) -> None:
         "budget": {"maxUnavailable": "10%"},
         "stopAfter": 2,
         "disruption": {"cordon": False},
+        "ttlSecondsAfterFinished": 86400,
     }
+    kept = yaml.safe_load(said(await told.run("run", "upgrade", *args, "--keep")))
+    assert "ttlSecondsAfterFinished" not in kept["spec"]
 
 
 async def made_by_run(told: Told) -> str:

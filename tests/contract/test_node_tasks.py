@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.api.maintenance.nodetask import COMPLETE, NODE_TASKS, NodeTask
+from nodemanager.cli import status_client
 from nodemanager.client.calls import Selection
 from nodemanager.client.watch import WatchEvent
 from nodemanager.kube import conditions, core
@@ -180,6 +183,39 @@ async def test_nothing_begins_on_a_host_that_is_held(tasks: Tasks, agent: Agent,
     assert not agent.at("/log").exists()
     await api.patch_node({"spec": {"hold": None}})
     await tasks.ended("t", "Succeeded")
+
+
+async def test_a_hold_pauses_a_task_between_two_steps(
+    tasks: Tasks, start: Starts, api: Api, tmp_path: Path
+) -> None:
+    (tmp_path / "hosts/web1/run").mkdir(parents=True)  # where an agent answers `nodemanager status`
+    agent = start()
+    await api.ready()
+    furnish(agent.root)
+    os.mkfifo(agent.at("/go"))
+    await tasks.make(
+        "t", shell("a", "echo a >> /log; read go < /go"), shell("b", "echo b >> /log"),
+        reason={"kind": "NodeMaintenance", "name": "monday"},
+    )  # fmt: skip
+    await agent.logs("task t: step a begins")
+    await api.patch_node({"spec": {"hold": {"reason": "a demo", "until": moment(hours=1)}}})
+    await agent.logs("this host is held")
+    await asyncio.to_thread(agent.at("/go").write_text, "on\n")  # the step that was begun ends
+    task = await tasks.until("t", lambda one: one.status.message)
+    assert task.status.message.startswith("paused before step b: this host is held: a demo")
+    assert (task.status.phase, phases(task)) == ("Running", ["Succeeded", "Pending"])
+    complete = conditions.get(task.status.conditions, COMPLETE)
+    assert complete is not None
+    assert complete.reason == "Held"
+    status = await asyncio.to_thread(status_client.ask, str(agent.root))
+    assert status.tasks.running is not None
+    assert (status.tasks.running.owner, status.tasks.running.place) == ("nodemaintenance/monday", 1)
+    assert agent.at("/log").read_text() == "a\n"
+    await api.patch_node({"spec": {"hold": None}})
+    task = await tasks.ended("t", "Succeeded")
+    assert (task.status.message, agent.at("/log").read_text()) == ("", "a\nb\n")
+    status = await asyncio.to_thread(status_client.ask, str(agent.root))
+    assert [(one.name, one.phase, one.place) for one in status.tasks.recent] == [("t", "Succeeded", 2)]
 
 
 async def test_what_may_begin_later_begins_later(tasks: Tasks, agent: Agent) -> None:

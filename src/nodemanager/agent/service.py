@@ -252,7 +252,7 @@ def _add_work(base: _Base, declared: Declarations, duplicate: DuplicateHost) -> 
         managed_host, link, requests, declared, base.holds, lambda: duplicate.duplicated,
         lambda: part is not None and part.status.busy,
     )  # fmt: skip
-    add_tasks(base.manager, base.registry, setup, turn)
+    add_tasks(base.manager, base.registry, setup, turn, base.board)
     return [] if part is None else [contributions.of_upgrades(part)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 GAP: Final = " ... "
@@ -39,3 +40,9 @@ def flat(text: str, limit: int) -> str:
 def plural(count: int, one: str, many: str = "") -> str:
     """Return how many there are: `1 host`, `2 hosts`."""
     return f"{count} {one if count == 1 else many or one + 's'}"
+
+
+def listed(names: Sequence[str], most: int, total: int = 0) -> str:
+    """Return some names, and how many there are besides, here or in all: `a, b and 3 more`."""
+    more = max(total, len(names)) - min(most, len(names))
+    return ", ".join(names[:most]) + (f" and {more} more" if more else "")

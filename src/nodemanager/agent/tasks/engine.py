@@ -7,6 +7,7 @@ where the next process goes on.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -29,6 +30,8 @@ from nodemanager.plan.tasks.record import StepPhase, StepRecord, TaskPhase, Task
 
 log = logging.getLogger(__name__)
 TIMEOUT: Final = 600.0
+NAP: Final = 30.0
+"""Seconds after which it is looked again whether a host is held."""
 MAX_MESSAGE: Final = 1024
 
 
@@ -45,14 +48,38 @@ class TaskEngine:
     """Told of everything that is written down, so that it is reported."""
     withdrawn: set[str] = field(default_factory=set)
     """Tasks that were deleted, by uid: no step of them begins any more."""
+    held: Callable[[], str] = lambda: ""
+    """Tells why nothing on this host may be changed now; empty = it may."""
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when that may have changed."""
 
     async def run(self, entry: Entry) -> Entry:
         """Bring a task to its end, from wherever it is."""
         while not entry.record.phase.is_end:
             move = machine.next_move(entry.spec.steps, entry.record, self._barred(entry))
+            if isinstance(move, Begin | Undo) and (why := self.held()):
+                entry = await self._pause(entry, move, why)
+                continue
+            if entry.record.paused:
+                log.info("task %s goes on", entry.name)
+                entry = self._save(entry, paused="")
             entry = await self._carry_out(entry, move)
         for performer in self.performers.values():
             performer.clean()
+        return entry
+
+    async def _pause(self, entry: Entry, move: Begin | Undo, why: str) -> Entry:
+        """Wait between two steps while the host is held; not beyond the deadline, which ends the task."""
+        step = entry.spec.steps[move.place].name
+        said = f"paused before {'taking back ' if isinstance(move, Undo) else ''}step {step}: {why}"
+        if entry.record.paused != said:
+            log.info("task %s: %s", entry.name, said)
+            entry = self._save(entry, paused=wording.shorten(said, MAX_MESSAGE))
+        left = (datetime.fromisoformat(entry.spec.deadline) - self.now()).total_seconds()
+        self.wake.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(min(NAP, left) if left > 0 else NAP):
+                await self.wake.wait()
         return entry
 
     def drop(self, entry: Entry, phase: TaskPhase, reason: str, message: str) -> None:

@@ -4,7 +4,8 @@
               |                        |
               +-> refused, counted     +-> somebody else was first: left alone
 
-What was taken is finished, also without the API. Nothing is taken without it, nor while the host is held.
+What was taken is finished, also without the API. Nothing is taken without it, nor while the host is held;
+what was taken pauses between two steps then.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import asyncio
 import contextlib
 import logging
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
@@ -108,8 +109,15 @@ class TaskPart:
     def changed(self) -> None:
         """Look at all tasks again; those that are refused are told so while another one is being done."""
         self._wake.set()
-        if self._engine is not None and self._is_ours(self._engine):
+        if self._engine is None:
+            return
+        self._engine.wake.set()
+        if self._is_ours(self._engine):
             self._look(self._engine)
+
+    def entries(self) -> Iterable[Entry]:
+        """Return all tasks that this host remembers."""
+        return self._engine.ledger.entries.values() if self._engine is not None else ()
 
     async def run(self) -> None:
         """Finish what is unfinished, then do task by task until cancelled."""

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
 from nodemanager.agent.assembly import ManagedHost
@@ -15,11 +16,13 @@ from nodemanager.agent.declared.declarations import Declarations
 from nodemanager.agent.declared.desired_state import DesiredStateCache
 from nodemanager.agent.holds.keeping import HoldKeeper
 from nodemanager.agent.link.api_link import ApiLink
+from nodemanager.agent.report.local_status import Board
 from nodemanager.agent.requests import Requests
+from nodemanager.agent.tasks import showing
 from nodemanager.agent.tasks.attempts import Performer
 from nodemanager.agent.tasks.engine import TaskEngine
 from nodemanager.agent.tasks.files import Files
-from nodemanager.agent.tasks.ledger import LedgerFolder
+from nodemanager.agent.tasks.ledger import Entry, LedgerFolder
 from nodemanager.agent.tasks.packages import Packages
 from nodemanager.agent.tasks.previews import Previews
 from nodemanager.agent.tasks.probes import Probes
@@ -97,23 +100,28 @@ class TaskWatch:
         await self.tasks.run()
 
 
-def add_tasks(manager: Manager, registry: Registry, setup: TaskSetup, turn: Turn) -> TaskPart:
-    """Add what sees, does and reports the tasks of this host."""
+def add_tasks(manager: Manager, registry: Registry, setup: TaskSetup, turn: Turn, board: Board) -> TaskPart:
+    """Add what sees, does and reports the tasks of this host; the board shows them."""
     link = setup.link
     here = Selection(link.key.namespace, labels=f"{NODE}={node_label(link.key.name)}")
     tasks: Cache[NodeTask] = Cache(link.client, NODE_TASKS, here, options=SELDOM)
     reporter = TaskReporter(link, tasks, _now)
     news = TaskNews(link, registry, lambda: bool(turn.task))
 
+    def tell(entry: Entry) -> None:
+        reporter.tell(entry)
+        board.changed()
+
     async def engine() -> TaskEngine:
         boot_id = await boot_of(setup.managed_host).boot_id()
         tree, state = Tree(setup.managed_host.tree.root), setup.managed_host.state
         ledger = LedgerFolder(tree, f"{state}/tasks")
         runs = Runs(Tree(tree.root), None, setup.managed_host.converger.observer.run, f"{state}/task-runs")
-        performers = _performers(setup, boot_id, runs, ledger)
-        return TaskEngine(ledger, performers, boot_id, _now, reporter.tell)
+        performers, held = _performers(setup, boot_id, runs, ledger), partial(_held, setup.holds)
+        return TaskEngine(ledger, performers, boot_id, _now, tell, held=held)
 
     part = TaskPart(tasks, engine, reporter, _gates(setup), turn, news)
+    board.plug(showing.of_tasks(part.entries, _now))
     # As servers: what was begun goes on, although a host that remembers nothing waits for its declarations.
     manager.add_server(TaskWatch(tasks), reporter, part)
     tasks.subscribe(lambda _change: part.changed())
@@ -166,9 +174,8 @@ def _gates(setup: TaskSetup) -> TaskGates:
         return Situation(link.key.name, engine.boot_id, engine.now(), sure=alone)
 
     def obstacle() -> tuple[str, str] | None:
-        setup.holds.reload()
-        if (hold := setup.holds.permission().hold) is not None:
-            return reports.HELD, f"it waits, for this host is held: {hold.words()}"
+        if why := _held(setup.holds):
+            return reports.HELD, f"it waits, for {why}"
         if setup.duplicated():
             return reports.DUPLICATED, "it waits: another machine reports under the name of this host, too"
         if setup.upgrading():
@@ -186,6 +193,13 @@ def _gates(setup: TaskSetup) -> TaskGates:
         take_lock, obstacle, lambda: not reach.offline,
         lambda: nodes.has_synced and not reach.offline, reach.first_answer, situation,
     )  # fmt: skip
+
+
+def _held(holds: HoldKeeper) -> str:
+    """Return why nothing may be changed now, as the API and root say; empty = it may."""
+    holds.reload()
+    hold = holds.permission().hold
+    return f"this host is held: {hold.words()}" if hold is not None else ""
 
 
 def _performers(setup: TaskSetup, boot_id: str, runs: Runs, ledger: LedgerFolder) -> dict[str, Performer]:

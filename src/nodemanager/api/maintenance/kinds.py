@@ -90,7 +90,8 @@ _MAINTENANCE: Final = KindEntry(
     ),
     page="reference/nodemaintenance.md",
     hosts=(),
-    operator=(KindRight(("patch",)), KindRight(("patch",), "status")),  # finalizer, and how far it is
+    # Finalizer, and the end of its time; how far it is.
+    operator=(KindRight(("patch", "delete")), KindRight(("patch",), "status")),
     viewers=(KindRight(READ),),
     editors=(KindRight(WRITE),),
 )

@@ -137,6 +137,21 @@ class PlanState(Struct):
         list[Annotated[str, meta("Name of a host.", max_length=NAME_MAX)]],
         meta("The hosts that go first, 20 at most.", max_items=20),
     ] = []
+    without_agent: Annotated[
+        int,
+        meta(
+            "How many Kubernetes Nodes nodeSelector chooses that have no agent, and take no part.",
+            format="int32",
+        ),
+    ] = 0
+    first_without_agent: Annotated[
+        list[Annotated[str, meta("Name of a Node.", max_length=NAME_MAX)]],
+        meta("Some of them, 20 at most.", max_items=20),
+    ] = []
+    without_node: Annotated[
+        int,
+        meta("How many hosts nodeSelector leaves out because they are no Kubernetes Node.", format="int32"),
+    ] = 0
     starts_at: Annotated[str | None, meta("When it is expected to begin.", format="date-time")] = None
     ends_at: Annotated[
         str | None, meta("When it is expected to end, by how long hosts took.", format="date-time")

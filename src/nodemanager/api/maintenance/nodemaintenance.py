@@ -149,7 +149,10 @@ class NodeMaintenanceSpec(Struct):
     ttl_seconds_after_finished: Annotated[
         int | None,
         meta(
-            "How long the NodeTasks of a run are kept after its end; omitted: a day.",
+            "How long the NodeTasks of a run are kept after its end; omitted: a day. A maintenance whose "
+            "operations are all one-shot, and that has ended, is deleted itself after that time, as a Job "
+            "is; omitted: it stays. Omit it where a tool applies it again and again: made anew, it is done "
+            "anew.",
             minimum=0,
             maximum=31536000,
         ),

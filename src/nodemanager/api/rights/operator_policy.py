@@ -38,8 +38,11 @@ _OWNED: Final = (
 def policies() -> list[Object]:
     """Return the policy and its binding."""
     matched = admission_policy.matched
-    kinds = (MANAGED_NODES, NODE_MAINTENANCES, NODE_TASKS)
-    changed = [matched(one.group, [one.plural], ["UPDATE"]) for one in kinds]
+    changed = [
+        matched(MANAGED_NODES.group, [MANAGED_NODES.plural], ["UPDATE"]),
+        matched(NODE_TASKS.group, [NODE_TASKS.plural], ["UPDATE"]),
+        matched(NODE_MAINTENANCES.group, [NODE_MAINTENANCES.plural], ["UPDATE", "DELETE"]),
+    ]
     return admission_policy.policy(
         POLICY,
         [*changed, matched(CONFIG_SETS.group, [CONFIG_SETS.plural])],
@@ -62,7 +65,13 @@ _CHECKS: Final = (
     ),
     Check(
         NODE_MAINTENANCES.plural,
-        f"{unchanged('spec', 'metadata.labels', 'metadata.ownerReferences')} &&"
+        "request.operation != 'DELETE' || has(oldObject.spec.ttlSecondsAfterFinished)",
+        "the operator may delete no NodeMaintenance that does not say so itself, by ttlSecondsAfterFinished",
+    ),
+    Check(
+        NODE_MAINTENANCES.plural,
+        "request.operation == 'DELETE' ||"
+        f" {unchanged('spec', 'metadata.labels', 'metadata.ownerReferences')} &&"
         f" {only_noted(ANNOTATION_RETRY)} && {_OTHERS.format('object')} == {_OTHERS.format('oldObject')}",
         f"the operator may change nothing of a NodeMaintenance but its finalizer {FINALIZER} and the"
         f" annotation {ANNOTATION_RETRY}",

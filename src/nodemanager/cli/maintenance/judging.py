@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
+from typing import Final
 
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.maintenance.maintenance_status import VALID, RunState
@@ -26,6 +27,8 @@ from nodemanager.fleet.maintenance.passes import Look, Upkeep, look
 from nodemanager.fleet.maintenance.realtime import RealtimeError
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.kube import conditions
+
+_UNREAD: Final = (Reason.NODES_UNKNOWN, Reason.NODE_LABELS_UNKNOWN)
 
 
 def judge(maintenance: NodeMaintenance, around: Surroundings) -> Judged:
@@ -55,9 +58,9 @@ def judge(maintenance: NodeMaintenance, around: Surroundings) -> Judged:
 def _told(maintenance: NodeMaintenance) -> Problem | None:
     """Return a problem that only the operator can know of: what it may read itself."""
     found = conditions.get(maintenance.status.conditions, VALID)
-    if found is None or found.status != conditions.FALSE or found.reason != Reason.NODES_UNKNOWN:
+    if found is None or found.status != conditions.FALSE or found.reason not in _UNREAD:
         return None
-    return Problem(Reason.NODES_UNKNOWN, "", found.message)
+    return Problem(Reason(found.reason), "", found.message)
 
 
 def _with_plan(judged: Judged, seen: Seen, run: RunState | None, around: Surroundings) -> Judged:

@@ -10,7 +10,7 @@ from nodemanager.api.maintenance.operations import Operation
 from nodemanager.cli.views import describing, output
 from nodemanager.cli.views.describing import MESSAGE_LIMIT, ROWS_LIMIT
 from nodemanager.kube import core
-from nodemanager.kube.wording import plural
+from nodemanager.kube.wording import listed, plural
 
 
 def render(maintenance: NodeMaintenance, events: Sequence[core.Event], now: datetime) -> str:
@@ -27,6 +27,9 @@ def render(maintenance: NodeMaintenance, events: Sequence[core.Event], now: date
         report.field("Hosts", f"{done} done, {counts.running} in work, {counts.failed} failed")
     if status.plan is not None:
         report.field("Plan", f"{plural(status.plan.hosts, 'host')}, hash {status.plan.hash}")
+        if status.plan.without_agent:
+            named = listed(status.plan.first_without_agent, 5, status.plan.without_agent)
+            report.field("No agent", f"{plural(status.plan.without_agent, 'Kubernetes Node')}: {named}")
     if spec.paused:
         report.field("Paused", "yes: nothing is begun")
     describing.add_conditions(report, status.conditions, maintenance.metadata.generation, now)

@@ -35,7 +35,7 @@ REGISTRATION: Final = Registration(
     ),
     build=reconciling.build,
     rights=(
-        Right(NODE_MAINTENANCES, ("patch",)),
+        Right(NODE_MAINTENANCES, ("patch", "delete")),
         Right(NODE_MAINTENANCES, ("patch",), "status"),
         Right(MANAGED_NODES, ("patch",)),
         Right(NODE_TASKS, ("create", "delete", "patch")),

@@ -22,6 +22,7 @@ from nodemanager.api.maintenance.series import SeriesSpec
 from nodemanager.api.maintenance.windows import WindowSpec
 from nodemanager.client.verbs import Client
 from nodemanager.controllers import window_calendars
+from nodemanager.controllers.disruption.nodes import NODES
 from nodemanager.controllers.registration import Caches
 from nodemanager.fleet import series
 from nodemanager.fleet.maintenance import openings, steps
@@ -29,12 +30,13 @@ from nodemanager.fleet.maintenance.openings import WindowView
 from nodemanager.fleet.maintenance.plan import series_of
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.maintenance.steps import StepsError, TemplateMissing, Work
-from nodemanager.fleet.series import HostGroup, Members
+from nodemanager.fleet.series import HostGroup, LeftOut, Members, NodeLabels
 from nodemanager.fleet.windows.calendar import Calendar
 from nodemanager.kube.objects import ObjectKey, key_of
 
 SHUT: Final = Calendar(WindowSpec())
 """A window that never opens: what cannot be read lets nothing begin."""
+NOBODY: Final = Members(())
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,7 @@ class Inputs:
     work: Mapping[str, Work]
     """What each of them does, by name."""
     problem: Problem | None = None
+    left_out: LeftOut = NOBODY.left_out
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +80,11 @@ class InputReader:
         Hosts that are `labelled` as they were at the last look are not gone through again; -1: nobody knows.
         """
         calendar, view, shut = await self._window(maintenance, now)
-        groups, nobody = self._series(maintenance, nodes, labelled)
+        members, nobody = self._series(maintenance, nodes, labelled)
         operations = tuple(one for one in maintenance.spec.operations if one.type != REALTIME)
         work, wrong = self._work(maintenance, operations)
-        return Inputs(calendar, view, groups, operations, work, shut or nobody or wrong)
+        problem = shut or nobody or wrong
+        return Inputs(calendar, view, members.groups, operations, work, problem, members.left_out)
 
     async def _window(
         self, maintenance: NodeMaintenance, now: datetime
@@ -103,7 +107,7 @@ class InputReader:
 
     def _series(
         self, maintenance: NodeMaintenance, nodes: Sequence[ManagedNode], labelled: int
-    ) -> tuple[Sequence[HostGroup], Problem | None]:
+    ) -> tuple[Members, Problem | None]:
         referred: SeriesSpec | None = None
         if maintenance.spec.series_ref is not None:
             name = maintenance.spec.series_ref.name
@@ -111,16 +115,26 @@ class InputReader:
             found: NodeSeries | None = self.caches.of(NODE_SERIES).get(key)
             if found is None:
                 said = f"there is no NodeSeries {name}"
-                return (), Problem(Reason.SERIES_NOT_FOUND, f"nodeseries/{name}", said)
+                return NOBODY, Problem(Reason.SERIES_NOT_FOUND, f"nodeseries/{name}", said)
             referred = found.spec
-        members = self._members(key_of(maintenance), series_of(maintenance.spec, referred), nodes, labelled)
+        spec = series_of(maintenance.spec, referred)
+        if spec.node_selector is not None and (why := self.caches.of(NODES).refused):
+            said = f"which hosts nodeSelector chooses cannot be told: {why}"
+            return NOBODY, Problem(Reason.NODE_LABELS_UNKNOWN, "nodes", said)
+        members = self._members(key_of(maintenance), spec, nodes, labelled)
         if not members.groups:
-            return (), Problem(Reason.NO_HOSTS, "", "the series chooses no host")
-        return members.groups, None
+            rest = f": {left_out}" if (left_out := members.left_out.words()) else ""
+            return members, Problem(Reason.NO_HOSTS, "", f"the series chooses no host{rest}")
+        return members, None
+
+    def _node_labels(self) -> NodeLabels:
+        return {one.metadata.name: one.metadata.labels for one in self.caches.of(NODES).values()}
 
     def _members(
         self, key: ObjectKey, spec: SeriesSpec, nodes: Sequence[ManagedNode], labelled: int
     ) -> Members:
+        if spec.node_selector is not None:  # labels of Nodes change, too
+            return series.members(spec, nodes, self._node_labels())
         known = self._known.get(key)
         if labelled >= 0 and known is not None and known[:2] == (labelled, spec):
             return known[2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Final
 
 import msgspec
@@ -13,11 +14,13 @@ from nodemanager.api.maintenance.nodemaintenance import (
     NODE_MAINTENANCES,
     NodeMaintenance,
 )
+from nodemanager.client.calls import DeleteOptions
 from nodemanager.client.patches import MergePatch
 from nodemanager.client.subresources import write_status
 from nodemanager.controllers.node_maintenances import recording
 from nodemanager.controllers.node_maintenances.recording import Record
 from nodemanager.controllers.registration import ControllerContext
+from nodemanager.kube import errors
 from nodemanager.kube.objects import ObjectKey, key_of
 
 _STAGES: Final = ("waiting", "running", "succeeded", "failed", "skipped")
@@ -77,6 +80,13 @@ class MaintenanceWriter:
         )
         for stage in _STAGES:
             self._counts.remove(maintenance.metadata.name, stage)
+
+    async def expire(self, maintenance: NodeMaintenance) -> None:
+        """Delete a maintenance whose time is over, unless somebody has just changed it."""
+        meta = maintenance.metadata
+        exactly = DeleteOptions(uid=meta.uid, resource_version=meta.resource_version)
+        with contextlib.suppress(errors.NotFound):
+            await self._client.delete(NODE_MAINTENANCES, meta.name, meta.namespace, options=exactly)
 
     def forget(self, key: ObjectKey) -> None:
         """Forget a maintenance that is gone."""

@@ -45,7 +45,8 @@ def declared(
     """Return the set of an operation; raise RealtimeError if there can be none."""
     hosts = [host for group in seen.inputs.groups for host in group.hosts]
     if not hosts:
-        raise RealtimeError(f"operation {operation.name}: the series chooses no host")
+        why = seen.inputs.problem.message if seen.inputs.problem else "the series chooses no host"
+        raise RealtimeError(f"operation {operation.name}: {why}")
     chosen = realtime.chosen(inputs.series(seen.maintenance), hosts)
     templates = inputs.templates(seen.maintenance, operation)
     return realtime.wanted(seen.maintenance, operation, templates, chosen, openings)

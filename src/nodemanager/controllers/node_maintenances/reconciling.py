@@ -109,6 +109,9 @@ class Maintainer:
         seen = replace(seen, tasks=self._tasks.of(maintenance.metadata.uid))
         if maintenance.metadata.deletion_timestamp:
             return await self._delete(seen, soon)
+        if deleting.is_over(seen):
+            await self._writer.expire(maintenance)
+            return None
         if (run := remembering.retried(maintenance, seen.now)) is not None:
             await self._writer.retry(maintenance, run)
             return ReconcileResult(AT_ONCE)

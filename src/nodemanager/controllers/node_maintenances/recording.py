@@ -36,7 +36,7 @@ from nodemanager.fleet.maintenance.passes import Look
 from nodemanager.fleet.maintenance.progress import Stage
 from nodemanager.fleet.maintenance.reasons import REMEDIES, Reason
 from nodemanager.fleet.maintenance.runs import Judgement
-from nodemanager.kube import conditions, times
+from nodemanager.kube import conditions, times, wording
 from nodemanager.kube.conditions import Condition
 
 FAILED: Final = "Failed"
@@ -77,8 +77,8 @@ def news(old: NodeMaintenanceStatus, new: NodeMaintenanceStatus) -> list[News]:
     """Return what a new status has to tell that the old one had not."""
     found: list[News] = []
     if new.run is not None and (old.run is None or old.run.id != new.run.id):
-        hosts = f" on {new.plan.hosts} hosts" if new.plan is not None else ""
-        found.append(News("RunStarted", f"run {new.run.id} of {', '.join(new.run.operations)}{hosts}"))
+        named = ", ".join(new.run.operations)
+        found.append(News("RunStarted", f"run {new.run.id} of {named}{_meant(new.plan)}"))
     if new.phase != old.phase and new.phase == "Stopped":
         found.append(News("RunStopped", "too many hosts failed; look at them, then retry", bad=True))
     if new.history and (not old.history or old.history[0].id != new.history[0].id):
@@ -88,6 +88,21 @@ def news(old: NodeMaintenanceStatus, new: NodeMaintenanceStatus) -> list[News]:
         found.append(News(f"Run{ended.outcome}", f"run {ended.id}: {text} hosts are done", bad=not good))
     found += _shown_conditions(old.conditions, new.conditions)
     return found
+
+
+def _meant(plan: PlanState | None) -> str:
+    """Return on how many hosts, and who takes no part although a nodeSelector may be meant to choose it."""
+    if plan is None:
+        return ""
+    said = f" on {wording.plural(plan.hosts, 'host')}"
+    if plan.without_agent:
+        named = wording.listed(plan.first_without_agent, SHOWN, plan.without_agent)
+        said += (
+            f"; {wording.plural(plan.without_agent, 'Kubernetes Node')} without an agent, left out: {named}"
+        )
+    if plan.without_node:
+        said += f"; {wording.plural(plan.without_node, 'host')} without a Kubernetes Node, left out"
+    return said
 
 
 def _shown_conditions(old: Sequence[Condition], new: Sequence[Condition]) -> Iterable[News]:

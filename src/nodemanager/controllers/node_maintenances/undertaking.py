@@ -28,6 +28,7 @@ from nodemanager.fleet.maintenance.plan import PlanInput
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.maintenance.states import VisitRules
 from nodemanager.fleet.maintenance.steps import StepsError, TemplateMissing, Work, digest
+from nodemanager.fleet.series import LeftOut
 from nodemanager.kube import times
 
 FIRST: Final = 20
@@ -146,14 +147,26 @@ def plan_of(seen: Seen, run: RunState | None, reader: InputReader) -> PlanState 
     made_of = PlanInput(seen.maintenance.spec, run.slots, work, inputs.calendar.spec, inputs.groups, uids)
     hashed = plan.hash_of(made_of)
     if old is not None and old.hash == hashed:
-        return old
+        return _told(old, inputs.left_out)
     taken = openings.measured(observing.durations(seen.tasks, seen.now))
     made = plan.plan(made_of, inputs.calendar, taken, seen.now)
-    return PlanState(
+    found = PlanState(
         hash=hashed,
         hosts=len(made.hosts),
         disruption=work.disruption,
         first=list(made.hosts[:FIRST]),
         starts_at=times.rfc3339(made.starts_at) if made.starts_at else None,
         ends_at=times.rfc3339(made.ends_at) if made.ends_at else None,
+    )
+    return _told(found, inputs.left_out)
+
+
+def _told(plan: PlanState, left_out: LeftOut) -> PlanState:
+    """Return a plan with who takes no part in it, which is nothing that its hash depends on."""
+    agentless, nodeless = left_out
+    return msgspec.structs.replace(
+        plan,
+        without_agent=len(agentless),
+        first_without_agent=list(agentless[:FIRST]),
+        without_node=len(nodeless),
     )

@@ -125,19 +125,17 @@ def _concerns_others(old: ManagedNode, new: ManagedNode) -> bool:
 
 
 def on_node(change: Change[Node], caches: Caches) -> Iterator[Wake]:
-    """Wake those whose host a Node is, if it came, went, or takes pods otherwise than before."""
+    """Wake those whose host a Node is, if it came, went, was labelled, or takes pods otherwise."""
     old, new = change.old, change.new
     if old is not None and new is not None and _taken_as(old) == _taken_as(new):
         return
     namespaces = {one.metadata.namespace for one in caches.of(NODE_MAINTENANCES).values()}
     for namespace in sorted(namespaces):
         host = caches.of(MANAGED_NODES).get(ObjectKey(namespace, change.key.name))
-        if host is None:
-            continue
-        worker = _worker(host)
+        worker = _worker(host) if host is not None else ""
         if worker:
             yield Wake(ObjectKey(namespace, worker))
-        for one in _choosing(caches, namespace, [host]):
+        for one in _choosing(caches, namespace, [host] if host is not None else []):
             if one.metadata.name != worker:
                 yield Wake(key_of(one), SETTLE_SECONDS)
 
@@ -149,7 +147,10 @@ def _all(caches: Caches, namespace: str) -> Iterator[NodeMaintenance]:
 
 
 def _choosing(caches: Caches, namespace: str, hosts: Sequence[ManagedNode]) -> Iterator[NodeMaintenance]:
-    """Yield the maintenances that mean one of the hosts: budgets count nobody else."""
+    """Yield the maintenances that mean one of the hosts: budgets count nobody else.
+
+    And those that choose by labels of Nodes: whom they mean, a look finds out.
+    """
     for one in _all(caches, namespace):
         reference, referred = one.spec.series_ref, None
         if reference is not None:
@@ -158,7 +159,7 @@ def _choosing(caches: Caches, namespace: str, hosts: Sequence[ManagedNode]) -> I
                 continue
             referred = known.spec
         spec = series_of(one.spec, referred)
-        if any(series.members(spec, [host]).groups for host in hosts):
+        if spec.node_selector is not None or any(series.members(spec, [host]).groups for host in hosts):
             yield one
 
 
@@ -179,4 +180,5 @@ def _worker(host: ManagedNode) -> str:
 
 
 def _taken_as(node: Node) -> tuple[object, ...]:
-    return node.metadata.uid, node.spec.unschedulable, node.is_ready, node.mark, node.status.node_info
+    meta, spec = node.metadata, node.spec
+    return meta.uid, meta.labels, spec.unschedulable, node.is_ready, node.mark, node.status.node_info

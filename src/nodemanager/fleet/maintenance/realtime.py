@@ -109,12 +109,12 @@ def plan_hash(maintenance: NodeMaintenance, sets: Mapping[str, ConfigSet], windo
 
 def chosen(series: SeriesSpec, hosts: Sequence[str]) -> LabelSelector:
     """Return what chooses the hosts of a series: its own selector, or else their names."""
-    if not series.names and series.exclude is None:
+    if not series.names and series.exclude is None and series.node_selector is None:
         return series.selector or LabelSelector()
     if len(hosts) > MAX_NAMED:
         raise RealtimeError(
-            f"a series with names or exclude may choose {MAX_NAMED} hosts for operations of type realtime,"
-            f" and this one chooses {len(hosts)}; choose them by a label"
+            f"a series with names, exclude or nodeSelector may choose {MAX_NAMED} hosts for operations of"
+            f" type realtime, and this one chooses {len(hosts)}; choose them by a label"
         )
     named = Requirement(key=HOSTNAME_LABEL, operator=IN, values=sorted(hosts))
     return LabelSelector(match_expressions=[named])

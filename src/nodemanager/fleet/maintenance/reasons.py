@@ -26,6 +26,7 @@ class Reason(StrEnum):
     NODES_UNKNOWN = "NodesUnknown"
     GATE_INVALID = "GateInvalid"
     REQUESTER_UNKNOWN = "RequesterUnknown"
+    NODE_LABELS_UNKNOWN = "NodeLabelsUnknown"
     NOT_APPROVED = "NotApproved"
     STOPPED = "Stopped"
     REPLACED = "Replaced"
@@ -104,6 +105,10 @@ REMEDIES: Final[dict[Reason, str]] = {
     Reason.REQUESTER_UNKNOWN: (
         "Write your user name (`kubectl auth whoami`) into spec.approval.requester: somebody else approves."
     ),
+    Reason.NODE_LABELS_UNKNOWN: (
+        "Let the operator read Nodes: kubectl apply -f config/rbac/operator-disruption.yaml, or"
+        " operator.disruption of the chart. Or choose hosts by selector, by labels of ManagedNodes."
+    ),
     Reason.NOT_APPROVED: "Look at the plan, then run `nodemanager maintenance approve NAME`.",
     Reason.STOPPED: "Look at the hosts that failed, then run `nodemanager maintenance retry NAME`.",
     Reason.REPLACED: "Nothing to do: a newer slot begins when the hosts in work are done.",
@@ -111,7 +116,10 @@ REMEDIES: Final[dict[Reason, str]] = {
     Reason.DELETED: "Nothing to do: hosts in work are finished and given back, then the object goes.",
     Reason.HOST_SILENT: "Find out why its agent is silent; it is begun with when it is heard again.",
     Reason.HOST_WITHOUT_AGENT: "Install the agent, or exclude the host from the series.",
-    Reason.HOST_HELD: "Wait for the end of the hold, or run `nodemanager unhold HOST`.",
+    Reason.HOST_HELD: (
+        "Wait for the end of the hold, or run `nodemanager unhold HOST`. A task that was begun pauses until"
+        " then, between two steps; its deadline holds."
+    ),
     Reason.HOST_BUSY: "Nothing to do: another maintenance is at work there, one at a time.",
     Reason.HOST_UPGRADING: "Nothing to do: the host is upgrading by itself (spec.upgrade).",
     Reason.NODE_NOT_READY: "Repair the Kubernetes Node; it is begun with when it is Ready.",

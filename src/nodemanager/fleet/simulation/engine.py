@@ -125,7 +125,12 @@ class Engine:
                 ManagedNode(metadata=ObjectMeta(name=one.name, labels=one.labels))
                 for one in self.hosts.values()
             ]
-            self._groups[maintenance.uid] = series.members(maintenance.series, nodes).groups
+            self._groups[maintenance.uid] = series.members(
+                # A file has hosts and no Kubernetes Nodes: each is taken for a Node with the same labels.
+                maintenance.series,
+                nodes,
+                {one.name: one.labels for one in self.hosts.values()},
+            ).groups
         return self._groups[maintenance.uid]
 
     # Runs

@@ -136,7 +136,7 @@ def _invented(count: int, made: list[SimMaintenance], taken: set[str], start: da
     for place, name in enumerate(names):
         labels = {"topology.kubernetes.io/zone": ZONES[place % len(ZONES)]}
         for one in made:
-            labels |= _matching(one.series.selector)
+            labels |= _matching(one.series.selector) | _matching(one.series.node_selector)
             zone = one.spec.budget.per_zone.label if one.spec.budget and one.spec.budget.per_zone else ""
             for label in filter(None, (one.series.group_by, zone)):
                 labels[label] = ZONES[place % len(ZONES)]

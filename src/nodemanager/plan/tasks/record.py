@@ -77,6 +77,8 @@ class TaskRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """What its claim is told from that of any other agent by."""
     reason: str = ""
     """Why it was not done, in one word; empty = it was."""
+    paused: str = ""
+    """Why it does not go on now, for people: the host is held. Empty = it does."""
 
     @property
     def ends(self) -> int:

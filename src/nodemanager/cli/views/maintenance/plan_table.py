@@ -16,6 +16,8 @@ from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.kube import times
 from nodemanager.kube.wording import plural
 
+LEFT_OUT: Final = 10
+"""Names of those that take no part."""
 NOTHING: Final[Mapping[str, Leaving]] = MappingProxyType({})
 
 
@@ -114,6 +116,8 @@ def _add_head(report: output.Report, judged: Judged, now: datetime) -> None:
         report.field("Problem", f"{judged.problem.reason}: {judged.problem.message}")
     report.field("Run", _run(judged, now))
     report.field("Hosts", series_words(judged))
+    if left_out := judged.inputs.left_out.words(LEFT_OUT):
+        report.field("Left out", left_out)
     if plan is not None:
         report.field("At once", plural(plan.at_once, "host"))
     report.field("Window", _window(judged, now))
@@ -204,6 +208,8 @@ def plain(
         "problem": {"reason": problem.reason, "object": problem.object, "message": problem.message}
         if problem is not None
         else None,
+        "withoutAgent": [*judged.inputs.left_out.agentless],
+        "withoutNode": [*judged.inputs.left_out.nodeless],
         "hosts": [_plain_host(judged, one, leaving.get(one.host)) for one in hosts(judged)],
         "unread": [*unread],
     }
