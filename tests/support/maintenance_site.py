@@ -114,10 +114,10 @@ class Site:
     async def is_cordoned(self, host: str) -> bool:
         return (await self.client.get(NODES, host)).spec.unschedulable
 
-    async def pod(self, name: str, host: str) -> None:
+    async def pod(self, name: str, host: str, **annotations: str) -> None:
         """Store a pod on a Node that ends at once when it is told to."""
         owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "o", "uid": "u", "controller": True}
-        meta = {"name": name, "labels": {"app": name}, "ownerReferences": [owner]}
+        meta = {"name": name, "labels": {"app": name}, "ownerReferences": [owner], "annotations": annotations}
         spec = {
             "containers": [{"name": "c", "image": "i"}], "automountServiceAccountToken": False,
             "nodeName": host, "terminationGracePeriodSeconds": 0,

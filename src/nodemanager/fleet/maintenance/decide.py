@@ -248,7 +248,8 @@ def _own(known: Facts, host: HostFacts, one: Progress) -> _Why | None:
     """Return why this host may not be begun with, whatever the others do."""
     unfit = facts.unfit(host)
     if unfit is not None:
-        return *unfit, None
+        asked = host.node.protected if host.node is not None else None
+        return *unfit, asked.until if asked is not None else None
     if one.retry_at is not None and known.now < one.retry_at:
         return Reason.BACKING_OFF, "", one.retry_at
     if not known.window.has_time(known.now, known.durations.expected(host.name)):

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from nodemanager.fleet.maintenance.claims import Claim, Unreadable
+from nodemanager.fleet.maintenance.protected_pods import Protection
 from nodemanager.fleet.maintenance.reasons import Reason
 
 SUCCEEDED: Final = "Succeeded"
@@ -50,6 +51,8 @@ class NodeFacts:
     """How many pods a drain has yet to move."""
     blocked_by: str = ""
     """What keeps them, such as poddisruptionbudget/web."""
+    protected: Protection | None = None
+    """A pod that asks for time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,4 +123,6 @@ def unfit(host: HostFacts) -> tuple[Reason, str] | None:
         return Reason.HOST_HELD, f"managednode/{host.name}"
     if host.health.failing_before:
         return Reason.GATE_BEFORE, host.health.failing_before
+    if host.node is not None and host.node.protected is not None:
+        return Reason.POD_PROTECTED, host.node.protected.object
     return None

@@ -39,6 +39,7 @@ class Reason(StrEnum):
     NODE_NOT_READY = "NodeNotReady"
     NODE_CORDONED = "NodeCordoned"
     GATE_BEFORE = "GateBefore"
+    POD_PROTECTED = "PodProtected"
     CLAIM_UNREADABLE = "ClaimUnreadable"
     BACKING_OFF = "BackingOff"
     TIME_TOO_SHORT = "TimeTooShort"
@@ -110,6 +111,10 @@ REMEDIES: Final[dict[Reason, str]] = {
     Reason.NODE_NOT_READY: "Repair the Kubernetes Node; it is begun with when it is Ready.",
     Reason.NODE_CORDONED: "Uncordon the Node, if whoever cordoned it is done: `kubectl uncordon HOST`.",
     Reason.GATE_BEFORE: "See to it that the gate of health.before holds, or remove it.",
+    Reason.POD_PROTECTED: (
+        "Nothing to do: a pod there asks for time. Take the annotation off the pod, or set"
+        " disruption.drain.protectedPods to evict."
+    ),
     Reason.CLAIM_UNREADABLE: (
         "Look whether anything is at work there, then remove the annotation maintenance.nodemanager/visit."
     ),
@@ -154,5 +159,6 @@ REMEDIES: Final[dict[Reason, str]] = {
 OWN_FAULT: Final = frozenset((
     Reason.HOST_SILENT, Reason.HOST_WITHOUT_AGENT, Reason.HOST_HELD, Reason.HOST_BUSY, Reason.HOST_UPGRADING,
     Reason.NODE_NOT_READY, Reason.NODE_CORDONED, Reason.GATE_BEFORE, Reason.CLAIM_UNREADABLE,
+    Reason.POD_PROTECTED,
 ))  # fmt: skip
 """What only the host itself waits for: the others, and later groups, do not wait for it."""

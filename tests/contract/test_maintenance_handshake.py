@@ -1,0 +1,76 @@
+"""Workloads and Kubernetes itself are told of maintenance, and may ask for time, on both servers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from nodemanager.client.patches import MergePatch
+from nodemanager.controllers.node_maintenances import protecting, reconciling
+from nodemanager.fleet.maintenance.protected_pods import NOT_BEFORE
+from nodemanager.fleet.maintenance.reasons import Reason
+from nodemanager.kube import core, times
+from support.either import Place
+from support.maintenance_site import REBOOT, Site, site_at
+
+REBOOTS: list[dict[str, Any]] = [{"name": "work", "type": "one-shot", "steps": REBOOT}]
+
+
+@pytest.fixture(name="quick", autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reconciling, "BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(protecting, "AGAIN", timedelta(milliseconds=500))
+
+
+@pytest.fixture(name="site")
+async def _site(place: Place) -> AsyncIterator[Site]:
+    async with site_at(place) as site:
+        yield site
+
+
+async def say(site: Site, pod: str, **annotations: str | None) -> None:
+    body = MergePatch({"metadata": {"annotations": annotations}})
+    await site.client.patch(core.PODS, pod, site.namespace, body)
+
+
+async def test_claim_9_a_protected_job_gives_its_turn_to_the_other_nine(site: Site) -> None:
+    """The first of ten asks for time: it is not even cordoned; the nine are done, then it is its turn."""
+    hosts = [await site.host(f"n{number}", node=True) for number in range(10)]
+    later = times.rfc3339(datetime.now(UTC) + timedelta(hours=1))
+    await site.pod("job", hosts[0], **{NOT_BEFORE: later})
+    await site.maintenance(operations=REBOOTS, budget={"maxUnavailable": 2})
+    async with site.operator():
+        found = await site.until(lambda one: one.status.hosts and one.status.hosts.succeeded == 9)
+        assert found.status.phase == "Running"
+        waits = found.status.waiting[0]
+        assert (waits.reason, waits.first, waits.next_check) == (Reason.POD_PROTECTED, [hosts[0]], later)
+        assert waits.object == f"pod/{site.namespace}/job: {NOT_BEFORE} {later}"
+        assert not await site.is_cordoned(hosts[0])
+        assert await site.pods() == ["job"]
+        await say(site, "job", **{NOT_BEFORE: times.rfc3339(datetime.now(UTC))})  # it has its checkpoint
+        async with asyncio.timeout(30):
+            while await site.pods():
+                await site.bury()
+        await site.until_phase("Succeeded")
+    assert site.agents.hosts[-1] == hosts[0]
+    assert sorted(site.agents.hosts) == hosts
+    await site.nothing_is_left()
+
+
+async def test_what_autoscalers_are_told_counts_too_unless_somebody_says_that_it_does_not(site: Site) -> None:
+    host = await site.host("a", node=True)
+    await site.pod("job", host, **{"karpenter.sh/do-not-disrupt": "true"})
+    await site.maintenance(operations=REBOOTS)
+    async with site.operator():
+        found = await site.until(lambda one: one.status.waiting)
+        assert found.status.waiting[0].reason == Reason.POD_PROTECTED
+        await site.change(disruption={"drain": {"protectedPods": "evict"}})
+        async with asyncio.timeout(30):
+            while await site.pods():
+                await site.bury()
+        await site.until_phase("Succeeded")
+    await site.nothing_is_left()
