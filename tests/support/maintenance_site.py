@@ -19,7 +19,7 @@ from nodemanager.client.http.transport import Request, Response, Transport
 from nodemanager.client.patches import MergePatch
 from nodemanager.client.subresources import request_token
 from nodemanager.client.verbs import Client
-from nodemanager.controllers import assembly, disruption, node_maintenances
+from nodemanager.controllers import assembly, disruption, node_maintenances, notifications
 from nodemanager.controllers.assembly import Dependencies
 from nodemanager.controllers.disruption.nodes import NODES
 from nodemanager.controllers.node_maintenances import observing
@@ -35,7 +35,7 @@ from support.scripted_server import until
 
 BUDGETS: Resource[Untyped] = Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", dict)
 PATIENCE = 40.0
-ENTRIES = (node_maintenances.REGISTRATION, disruption.REGISTRATION)
+ENTRIES = (node_maintenances.REGISTRATION, disruption.REGISTRATION, notifications.REGISTRATION)
 TOUCH = [{"name": "touch", "execution": {"argv": ["touch", "/x"]}}]
 REBOOT = [*TOUCH, {"name": "reboot", "reboot": {"when": "always"}}]
 

@@ -30,7 +30,9 @@ from nodemanager.api.maintenance.nodemaintenance import (
     NodeMaintenance,
 )
 from nodemanager.api.maintenance.operations import ONE_SHOT
+from nodemanager.controllers.node_maintenances import noticing
 from nodemanager.controllers.node_maintenances.inputs import Problem
+from nodemanager.controllers.node_maintenances.noticing import Change
 from nodemanager.controllers.node_maintenances.realtime_sets import RealtimeKept
 from nodemanager.fleet.maintenance import runs
 from nodemanager.fleet.maintenance.decide import Decision, Run, Wait
@@ -189,6 +191,7 @@ def status_of(record: Record) -> NodeMaintenanceStatus:
     )
     phase = _phase(record, made)
     made = msgspec.structs.replace(made, phase=phase)
+    made = noticing.noticed(Change(maintenance, made, decision, record.ended, record.now))
     return msgspec.structs.replace(made, conditions=_conditions(record, made))
 
 
