@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from nodemanager.client.patches import MergePatch
+from nodemanager.api.maintenance.nodemaintenance import NODE_MAINTENANCES
+from nodemanager.client.patches import MergePatch, StrategicPatch
+from nodemanager.controllers import disruption
+from nodemanager.controllers.disruption.nodes import MAINTENANCE_IN_PROGRESS, MAINTENANCE_PLANNED, NODES, Node
 from nodemanager.controllers.node_maintenances import protecting, reconciling
 from nodemanager.fleet.maintenance.protected_pods import NOT_BEFORE
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.kube import core, times
 from support.either import Place
-from support.maintenance_site import REBOOT, Site, site_at
+from support.maintenance_site import ENTRIES, REBOOT, Site, site_at
+from support.pretend_agents import HANG
 
 REBOOTS: list[dict[str, Any]] = [{"name": "work", "type": "one-shot", "steps": REBOOT}]
 
@@ -74,3 +78,36 @@ async def test_what_autoscalers_are_told_counts_too_unless_somebody_says_that_it
                 await site.bury()
         await site.until_phase("Succeeded")
     await site.nothing_is_left()
+
+
+async def test_nodes_that_come_next_say_that_maintenance_is_planned_and_others_are_left_alone(
+    site: Site,
+) -> None:
+    hosts = [await site.host(name, node=True, role="web") for name in "abc"]
+    other = await site.host("d", node=True)
+    foreign = {"type": MAINTENANCE_PLANNED, "status": "True", "reason": "Admin", "message": "new disks"}
+    for node in (hosts[2], other):
+        body = StrategicPatch({"status": {"conditions": [foreign]}})
+        await site.client.patch(core.NODES, node, "", body, subresource="status")
+    site.agents.behave = lambda task: HANG if task.spec.node_name == hosts[0] else "Succeeded"
+    await site.maintenance(operations=REBOOTS, series={"selector": {"matchLabels": {"role": "web"}}})
+    async with site.operator(entries=(*ENTRIES, disruption.PLANNED)):
+        said = f"{site.namespace}/monday: it comes next"
+        await until_node(site, hosts[1], lambda node: node.planned == said)
+        found = await site.until(lambda one: one.status.next_hosts == hosts[1:])
+        assert found.status.phase == "Running"
+        await until_node(site, hosts[0], lambda node: node.says(MAINTENANCE_IN_PROGRESS))
+        assert not (await site.client.get(NODES, hosts[0])).says(MAINTENANCE_PLANNED)
+        await site.client.delete(NODE_MAINTENANCES, "monday", site.namespace)  # or ended, or paused
+        await until_node(site, hosts[1], lambda node: not node.planned)
+        site.agents.behave = lambda _task: "Succeeded"
+        site.agents.look()
+    for node in (hosts[2], other):
+        left = (await site.client.get(NODES, node)).status.conditions
+        assert [(one.reason, one.message) for one in left if one.status == "True"] == [("Admin", "new disks")]
+
+
+async def until_node(site: Site, node: str, holds: Callable[[Node], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not holds(await site.client.get(NODES, node)):  # noqa: ASYNC110
+            await asyncio.sleep(0.03)

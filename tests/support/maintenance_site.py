@@ -23,6 +23,7 @@ from nodemanager.controllers import assembly, disruption, node_maintenances, not
 from nodemanager.controllers.assembly import Dependencies
 from nodemanager.controllers.disruption.nodes import NODES
 from nodemanager.controllers.node_maintenances import observing
+from nodemanager.controllers.registration import Entry
 from nodemanager.host.process import runner
 from nodemanager.kube import core, errors
 from nodemanager.kube.objects import Resource, Untyped
@@ -204,7 +205,12 @@ class Site:
 
     @contextlib.asynccontextmanager
     async def operator(
-        self, kill_at: int = 0, *, after: bool = True, leader_elect: bool = False
+        self,
+        kill_at: int = 0,
+        *,
+        after: bool = True,
+        leader_elect: bool = False,
+        entries: tuple[Entry, ...] = ENTRIES,
     ) -> AsyncIterator[Mortal]:
         """Run the operator until the end of the block, or until it is killed."""
         mortals: list[Mortal] = []
@@ -217,7 +223,7 @@ class Site:
             given = Dependencies(
                 own.through(wrap), self.namespace, Registry(), runner.companion, leader_elect, self.now
             )
-            manager = assembly.assemble(given, ENTRIES).manager
+            manager = assembly.assemble(given, entries).manager
             running = asyncio.create_task(manager.run())
             try:
                 await until(lambda: running.done() or manager.not_ready() is None)

@@ -62,6 +62,7 @@ ENTRIES: Final[tuple[Entry, ...]] = (
     node_series.REGISTRATION,
     node_maintenances.REGISTRATION,
     disruption.REGISTRATION,
+    disruption.PLANNED,
     node_tasks.REGISTRATION,
     notifications.REGISTRATION,
 )

@@ -34,6 +34,7 @@ COMPLETE: Final = "Complete"
 """Condition type: all one-shot operations have ended well. For `kubectl wait`."""
 MAX_REASONS: Final = 40
 MAX_NOTICES: Final = 20
+MAX_NEXT: Final = 5
 
 
 class WindowState(Struct):
@@ -192,6 +193,10 @@ class NodeMaintenanceStatus(Struct):
         meta("When each operation was and is due.", list_map_keys=("name",), max_items=16),
     ] = []
     run: Annotated[RunState | None, meta("The run that is under way.")] = None
+    next_hosts: Annotated[
+        list[Annotated[str, meta("Name of a host.", max_length=NAME_MAX)]],
+        meta("Hosts of the run that only wait for their turn and come next, 5 at most.", max_items=MAX_NEXT),
+    ] = []
     plan: Annotated[PlanState | None, meta("What would be, or is being, done.")] = None
     waiting: Annotated[
         list[WaitReason], meta("Why hosts wait, counted by reason.", max_items=MAX_REASONS)

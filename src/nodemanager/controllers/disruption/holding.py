@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -18,14 +18,12 @@ from nodemanager.client import node_draining
 from nodemanager.client.node_draining import CordonMark, Unanswered
 from nodemanager.client.patches import StrategicPatch
 from nodemanager.client.verbs import Client
-from nodemanager.controllers.disruption.nodes import CORDONED, LIFECYCLE, NODES, Node
+from nodemanager.controllers.disruption.nodes import CORDONED, LIFECYCLE, NODES, REASON, Node
 from nodemanager.fleet.maintenance import claims
 from nodemanager.fleet.maintenance.claims import Claim, State
 from nodemanager.fleet.maintenance.protected_pods import protection
 from nodemanager.kube import core, errors, pods, selectors
 from nodemanager.kube.selectors import LabelSelector
-
-REASON: Final = "NodeMaintenance"
 
 
 class CordonHolder(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -132,7 +130,7 @@ class NodeHold:
         wanted = [kind for kind in LIFECYCLE if (kind in holding) != node.says(kind)]
         if not wanted:
             return
-        said = [_condition(kind, holding.get(kind), self.holder) for kind in wanted]
+        said = [condition(kind, holding.get(kind), self.holder) for kind in wanted]
         try:
             patch = StrategicPatch({"status": {"conditions": said}})
             await self.client.patch(core.NODES, self.name, "", patch, subresource="status")
@@ -161,7 +159,8 @@ def _asking(leaving: Iterable[dict[str, Any]], now: datetime | None) -> dict[str
     return {name: f"it asks for time: {one.object}" for name, one in asked.items() if one is not None}
 
 
-def _condition(kind: str, message: str | None, holder: CordonHolder) -> dict[str, str]:
+def condition(kind: str, message: str | None, holder: CordonHolder) -> dict[str, str]:
+    """Return a condition as we write it; without a message it does not hold any more."""
     return {
         "type": kind,
         "status": "False" if message is None else "True",

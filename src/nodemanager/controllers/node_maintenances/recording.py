@@ -11,6 +11,7 @@ import msgspec
 
 from nodemanager.api.maintenance.maintenance_status import (
     COMPLETE,
+    MAX_NEXT,
     MAX_REASONS,
     PROGRESSING,
     VALID,
@@ -188,6 +189,7 @@ def status_of(record: Record) -> NodeMaintenanceStatus:
         waiting=waiting(decision.waits if decision is not None and not decision.outcome else ()),
         history=history,
         plan=record.plan,
+        next_hosts=decision.coming(MAX_NEXT) if decision is not None and record.run is not None else [],
     )
     phase = _phase(record, made)
     made = msgspec.structs.replace(made, phase=phase)
