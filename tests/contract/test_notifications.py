@@ -17,7 +17,8 @@ from nodemanager.controllers.node_maintenances import reconciling
 from nodemanager.controllers.notifications import due, sending
 from nodemanager.kube import core
 from support.either import Place
-from support.maintenance_site import Site, site_at
+from support.maintenance_site import Mortal, Site, site_at
+from support.pretend_agents import HANG
 from support.scripted_server import Exchange, ScriptedServer, serve, until
 
 SECRET_PATH = "/services/T0/B0/very-secret?token=also-secret"
@@ -97,6 +98,34 @@ async def test_each_is_told_in_its_own_form_of_what_it_wants_and_of_nothing_twic
         await site.change(paused=True)
         await site.until(lambda one: one.status.observed_generation == one.metadata.generation)
     assert (len(hook.requests), len(chat.requests), len(gateway.requests)) == (2, 1, 1)
+
+
+async def test_an_operator_that_is_killed_before_it_can_note_a_delivery_delivers_again_with_the_same_id(
+    site: Site,
+) -> None:
+    mortals: list[Mortal] = []
+
+    async def accept_and_kill(exchange: Exchange) -> None:
+        if not mortals[0].at:
+            mortals[0].after = False
+            mortals[0].at = len(mortals[0].writes) + 1  # whatever it writes next does not leave any more
+        await exchange.answer(200, b"")
+
+    await site.host("a")
+    site.agents.behave = lambda _task: HANG
+    async with serve(accept_and_kill) as hook:
+        to = {"name": "hook", "type": "webhook", "secretRef": await address(site, "hook", hook)}
+        await site.maintenance(notify=[to])
+        async with site.operator() as mortal:
+            mortals.append(mortal)
+            await mortal.dead.wait()
+        assert not (await site.status()).status.deliveries
+        site.agents.behave = lambda _task: "Succeeded"
+        async with site.operator():
+            site.agents.look()
+            await site.until(lambda one: one.status.deliveries and one.status.deliveries[0].number == 2)
+    assert [body["event"] for body in bodies(hook)] == ["RunStarted", "RunStarted", "RunSucceeded"]
+    assert bodies(hook)[0] == bodies(hook)[1]
 
 
 async def test_a_failed_host_and_a_stopped_run_are_told_by_name(site: Site) -> None:

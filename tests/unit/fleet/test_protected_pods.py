@@ -5,10 +5,17 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
+from nodemanager.api.maintenance.nodemaintenance import NodeMaintenanceSpec
 from nodemanager.fleet.maintenance import protected_pods
-from nodemanager.fleet.maintenance.protected_pods import NOT_BEFORE
+from nodemanager.fleet.maintenance.decide import PATIENCE, Facts, Run, decide
+from nodemanager.fleet.maintenance.facts import HostFacts, NodeFacts
+from nodemanager.fleet.maintenance.openings import WindowView
+from nodemanager.fleet.maintenance.protected_pods import NOT_BEFORE, Protection
+from nodemanager.fleet.maintenance.reasons import Reason
+from nodemanager.fleet.series import HostGroup
 
 NOW = datetime(2027, 1, 31, 12, tzinfo=UTC)
 KARPENTER = "karpenter.sh/do-not-disrupt"
@@ -66,3 +73,25 @@ def test_of_several_the_one_counts_that_asks_for_most_time() -> None:
     assert endless is not None
     assert endless.until is None
     assert protected_pods.longest([pod()], NOW) is None
+
+
+def facts(began: datetime, *hosts: HostFacts) -> Facts:
+    spec = msgspec.convert({"operations": [], "budget": {"maxUnavailable": 1}}, NodeMaintenanceSpec)
+    names = tuple(one.name for one in hosts)
+    by_name = {one.name: one for one in hosts}
+    return Facts("m", spec, Run("r1", began), [HostGroup("", names)], by_name, NOW, WindowView(open=True))
+
+
+def test_a_protected_host_spends_no_budget_and_holds_up_no_run_for_ever() -> None:
+    asked = Protection("pod/n/p: not-before", NOW + timedelta(hours=1))
+    kept = HostFacts("a", "uid-a", NOW - timedelta(days=30), node=NodeFacts(protected=asked))
+    free = HostFacts("b", "uid-b", NOW - timedelta(days=30), node=NodeFacts())
+    found = decide(facts(NOW, kept, free))
+    assert [one.host for one in found.starts] == ["b"]
+    (wait,) = found.waits
+    assert (wait.reason, wait.object, wait.next_check) == (Reason.POD_PROTECTED, asked.object, asked.until)
+    assert found.coming(5) == []  # nobody knows whether it comes next
+    assert decide(facts(NOW, kept)).outcome == ""
+    assert (
+        decide(facts(NOW - PATIENCE, kept)).outcome == "Succeeded"
+    )  # without it, which is counted as skipped

@@ -29,6 +29,8 @@ log = logging.getLogger("nodemanager.operator")
 FAILED: Final = "NotificationFailed"
 DROPPED: Final = "NotificationDropped"
 MAX_FAILURE: Final = 512
+DELIVERY_SECONDS: Final = 30.0
+"""For all of one delivery, so that its end is written down before the look at a maintenance is cut off."""
 
 
 class Notifier:
@@ -72,12 +74,16 @@ class Notifier:
 
     async def _deliver(self, maintenance: NodeMaintenance, due: Due) -> str:
         """Deliver a notice; return why that failed, or nothing."""
+        namespace = maintenance.metadata.namespace
         try:
-            to = await sending.address(self._client, maintenance.metadata.namespace, due.target.secret_ref)
-            message = messages.message(maintenance, due, await self._rendered(maintenance, due))
-            await sending.send(to, message, messages.id_of(maintenance, due))
+            async with asyncio.timeout(DELIVERY_SECONDS):
+                to = await sending.address(self._client, namespace, due.target.secret_ref)
+                message = messages.message(maintenance, due, await self._rendered(maintenance, due))
+                await sending.send(to, message, messages.id_of(maintenance, due))
         except NotDelivered as error:
             return wording.shorten(str(error), MAX_FAILURE)
+        except TimeoutError:
+            return f"Secret or template took longer than {DELIVERY_SECONDS:g} s; simplify the template"
         return ""
 
     async def _rendered(self, maintenance: NodeMaintenance, due: Due) -> str | None:
