@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from nodemanager.api.maintenance.nodemaintenance import NODE_MAINTENANCES
+from nodemanager.client import node_draining
+from nodemanager.client.http.transport import Request, Response, Transport
 from nodemanager.client.patches import MergePatch, StrategicPatch
 from nodemanager.controllers import disruption
 from nodemanager.controllers.disruption.nodes import MAINTENANCE_IN_PROGRESS, MAINTENANCE_PLANNED, NODES, Node
@@ -105,6 +108,55 @@ async def test_nodes_that_come_next_say_that_maintenance_is_planned_and_others_a
     for node in (hosts[2], other):
         left = (await site.client.get(NODES, node)).status.conditions
         assert [(one.reason, one.message) for one in left if one.status == "True"] == [("Admin", "new disks")]
+
+
+@dataclass
+class HangingEvictions:
+    """A way to a server whose webhook for evictions never answers."""
+
+    inner: Transport
+
+    async def send(self, request: Request) -> Response:
+        if request.target.partition("?")[0].endswith("/eviction"):
+            await asyncio.get_running_loop().create_future()
+        return await self.inner.send(request)
+
+    async def reauthenticate(self) -> bool:
+        return await self.inner.reauthenticate()
+
+    async def close(self) -> None:
+        await self.inner.close()
+
+
+async def test_an_eviction_that_hangs_holds_up_no_other_maintenance(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node_draining, "ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(node_draining, "HASTY_SECONDS", 0.1)
+    stuck, free = await site.host("a", node=True, role="stuck"), await site.host("b", role="free")
+    await site.pod("web", stuck)
+    async with site.operator() as mortal:
+        real, mortal.inner = mortal.inner, HangingEvictions(mortal.inner)
+        await site.maintenance(operations=REBOOTS, series={"selector": {"matchLabels": {"role": "stuck"}}})
+        await until_draining(site, stuck)
+        await site.maintenance("other", series={"selector": {"matchLabels": {"role": "free"}}})
+        await site.until_phase("Succeeded", name="other")
+        found = await site.status()
+        assert (found.status.phase, found.status.waiting[0].reason) == ("Running", Reason.DRAINING)
+        mortal.inner = real
+        await site.client.delete(core.PODS, "web", site.namespace)
+        async with asyncio.timeout(30):
+            while await site.pods():
+                await site.bury()
+        await site.until_phase("Succeeded")
+    assert site.agents.hosts == [free, stuck]
+    await site.nothing_is_left()
+
+
+async def until_draining(site: Site, host: str) -> None:
+    async with asyncio.timeout(30):
+        while "Draining" not in (await site.visits()).get(host, ""):  # noqa: ASYNC110
+            await asyncio.sleep(0.03)
 
 
 async def until_node(site: Site, node: str, holds: Callable[[Node], bool]) -> None:
