@@ -32,6 +32,7 @@ from nodemanager.controllers import (
     node_maintenances,
     node_series,
     node_tasks,
+    notifications,
     registration,
 )
 from nodemanager.controllers.registration import Caches, ControllerContext, Entry, PartContext, Registration
@@ -61,7 +62,9 @@ ENTRIES: Final[tuple[Entry, ...]] = (
     node_series.REGISTRATION,
     node_maintenances.REGISTRATION,
     disruption.REGISTRATION,
+    disruption.PLANNED,
     node_tasks.REGISTRATION,
+    notifications.REGISTRATION,
 )
 LEASE: Final = operator_rights.NAME
 DISRUPTION: Final = f"{operator_rights.NAME}-disruption"

@@ -160,6 +160,15 @@ def test_what_the_operator_alone_can_ask_is_taken_from_the_status() -> None:
     assert (found.code, found.object) == ("GateBefore", "http/https://x")
 
 
+def test_a_pod_that_asks_for_time_is_why_a_host_waits_also_if_the_budget_is_spent() -> None:
+    said = {"reason": "PodProtected", "hosts": 1, "first": ["web2"], "object": "pod/lab/job: not-before"}
+    run = {"id": "r1", "operations": ["note"], "startedAt": moment(minutes=-2)}
+    one = judge(maintenance({"run": run, "waiting": [said]}), host("web1", "False"), host("web2"))
+    assert one.hosts.waits["web2"].reason is Reason.BUDGET_SPENT, "as far as can be told from here"
+    (found,) = reasons_of_host.concerning("web2", [one])
+    assert (found.code, found.object) == ("PodProtected", "pod/lab/job: not-before")
+
+
 RUN = {"id": "r", "operations": ["note"], "startedAt": moment(minutes=-1)}
 FRIDAY = {"schedules": [{"weekdays": ["Fri"], "start": "06:00", "duration": "1h"}]}
 

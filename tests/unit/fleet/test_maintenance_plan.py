@@ -51,7 +51,7 @@ def test_a_plan_has_the_same_hash_whoever_asks_and_whenever() -> None:
     one = planned(made_of())
     assert one.hash == planned(made_of()).hash
     assert len(one.hash) == 64
-    for unimportant in ({"paused": True}, {"notify": [{"url": "http://x"}]}, {"ttlSecondsAfterFinished": 3}):
+    for unimportant in ({"paused": True}, {"notify": [{"name": "x"}]}, {"ttlSecondsAfterFinished": 3}):
         assert planned(made_of(**unimportant)).hash == one.hash
 
 

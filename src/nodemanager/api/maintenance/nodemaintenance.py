@@ -8,7 +8,7 @@ from nodemanager.api.maintenance.disruption import OPTIONAL_DURATION, Budget, Di
 from nodemanager.api.maintenance.health_gates import Health
 from nodemanager.api.maintenance.maintenance_status import NodeMaintenanceStatus
 from nodemanager.api.maintenance.maintenancewindow import GROUP, VERSION
-from nodemanager.api.maintenance.notifications import Notification
+from nodemanager.api.maintenance.notifications import MAX_TARGETS, Notification
 from nodemanager.api.maintenance.operations import MAX_OPERATIONS, LocalReference, Operation
 from nodemanager.api.maintenance.series import SERIES_RULES, SeriesSpec
 from nodemanager.api.maintenance.windows import WINDOW_RULES, WindowSpec
@@ -145,7 +145,9 @@ class NodeMaintenanceSpec(Struct):
     ] = ""
     approval: Annotated[Approval | None, meta("Whether somebody has to say yes.")] = None
     paused: Annotated[bool, meta("Nothing is begun; hosts that are being worked on are finished.")] = False
-    notify: Annotated[list[Notification], meta("Who is told. Not yet: nobody is.", max_items=16)] = []
+    notify: Annotated[
+        list[Notification], meta("Who is told.", list_map_keys=("name",), max_items=MAX_TARGETS)
+    ] = []
     ttl_seconds_after_finished: Annotated[
         int | None,
         meta(

@@ -31,7 +31,8 @@ def _of_maintenance(host: str, judged: Judged) -> Why:
     name, problem = judged.maintenance.metadata.name, judged.problem
     wait = judged.hosts.waits.get(host)
     told = _told(judged.maintenance.status.waiting, host)
-    if wait is None and told is not None:  # the operator asked gates of health, which we cannot
+    if told is not None and (wait is None or told.reason == Reason.POD_PROTECTED):
+        # The operator asked gates of health and pods, which we did not.
         wait = Wait(
             host,
             Reason(told.reason),

@@ -46,6 +46,9 @@ def render(maintenance: NodeMaintenance, events: Sequence[core.Event], now: date
     ]
     if rows:
         report.table("Earlier runs", ["RUN", "OPERATIONS", "OUTCOME", "ENDED"], rows)
+    told = [[one.name, str(one.number), str(one.dropped), one.failure] for one in status.deliveries]
+    if told:
+        report.table("Told", ["NAME", "NOTICE", "DROPPED", "FAILURE"], told)
     describing.add_events(report, events, now)
     return report.text()
 

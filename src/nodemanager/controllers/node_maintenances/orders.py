@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
@@ -31,6 +31,7 @@ from nodemanager.api.maintenance.nodetask import (
 )
 from nodemanager.api.maintenance.task_steps import TaskStep
 from nodemanager.client.calls import DeleteOptions
+from nodemanager.client.node_draining import Unanswered
 from nodemanager.client.patches import MergePatch
 from nodemanager.client.verbs import Client
 from nodemanager.controllers.disruption.holding import CordonHolder, NodeHold
@@ -64,6 +65,7 @@ class Orders:
     client: Client
     hosts: HostsAhead
     tasks: TasksAhead
+    unanswered: Unanswered = field(default_factory=Unanswered)
 
     async def write_claim(self, host: ManagedNode, claim: Claim, now: datetime) -> ManagedNode:
         """Write down what is about to be done, if nobody else wrote anything since we looked.
@@ -136,7 +138,7 @@ class Orders:
         meta = owner.metadata
         since = times.rfc3339(claim.begun)
         holder = CordonHolder(meta.namespace, meta.name, meta.uid, claim.generation, since)
-        return NodeHold(self.client, host, holder)
+        return NodeHold(self.client, host, holder, self.unanswered)
 
 
 def task_of(claim: Claim) -> str:

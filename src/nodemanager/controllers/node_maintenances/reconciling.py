@@ -33,6 +33,7 @@ from nodemanager.controllers.node_maintenances.inputs import InputReader, Proble
 from nodemanager.controllers.node_maintenances.maintenance_writer import MaintenanceWriter
 from nodemanager.controllers.node_maintenances.observing import HostsKnown, SignsOfLife
 from nodemanager.controllers.node_maintenances.orders import Orders
+from nodemanager.controllers.node_maintenances.protecting import ProtectedHosts
 from nodemanager.controllers.node_maintenances.realtime_sets import RealtimeSets
 from nodemanager.controllers.node_maintenances.recording import Record
 from nodemanager.controllers.node_maintenances.undertaking import Seen
@@ -76,6 +77,7 @@ class Maintainer:
         self._tasks = TasksAhead(caches.of(NODE_TASKS))
         self._orders = Orders(context.client, self._hosts, self._tasks)
         self._driver = VisitDriver(self._orders, context.events, context.metrics)
+        self._protected = ProtectedHosts(context.client)
         self._inputs = InputReader(context.client, caches)
         self._realtime = RealtimeSets(context.client, caches.of(CONFIG_SETS), self._inputs)
         self._asker = Asker(context.client, context.now, context.queue.add)
@@ -147,7 +149,8 @@ class Maintainer:
             name = host.metadata.name
             node = known.get(ObjectKey("", name)) if not known.refused else None
             facts = observing.with_gates(self._known_hosts.facts(host, node), gates.failing(host, node))
-            found[name] = observing.with_owner(facts, owners, seen.now)
+            facts = observing.with_owner(facts, owners, seen.now)
+            found[name] = self._protected.on(seen.maintenance.metadata.uid, facts)
         return found
 
     def _undertaking(self, seen: Seen) -> tuple[Undertaking, Problem | None]:
@@ -193,6 +196,7 @@ class Maintainer:
     async def _decide(
         self, seen: Seen, about: Undertaking, problem: Problem | None, soon: float
     ) -> ReconcileResult:
+        await self._protected.refresh(about)
         began = time.perf_counter()
         known = self._known(seen, problem)
         look = passes.look(self._upkeep(seen), known, seen.maintenance.metadata.uid, seen.now)
@@ -268,6 +272,8 @@ class Maintainer:
             facts = known.hosts[start.host]
             if host is None or host.metadata.uid != facts.uid:
                 continue
+            if await self._protected.keep(about, facts):  # the next one has its turn, at the next look
+                continue
             claim = beginning.claim(owner, facts, start.attempt, seen.maintenance.spec, about.rules, seen.now)
             try:
                 await self._driver.write(about, host, claim)
@@ -304,6 +310,7 @@ class Maintainer:
             return BUSY_SECONDS
         edges = [look.window.opens_at, look.window.closes_at, *(one.next_run for one in look.judgements)]
         ahead = [(edge - seen.now).total_seconds() for edge in edges if edge is not None]
+        ahead += [wait] if (wait := self._protected.next(seen.maintenance.metadata.uid, seen.now)) else []
         return max(CATCH_UP, min([LOOK_SECONDS, *(one for one in ahead if one > 0)]))
 
 

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from nodemanager.api.maintenance.maintenance_status import (
+    MAX_NEXT,
     MAX_REASONS,
     VALID,
     EndedRun,
@@ -23,12 +24,14 @@ from nodemanager.api.maintenance.maintenance_status import (
 )
 from nodemanager.api.maintenance.nodemaintenance import DEFAULT_HISTORY, NodeMaintenance
 from nodemanager.api.maintenance.operations import ONE_SHOT
+from nodemanager.controllers.node_maintenances import noticing
 from nodemanager.controllers.node_maintenances.inputs import Problem
 from nodemanager.controllers.node_maintenances.maintenance_conditions import (
     REALTIME_KEPT,
     SHOWN,
     conditions_of,
 )
+from nodemanager.controllers.node_maintenances.noticing import Change
 from nodemanager.controllers.node_maintenances.realtime_sets import RealtimeKept
 from nodemanager.fleet.maintenance.decide import Decision, Wait
 from nodemanager.fleet.maintenance.openings import WindowView
@@ -133,9 +136,11 @@ def status_of(record: Record) -> NodeMaintenanceStatus:
         history=history,
         plan=record.plan,
         realtime=record.realtime.plan if record.realtime is not None else None,
+        next_hosts=decision.coming(MAX_NEXT) if decision is not None and record.run is not None else [],
     )
     phase = _phase(record, made)
     made = msgspec.structs.replace(made, phase=phase)
+    made = noticing.noticed(Change(maintenance, made, decision, record.ended, record.now))
     said = conditions_of(maintenance, made, record.problem, record.realtime, record.now)
     return msgspec.structs.replace(made, conditions=said)
 

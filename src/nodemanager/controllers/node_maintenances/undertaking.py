@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.api.maintenance.disruption import EVICT, Drain
 from nodemanager.api.maintenance.maintenance_status import PlanState, RunState
 from nodemanager.api.maintenance.maintenanceapproval import MAINTENANCE_APPROVALS
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
@@ -81,7 +82,6 @@ def of_run(seen: Seen, reader: InputReader) -> tuple[Undertaking, Problem | None
     ending = seen.run.ending if seen.run is not None else Reason.ABORTED
     if maintenance.metadata.deletion_timestamp:
         ending = Reason.DELETED
-    drain = spec.disruption.drain if spec.disruption is not None else None
     rules = beginning.rules_of(spec, window, work) if work.steps else VisitRules()
     hashed = maintenance.status.plan.hash if maintenance.status.plan is not None else ""
 
@@ -93,12 +93,18 @@ def of_run(seen: Seen, reader: InputReader) -> tuple[Undertaking, Problem | None
         maintenance=maintenance,
         rules=rules,
         work=task,
-        drain=DrainRules() if drain is None else DrainRules(drain.pod_selector, drain.grace_period_seconds),
+        drain=_drain_rules(spec.disruption.drain if spec.disruption is not None else None, seen.now),
         now=seen.now,
         may_work=inputs.view.has_time(seen.now, timedelta()) and bool(work.steps),
         ending=ending if ending in (Reason.DELETED, Reason.ABORTED) else None,
     )
     return about, problem or wrong or nobody_asks(maintenance)
+
+
+def _drain_rules(drain: Drain | None, now: datetime) -> DrainRules:
+    drain = drain or Drain()
+    asked_at = None if drain.protected_pods == EVICT else now
+    return DrainRules(drain.pod_selector, drain.grace_period_seconds, asked_at)
 
 
 def nobody_asks(maintenance: NodeMaintenance) -> Problem | None:

@@ -6,6 +6,7 @@ the next: all is in the objects.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -29,6 +30,10 @@ _STUCK: Final = OWN_FAULT | {
     Reason.GROUP_BUDGET_SPENT, Reason.PARALLELISM, Reason.CANARIES_FIRST, Reason.EARLIER_GROUP,
 }  # fmt: skip
 """What may last for ever while none of our hosts is in work: whoever is away is not away for us."""
+
+
+_TURN: Final = (_STUCK - OWN_FAULT) | {Reason.WINDOW_CLOSED, Reason.BACKING_OFF}
+"""What a host waits for that is begun with as soon as others, or the time, allow it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +86,10 @@ class Decision:
     def counts(self) -> Counter[Stage]:
         """Return how many hosts are how far."""
         return Counter(one.stage for one in self.progress.values())
+
+    def coming(self, most: int) -> list[str]:
+        """Return the hosts that come next, in their order."""
+        return list(itertools.islice((wait.host for wait in self.waits if wait.reason in _TURN), most))
 
 
 def decide(known: Facts) -> Decision:
@@ -205,7 +214,8 @@ def _own(known: Facts, host: HostFacts, one: Progress) -> _Why | None:
     """Return why this host may not be begun with, whatever the others do."""
     unfit = facts.unfit(host)
     if unfit is not None:
-        return *unfit, None
+        asked = host.node.protected if host.node is not None else None
+        return *unfit, asked.until if asked is not None else None
     if one.retry_at is not None and known.now < one.retry_at:
         return Reason.BACKING_OFF, "", one.retry_at
     if not known.window.has_time(known.now, known.durations.expected(host.name)):

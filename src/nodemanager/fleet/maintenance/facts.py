@@ -10,6 +10,7 @@ from typing import Final
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenanceSpec
 from nodemanager.fleet.maintenance.claims import Claim, Unreadable
 from nodemanager.fleet.maintenance.openings import Durations, WindowView
+from nodemanager.fleet.maintenance.protected_pods import Protection
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.series import HostGroup
 
@@ -66,6 +67,8 @@ class NodeFacts:
     """How many pods a drain has yet to move."""
     blocked_by: str = ""
     """What keeps them, such as poddisruptionbudget/web."""
+    protected: Protection | None = None
+    """A pod that asks for time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,4 +190,6 @@ def unfit(host: HostFacts) -> tuple[Reason, str] | None:
     gate = host.health.failing_before
     if gate is not None and not gate.is_open:
         return gate.reason, gate.said
+    if host.node is not None and host.node.protected is not None:
+        return Reason.POD_PROTECTED, host.node.protected.object
     return None

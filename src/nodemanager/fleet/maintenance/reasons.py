@@ -44,6 +44,7 @@ class Reason(StrEnum):
     GATE_NOT_ASKED = "GateNotAsked"
     GATE_UNANSWERED = "GateUnanswered"
     GATE_FORBIDDEN = "GateForbidden"
+    POD_PROTECTED = "PodProtected"
     CLAIM_UNREADABLE = "ClaimUnreadable"
     BACKING_OFF = "BackingOff"
     TIME_TOO_SHORT = "TimeTooShort"
@@ -133,6 +134,10 @@ REMEDIES: Final[dict[Reason, str]] = {
         "Let the operator read the object that the gate asks for: give its account nodemanager-operator a"
         " Role with get on that kind."
     ),
+    Reason.POD_PROTECTED: (
+        "Nothing to do: a pod there asks for time. Take the annotation off the pod, or set"
+        " disruption.drain.protectedPods to evict."
+    ),
     Reason.CLAIM_UNREADABLE: (
         "Look whether anything is at work there, then remove the annotation maintenance.nodemanager/visit."
     ),
@@ -177,6 +182,6 @@ REMEDIES: Final[dict[Reason, str]] = {
 OWN_FAULT: Final = frozenset((
     Reason.HOST_SILENT, Reason.HOST_WITHOUT_AGENT, Reason.HOST_HELD, Reason.HOST_BUSY, Reason.HOST_UPGRADING,
     Reason.NODE_NOT_READY, Reason.NODE_CORDONED, Reason.GATE_BEFORE, Reason.GATE_UNANSWERED,
-    Reason.GATE_FORBIDDEN, Reason.CLAIM_UNREADABLE,
+    Reason.GATE_FORBIDDEN, Reason.CLAIM_UNREADABLE, Reason.POD_PROTECTED,
 ))  # fmt: skip
 """What only the host itself waits for: the others, and later groups, do not wait for it."""
