@@ -20,6 +20,7 @@ from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
 from nodemanager.api.maintenance.maintenance_status import RunState
 from nodemanager.api.maintenance.nodemaintenance import (
+    ANNOTATION_PREVIEW,
     ANNOTATION_RETRY,
     FINALIZER,
     NODE_MAINTENANCES,
@@ -30,12 +31,13 @@ from nodemanager.client.calls import DeleteOptions
 from nodemanager.client.patches import MergePatch
 from nodemanager.client.subresources import write_status
 from nodemanager.controllers.disruption.nodes import NODES
-from nodemanager.controllers.node_maintenances import deleting, observing, recording, undertaking
+from nodemanager.controllers.node_maintenances import deleting, observing, recording, undertaking, upcoming
 from nodemanager.controllers.node_maintenances.ahead import HostsAhead, TasksAhead
 from nodemanager.controllers.node_maintenances.gates import gates_of
 from nodemanager.controllers.node_maintenances.inputs import InputReader, Problem
 from nodemanager.controllers.node_maintenances.observing import SignsOfLife
 from nodemanager.controllers.node_maintenances.orders import Orders
+from nodemanager.controllers.node_maintenances.previewing import Previewer
 from nodemanager.controllers.node_maintenances.realtime_sets import RealtimeSets
 from nodemanager.controllers.node_maintenances.recording import Record
 from nodemanager.controllers.node_maintenances.undertaking import Seen
@@ -82,6 +84,7 @@ class Maintainer:
         self._orders = Orders(context.client, self._hosts, self._tasks)
         self._driver = VisitDriver(self._orders, context.events, context.metrics)
         self._inputs = InputReader(context.client, caches)
+        self._previews = Previewer(self._orders, self._hosts, self._inputs)
         self._realtime = RealtimeSets(context.client, caches.of(CONFIG_SETS), self._inputs)
         self._signs = SignsOfLife(context.now)
         caches.of(LEASES).subscribe(self._signs.saw)
@@ -122,6 +125,8 @@ class Maintainer:
         if (run := recording.retried(maintenance, seen.now)) is not None:
             await self._retry(maintenance, run)
             return ReconcileResult(AT_ONCE)
+        if ANNOTATION_PREVIEW in maintenance.metadata.annotations:
+            return await self._preview(seen, problem)
         return await self._decide(seen, about, problem, soon)
 
     # Seeing
@@ -293,6 +298,21 @@ class Maintainer:
         meta = maintenance.metadata
         body = MergePatch({"metadata": {"resourceVersion": meta.resource_version, **changes}})
         await self._client.patch(NODE_MAINTENANCES, meta.name, meta.namespace, body)
+
+    async def _preview(self, seen: Seen, problem: Problem | None) -> ReconcileResult:
+        """Have hosts asked what a run would do, then take the request off."""
+        maintenance = seen.maintenance
+        found = passes.look(self._upkeep(seen), None, maintenance.metadata.uid, seen.now)
+        run = upcoming.run_of(maintenance, found, seen.now, begins=problem is None)
+        try:
+            news = await self._previews.answer(seen, run, self._facts(seen))
+            await self._patch_meta(maintenance, {"annotations": {ANNOTATION_PREVIEW: None}})
+        except (errors.Conflict, errors.NotFound):  # somebody asks anew, or has deleted it
+            return ReconcileResult(CONFLICT)
+        self._behind[key_of(maintenance)] = maintenance.metadata.resource_version
+        tell = self._events.warning if news.bad else self._events.normal
+        tell(NODE_MAINTENANCES, maintenance, news.reason, news.message)
+        return ReconcileResult(CATCH_UP)
 
     async def _retry(self, maintenance: NodeMaintenance, run: RunState) -> None:
         """Have a run go on: first what failed stops counting, then the request is taken off."""
