@@ -137,3 +137,21 @@ async def test_a_viewer_may_look_at_the_plan_and_is_told_who_may_ask(site: Site,
     assert (ran.code, ran.stdout) == (1, "")
     assert "cannot ask hosts of monday for previews: " in ran.stderr
     assert "needs the role nodemanager-editor: ask somebody who has it" in " ".join(ran.stderr.split())
+
+
+@pytest.mark.parametrize("kill_at", [2, 3, 5])
+async def test_an_operator_that_is_killed_while_it_asks_leaves_it_to_the_next_one(
+    site: Site, place: Place, kill_at: int
+) -> None:
+    hosts = [await site.host(name) for name in ("a", "b")]
+    await site.maintenance(window=SHUT, operations=[CRON])
+    planned = json.loads((await plan(site, place, "-o", "json")).stdout)["hash"]
+    note = {"metadata": {"annotations": {ANNOTATION_PREVIEW: f"{planned} 0f1e"}}}
+    await site.client.patch(NODE_MAINTENANCES, "monday", site.namespace, MergePatch(note))
+    async with site.operator(kill_at) as first:
+        async with asyncio.timeout(30):
+            await first.dead.wait()
+    async with site.operator():
+        await site.until(lambda one: ANNOTATION_PREVIEW not in one.metadata.annotations)
+    assert sorted(task.spec.node_name for task in await site.tasks()) == hosts
+    assert site.agents.refused == []
