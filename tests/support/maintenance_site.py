@@ -210,7 +210,7 @@ class Site:
         *,
         after: bool = True,
         leader_elect: bool = False,
-        entries: tuple[Entry, ...] = ENTRIES,
+        entries: tuple[Entry, ...] = (),
     ) -> AsyncIterator[Mortal]:
         """Run the operator until the end of the block, or until it is killed."""
         mortals: list[Mortal] = []
@@ -223,7 +223,7 @@ class Site:
             given = Dependencies(
                 own.through(wrap), self.namespace, Registry(), runner.companion, leader_elect, self.now
             )
-            manager = assembly.assemble(given, entries).manager
+            manager = assembly.assemble(given, entries or ENTRIES).manager
             running = asyncio.create_task(manager.run())
             try:
                 await until(lambda: running.done() or manager.not_ready() is None)

@@ -57,6 +57,14 @@ def test_gates_that_would_ask_others_hold_and_that_is_said(tmp_path: Path) -> No
     assert "hosts: 3 succeeded" in found.stdout
 
 
+def test_a_node_selector_takes_every_host_for_a_node_with_its_labels(tmp_path: Path) -> None:
+    text = MONDAY.read_text(encoding="utf-8").replace("{selector: {", "{nodeSelector: {")
+    assert "nodeSelector" in text
+    (tmp_path / "m.yaml").write_text(text, encoding="utf-8")
+    found = simulate("-f", tmp_path, "--hosts", 3, "--seed", 7)
+    assert (found.code, "hosts: 3 succeeded" in found.stdout) == (0, True), found
+
+
 def test_a_failure_stops_the_run_and_the_report_says_so() -> None:
     found = simulate("-f", MONDAY, "--hosts", 10, "--failures", "100%")
     assert "Stopped: too many hosts failed" in found.stdout

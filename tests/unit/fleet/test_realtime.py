@@ -74,6 +74,7 @@ def test_hosts_are_chosen_by_the_selector_of_the_series_where_that_says_all() ->
     named = realtime.chosen(SeriesSpec(selector=by_role, exclude=LabelSelector()), ["b", "a"])
     labels = [{"kubernetes.io/hostname": name, "role": "web"} for name in "abc"]
     assert [matches(named, one) for one in labels] == [True, True, False]
+    assert realtime.chosen(SeriesSpec(node_selector=by_role), ["b", "a"]) == named, "agents know no Nodes"
     with pytest.raises(RealtimeError, match="this one chooses 1025; choose them by a label"):
         realtime.chosen(SeriesSpec(names=["x"]), [str(number) for number in range(1025)])
 

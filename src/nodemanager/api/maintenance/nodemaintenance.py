@@ -26,6 +26,9 @@ ANNOTATION_TOKEN: Final = "maintenance.nodemanager/token"  # noqa: S105 - a numb
 ANNOTATION_RETRY: Final = "maintenance.nodemanager/retry"
 ANNOTATION_ABORT: Final = "maintenance.nodemanager/abort"
 """On a NodeMaintenance, with the id of a run: have it go on in spite of failures, or end it."""
+ANNOTATION_PREVIEW: Final = "maintenance.nodemanager/preview"
+"""On a NodeMaintenance: the hash of a plan and the id of a request to ask hosts what its upgrades would do.
+It is taken off when they are. As a label of NodeTasks: which request they answer."""
 FINALIZER: Final = "maintenance.nodemanager/restore"
 DEFAULT_BACKOFF: Final = 0
 DEFAULT_DEADLINE: Final = 7200

@@ -12,6 +12,7 @@ from typing import Final
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.api.maintenance.nodemaintenance import (
+    ANNOTATION_PREVIEW,
     ANNOTATION_RETRY,
     ANNOTATION_TOKEN,
     ANNOTATION_VISIT,
@@ -72,9 +73,10 @@ _CHECKS: Final = (
         NODE_MAINTENANCES.plural,
         "request.operation == 'DELETE' ||"
         f" {unchanged('spec', 'metadata.labels', 'metadata.ownerReferences')} &&"
-        f" {only_noted(ANNOTATION_RETRY)} && {_OTHERS.format('object')} == {_OTHERS.format('oldObject')}",
+        f" {only_noted(ANNOTATION_RETRY, ANNOTATION_PREVIEW)} &&"
+        f" {_OTHERS.format('object')} == {_OTHERS.format('oldObject')}",
         f"the operator may change nothing of a NodeMaintenance but its finalizer {FINALIZER} and the"
-        f" annotation {ANNOTATION_RETRY}",
+        f" annotations {ANNOTATION_RETRY} and {ANNOTATION_PREVIEW}",
     ),
     Check(
         NODE_TASKS.plural,

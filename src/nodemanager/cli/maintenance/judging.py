@@ -15,7 +15,13 @@ from nodemanager.api.maintenance.nodetask import RUN, NodeTask
 from nodemanager.cli.maintenance import planning
 from nodemanager.cli.maintenance.judged import HostsJudged, Judged, RealtimeJudged
 from nodemanager.cli.maintenance.reading import Found, Surroundings
-from nodemanager.controllers.node_maintenances import observing, realtime_sets, remembering, undertaking
+from nodemanager.controllers.node_maintenances import (
+    observing,
+    realtime_sets,
+    remembering,
+    undertaking,
+    upcoming,
+)
 from nodemanager.controllers.node_maintenances.gates import gates_of
 from nodemanager.controllers.node_maintenances.gates import told as gates_told
 from nodemanager.controllers.node_maintenances.inputs import Problem
@@ -50,7 +56,7 @@ def judge(maintenance: NodeMaintenance, around: Surroundings) -> Judged:
         judged = replace(judged, run=run.id)
         found = replace(found, decision=decide(_facts(seen, around, judged)))
     elif run is None:
-        run = planning.next_run(maintenance, found)
+        run = upcoming.next_run(maintenance, found)
     judged = replace(judged, hosts=_hosts(judged, found))
     return _with_plan(judged, seen, run, around)
 

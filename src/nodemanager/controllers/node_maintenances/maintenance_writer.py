@@ -9,6 +9,7 @@ import msgspec
 
 from nodemanager.api.maintenance.maintenance_status import RunState
 from nodemanager.api.maintenance.nodemaintenance import (
+    ANNOTATION_PREVIEW,
     ANNOTATION_RETRY,
     FINALIZER,
     NODE_MAINTENANCES,
@@ -50,8 +51,7 @@ class MaintenanceWriter:
         maintenance = record.maintenance
         wanted = recording.status_of(record)
         for one in recording.news(maintenance.status, wanted):
-            tell = self._events.warning if one.bad else self._events.normal
-            tell(NODE_MAINTENANCES, maintenance, one.reason, one.message)
+            self._tell(maintenance, one)
         if await write_status(self._client, NODE_MAINTENANCES, maintenance, maintenance.status, wanted):
             self._behind[key_of(maintenance)] = maintenance.metadata.resource_version
         if wanted.hosts is not None:
@@ -69,15 +69,20 @@ class MaintenanceWriter:
         body = MergePatch({"metadata": {"annotations": {ANNOTATION_RETRY: None}}})
         await self._client.patch(NODE_MAINTENANCES, meta.name, meta.namespace, body)
 
+    async def answered(self, maintenance: NodeMaintenance, news: recording.News) -> None:
+        """Take off the request for a preview, and tell what became of it."""
+        await self._patch_meta(maintenance, {"annotations": {ANNOTATION_PREVIEW: None}})
+        self._behind[key_of(maintenance)] = maintenance.metadata.resource_version
+        self._tell(maintenance, news)
+
     async def keep(self, maintenance: NodeMaintenance) -> None:
         """Have it stay until we let it go, also when it is deleted."""
-        await self._finalizers(maintenance, [*maintenance.metadata.finalizers, FINALIZER])
+        await self._patch_meta(maintenance, {"finalizers": [*maintenance.metadata.finalizers, FINALIZER]})
 
     async def let_go(self, maintenance: NodeMaintenance) -> None:
         """Let a maintenance that is deleted be gone."""
-        await self._finalizers(
-            maintenance, [one for one in maintenance.metadata.finalizers if one != FINALIZER]
-        )
+        left = [one for one in maintenance.metadata.finalizers if one != FINALIZER]
+        await self._patch_meta(maintenance, {"finalizers": left})
         for stage in _STAGES:
             self._counts.remove(maintenance.metadata.name, stage)
 
@@ -92,7 +97,11 @@ class MaintenanceWriter:
         """Forget a maintenance that is gone."""
         self._behind.pop(key, None)
 
-    async def _finalizers(self, maintenance: NodeMaintenance, wanted: list[str]) -> None:
+    def _tell(self, maintenance: NodeMaintenance, news: recording.News) -> None:
+        tell = self._events.warning if news.bad else self._events.normal
+        tell(NODE_MAINTENANCES, maintenance, news.reason, news.message)
+
+    async def _patch_meta(self, maintenance: NodeMaintenance, changes: dict[str, object]) -> None:
         meta = maintenance.metadata
-        body = MergePatch({"metadata": {"resourceVersion": meta.resource_version, "finalizers": wanted}})
+        body = MergePatch({"metadata": {"resourceVersion": meta.resource_version, **changes}})
         await self._client.patch(NODE_MAINTENANCES, meta.name, meta.namespace, body)

@@ -15,6 +15,7 @@ import msgspec
 
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
 from nodemanager.api.maintenance.nodemaintenance import (
+    ANNOTATION_PREVIEW,
     ANNOTATION_TOKEN,
     ANNOTATION_VISIT,
     NODE_MAINTENANCES,
@@ -39,6 +40,7 @@ from nodemanager.controllers.node_maintenances.ahead import HostsAhead, TasksAhe
 from nodemanager.controllers.node_maintenances.observing import LABEL_ATTEMPT
 from nodemanager.fleet.maintenance import claims
 from nodemanager.fleet.maintenance.claims import Claim, State
+from nodemanager.fleet.maintenance.previews import KEPT, Request
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.kube import errors, times
 from nodemanager.kube.objects import ObjectKey, key_of
@@ -56,6 +58,15 @@ class Work:
     plan_hash: str = ""
     not_after: datetime | None = None
     """When the window closes in which it has to begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """What a host is asked."""
+
+    request: Request
+    steps: list[dict[str, Any]]
+    deadline: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +88,7 @@ class Orders:
         notes = {ANNOTATION_VISIT: claims.encode(claim)}
         task = task_of(claim)
         if task and not token_of(host, task):
-            newer = max(_last_token(host) + 1, int(now.timestamp()))
-            notes[ANNOTATION_TOKEN] = f"{newer} {task}"
+            notes[ANNOTATION_TOKEN] = _newer_token(host, task, now)
         return await self._note(host, notes, before.resource_version)
 
     async def forget(self, host: ManagedNode) -> ManagedNode:
@@ -107,6 +117,17 @@ class Orders:
             return await self.task(ObjectKey(owner.metadata.namespace, name))
         self.tasks.made(made)
         return made
+
+    async def create_preview(
+        self, owner: NodeMaintenance, host: ManagedNode, name: str, asking: Asking, now: datetime
+    ) -> None:
+        """Have a host that nobody works on tell what would be done, once."""
+        if not token_of(host, name):
+            note = {ANNOTATION_TOKEN: _newer_token(host, name, now)}
+            host = await self._note(host, note, host.metadata.resource_version)
+        with contextlib.suppress(errors.AlreadyExists):
+            body = _preview(owner, host, name, asking)
+            await self.client.create(NODE_TASKS, body, owner.metadata.namespace)
 
     async def task(self, key: ObjectKey) -> NodeTask | None:
         """Return a task as the server has it."""
@@ -152,6 +173,11 @@ def token_of(host: ManagedNode, task: str) -> int:
     return int(number) if number.isdecimal() and name == task else 0
 
 
+def _newer_token(host: ManagedNode, task: str, now: datetime) -> str:
+    """Return the token that a task takes on a host, with its name."""
+    return f"{max(_last_token(host) + 1, int(now.timestamp()))} {task}"
+
+
 def _last_token(host: ManagedNode) -> int:
     number, _, _ = host.metadata.annotations.get(ANNOTATION_TOKEN, "").partition(" ")
     return int(number) if number.isdecimal() else 0
@@ -168,10 +194,6 @@ def _task(owner: NodeMaintenance, host: ManagedNode, claim: Claim, work: Work, t
         "kind": NODE_MAINTENANCES.kind, "name": meta.name, "uid": meta.uid, "generation": claim.generation,
         "planHash": work.plan_hash,
     }  # fmt: skip
-    owned = {
-        "apiVersion": NODE_MAINTENANCES.api_version, "kind": NODE_MAINTENANCES.kind, "name": meta.name,
-        "uid": meta.uid, "controller": True, "blockOwnerDeletion": False,
-    }  # fmt: skip
     return {
         "metadata": {
             "name": task_of(claim),
@@ -179,7 +201,7 @@ def _task(owner: NodeMaintenance, host: ManagedNode, claim: Claim, work: Work, t
                 NODE: label(host.metadata.name), MAINTENANCE: label(meta.name), RUN: claim.run,
                 LABEL_ATTEMPT: str(claim.attempt),
             },
-            "ownerReferences": [owned],
+            "ownerReferences": [_owned_by(owner)],
         },
         "spec": {
             "nodeName": host.metadata.name,
@@ -191,4 +213,35 @@ def _task(owner: NodeMaintenance, host: ManagedNode, claim: Claim, work: Work, t
             "reason": about,
             "ttlSecondsAfterFinished": MAX_TTL,  # until its run has ended, which only we know
         },
+    }  # fmt: skip
+
+
+def _preview(owner: NodeMaintenance, host: ManagedNode, name: str, asking: Asking) -> dict[str, Any]:
+    """Return a task that only tells. It is part of no run: its reason has no uid, by which others count."""
+    meta, request = owner.metadata, asking.request
+    return {
+        "metadata": {
+            "name": name,
+            "labels": {NODE: label(host.metadata.name), ANNOTATION_PREVIEW: request.id},
+            "ownerReferences": [_owned_by(owner)],
+        },
+        "spec": {
+            "nodeName": host.metadata.name,
+            "steps": asking.steps,
+            "deadline": times.rfc3339(asking.deadline),
+            "fencingToken": token_of(host, name),
+            "reason": {
+                "kind": NODE_MAINTENANCES.kind, "name": meta.name, "generation": meta.generation,
+                "planHash": request.plan_hash,
+            },
+            "ttlSecondsAfterFinished": int(KEPT.total_seconds()),
+        },
+    }  # fmt: skip
+
+
+def _owned_by(owner: NodeMaintenance) -> dict[str, Any]:
+    meta = owner.metadata
+    return {
+        "apiVersion": NODE_MAINTENANCES.api_version, "kind": NODE_MAINTENANCES.kind, "name": meta.name,
+        "uid": meta.uid, "controller": True, "blockOwnerDeletion": False,
     }  # fmt: skip

@@ -17,7 +17,12 @@ import msgspec
 
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
-from nodemanager.api.maintenance.nodemaintenance import FINALIZER, NODE_MAINTENANCES, NodeMaintenance
+from nodemanager.api.maintenance.nodemaintenance import (
+    ANNOTATION_PREVIEW,
+    FINALIZER,
+    NODE_MAINTENANCES,
+    NodeMaintenance,
+)
 from nodemanager.api.maintenance.nodetask import NODE_TASKS, RUN, NodeTask
 from nodemanager.controllers.disruption.nodes import NODES
 from nodemanager.controllers.node_maintenances import (
@@ -25,6 +30,7 @@ from nodemanager.controllers.node_maintenances import (
     observing,
     remembering,
     undertaking,
+    upcoming,
 )
 from nodemanager.controllers.node_maintenances.ahead import HostsAhead, TasksAhead
 from nodemanager.controllers.node_maintenances.asking import Asker
@@ -33,6 +39,7 @@ from nodemanager.controllers.node_maintenances.inputs import InputReader, Proble
 from nodemanager.controllers.node_maintenances.maintenance_writer import MaintenanceWriter
 from nodemanager.controllers.node_maintenances.observing import HostsKnown, SignsOfLife
 from nodemanager.controllers.node_maintenances.orders import Orders
+from nodemanager.controllers.node_maintenances.previewing import Previewer
 from nodemanager.controllers.node_maintenances.protecting import ProtectedHosts
 from nodemanager.controllers.node_maintenances.realtime_sets import RealtimeSets
 from nodemanager.controllers.node_maintenances.recording import Record
@@ -79,6 +86,7 @@ class Maintainer:
         self._driver = VisitDriver(self._orders, context.events, context.metrics)
         self._protected = ProtectedHosts(context.client)
         self._inputs = InputReader(context.client, caches)
+        self._previews = Previewer(self._orders, self._hosts, self._inputs)
         self._realtime = RealtimeSets(context.client, caches.of(CONFIG_SETS), self._inputs)
         self._asker = Asker(context.client, context.now, context.queue.add)
         self._signs = SignsOfLife(context.now)
@@ -117,6 +125,8 @@ class Maintainer:
         if (run := remembering.retried(maintenance, seen.now)) is not None:
             await self._writer.retry(maintenance, run)
             return ReconcileResult(AT_ONCE)
+        if ANNOTATION_PREVIEW in maintenance.metadata.annotations:
+            return await self._preview(seen, problem)
         return await self._decide(seen, about, problem, soon)
 
     # Seeing
@@ -280,6 +290,18 @@ class Maintainer:
             except (errors.Conflict, errors.NotFound):
                 soon = CONFLICT
         return soon
+
+    async def _preview(self, seen: Seen, problem: Problem | None) -> ReconcileResult:
+        """Have hosts asked what a run would do, then take the request off."""
+        maintenance = seen.maintenance
+        found = passes.look(self._upkeep(seen), None, maintenance.metadata.uid, seen.now)
+        run = upcoming.run_of(maintenance, found, seen.now, begins=problem is None)
+        try:
+            news = await self._previews.answer(seen, run, self._facts(seen))
+            await self._writer.answered(maintenance, news)
+        except (errors.Conflict, errors.NotFound):  # somebody asks anew, or has deleted it
+            return ReconcileResult(CONFLICT)
+        return ReconcileResult(CATCH_UP)
 
     # Ending
 
