@@ -61,7 +61,7 @@ def task(phase: str = "Running", **fields: Any) -> TaskFacts:
     return TaskFacts("web1-0123456789", phase, **{"taken": True, **fields})
 
 
-def test_every_state_that_is_no_end_says_what_is_ordered_and_what_is_waited_for() -> None:
+def test_claim_6_every_state_and_every_reason_says_what_is_waited_for() -> None:
     assert set(STATES) == {state for state in State if not state.is_end}
     assert all(REMEDIES[rules.reason] for rules in STATES.values())
     assert set(REMEDIES) == set(Reason)
