@@ -126,6 +126,7 @@ class PretendAgents:
         booted = {"bootBefore": self._before(task), "bootAfter": self.boot(host)}
         steps: list[dict[str, Any]] = [
             {"name": step.name, "phase": done, "startedAt": now, "finishedAt": now,
+             "changed": phase == SUCCEEDED,
              **({} if step.reboot is None else {"evidence": booted})}
             for step in task.spec.steps
         ]  # fmt: skip

@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from nodemanager.api.maintenance.health_gates import Health
 from nodemanager.api.maintenance.nodeoperationtemplate import NodeOperationTemplateSpec, Parameter
-from nodemanager.api.maintenance.nodetask import TaskStepStatus
+from nodemanager.api.maintenance.nodetask import MAX_STEPS, TaskStepStatus
 from nodemanager.api.maintenance.operations import Operation
 from nodemanager.api.maintenance.task_steps import TaskStep
 from nodemanager.fleet.maintenance import steps, undoing
@@ -148,6 +149,22 @@ def test_several_operations_are_one_list_with_one_reboot() -> None:
     assert boot.reboot is not None
     assert (boot.reboot.when, boot.timeout) == ("always", "20m")
     assert found.disruption == "reboot"
+
+
+def test_whether_configsets_hold_after_the_work_is_proven_by_the_host_as_the_last_step() -> None:
+    """What its status says may be older than the work."""
+    gates: dict[str, Any] = {"after": [{"alive": True}, {"configSetsHold": True, "timeout": "3m"}]}
+    health = msgspec.convert(gates, Health)
+    found = steps.work([operation("note", run("touch"))], {}, health).steps
+    assert [(step.name, step.timeout, step.on_failure) for step in found[1:]] == [
+        ("health-after", "3m", "undo")
+    ]
+    assert found[1].probe is not None
+    assert found[1].probe.config_sets_hold
+    assert steps.work([operation("note", type="realtime")], {}, health).steps == ()
+    many = [operation("note", *(run("a", name=f"n{place}") for place in range(MAX_STEPS)))]
+    with pytest.raises(StepsError, match="cannot make one task of"):
+        steps.work(many, {}, health)
 
 
 def test_a_timeout_may_be_written_in_the_execution() -> None:

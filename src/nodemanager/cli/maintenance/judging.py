@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 
 from nodemanager.api.maintenance.maintenance_status import VALID, RunState
 from nodemanager.api.maintenance.maintenanceapproval import MAINTENANCE_APPROVALS
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
-from nodemanager.api.maintenance.nodetask import RUN, NodeTask
 from nodemanager.cli.maintenance import planning
 from nodemanager.cli.maintenance.judged import HostsJudged, Judged
 from nodemanager.cli.maintenance.reading import Found, Surroundings
@@ -113,10 +111,7 @@ def _facts(seen: Seen, around: Surroundings, judged: Judged) -> Facts:
         hosts=hosts(around.found, seen.maintenance),
         now=seen.now,
         window=seen.inputs.view,
-        tasks={
-            host: [observing.task_facts(one, seen.now) for one in found]
-            for host, found in _by_host(seen.tasks, run.id).items()
-        },
+        tasks=observing.run_tasks(seen.tasks, run.id, seen.now),
         durations=openings.measured(observing.durations(seen.tasks, seen.now)),
         problem=(problem.reason, problem.object) if problem is not None else None,
         approved=undertaking.is_approved(seen, around.caches, around.reader),
@@ -131,11 +126,3 @@ def hosts(found: Found, maintenance: NodeMaintenance | None = None) -> dict[str,
         for one in found.hosts
         for node in (found.nodes.get(one.metadata.name),)
     }
-
-
-def _by_host(tasks: Iterable[NodeTask], run: str) -> dict[str, list[NodeTask]]:
-    found: dict[str, list[NodeTask]] = {}
-    for task in tasks:
-        if task.metadata.labels.get(RUN) == run and not task.metadata.name.endswith("-undo"):
-            found.setdefault(task.spec.node_name, []).append(task)
-    return found

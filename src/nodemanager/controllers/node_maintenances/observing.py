@@ -11,12 +11,21 @@ from typing import Final
 from nodemanager.api.common import node_conditions
 from nodemanager.api.common.managednode import ManagedNode, is_held
 from nodemanager.api.maintenance.nodemaintenance import ANNOTATION_VISIT
-from nodemanager.api.maintenance.nodetask import NodeTask
+from nodemanager.api.maintenance.nodetask import RUN, NodeTask
 from nodemanager.api.rights import host_rights
 from nodemanager.controllers.disruption.nodes import Node
 from nodemanager.fleet.maintenance import claims
-from nodemanager.fleet.maintenance.claims import Claim, Unreadable
-from nodemanager.fleet.maintenance.facts import ENDS, SUCCEEDED, HostFacts, HostHealth, NodeFacts, TaskFacts
+from nodemanager.fleet.maintenance.claims import Claim, Unreadable, taken_back
+from nodemanager.fleet.maintenance.facts import (
+    ENDS,
+    HALTED,
+    SUCCEEDED,
+    UNDONE,
+    HostFacts,
+    HostHealth,
+    NodeFacts,
+    TaskFacts,
+)
 from nodemanager.kube import conditions, times
 from nodemanager.kube.core import Lease
 from nodemanager.kube.objects import ObjectKey
@@ -130,6 +139,21 @@ def task_facts(task: NodeTask, now: datetime) -> TaskFacts:
         rebooted=any(step.name in reboots and _proves(step.evidence) for step in status.steps),
         ended=ended_at(task, now),
     )
+
+
+def run_tasks(tasks: Iterable[NodeTask], run: str, now: datetime) -> dict[str, list[TaskFacts]]:
+    """Return the tasks of a run by host. One that was taken back afterwards has not succeeded."""
+    of_run = [task for task in tasks if task.metadata.labels.get(RUN) == run]
+    undone = {taken_back(task.metadata.name): task.status.phase for task in of_run}
+    found: dict[str, list[TaskFacts]] = {}
+    for task in of_run:
+        if taken_back(name := task.metadata.name):
+            continue
+        facts = task_facts(task, now)
+        if name in undone and facts.is_end:
+            facts = replace(facts, phase=UNDONE if undone[name] == SUCCEEDED else HALTED)
+        found.setdefault(task.spec.node_name, []).append(facts)
+    return found
 
 
 def unproven_reboot(task: NodeTask) -> str:

@@ -17,7 +17,7 @@ import msgspec
 
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
-from nodemanager.api.maintenance.maintenance_status import RunState
+from nodemanager.api.maintenance.maintenance_status import RunState, WaitReason
 from nodemanager.api.maintenance.nodemaintenance import (
     ANNOTATION_RETRY,
     FINALIZER,
@@ -93,6 +93,9 @@ class Maintainer:
         )
         self._counts = context.metrics.gauge(
             "nodemanager_maintenance_hosts", "Hosts of the run under way.", ("maintenance", "stage")
+        )
+        self._waits = context.metrics.gauge(
+            "nodemanager_maintenance_waiting", "Hosts that wait, by reason code.", ("maintenance", "reason")
         )
 
     async def reconcile(self, key: ObjectKey) -> ReconcileResult | None:
@@ -213,10 +216,6 @@ class Maintainer:
         run = seen.run
         if run is None:
             return None
-        tasks: dict[str, list[NodeTask]] = {}
-        for task in seen.tasks:
-            if task.metadata.labels.get(RUN) == run.id and not task.metadata.name.endswith("-undo"):
-                tasks.setdefault(task.spec.node_name, []).append(task)
         return Facts(
             uid=seen.maintenance.metadata.uid,
             spec=seen.maintenance.spec,
@@ -225,9 +224,7 @@ class Maintainer:
             hosts=self._facts(seen),
             now=seen.now,
             window=seen.inputs.view,
-            tasks={
-                host: [observing.task_facts(one, seen.now) for one in found] for host, found in tasks.items()
-            },
+            tasks=observing.run_tasks(seen.tasks, run.id, seen.now),
             durations=openings.measured(observing.durations(seen.tasks, seen.now)),
             problem=(problem.reason, problem.object) if problem is not None else None,
             approved=undertaking.is_approved(seen, self._caches, self._inputs),
@@ -273,8 +270,15 @@ class Maintainer:
             for stage in ("waiting", "running", "succeeded", "failed", "skipped"):
                 count = float(getattr(wanted.hosts, stage))
                 self._counts.labels(maintenance.metadata.name, stage).set(count)
+        self._count_waits(maintenance.metadata.name, wanted.waiting, maintenance.status.waiting)
         if record.ended is not None:
             self._runs.labels(record.ended.outcome).inc()
+
+    def _count_waits(self, name: str, new: Sequence[WaitReason], old: Sequence[WaitReason]) -> None:
+        for one in new:
+            self._waits.labels(name, one.reason).set(one.hosts)
+        for reason in {one.reason for one in old} - {one.reason for one in new}:
+            self._waits.remove(name, reason)
 
     def _tell(self, record: Record, news: Sequence[recording.News]) -> None:
         for one in news:
@@ -306,6 +310,7 @@ class Maintainer:
         await self._patch_meta(seen.maintenance, {"finalizers": rest})
         for stage in ("waiting", "running", "succeeded", "failed", "skipped"):
             self._counts.remove(seen.maintenance.metadata.name, stage)
+        self._count_waits(seen.maintenance.metadata.name, (), seen.maintenance.status.waiting)
         return None
 
     async def _clean(self, seen: Seen) -> None:

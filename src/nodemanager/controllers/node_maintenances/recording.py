@@ -37,7 +37,7 @@ from nodemanager.fleet.maintenance.decide import Decision, Run, Wait
 from nodemanager.fleet.maintenance.openings import WindowView
 from nodemanager.fleet.maintenance.passes import Look
 from nodemanager.fleet.maintenance.progress import Stage
-from nodemanager.fleet.maintenance.reasons import REMEDIES, Reason
+from nodemanager.fleet.maintenance.reasons import Reason, remedy
 from nodemanager.fleet.maintenance.runs import Judgement, Memory
 from nodemanager.kube import conditions, times, wording
 from nodemanager.kube.conditions import Condition
@@ -146,10 +146,11 @@ def news(old: NodeMaintenanceStatus, new: NodeMaintenanceStatus) -> list[News]:
     """Return what a new status has to tell that the old one had not."""
     found: list[News] = []
     if new.run is not None and (old.run is None or old.run.id != new.run.id):
-        hosts = f" on {new.plan.hosts} hosts" if new.plan is not None else ""
+        hosts = f" on {wording.plural(new.plan.hosts, 'host')}" if new.plan is not None else ""
         found.append(News("RunStarted", f"run {new.run.id} of {', '.join(new.run.operations)}{hosts}"))
     if new.phase != old.phase and new.phase == "Stopped":
-        found.append(News("RunStopped", "too many hosts failed; look at them, then retry", bad=True))
+        progressing = conditions.get(new.conditions, PROGRESSING)
+        found.append(News("RunStopped", progressing.message if progressing is not None else "", bad=True))
     if new.history and (not old.history or old.history[0].id != new.history[0].id):
         ended = new.history[0]
         text = ended.hosts.text if ended.hosts is not None else ""
@@ -175,6 +176,7 @@ def status_of(record: Record) -> NodeMaintenanceStatus:
     operations = [_operation(record, judged) for judged in record.look.judgements]
     counts = host_counts(decision) if decision is not None else old.hosts
     nexts = [one.next_run for one in operations if one.next_run]
+    waits = decision.waits if decision is not None and not decision.outcome else ()
     made = msgspec.structs.replace(
         old,
         observed_generation=maintenance.metadata.generation,
@@ -183,7 +185,7 @@ def status_of(record: Record) -> NodeMaintenanceStatus:
         next_run=min(nexts) if nexts else None,
         operations=operations,
         run=record.run,
-        waiting=waiting(decision.waits if decision is not None and not decision.outcome else ()),
+        waiting=waiting(waits, maintenance.metadata.name),
         history=history,
         plan=record.plan,
     )
@@ -202,27 +204,28 @@ def host_counts(decision: Decision) -> HostCounts:
     )  # fmt: skip
 
 
-def waiting(waits: Iterable[Wait]) -> list[WaitReason]:
+def waiting(waits: Iterable[Wait], name: str) -> list[WaitReason]:
     """Return why hosts wait, one entry for each reason and object, those of most hosts first."""
     by_reason: dict[Reason, list[Wait]] = {}
     for wait in waits:
         by_reason.setdefault(wait.reason, []).append(wait)
     ordered = sorted(by_reason.items(), key=lambda one: (-len(one[1]), one[0]))
-    return [_reason(reason, found) for reason, found in ordered[:MAX_REASONS]]
+    return [_reason(reason, found, name) for reason, found in ordered[:MAX_REASONS]]
 
 
-def _reason(reason: Reason, found: Sequence[Wait]) -> WaitReason:
+def _reason(reason: Reason, found: Sequence[Wait], name: str) -> WaitReason:
     objects = {wait.object for wait in found}
+    about = objects.pop()[:320] if len(objects) == 1 else ""
     checks = [wait.next_check for wait in found if wait.next_check is not None]
     since = [wait.since for wait in found if wait.since is not None]
     return WaitReason(
         reason=reason,
         hosts=len(found),
         first=[wait.host for wait in found[:SHOWN]],
-        object=objects.pop()[:320] if len(objects) == 1 else "",
+        object=about,
         since=times.rfc3339(min(since)) if since else None,
         next_check=times.rfc3339(min(checks)) if checks else None,
-        remedy=REMEDIES[reason],
+        remedy=remedy(reason, name, found[0].host if len(found) == 1 else "", about),
     )
 
 
@@ -329,6 +332,8 @@ def _said(record: Record, made: NodeMaintenanceStatus) -> Iterable[Condition]:
     runs_now = made.phase == "Running"
     reason = made.waiting[0].reason if made.waiting else made.phase
     message = made.waiting[0].remedy if made.waiting else ""
+    if made.phase == "Stopped" and record.look.decision is not None:
+        reason, message = Reason.STOPPED, _stop_text(record.look.decision, record.maintenance.metadata.name)
     yield Condition(
         type=PROGRESSING,
         status=conditions.TRUE if runs_now else conditions.FALSE,
@@ -341,6 +346,12 @@ def _said(record: Record, made: NodeMaintenanceStatus) -> Iterable[Condition]:
     )
     if record.realtime is not None:
         yield _realtime(record.realtime)
+
+
+def _stop_text(decision: Decision, name: str) -> str:
+    """Return why a run has stopped, also if no host is left that waits for it, and what has it go on."""
+    failed = wording.plural(decision.counts()[Stage.FAILED], "host")
+    return f"{failed} failed: {decision.stops[0].object}. {remedy(Reason.STOPPED, name)}"
 
 
 def _realtime(kept: RealtimeKept) -> Condition:
