@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from nodemanager.agent.tasks import packages
+from nodemanager.agent.tasks.packages import MAX_EVIDENCE
 from nodemanager.api.maintenance.health_gates import Health
 from nodemanager.api.maintenance.nodeoperationtemplate import NodeOperationTemplateSpec, Parameter
 from nodemanager.api.maintenance.nodetask import MAX_STEPS, TaskStepStatus
@@ -216,3 +218,13 @@ def test_what_was_done_is_taken_back_the_last_first() -> None:
     assert back[2].packages.remove == ["libnew"]
     assert undoing.is_possible(done)
     assert not undoing.is_possible(msgspec.convert([run("a")], list[TaskStep]))
+
+
+def test_packages_that_nobody_knows_all_of_are_not_taken_back_by_halves() -> None:
+    upgrade = msgspec.convert({"name": "all", "packages": {"upgrade": "all"}}, TaskStep)
+    changed = {f"p{number:03}": "1 -> 2" for number in range(MAX_EVIDENCE)}
+    few = TaskStepStatus(name="all", changed=True, evidence=packages.shown(changed))
+    many = TaskStepStatus(name="all", changed=True, evidence=packages.shown({**changed, "q": "1 -> 2"}))
+    assert many.evidence["..."] == "and 1 more"
+    assert undoing.is_known([upgrade], [few])
+    assert not undoing.is_known([upgrade], [many])

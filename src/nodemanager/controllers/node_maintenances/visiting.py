@@ -165,7 +165,9 @@ class VisitDriver:
         if order is Order.CREATE_UNDO:
             undo = await self._task(about, seen, undo_name(claim.task))
             back = undoing.inverse(task.spec.steps, task.status.steps) if task is not None else []
-            if undo is None and back:
+            if undo is None and task is not None and not undoing.is_known(task.spec.steps, task.status.steps):
+                undo = _as_if(task, HALTED)
+            elif undo is None and back:
                 work = Work(tuple(back), claim.since + UNDO_TIME)
                 undo = await self._created(about, seen, work) or _as_if(task, HALTED)
             elif undo is None and task is not None:  # it changed nothing that could be taken back

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from nodemanager.api.maintenance.nodetask import TaskStepStatus
+from nodemanager.api.maintenance.nodetask import CUT, TaskStepStatus
 from nodemanager.api.maintenance.task_steps import CONTINUE, PackagesAction, TaskPackage, TaskStep
 
 _ARROW: Final = "->"
@@ -19,6 +19,12 @@ _ARROW: Final = "->"
 def is_possible(steps: Sequence[TaskStep]) -> bool:
     """Tell whether anything of it can be taken back."""
     return any(step.undo is not None or step.packages is not None for step in steps)
+
+
+def is_known(steps: Sequence[TaskStep], became: Sequence[TaskStepStatus]) -> bool:
+    """Tell whether it is known of all packages how they were: half an upgrade is worse than either."""
+    own = {step.name for step in steps if step.packages is not None and step.undo is None}
+    return not any(one.name in own and CUT in one.evidence for one in became)
 
 
 def inverse(steps: Sequence[TaskStep], became: Sequence[TaskStepStatus]) -> list[TaskStep]:
