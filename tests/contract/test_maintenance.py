@@ -276,7 +276,7 @@ async def test_deleted_before_the_task_was_taken_it_takes_the_task_back(site: Si
     await site.nothing_is_left()
 
 
-async def test_a_host_that_is_deleted_in_work_leaves_no_cordon(site: Site) -> None:
+async def test_claim_1_a_host_that_is_deleted_in_work_leaves_no_cordon(site: Site) -> None:
     host = await site.host("a", node=True)
     site.agents.behave = lambda _task: HANG
     await site.maintenance(operations=[operation(REBOOT)])

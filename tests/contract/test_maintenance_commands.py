@@ -166,7 +166,7 @@ async def test_history_tells_of_runs_and_hosts(told: Told) -> None:
     shown = said(await told.run("maintenance", "history", "monday"))
     assert re.search(rf"{RUN} +under way +9m\S* ago +- +0/2, 1 failed +note", shown), shown
     assert re.search(r"aaaa000011112222 +Succeeded +3h ago +60m +2/2 +note", shown), shown
-    assert re.search(r"web1 +Failed +touch +6[01]s +no such folder", shown), shown
+    assert re.search(r"web1 +Failed +touch +6[01]s +web1-0 +no such folder", shown), shown
     assert re.search(r"web2 +Running +touch +8m\S*", shown), shown
     assert max(map(len, shown.splitlines())) <= 80
     failed = json.loads(said(await told.run("maintenance", "history", "monday", "--failed", "-o", "json")))

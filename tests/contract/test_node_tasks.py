@@ -18,6 +18,7 @@ from nodemanager.client.watch import WatchEvent
 from nodemanager.kube import conditions, core
 from nodemanager.plan.tasks import admission
 from support.agent_process import Agent, Api, Starts, owned
+from support.apiserver import free_port
 from support.folder_host import furnish
 from support.node_tasks import Tasks, moment, phases, shell
 from support.root_tree import needs_root
@@ -131,21 +132,42 @@ async def test_what_somebody_else_writes_meanwhile_is_no_obstacle(tasks: Tasks, 
 REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "expired": ({"deadline": "2020-01-01T00:00:00Z"}, "Expired", admission.EXPIRED),
     "of another boot": ({"bootID": "another"}, "Refused", admission.OTHER_BOOT),
+    "replayed": ({"fencingToken": 1}, "Refused", admission.STALE),
+    "foreign": ({"nodeName": "web2"}, "", admission.FOREIGN),
 }
 
 
-@pytest.mark.parametrize("which", REFUSED)
-async def test_what_is_refused_says_so(which: str, tasks: Tasks, agent: Agent) -> None:
-    spec, phase, reason = REFUSED[which]
-    await tasks.make("t", shell("a", "echo a >> /log"), **spec)
-    task = await tasks.ended("t", phase)
-    complete = conditions.get(task.status.conditions, COMPLETE)
-    assert complete is not None
-    assert (complete.status, complete.reason) == ("False", reason)
+async def test_what_is_refused_says_so_and_is_counted_once(api: Api, start: Starts) -> None:
+    """In the status of the task, unless that is another host's; in a metric; in an Event of the host."""
+    metrics, tasks = f"127.0.0.1:{free_port()}", Tasks(api)
+    agent = start(metrics=metrics)
+    await api.ready()
+    furnish(agent.root)
+    await tasks.make("first", shell("a", "echo first >> /log"))
+    await tasks.ended("first", "Succeeded")
+    for number, (spec, phase, reason) in enumerate(REFUSED.values()):
+        made = await tasks.make(f"t{number}", shell("a", "echo refused >> /log"), **spec)
+        await agent.logs(f"task t{number} is not done: {reason}: ")
+        if phase:
+            complete = conditions.get((await tasks.ended(f"t{number}", phase)).status.conditions, COMPLETE)
+            assert complete is not None
+            assert (complete.status, complete.reason) == ("False", reason)
+        else:
+            assert (await tasks.get(made.metadata.name)).status.phase == ""
     await tasks.make("after", shell("a", "echo after >> /log"))
     await tasks.ended("after", "Succeeded")
-    assert agent.at("/log").read_text() == "after\n"
-    assert agent.log.read_text().count("task t is not done") == 1
+    assert agent.at("/log").read_text() == "first\nafter\n"
+    _, counted = await agent.get(metrics, "/metrics")
+    for _, _, reason in REFUSED.values():
+        line = f'nodemanager_tasks_refused_total{{node="web1",reason="{reason}"}} 1'
+        assert line in counted.splitlines(), line
+    told: list[str] = []
+    async with asyncio.timeout(30):
+        while len(told) < len(REFUSED):
+            page = await api.client.list(core.EVENTS, Selection(api.namespace))
+            told = [one.message for one in page.items if one.reason == "TaskRefused"]
+            await asyncio.sleep(0.05)
+    assert sorted(said.partition(":")[0] for said in told) == [f"NodeTask t{n}" for n in range(len(REFUSED))]
 
 
 async def test_a_replayed_task_is_refused_and_a_forgotten_report_is_repeated(
@@ -163,15 +185,6 @@ async def test_a_replayed_task_is_refused_and_a_forgotten_report_is_repeated(
     assert complete is not None
     assert complete.reason == admission.STALE
     assert agent.at("/log").read_text() == "a\n"
-
-
-async def test_a_foreign_task_is_left_alone_and_counted(tasks: Tasks, agent: Agent) -> None:
-    await tasks.make("foreign", shell("a", "echo foreign >> /log"), nodeName="web2")
-    await tasks.make("own", shell("a", "echo own >> /log"))
-    await tasks.ended("own", "Succeeded")
-    await agent.logs("task foreign is not done: Foreign: it is for web2, and this is web1")
-    assert (await tasks.get("foreign")).status.phase == ""
-    assert agent.at("/log").read_text() == "own\n"
 
 
 async def test_nothing_begins_on_a_host_that_is_held(tasks: Tasks, agent: Agent, api: Api) -> None:

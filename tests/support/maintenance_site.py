@@ -87,6 +87,8 @@ class Site:
     nodes: list[str] = field(default_factory=list)
     shift: datetime | None = None
     """What time it is for the operator; None = what it is."""
+    metrics: Registry = field(default_factory=Registry)
+    """Those of the operator that was started last."""
 
     def now(self) -> datetime:
         return self.shift or datetime.now(UTC)
@@ -107,6 +109,12 @@ class Site:
 
     async def managed(self, host: str) -> ManagedNode:
         return await self.client.get(MANAGED_NODES, host, self.namespace)
+
+    async def ready(self, host: str, status: str) -> None:
+        """Have the kubelet say whether its Node is Ready."""
+        said = {"type": "Ready", "status": status, "reason": "Told"}
+        body = MergePatch({"status": {"conditions": [said]}})
+        await self.client.patch(core.NODES, host, "", body, subresource="status")
 
     async def cordon(self, host: str) -> None:
         """As an administrator does."""
@@ -219,9 +227,10 @@ class Site:
             mortals.append(Mortal(inner, kill_at, after))
             return mortals[0]
 
+        self.metrics = Registry()
         async with connected(self.own) as own:
             given = Dependencies(
-                own.through(wrap), self.namespace, Registry(), runner.companion, leader_elect, self.now
+                own.through(wrap), self.namespace, self.metrics, runner.companion, leader_elect, self.now
             )
             manager = assembly.assemble(given, entries or ENTRIES).manager
             running = asyncio.create_task(manager.run())

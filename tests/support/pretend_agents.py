@@ -134,6 +134,7 @@ class PretendAgents:
         booted = {"bootBefore": self._before(task), "bootAfter": self.boot(host)}
         steps: list[dict[str, Any]] = [
             {"name": step.name, "phase": done, "startedAt": now, "finishedAt": now,
+             "changed": phase == SUCCEEDED,
              **({} if step.reboot is None else {"evidence": booted}), **self._previewed(step, host)}
             for step in task.spec.steps
         ]  # fmt: skip

@@ -115,7 +115,7 @@ TASKS = {
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_killed_at_every_moment(name: str, tmp_path: Path) -> None:
+def test_claim_1_an_agent_killed_at_every_moment_does_nothing_twice(name: str, tmp_path: Path) -> None:
     steps = TASKS[name]
     for dies_at in itertools.count(1):
         folder = tmp_path / str(dies_at)

@@ -22,7 +22,8 @@ from nodemanager.cli.maintenance.following import HostState, Progressed
 from nodemanager.cli.maintenance.judged import Judged
 from nodemanager.cli.maintenance.reading import Found
 from nodemanager.cli.views import output
-from nodemanager.cli.views.maintenance import history_view, live, plan_table, progress, wait_view
+from nodemanager.cli.views.maintenance import history_view, live, plan_table, progress
+from nodemanager.fleet.maintenance import reasons
 from nodemanager.fleet.maintenance.reasons import Reason
 
 NOW = datetime(2026, 3, 2, 6, 10, tzinfo=UTC)
@@ -123,9 +124,9 @@ def test_a_list_has_bars_on_a_terminal_only() -> None:
 
 @pytest.mark.parametrize("reason", list(Reason))
 def test_every_reason_says_what_to_do_with_the_names_that_are_meant(reason: Reason) -> None:
-    said = wait_view.remedy(reason, "web1", "monday", "nodetask/web1-4f1c")
+    said = reasons.remedy(reason, "monday", "web1", "nodetask/web1-4f1c")
     assert said.endswith(".")
-    assert not re.search(r"\b(NAME|HOST)\b", said), said
+    assert not re.search(r"\b(NAME|HOST|TASK)\b", said), said
     for command in re.findall("`nodemanager ([^`]+)`", said):
         assert re.match(
             r"(maintenance (resume|approve|retry|plan|abort) monday|unhold web1|describe )", command
@@ -135,7 +136,7 @@ def test_every_reason_says_what_to_do_with_the_names_that_are_meant(reason: Reas
 def test_why_tells_each_reason_in_80_columns() -> None:
     hosts = [host("web1", "False"), host("web2")]
     one = judge(maintenance(), *hosts)
-    found = [*reasons_of_host.others(hosts[0], Found(NOW, hosts)), *reasons_of_host.concerning("web1", [one])]
+    found = reasons_of_host.of_host(hosts[0], Found(NOW, hosts), [one])
     text = output.wrapped(why.text("web1", found, NOW), 80)
     assert [line.split()[-1] for line in text.splitlines() if line.startswith("Reason:")] == [
         "HostSilent"
@@ -287,7 +288,7 @@ def test_what_hosts_say_steers_no_terminal() -> None:
         NodeTask,
     )
     found = maintenance({"run": {"id": EVIL, "operations": [EVIL]}, "history": [{"id": EVIL}]}, name=EVIL)
-    assert not STEERS.search(history_view.text(found, EVIL, [task], NOW))
+    assert not STEERS.search(history_view.text(found, EVIL, history_view.tries([task]), NOW))
     judged = judge(found, host(EVIL))
     assert not STEERS.search(plan_table.text(judged, NOW))
     assert not STEERS.search(why.text(EVIL, [*reasons_of_host.concerning(EVIL, [judged])], NOW))

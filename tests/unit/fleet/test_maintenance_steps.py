@@ -7,8 +7,17 @@ from typing import Any
 import msgspec
 import pytest
 
+from nodemanager.agent.tasks import packages
+from nodemanager.agent.tasks.packages import MAX_EVIDENCE
+from nodemanager.api.maintenance.health_gates import Health
 from nodemanager.api.maintenance.nodeoperationtemplate import NodeOperationTemplateSpec, Parameter
-from nodemanager.api.maintenance.nodetask import NodeTask, NodeTaskSpec, NodeTaskStatus, TaskStepStatus
+from nodemanager.api.maintenance.nodetask import (
+    MAX_STEPS,
+    NodeTask,
+    NodeTaskSpec,
+    NodeTaskStatus,
+    TaskStepStatus,
+)
 from nodemanager.api.maintenance.operations import Operation
 from nodemanager.api.maintenance.task_steps import PackagesAction, PackagesBefore, TaskStep
 from nodemanager.fleet.maintenance import steps, undoing
@@ -151,6 +160,22 @@ def test_several_operations_are_one_list_with_one_reboot() -> None:
     assert found.disruption == "reboot"
 
 
+def test_whether_configsets_hold_after_the_work_is_proven_by_the_host_as_the_last_step() -> None:
+    """What its status says may be older than the work."""
+    gates: dict[str, Any] = {"after": [{"alive": True}, {"configSetsHold": True, "timeout": "3m"}]}
+    health = msgspec.convert(gates, Health)
+    found = steps.work([operation("note", run("touch"))], {}, health).steps
+    assert [(step.name, step.timeout, step.on_failure) for step in found[1:]] == [
+        ("health-after", "3m", "undo")
+    ]
+    assert found[1].probe is not None
+    assert found[1].probe.config_sets_hold
+    assert steps.work([operation("note", type="realtime")], {}, health).steps == ()
+    many = [operation("note", *(run("a", name=f"n{place}") for place in range(MAX_STEPS)))]
+    with pytest.raises(StepsError, match="cannot make one task of"):
+        steps.work(many, {}, health)
+
+
 def test_a_timeout_may_be_written_in_the_execution() -> None:
     one = {"name": "touch", "execution": {"argv": ["touch", "/x"], "timeout": "1m"}}
     step = steps.work([operation("note", one)], {}).steps[0]
@@ -194,3 +219,9 @@ def test_what_was_done_is_taken_back_the_last_first() -> None:
     assert back[1].packages == PackagesAction(restore=PackagesBefore(task="task-uid", step="up"))
     assert undoing.is_possible(done)
     assert not undoing.is_possible(msgspec.convert([run("a")], list[TaskStep]))
+
+
+def test_evidence_that_was_cut_says_so() -> None:
+    changed = {f"p{number:03}": "1 -> 2" for number in range(MAX_EVIDENCE)}
+    assert packages.shown(changed) == changed
+    assert packages.shown({**changed, "q": "1 -> 2"})["..."] == "and 1 more"

@@ -68,7 +68,7 @@ def test_a_task_that_nobody_took_before_the_window_closed_is_no_failure() -> Non
     assert ends(visit(State.WORKING, task=never)) == (State.RETURNING, State.UNDONE, Reason.TASK_EXPIRED)
 
 
-def test_every_state_that_is_no_end_says_what_is_ordered_and_what_is_waited_for() -> None:
+def test_claim_6_every_state_and_every_reason_says_what_is_waited_for() -> None:
     assert set(STATES) == {state for state in State if not state.is_end}
     assert all(REMEDIES[rules.reason] for rules in STATES.values())
     assert set(REMEDIES) == set(Reason)

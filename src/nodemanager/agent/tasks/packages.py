@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from nodemanager.agent.tasks.attempts import Attempt, AttemptResult, Exclusive, Performer
+from nodemanager.api.maintenance.nodetask import CUT
 from nodemanager.api.maintenance.task_steps import PackagesAction, PackagesBefore, TaskPackage
 from nodemanager.host.base import HostError, NotSupported, PackageManager, UpgradePlanner, Wanted
 from nodemanager.host.process.runner import RunError
@@ -140,11 +141,17 @@ def _told(before: Versions, after: Versions, problem: str, inverse: bytes) -> At
     lost, new = changes(before, after)
     told = {name: f"{version} -> {after.get(name, 'removed')}" for name, version in lost.items()}
     told |= {name: f"-> {after[name]}" for name in new}
-    some = dict(sorted(told.items())[:MAX_EVIDENCE])
+    some = shown(told)
     said = f"{wording.plural(len(told), 'package')} changed" if told else "no package changed"
     return AttemptResult(
         not problem, problem, changed=bool(told), output=f"{said}\n", evidence=some, inverse=inverse
     )
+
+
+def shown(told: Mapping[str, str]) -> dict[str, str]:
+    """Return as much as is reported; who takes it back has to know that there was more."""
+    some = dict(sorted(told.items())[:MAX_EVIDENCE])
+    return some if len(some) == len(told) else {**some, CUT: f"and {len(told) - len(some)} more"}
 
 
 def plain(installed: Versions) -> dict[str, str]:

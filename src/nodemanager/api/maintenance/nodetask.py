@@ -36,6 +36,8 @@ COMPLETE: Final = "Complete"
 """Condition type: True when all was done, False before and otherwise; its reason is the phase, or why."""
 LABEL_MAX: Final = 63
 MAX_STEPS: Final = 64
+CUT: Final = "..."
+"""In the place of a fact: there are more than are reported."""
 MAX_TTL: Final = 366 * 86400
 """A year, which may be a leap year."""
 OUTPUT_MAX: Final = 4096

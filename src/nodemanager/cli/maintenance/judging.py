@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
@@ -11,7 +10,6 @@ from typing import Final
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.maintenance.maintenance_status import VALID, RunState
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
-from nodemanager.api.maintenance.nodetask import RUN, NodeTask
 from nodemanager.cli.maintenance import planning
 from nodemanager.cli.maintenance.judged import HostsJudged, Judged, RealtimeJudged
 from nodemanager.cli.maintenance.reading import Found, Surroundings
@@ -136,10 +134,7 @@ def _facts(seen: Seen, around: Surroundings, judged: Judged) -> Facts:
         hosts=hosts(around.found, seen.maintenance),
         now=seen.now,
         window=seen.inputs.view,
-        tasks={
-            host: [observing.task_facts(one, seen.now) for one in found]
-            for host, found in _by_host(seen.tasks, run.id).items()
-        },
+        tasks=observing.run_tasks(seen.tasks, run.id, seen.now),
         durations=openings.measured(observing.durations(seen.tasks, seen.now)),
         problem=(problem.reason, problem.object) if problem is not None else None,
         approved=undertaking.is_approved(seen, around.caches, around.reader),
@@ -158,11 +153,3 @@ def hosts(found: Found, maintenance: NodeMaintenance | None = None) -> dict[str,
         said = {where: found or told[where].get(name) for where, found in failing.items()}
         facts[name] = observing.host_facts(one, node, None, said)
     return facts
-
-
-def _by_host(tasks: Iterable[NodeTask], run: str) -> dict[str, list[NodeTask]]:
-    found: dict[str, list[NodeTask]] = {}
-    for task in tasks:
-        if task.metadata.labels.get(RUN) == run and not task.metadata.name.endswith("-undo"):
-            found.setdefault(task.spec.node_name, []).append(task)
-    return found

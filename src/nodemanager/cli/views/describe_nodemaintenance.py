@@ -19,7 +19,7 @@ def render(maintenance: NodeMaintenance, events: Sequence[core.Event], now: date
     spec, status = maintenance.spec, maintenance.status
     describing.add_head(report, maintenance.metadata, now)
     report.field("Phase", status.phase or "not judged yet")
-    report.field("Window", *_window(maintenance))
+    report.field("Window", *_window(maintenance, now))
     report.field("Series", _series(spec))
     report.field("At once", _ceiling(spec))
     if status.hosts is not None:
@@ -68,9 +68,11 @@ def _add_waiting(report: output.Report, maintenance: NodeMaintenance, now: datet
         report.table("Waiting", ["REASON", "HOSTS", "SINCE", "FOR", "WHAT TO DO"], rows)
 
 
-def _window(maintenance: NodeMaintenance) -> list[str]:
+def _window(maintenance: NodeMaintenance, now: datetime) -> list[str]:
     spec, state = maintenance.spec, maintenance.status.window
     said = [f"MaintenanceWindow {spec.window_ref.name}" if spec.window_ref is not None else "its own"]
+    if state is not None and not state.open and state.opens_at:
+        return [*said, f"shut, opens {output.ahead(state.opens_at, now)}"]
     return [*said, state.text] if state is not None and state.text else said
 
 

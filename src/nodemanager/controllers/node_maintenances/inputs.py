@@ -182,7 +182,8 @@ class InputReader:
         """Return what a run of these operations does; raise StepsError or TemplateMissing."""
         chosen = [one for one in maintenance.spec.operations if one.name in names]
         templates = _Templates(self.caches, maintenance.metadata.namespace)
-        return steps.work(chosen, {name: spec for one in chosen for name, spec in templates.of(one).items()})
+        found = {name: spec for one in chosen for name, spec in templates.of(one).items()}
+        return steps.work(chosen, found, maintenance.spec.health)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,10 +35,14 @@ def conditions_of(
     problem: Problem | None,
     realtime: RealtimeKept | None,
     now: datetime,
+    stopped: str = "",
 ) -> list[Condition]:
-    """Return the conditions beside a new status; those that did not change keep their time."""
+    """Return the conditions beside a new status; those that did not change keep their time.
+
+    `stopped` says why the run has stopped, if it has.
+    """
     found = list(maintenance.status.conditions)
-    spoken = [*_said(made, problem)]
+    spoken = [*_said(made, problem, stopped)]
     if realtime is not None:
         spoken.append(_realtime(realtime, maintenance.metadata.name))
     for said in spoken:
@@ -47,7 +51,7 @@ def conditions_of(
     return found
 
 
-def _said(made: NodeMaintenanceStatus, problem: Problem | None) -> Iterable[Condition]:
+def _said(made: NodeMaintenanceStatus, problem: Problem | None, stopped: str) -> Iterable[Condition]:
     if problem is not None:
         yield Condition(type=VALID, status=conditions.FALSE, reason=problem.reason, message=problem.message)
     else:
@@ -55,6 +59,8 @@ def _said(made: NodeMaintenanceStatus, problem: Problem | None) -> Iterable[Cond
     runs_now = made.phase == "Running"
     reason = made.waiting[0].reason if made.waiting else made.phase
     message = made.waiting[0].remedy if made.waiting else ""
+    if stopped:
+        reason, message = Reason.STOPPED, stopped
     yield Condition(
         type=PROGRESSING,
         status=conditions.TRUE if runs_now else conditions.FALSE,

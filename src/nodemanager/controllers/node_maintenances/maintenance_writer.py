@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
-from nodemanager.api.maintenance.maintenance_status import RunState
+from nodemanager.api.maintenance.maintenance_status import RunState, WaitReason
 from nodemanager.api.maintenance.nodemaintenance import (
     ANNOTATION_PREVIEW,
     ANNOTATION_RETRY,
@@ -41,6 +42,9 @@ class MaintenanceWriter:
         self._counts = context.metrics.gauge(
             "nodemanager_maintenance_hosts", "Hosts of the run under way.", ("maintenance", "stage")
         )
+        self._waits = context.metrics.gauge(
+            "nodemanager_maintenance_waiting", "Hosts that wait, by reason code.", ("maintenance", "reason")
+        )
 
     def is_ahead_of(self, maintenance: NodeMaintenance) -> bool:
         """Tell whether we have written a newer status than this one."""
@@ -58,6 +62,7 @@ class MaintenanceWriter:
             for stage in _STAGES:
                 count = float(getattr(wanted.hosts, stage))
                 self._counts.labels(maintenance.metadata.name, stage).set(count)
+        self._count_waits(maintenance.metadata.name, wanted.waiting, maintenance.status.waiting)
         if record.ended is not None:
             self._runs.labels(record.ended.outcome).inc()
 
@@ -85,6 +90,7 @@ class MaintenanceWriter:
         await self._patch_meta(maintenance, {"finalizers": left})
         for stage in _STAGES:
             self._counts.remove(maintenance.metadata.name, stage)
+        self._count_waits(maintenance.metadata.name, (), maintenance.status.waiting)
 
     async def expire(self, maintenance: NodeMaintenance) -> None:
         """Delete a maintenance whose time is over, unless somebody has just changed it."""
@@ -96,6 +102,12 @@ class MaintenanceWriter:
     def forget(self, key: ObjectKey) -> None:
         """Forget a maintenance that is gone."""
         self._behind.pop(key, None)
+
+    def _count_waits(self, name: str, new: Sequence[WaitReason], old: Sequence[WaitReason]) -> None:
+        for one in new:
+            self._waits.labels(name, one.reason).set(one.hosts)
+        for reason in {one.reason for one in old} - {one.reason for one in new}:
+            self._waits.remove(name, reason)
 
     def _tell(self, maintenance: NodeMaintenance, news: recording.News) -> None:
         tell = self._events.warning if news.bad else self._events.normal

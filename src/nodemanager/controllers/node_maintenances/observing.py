@@ -11,14 +11,16 @@ from typing import Final
 from nodemanager.api.common import node_conditions
 from nodemanager.api.common.managednode import ManagedNode, is_held
 from nodemanager.api.maintenance.nodemaintenance import ANNOTATION_VISIT
-from nodemanager.api.maintenance.nodetask import NOT_DONE, NodeTask
+from nodemanager.api.maintenance.nodetask import NOT_DONE, RUN, NodeTask
 from nodemanager.api.rights import host_rights
 from nodemanager.controllers.disruption.nodes import Node
 from nodemanager.fleet.maintenance import claims
-from nodemanager.fleet.maintenance.claims import Claim, Unreadable
+from nodemanager.fleet.maintenance.claims import Claim, Unreadable, taken_back
 from nodemanager.fleet.maintenance.facts import (
     ENDS,
+    HALTED,
     SUCCEEDED,
+    UNDONE,
     GateFinding,
     HostFacts,
     HostHealth,
@@ -173,6 +175,21 @@ def task_facts(task: NodeTask, now: datetime) -> TaskFacts:
         windowed=task.spec.not_after is not None,
         not_done=_not_done(task),
     )
+
+
+def run_tasks(tasks: Iterable[NodeTask], run: str, now: datetime) -> dict[str, list[TaskFacts]]:
+    """Return the tasks of a run by host. One that was taken back afterwards has not succeeded."""
+    of_run = [task for task in tasks if task.metadata.labels.get(RUN) == run]
+    undone = {taken_back(task.metadata.name): task.status.phase for task in of_run}
+    found: dict[str, list[TaskFacts]] = {}
+    for task in of_run:
+        if taken_back(name := task.metadata.name):
+            continue
+        facts = task_facts(task, now)
+        if name in undone and facts.is_end:
+            facts = replace(facts, phase=UNDONE if undone[name] == SUCCEEDED else HALTED)
+        found.setdefault(task.spec.node_name, []).append(facts)
+    return found
 
 
 def _not_done(task: NodeTask) -> Reason | None:

@@ -164,7 +164,7 @@ class Orders:
 
 def task_of(claim: Claim) -> str:
     """Return the name of the task that a visit orders in its state."""
-    return f"{claim.task}-undo" if claim.task and claim.state is State.UNDOING else claim.task
+    return claims.undo_name(claim.task) if claim.task and claim.state is State.UNDOING else claim.task
 
 
 def token_of(host: ManagedNode, task: str) -> int:

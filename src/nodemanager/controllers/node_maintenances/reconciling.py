@@ -241,10 +241,6 @@ class Maintainer:
         run = seen.run
         if run is None:
             return None
-        tasks: dict[str, list[NodeTask]] = {}
-        for task in seen.tasks:
-            if task.metadata.labels.get(RUN) == run.id and not task.metadata.name.endswith("-undo"):
-                tasks.setdefault(task.spec.node_name, []).append(task)
         return Facts(
             uid=seen.maintenance.metadata.uid,
             spec=seen.maintenance.spec,
@@ -253,9 +249,7 @@ class Maintainer:
             hosts=self._facts(seen),
             now=seen.now,
             window=seen.inputs.view,
-            tasks={
-                host: [observing.task_facts(one, seen.now) for one in found] for host, found in tasks.items()
-            },
+            tasks=observing.run_tasks(seen.tasks, run.id, seen.now),
             durations=openings.measured(observing.durations(seen.tasks, seen.now)),
             problem=(problem.reason, problem.object) if problem is not None else None,
             approved=undertaking.is_approved(seen, self._caches, self._inputs),

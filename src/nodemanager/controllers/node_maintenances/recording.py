@@ -12,6 +12,7 @@ import msgspec
 from nodemanager.api.maintenance.maintenance_status import (
     MAX_NEXT,
     MAX_REASONS,
+    PROGRESSING,
     VALID,
     EndedRun,
     HostCounts,
@@ -37,7 +38,7 @@ from nodemanager.fleet.maintenance.decide import Decision, Wait
 from nodemanager.fleet.maintenance.openings import WindowView
 from nodemanager.fleet.maintenance.passes import Look
 from nodemanager.fleet.maintenance.progress import Stage
-from nodemanager.fleet.maintenance.reasons import REMEDIES, Reason
+from nodemanager.fleet.maintenance.reasons import Reason, remedy
 from nodemanager.fleet.maintenance.runs import Judgement
 from nodemanager.kube import conditions, times, wording
 from nodemanager.kube.conditions import Condition
@@ -83,7 +84,8 @@ def news(old: NodeMaintenanceStatus, new: NodeMaintenanceStatus) -> list[News]:
         named = ", ".join(new.run.operations)
         found.append(News("RunStarted", f"run {new.run.id} of {named}{_meant(new.plan)}"))
     if new.phase != old.phase and new.phase == "Stopped":
-        found.append(News("RunStopped", "too many hosts failed; look at them, then retry", bad=True))
+        progressing = conditions.get(new.conditions, PROGRESSING)
+        found.append(News("RunStopped", progressing.message if progressing is not None else "", bad=True))
     if new.history and (not old.history or old.history[0].id != new.history[0].id):
         ended = new.history[0]
         text = ended.hosts.text if ended.hosts is not None else ""
@@ -124,6 +126,7 @@ def status_of(record: Record) -> NodeMaintenanceStatus:
     operations = [_operation(record, judged) for judged in record.look.judgements]
     counts = host_counts(decision) if decision is not None else old.hosts
     nexts = [one.next_run for one in operations if one.next_run]
+    waits = decision.waits if decision is not None and not decision.outcome else ()
     made = msgspec.structs.replace(
         old,
         observed_generation=maintenance.metadata.generation,
@@ -132,7 +135,7 @@ def status_of(record: Record) -> NodeMaintenanceStatus:
         next_run=min(nexts) if nexts else None,
         operations=operations,
         run=record.run,
-        waiting=waiting(decision.waits if decision is not None and not decision.outcome else ()),
+        waiting=waiting(waits, maintenance.metadata.name),
         history=history,
         plan=record.plan,
         realtime=record.realtime.plan if record.realtime is not None else None,
@@ -141,7 +144,8 @@ def status_of(record: Record) -> NodeMaintenanceStatus:
     phase = _phase(record, made)
     made = msgspec.structs.replace(made, phase=phase)
     made = noticing.noticed(Change(maintenance, made, decision, record.ended, record.now))
-    said = conditions_of(maintenance, made, record.problem, record.realtime, record.now)
+    stopped = _stop_text(decision, maintenance.metadata.name) if decision and phase == "Stopped" else ""
+    said = conditions_of(maintenance, made, record.problem, record.realtime, record.now, stopped)
     return msgspec.structs.replace(made, conditions=said)
 
 
@@ -155,27 +159,28 @@ def host_counts(decision: Decision) -> HostCounts:
     )  # fmt: skip
 
 
-def waiting(waits: Iterable[Wait]) -> list[WaitReason]:
+def waiting(waits: Iterable[Wait], name: str) -> list[WaitReason]:
     """Return why hosts wait, one entry for each reason and object, those of most hosts first."""
     by_reason: dict[Reason, list[Wait]] = {}
     for wait in waits:
         by_reason.setdefault(wait.reason, []).append(wait)
     ordered = sorted(by_reason.items(), key=lambda one: (-len(one[1]), one[0]))
-    return [_reason(reason, found) for reason, found in ordered[:MAX_REASONS]]
+    return [_reason(reason, found, name) for reason, found in ordered[:MAX_REASONS]]
 
 
-def _reason(reason: Reason, found: Sequence[Wait]) -> WaitReason:
+def _reason(reason: Reason, found: Sequence[Wait], name: str) -> WaitReason:
     objects = {wait.object for wait in found}
+    about = objects.pop()[:320] if len(objects) == 1 else ""
     checks = [wait.next_check for wait in found if wait.next_check is not None]
     since = [wait.since for wait in found if wait.since is not None]
     return WaitReason(
         reason=reason,
         hosts=len(found),
         first=[wait.host for wait in found[:SHOWN]],
-        object=objects.pop()[:320] if len(objects) == 1 else "",
+        object=about,
         since=times.rfc3339(min(since)) if since else None,
         next_check=times.rfc3339(min(checks)) if checks else None,
-        remedy=REMEDIES[reason],
+        remedy=remedy(reason, name, found[0].host if len(found) == 1 else "", about),
     )
 
 
@@ -265,3 +270,9 @@ def _last_outcome(record: Record) -> str:
     if status.phase in ("Succeeded", "Failed"):
         return status.phase
     return status.history[0].outcome if status.history else SUCCEEDED
+
+
+def _stop_text(decision: Decision, name: str) -> str:
+    """Return why a run has stopped, also if no host is left that waits for it, and what has it go on."""
+    failed = wording.plural(decision.counts()[Stage.FAILED], "host")
+    return f"{failed} failed: {decision.stops[0].object}. {remedy(Reason.STOPPED, name)}"

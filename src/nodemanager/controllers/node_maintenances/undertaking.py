@@ -23,7 +23,7 @@ from nodemanager.controllers.node_maintenances.inputs import InputReader, Inputs
 from nodemanager.controllers.node_maintenances.visiting import Undertaking
 from nodemanager.controllers.registration import Caches
 from nodemanager.fleet.maintenance import beginning, openings, plan
-from nodemanager.fleet.maintenance.claims import Claim
+from nodemanager.fleet.maintenance.claims import Claim, taken_back
 from nodemanager.fleet.maintenance.facts import Run
 from nodemanager.fleet.maintenance.plan import PlanInput
 from nodemanager.fleet.maintenance.reasons import Reason
@@ -55,7 +55,7 @@ def work_of(seen: Seen, run: RunState, reader: InputReader) -> tuple[Work, Probl
     Once a host has begun, that is what its task says, whatever becomes of templates and operations meanwhile.
     """
     for task in seen.tasks:
-        if task.metadata.labels.get(RUN) == run.id and not task.metadata.name.endswith("-undo"):
+        if task.metadata.labels.get(RUN) == run.id and not taken_back(task.metadata.name):
             return Work(tuple(task.spec.steps), run.digest), None
     try:
         found = reader.run_work(seen.maintenance, run.operations)

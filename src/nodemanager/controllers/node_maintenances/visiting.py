@@ -27,7 +27,7 @@ from nodemanager.controllers.disruption.nodes import (
 from nodemanager.controllers.node_maintenances import observing
 from nodemanager.controllers.node_maintenances.orders import Orders, Work
 from nodemanager.fleet.maintenance import undoing, visits
-from nodemanager.fleet.maintenance.claims import Claim, State
+from nodemanager.fleet.maintenance.claims import Claim, State, undo_name
 from nodemanager.fleet.maintenance.facts import HALTED, SUCCEEDED, GateFinding, HostFacts, NodeFacts
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.maintenance.states import STATES, Hold, Move, Order, Visit, VisitRules
@@ -127,6 +127,7 @@ class VisitDriver:
 
     def _tell(self, host: ManagedNode, claim: Claim) -> None:
         why = f": {claim.reason}" if claim.reason is not None else ""
+        why += f": {claim.missing}" if claim.missing else ""
         said = f"{claim.state} for maintenance {claim.maintenance}, run {claim.run}{why}"
         bad = claim.state in (State.UNDONE, State.HALTED, State.UNDOING)
         tell = self._events.warning if bad else self._events.normal
@@ -177,7 +178,7 @@ class VisitDriver:
         if begins and task is None:
             task = await self._created(about, seen, about.work(claim))
         if order is Order.CREATE_UNDO:
-            undo = await self._task(about, seen, f"{claim.task}-undo")
+            undo = await self._task(about, seen, undo_name(claim.task))
             back = undoing.inverse(task) if task is not None else []
             if undo is None and back:
                 work = Work(tuple(back), claim.since + UNDO_TIME)

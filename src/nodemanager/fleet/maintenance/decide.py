@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
@@ -19,7 +19,7 @@ from nodemanager.fleet.maintenance.budget import Room
 from nodemanager.fleet.maintenance.claims import Claim, State
 from nodemanager.fleet.maintenance.facts import Facts, HostFacts
 from nodemanager.fleet.maintenance.progress import Progress, Stage
-from nodemanager.fleet.maintenance.reasons import OWN_FAULT, REMEDIES, Reason
+from nodemanager.fleet.maintenance.reasons import OWN_FAULT, Reason
 from nodemanager.fleet.maintenance.states import STATES
 from nodemanager.fleet.series import CANARIES
 
@@ -56,11 +56,6 @@ class Wait:
     next_check: datetime | None = None
     """None: when something happens."""
 
-    @property
-    def remedy(self) -> str:
-        """What ends it."""
-        return REMEDIES[self.reason]
-
 
 @dataclass(frozen=True, slots=True)
 class Stop:
@@ -68,6 +63,12 @@ class Stop:
 
     reason: Reason
     hosts: tuple[str, ...]
+
+    @property
+    def object(self) -> str:
+        """What to look at: the first of the hosts that failed."""
+        more = f" and {len(self.hosts) - 1} more" if len(self.hosts) > 1 else ""
+        return f"managednode/{self.hosts[0]}{more}" if self.hosts else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ def decide(known: Facts) -> Decision:
     stops = _stops(known, found)
     starts: list[Start] = []
     waits: list[Wait] = []
-    for one in _begin(known, found, stopped=bool(stops)):
+    for one in _begin(known, found, stops):
         starts.append(one) if isinstance(one, Start) else waits.append(one)
     lonely = not starts and bool(waits) and all(wait.reason in OWN_FAULT for wait in waits)
     stuck = not starts and all(wait.reason in _STUCK for wait in waits)
@@ -152,9 +153,9 @@ def _stops(known: Facts, found: Mapping[str, Progress]) -> tuple[Stop, ...]:
     return ()
 
 
-def _begin(known: Facts, found: Mapping[str, Progress], *, stopped: bool) -> Iterator[Start | Wait]:
+def _begin(known: Facts, found: Mapping[str, Progress], stops: Sequence[Stop]) -> Iterator[Start | Wait]:
     """Yield a start or a wait for every host that has not ended."""
-    general = _general(known, stopped=stopped)
+    general = _general(known, stops)
     room = budget.room(known)
     working = sum(one.stage is Stage.RUNNING for one in found.values())
     before: Reason | None = None
@@ -190,13 +191,13 @@ def _begin(known: Facts, found: Mapping[str, Progress], *, stopped: bool) -> Ite
 _Why = tuple[Reason, str, datetime | None]
 
 
-def _general(known: Facts, *, stopped: bool) -> _Why | None:
+def _general(known: Facts, stops: Sequence[Stop]) -> _Why | None:
     """Return why no host at all may be begun with."""
     now, window, run = known.now, known.window, known.run
     if run.ending is not None:
         return run.ending, "", None
-    if stopped:
-        return Reason.STOPPED, "", None
+    if stops:
+        return Reason.STOPPED, stops[0].object, None
     if known.problem is not None:
         return *known.problem, None
     if known.spec.paused:

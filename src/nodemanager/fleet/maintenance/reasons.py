@@ -5,6 +5,7 @@ The same code is in the status, in Events, in metrics, and in what `nodemanager 
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import Final
 
@@ -153,7 +154,7 @@ REMEDIES: Final[dict[Reason, str]] = {
     Reason.CORDONING: "Nothing to do; if it lasts, see whether the operator may patch Nodes.",
     Reason.DRAINING: "See which pods are left, and which PodDisruptionBudget keeps them.",
     Reason.TASK_NOT_TAKEN: "See whether the agent of the host runs and may read NodeTasks.",
-    Reason.WORKING: "Nothing to do: `nodemanager describe nodetask NAME` says at which step it is.",
+    Reason.WORKING: "Nothing to do: `nodemanager describe nodetask TASK` says at which step it is.",
     Reason.REBOOTING: "Nothing to do; if it lasts, look at the console of the host.",
     Reason.PROVING: "See which gate of health.after does not hold yet.",
     Reason.SOAKING: "Nothing to do: it has to stay healthy for as long as spec.soak says.",
@@ -161,13 +162,25 @@ REMEDIES: Final[dict[Reason, str]] = {
     Reason.UNDOING: "Nothing to do: what was done is being taken back.",
     Reason.SUCCEEDED: "Nothing to do.",
     Reason.DRAIN_TIMED_OUT: "See which PodDisruptionBudget kept its pods; add replicas, or time.",
-    Reason.TASK_FAILED: "Read the output of the step that failed, in the status of the NodeTask.",
-    Reason.TASK_UNDONE: "Read the output of the step that failed; what was done has been taken back.",
-    Reason.TASK_HALTED: "Repair the host by hand: taking back failed, too. The NodeTask says at which step.",
+    Reason.TASK_FAILED: (
+        "Read what the step said that failed: `nodemanager describe nodetask TASK`; when that is repaired,"
+        " run `nodemanager maintenance retry NAME`."
+    ),
+    Reason.TASK_UNDONE: (
+        "What was done has been taken back. Read what the step said that failed: `nodemanager describe"
+        " nodetask TASK`; when that is repaired, run `nodemanager maintenance retry NAME`."
+    ),
+    Reason.TASK_HALTED: (
+        "Repair the host by hand: taking back failed, too; `nodemanager describe nodetask TASK` says at which"
+        " step. Then run `nodemanager maintenance retry NAME`."
+    ),
     Reason.TASK_EXPIRED: "Give it more time: activeDeadlineSeconds, or a window that is open for longer.",
-    Reason.TASK_REFUSED: "Read why its agent refused the NodeTask, in the status of that.",
+    Reason.TASK_REFUSED: "Read why its agent refused it: `nodemanager describe nodetask TASK`.",
     Reason.TASK_LOST: "Somebody deleted the NodeTask while it ran: look at the host, then retry.",
-    Reason.NOT_PROVEN: "See which gate of health.after did not hold; what was done has been taken back.",
+    Reason.NOT_PROVEN: (
+        "What was done has been taken back, as far as its steps know how. Repair what did not hold"
+        " afterwards, then run `nodemanager maintenance retry NAME`."
+    ),
     Reason.DEADLINE_EXCEEDED: "Find out what took so long, or raise activeDeadlineSeconds.",
     Reason.HOST_LOST: "The host fell silent while it was worked on: look at its console, then retry.",
     Reason.HOST_GONE: "Nothing to do: its ManagedNode was deleted or made anew.",
@@ -185,3 +198,13 @@ OWN_FAULT: Final = frozenset((
     Reason.GATE_FORBIDDEN, Reason.CLAIM_UNREADABLE, Reason.POD_PROTECTED,
 ))  # fmt: skip
 """What only the host itself waits for: the others, and later groups, do not wait for it."""
+_TASK: Final = re.compile(r"nodetask/([^\s:]+)")
+
+
+def remedy(reason: Reason, maintenance: str = "", host: str = "", about: str = "") -> str:
+    """Return what ends a wait, as it can be typed: with the names that are known."""
+    task = _TASK.search(about)
+    names = {"NAME": maintenance, "HOST": host, "TASK": task[1] if task is not None else ""}
+    said = re.sub(r"\b(?:NAME|HOST|TASK)\b", lambda found: names[found[0]] or found[0], REMEDIES[reason])
+    whole = "describe` of the maintenance"
+    return said.replace(whole, f"describe nmaint {maintenance}`") if maintenance else said

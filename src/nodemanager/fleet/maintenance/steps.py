@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from nodemanager.api.maintenance import nodetask
+from nodemanager.api.maintenance.health_gates import Health
 from nodemanager.api.maintenance.nodeoperationtemplate import (
     BOOLEAN,
     INTEGER,
@@ -24,11 +25,20 @@ from nodemanager.api.maintenance.nodeoperationtemplate import (
 )
 from nodemanager.api.maintenance.operations import REALTIME, Operation
 from nodemanager.api.maintenance.realtime_set import RealtimeSet
-from nodemanager.api.maintenance.task_steps import CONTINUE, STOP, UNDO, RebootAction, TaskStep
+from nodemanager.api.maintenance.task_steps import (
+    CONTINUE,
+    STOP,
+    UNDO,
+    ProbeAction,
+    RebootAction,
+    TaskStep,
+)
 from nodemanager.kube.go import durations
 from nodemanager.kube.schemas import patterns
 
 MAX_NAME: Final = 63
+PROOF: Final = "health-after"
+PROOF_TIMEOUT: Final = "10m"
 SHELLS: Final = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh", "busybox"))
 INTERPRETERS: Final = SHELLS | {"python", "python3", "perl", "ruby", "su"}
 _CODE_OPTION: Final = re.compile(r"-[A-Za-z]*[ce]")
@@ -69,16 +79,32 @@ class Work:
         return "restart" if any(step.service or step.packages for step in self.steps) else "none"
 
 
-def work(operations: Iterable[Operation], templates: Mapping[str, NodeOperationTemplateSpec]) -> Work:
-    """Return the steps of operations that are due together, in their order."""
+def work(
+    operations: Iterable[Operation],
+    templates: Mapping[str, NodeOperationTemplateSpec],
+    health: Health | None = None,
+) -> Work:
+    """Return the steps of operations that are due together, in their order, and what proves them."""
     parts = [(one.name, of_operation(one, templates)) for one in operations if one.type != REALTIME]
     steps = tuple(merged(parts))
+    steps += tuple(_proofs(health)) if steps else ()
     if len(steps) > nodetask.MAX_STEPS:
         raise StepsError(
             f"cannot make one task of {len(steps)} steps: it takes {nodetask.MAX_STEPS}; give operations"
             " other schedules, or make fewer steps of them"
         )
     return Work(steps, digest(steps))
+
+
+def _proofs(health: Health | None) -> Iterator[TaskStep]:
+    """Yield what only the host itself can prove: whether its ConfigSets hold after the work.
+
+    Its status may have been written before it. And an agent can take back all that it has done.
+    """
+    gates = [gate for gate in health.after if gate.config_sets_hold] if health is not None else []
+    for gate in gates[:1]:
+        timeout = gate.timeout or PROOF_TIMEOUT
+        yield TaskStep(name=PROOF, probe=ProbeAction(config_sets_hold=True), timeout=timeout, on_failure=UNDO)
 
 
 def of_operation(

@@ -17,11 +17,13 @@ import msgspec
 
 from nodemanager.api.maintenance.disruption import STOP, WAIT
 from nodemanager.fleet.maintenance import facts
-from nodemanager.fleet.maintenance.claims import State
+from nodemanager.fleet.maintenance.claims import State, undo_name
 from nodemanager.fleet.maintenance.facts import HostFacts, TaskFacts
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.maintenance.states import STATES, Hold, Move, Visit, VisitRules
+from nodemanager.kube import wording
 
+MISSING_MAX: Final = 256
 GRACE: Final = timedelta(hours=1)
 """How much longer than it may take one waits for somebody who should have ended by himself."""
 
@@ -156,9 +158,10 @@ def _proving(visit: Visit) -> Move | Hold:
         return Hold(Reason.PROVING, missing, until)
     if not visit.host.health.alive:
         return _halt(visit, Reason.HOST_LOST)
+    missing = wording.shorten("".join(one if one.isprintable() else "?" for one in missing), MISSING_MAX)
     if visit.rules.can_undo:
-        return _to(visit, State.UNDOING, reason=Reason.NOT_PROVEN)
-    return _give_back(visit, State.HALTED, Reason.NOT_PROVEN)
+        return _to(visit, State.UNDOING, reason=Reason.NOT_PROVEN, missing=missing)
+    return _to(visit, State.RETURNING, end=State.HALTED, reason=Reason.NOT_PROVEN, missing=missing)
 
 
 def _soaking(visit: Visit) -> Move | Hold:
@@ -178,7 +181,7 @@ def _undoing(visit: Visit) -> Move | Hold:
         return _halt(visit, Reason.TASK_HALTED)
     if visit.passed >= GRACE:
         return _halt(visit, Reason.TASK_HALTED)
-    return Hold(Reason.UNDOING, f"nodetask/{claim.task}-undo", claim.since + GRACE)
+    return Hold(Reason.UNDOING, f"nodetask/{undo_name(claim.task)}", claim.since + GRACE)
 
 
 def _returning(visit: Visit) -> Move | Hold:

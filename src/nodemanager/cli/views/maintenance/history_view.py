@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from nodemanager.api.maintenance.maintenance_status import HostCounts
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
@@ -12,6 +12,7 @@ from nodemanager.api.maintenance.nodetask import RUN, NodeTask
 from nodemanager.cli.views import output
 from nodemanager.cli.views.describing import MESSAGE_LIMIT
 from nodemanager.cli.views.maintenance import progress
+from nodemanager.fleet.maintenance import claims
 
 WELL: Final = ("", "Pending", "Running", "Succeeded")
 
@@ -21,19 +22,55 @@ def run_of(task: NodeTask) -> str:
     return task.metadata.labels.get(RUN, "")
 
 
-def went_wrong(task: NodeTask) -> bool:
-    """Tell whether a task has ended other than well."""
-    return task.status.phase not in WELL
+class Try(NamedTuple):
+    """One try of one host."""
+
+    task: NodeTask
+    undo: NodeTask | None = None
+    """What took it back, because the host was not proven after it."""
+
+    @property
+    def phase(self) -> str:
+        """How it ended: one that was taken back has not succeeded."""
+        if self.undo is None:
+            return self.task.status.phase
+        done = self.undo.status.phase
+        return {"Succeeded": "Undone"}.get(done, "Undoing" if done in WELL else "Halted")
+
+    @property
+    def message(self) -> str:
+        """Why it ended so."""
+        if self.undo is None:
+            return self.task.status.message
+        said = f": {self.undo.status.message}" if self.undo.status.message else ""
+        return f"not proven afterwards, and taken back by {self.undo.metadata.name}{said}"
+
+    @property
+    def went_wrong(self) -> bool:
+        """Whether it has ended other than well."""
+        return self.phase not in WELL
 
 
-def text(found: NodeMaintenance, run: str, tasks: Sequence[NodeTask], now: datetime) -> str:
+def tries(tasks: Iterable[NodeTask]) -> list[Try]:
+    """Return what was tried, the first one first."""
+    by_name = {task.metadata.name: task for task in tasks}
+    found = [
+        Try(task, by_name.get(claims.undo_name(name)))
+        for name, task in by_name.items()
+        if claims.taken_back(name) not in by_name
+    ]
+    return sorted(found, key=lambda one: (one.task.metadata.creation_timestamp or "", one.task.metadata.name))
+
+
+def text(found: NodeMaintenance, run: str, hosts: Sequence[Try], now: datetime) -> str:
     """Return both tables."""
     report = output.Report()
     report.table("Runs", ["RUN", "OUTCOME", "BEGAN", "TOOK", "HOSTS", "OPERATIONS"], _runs(found, now))
     if run:
-        rows = [_host(task, now) for task in sorted(tasks, key=_order)]
         report.table(
-            f"Hosts of run {output.one_line(run)}", ["HOST", "PHASE", "STEP", "TOOK", "MESSAGE"], rows
+            f"Hosts of run {output.one_line(run)}",
+            ["HOST", "PHASE", "STEP", "TOOK", "TASK", "MESSAGE"],
+            [_host(one, now) for one in hosts],
         )
     return report.text()
 
@@ -63,17 +100,13 @@ def _counts(counts: HostCounts | None) -> str:
     return ", ".join([progress.hosts(counts), *(f"{many} {word}" for word, many in bad.items() if many)])
 
 
-def _order(task: NodeTask) -> tuple[str, str]:
-    return task.metadata.creation_timestamp or "", task.metadata.name
-
-
-def _host(task: NodeTask, now: datetime) -> list[str]:
-    status = task.status
+def _host(one: Try, now: datetime) -> list[str]:
+    task, status = one.task, one.task.status
     begun = status.claim.time if status.claim is not None else None
     lasts = progress.took(begun, status.finished_at)
     if lasts == "-" and begun and not status.finished_at:
         lasts = output.age(begun, now)
     return [
-        task.spec.node_name, status.phase or "Pending", status.step or "-", lasts,
-        output.one_line(status.message, MESSAGE_LIMIT) or "-",
+        task.spec.node_name, one.phase or "Pending", status.step or "-", lasts, task.metadata.name,
+        output.one_line(one.message, MESSAGE_LIMIT) or "-",
     ]  # fmt: skip

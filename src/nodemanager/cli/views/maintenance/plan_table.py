@@ -11,6 +11,7 @@ from nodemanager.cli.maintenance.draining import Leaving
 from nodemanager.cli.maintenance.judged import Judged, RealtimeJudged
 from nodemanager.cli.views import output
 from nodemanager.cli.views.maintenance import progress, wait_view
+from nodemanager.fleet.maintenance import reasons
 from nodemanager.fleet.maintenance.progress import Progress
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.kube import times
@@ -147,7 +148,10 @@ def _run(judged: Judged, now: datetime) -> str:
     status = judged.maintenance.status
     if status.run is not None and status.run.id:
         counts = f": {progress.summary(status.hosts)}" if status.hosts is not None else ""
-        return f"{status.run.id}, under way since {output.ago(status.run.started_at, now)}{counts}"
+        state, since = "under way", status.run.started_at
+        if status.run.stopped_at:
+            state, since = "stopped", status.run.stopped_at
+        return f"{status.run.id}, {state} since {output.ago(since, now)}{counts}"
     if judged.run:
         return "begins at the operator's next look"
     return (
@@ -225,7 +229,7 @@ def _plain_realtime(found: RealtimeJudged | None) -> dict[str, Any] | None:
 def _plain_host(judged: Judged, one: Planned, leaving: Leaving | None) -> dict[str, Any]:
     wait = judged.hosts.waits.get(one.host)
     name = judged.maintenance.metadata.name
-    remedy = wait_view.remedy(Reason(one.reason), one.host, name, wait.object) if wait is not None else ""
+    remedy = reasons.remedy(Reason(one.reason), name, one.host, wait.object) if wait is not None else ""
     return {
         "order": one.order, "host": one.host, "group": one.group, "state": one.state,
         "disruption": one.disruption, "startsAt": _moment(one.starts_at), "endsAt": _moment(one.ends_at),
