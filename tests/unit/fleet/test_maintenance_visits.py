@@ -156,13 +156,16 @@ def test_a_restart_of_the_agent_is_no_reboot() -> None:
     same = visit(State.PROVING, task=task("Succeeded", rebooted=True), boot_id="one")
     assert "old boot" in held(same).object
     booted = visit(State.PROVING, task=task("Succeeded", rebooted=True), boot_id="two")
-    assert ends(booted) == (State.RETURNING, State.DONE, Reason.SUCCEEDED)
+    assert ends(booted) == (State.DONE, None, Reason.SUCCEEDED)
+    ours = claim(State.PROVING, cordoned=True)
+    booted = visit(State.PROVING, claim=ours, task=task("Succeeded", rebooted=True), boot_id="two")
+    assert ends(booted) == (State.RETURNING, State.DONE, Reason.SUCCEEDED), "its Node is given back first"
 
 
 def test_only_what_is_newer_than_the_order_proves_anything() -> None:
     before = visit(State.PROVING, heard=NOW - 6 * MINUTE)
     assert "not heard of since" in held(before).object
-    assert moved(visit(State.PROVING, heard=NOW - 4 * MINUTE)).end is State.DONE
+    assert moved(visit(State.PROVING, heard=NOW - 4 * MINUTE)).state is State.DONE
 
 
 def test_a_host_that_is_not_proven_in_time_is_undone() -> None:
@@ -180,7 +183,7 @@ def test_a_host_soaks_and_one_that_fails_meanwhile_is_proven_anew() -> None:
     assert moved(visit(State.PROVING, rules=rules)).state is State.SOAKING
     assert held(visit(State.SOAKING, rules=rules)).next_check == NOW + 5 * MINUTE
     assert moved(visit(State.SOAKING, rules=rules, alive=False)).state is State.PROVING
-    assert moved(visit(State.SOAKING, rules=rules, now=NOW + 5 * MINUTE)).end is State.DONE
+    assert moved(visit(State.SOAKING, rules=rules, now=NOW + 5 * MINUTE)).state is State.DONE
 
 
 def test_a_gate_that_nobody_asked_proves_nothing_and_does_not_begin_the_soak_anew() -> None:

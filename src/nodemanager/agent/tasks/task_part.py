@@ -28,7 +28,7 @@ from nodemanager.agent.tasks.telling import TaskNews
 from nodemanager.api.maintenance.nodetask import NodeTask
 from nodemanager.host.base import Busy, HostError
 from nodemanager.kube import errors
-from nodemanager.plan.tasks import admission, machine
+from nodemanager.plan.tasks import admission
 from nodemanager.plan.tasks.admission import CLAIMED_ELSEWHERE, Known, Later, Refused, Situation, Taken
 from nodemanager.plan.tasks.record import StepRecord, TaskPhase, TaskRecord
 from nodemanager.runtime.backoff import Backoff
@@ -200,10 +200,10 @@ class TaskPart:
         return True
 
     def _too_late(self, engine: TaskEngine, entry: Entry) -> bool:
-        """Give up a task that could not be claimed until its deadline: others wait behind it."""
-        why = machine.barred(entry.spec.deadline, engine.now(), withdrawn=False)
+        """Give up a task that could not be claimed in time: its window is shut, and others wait behind it."""
+        why = admission.too_late(entry.spec, engine.now())
         if why:
-            engine.drop(entry, TaskPhase.EXPIRED, admission.EXPIRED, f"{why} before it could be claimed")
+            engine.drop(entry, TaskPhase.EXPIRED, admission.EXPIRED, why)
             self._reporter.repeat(engine.ledger.entries[entry.record.uid])
         return bool(why)
 

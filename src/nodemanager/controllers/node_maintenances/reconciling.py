@@ -68,6 +68,7 @@ AT_ONCE: Final = 0.0
 CATCH_UP: Final = 0.05
 CONFLICT: Final = 0.2
 """Somebody else wrote on a host, such as its agent: by then the watch has told us."""
+DECISION_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.5)
 TTL: Final = timedelta(days=1)
 _POLLED: Final = (State.CORDONING, State.DRAINING, State.PROVING, State.SOAKING, State.RETURNING)
 
@@ -95,7 +96,9 @@ class Maintainer:
         caches.of(MANAGED_NODES).subscribe(self._known_hosts.forget)
         self._writer = MaintenanceWriter(context)
         self._took = context.metrics.histogram(
-            "nodemanager_maintenance_decision_seconds", "How long one decision took."
+            "nodemanager_maintenance_decision_seconds",
+            "How long one decision took.",
+            buckets=DECISION_BUCKETS,
         ).labels()
 
     async def reconcile(self, key: ObjectKey) -> ReconcileResult | None:

@@ -4,7 +4,8 @@
                                          (it was not proven) Undoing -> Returning -> Undone | Halted
 
 A state is written down (`claims`) before its order is given; the order may be given again and again, so
-whoever is killed in between loses nothing. A host that is no Kubernetes Node begins with Working.
+whoever is killed in between loses nothing. A host that is no Kubernetes Node begins with Working; one that we
+did not cordon ends without Returning.
 """
 
 from __future__ import annotations
@@ -152,7 +153,7 @@ def _proving(visit: Visit) -> Move | Hold:
     if not missing:
         if visit.rules.soak:
             return _to(visit, State.SOAKING)
-        return _give_back(visit, State.DONE, Reason.SUCCEEDED)
+        return _done(visit)
     until = min(visit.claim.since + visit.rules.proof_timeout, visit.claim.expires)
     if visit.now < until:
         return Hold(Reason.PROVING, missing, until)
@@ -169,7 +170,7 @@ def _soaking(visit: Visit) -> Move | Hold:
     if _unproven(visit):
         return _to(visit, State.PROVING)
     if visit.now >= until and not _unasked(visit):
-        return _give_back(visit, State.DONE, Reason.SUCCEEDED)
+        return _done(visit)
     return Hold(Reason.SOAKING, _unasked(visit) or f"managednode/{visit.host.name}", until)
 
 
@@ -211,6 +212,13 @@ def _to(visit: Visit, state: State, **changes: Any) -> Move:
 
 def _give_back(visit: Visit, end: State, reason: Reason) -> Move:
     return _to(visit, State.RETURNING, end=end, reason=reason)
+
+
+def _done(visit: Visit) -> Move:
+    """End it well; a host whose Node we did not cordon has nothing that could be given back."""
+    if visit.claim.cordoned:
+        return _give_back(visit, State.DONE, Reason.SUCCEEDED)
+    return _to(visit, State.DONE, reason=Reason.SUCCEEDED)
 
 
 def _halt(visit: Visit, reason: Reason) -> Move:
