@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from nodemanager.api.common.configset import ConfigSet
-from nodemanager.api.common.managednode import ManagedNode, is_held
+from nodemanager.api.common.managednode import ManagedNode, is_held, upgrading_since
 from nodemanager.api.maintenance.maintenanceapproval import MaintenanceApproval
 from nodemanager.api.maintenance.nodemaintenance import (
     ANNOTATION_VISIT,
@@ -116,7 +116,7 @@ def _counted_as(host: ManagedNode) -> tuple[object, ...]:
     judged = {one.type: one.status for one in status.conditions if one.type in ("Alive", "Ready", "Held")}
     return (
         meta.uid, meta.labels, meta.annotations.get(ANNOTATION_VISIT), judged, is_held(host),
-        status.kubernetes_node_cordoned,
+        upgrading_since(status),
     )  # fmt: skip
 
 
