@@ -51,9 +51,9 @@ def test_an_upgrade_whose_packages_restart_the_agent_and_need_a_reboot(fleet: Fl
     lease = fleet.api.get("Lease", "web")["spec"]
     assert "holderIdentity" not in lease
     names = machine.run("ls", "/var/lib/nodemanager/upgrades").stdout.split()
-    assert names == ["upgrade-1.json"], "one try was enough"
-    task = json.loads(host.text(f"/var/lib/nodemanager/upgrades/{names[0]}"))
-    steps = task["record"]["steps"]
-    assert [one["phase"] for one in steps] == ["Succeeded"] * 3
-    assert [one["attempts"] for one in steps] == [1, 1, 1]
+    records = [json.loads(host.text(f"/var/lib/nodemanager/upgrades/{name}"))["record"] for name in names]
+    tried = [one for one in records if one["phase"] != "Expired"]  # it may have had to wait for its right
+    assert [(one["phase"], one.get("message", "")) for one in tried] == [("Succeeded", "")]
+    steps = tried[0]["steps"]
+    assert [(one["phase"], one["attempts"]) for one in steps] == [("Succeeded", 1)] * 3
     assert steps[0]["evidence"]["app"] == "1.0 -> 2.0"

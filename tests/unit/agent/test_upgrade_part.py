@@ -33,8 +33,12 @@ from nodemanager.api.common.managednode import (
     ManagedNode,
     ManagedNodeStatus,
     Upgrade,
+    upgrading_since,
 )
+from nodemanager.api.maintenance.nodetask import VISIT
 from nodemanager.api.maintenance.task_steps import PackagesAction
+from nodemanager.fleet.maintenance import claims
+from nodemanager.fleet.maintenance.claims import Claim, State
 from nodemanager.host.base import NotSupported, Wanted
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.inventory.boot import Boot
@@ -67,7 +71,7 @@ def told(world: World) -> Told:
 
 
 def annotated(node: ManagedNode, **annotations: str) -> ManagedNode:
-    known = {"hold": ANNOTATION_HOLD, "reboot": ANNOTATION_REBOOT}
+    known = {"hold": ANNOTATION_HOLD, "reboot": ANNOTATION_REBOOT, "visit": VISIT}
     said = {known[name]: value for name, value in annotations.items()}
     return msgspec.structs.replace(node, metadata=msgspec.structs.replace(node.metadata, annotations=said))
 
@@ -92,20 +96,48 @@ async def test_a_host_on_hold_does_nothing_until_the_hold_is_lifted() -> None:
     assert [what for what, _ in host.deeds] == ["upgrade", "reboot"]  # its window is two hours long
 
 
-@pytest.mark.parametrize("why", ["held", "busy"])
+def visit(state: State, expires: datetime) -> str:
+    """Return the operator's claim on the host."""
+    since = datetime(2026, 6, 1, 2, tzinfo=UTC)
+    return claims.encode(Claim("monday", "m", "h", "r", 0, state, since=since, begun=since, expires=expires))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        pytest.param(visit(State.DONE, datetime(2026, 6, 2, tzinfo=UTC)), id="over"),
+        pytest.param(visit(State.WORKING, datetime(2026, 6, 1, 3, 30, tzinfo=UTC)), id="given up since"),
+    ],
+)
+def test_a_visit_that_is_over_keeps_nobody_from_upgrading(said: str) -> None:
+    async def scenario() -> None:
+        world = World()
+        host = told(world)
+        host.node = annotated(host.node, visit=said)
+        await world.run(2 * HOUR)
+        assert [what for what, _ in host.deeds] == ["upgrade", "reboot"]
+
+    virtual_time.run(scenario())
+
+
+@pytest.mark.parametrize("why", ["held", "busy", "visited", "unreadable"])
 def test_no_upgrade_begins_on_a_host_that_may_not_act(why: str) -> None:
-    """Because it is held, or because a task has its turn."""
+    """Because it is held, because a task has its turn, or because the operator has begun to work on it."""
     virtual_time.run(_late_upgrade(why))
 
 
 async def _late_upgrade(why: str) -> None:
     world = World()
     host = told(world)
+    node = host.node
     setattr(host, why, True)
+    said = {"visited": visit(State.DRAINING, datetime(2026, 6, 2, tzinfo=UTC)), "unreadable": "{}"}
+    host.node = annotated(node, visit=said[why]) if why in said else node
     living = asyncio.create_task(world.run(2 * HOUR))
     await asyncio.sleep(HOUR)
     assert host.deeds == []
     setattr(host, why, False)
+    host.node = node
     assert host.part is not None
     host.part.changed()
     await living
@@ -147,6 +179,21 @@ async def test_the_next_slots_are_told_and_change_only_when_one_is_over() -> Non
     assert host.part.status.next_slots == ()
     assert status.of_upgrades(written, host.part.status).upgrade is None
     await living
+
+
+@virtual_time.test
+async def test_an_upgrade_is_told_while_it_is_under_way() -> None:
+    """Also where there is no Kubernetes Node that would be cordoned: who plans for others counts it."""
+    world = World()
+    world.cluster.forbidden = "/api/v1/nodes"
+    [host] = world.machines
+    living = asyncio.create_task(world.run(HOUR))
+    await asyncio.sleep(60)
+    assert host.status is not None
+    written = status.of_upgrades(ManagedNodeStatus(), host.status)
+    assert upgrading_since(written) == "2026-06-01T03:00:00Z"
+    await living
+    assert upgrading_since(status.of_upgrades(written, host.status)) is None
 
 
 @virtual_time.test

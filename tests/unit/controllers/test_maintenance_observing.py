@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
+from nodemanager.api.common.managednode import ManagedNode, ManagedNodeStatus, UpcomingUpgrades
 from nodemanager.api.maintenance.nodemaintenance import Approval, NodeMaintenance, NodeMaintenanceSpec
 from nodemanager.api.maintenance.nodetask import NodeTask, NodeTaskSpec, NodeTaskStatus
 from nodemanager.controllers.node_maintenances import observing, undertaking
@@ -44,6 +45,21 @@ def test_when_a_task_ended_is_between_its_beginning_and_now(
     assert observing.ended_at(task(finished), NOW) == ended
     assert observing.task_facts(task(finished), NOW).ended == ended
     assert [took for _, took in observing.durations([task(finished)], NOW)] == samples
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        ManagedNodeStatus(upgrade=UpcomingUpgrades(started_at=MADE)),
+        ManagedNodeStatus(kubernetes_node_cordoned=MADE),
+    ],
+)
+def test_a_host_that_upgrades_itself_is_away_with_or_without_a_node(status: ManagedNodeStatus) -> None:
+    host = ManagedNode(metadata=ObjectMeta(name="web1", uid="h-1"), status=status)
+    found = observing.host_facts(host, None, NOW, {})
+    assert found.health.upgrading
+    idle = msgspec.structs.replace(host, status=ManagedNodeStatus(upgrade=UpcomingUpgrades([MADE])))
+    assert not observing.host_facts(idle, None, NOW, {}).health.upgrading
 
 
 def test_one_that_has_not_ended_has_no_end() -> None:

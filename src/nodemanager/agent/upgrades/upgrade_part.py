@@ -29,7 +29,10 @@ from nodemanager.api.common.managednode import (
     ManagedNode,
     ManagedNodeStatus,
 )
+from nodemanager.api.maintenance.nodetask import VISIT
 from nodemanager.api.schedules import parse
+from nodemanager.fleet.maintenance import claims
+from nodemanager.fleet.maintenance.claims import Unreadable
 from nodemanager.host.inventory.timezone import local_zone
 from nodemanager.kube import times
 from nodemanager.kube.go import durations
@@ -58,6 +61,8 @@ class UpgradeStatus:
     problem: str = ""
     """Why the last upgrade failed, or why the schedule cannot be followed; empty = all is well."""
     next_slots: tuple[str, ...] = ()
+    started: str | None = None
+    """Since when the host is being upgraded."""
 
 
 class UpgradeReporter:
@@ -138,13 +143,15 @@ class UpgradePart:
     def status(self) -> UpgradeStatus:
         """What is to be written into the ManagedNode."""
         entry = self._upgrader.entry
+        busy = entry.stage is not Stage.OVER
         failed = entry.message if entry.result is UpgradeResult.ERROR else ""
         return UpgradeStatus(
             _text(self._last_upgrade()),
             _text(entry.cordoned),
-            entry.stage is not Stage.OVER,
+            busy,
             self._complaint or failed,
             tuple(times.rfc3339(slot) for slot in self._slots()),
+            _text(entry.record.claimed_at) if busy else None,
         )
 
     def changed(self) -> None:
@@ -206,7 +213,12 @@ class UpgradePart:
         self._complain("")
         if node is None or node.spec.upgrade is None or rule is None or not self._deps.in_turn():
             return None, None
-        decision = rule.decide(self._history(), self._deps.clocks.wall(), self._zone())
+        now, visit = self._deps.clocks.wall(), claims.decode(node.metadata.annotations.get(VISIT))
+        if isinstance(visit, Unreadable):  # the operator is newer than we are, and may be at work here
+            return None, None
+        if visit is not None and visit.holds and now < visit.expires:
+            return None, visit.expires
+        decision = rule.decide(self._history(), now, self._zone())
         if decision.slot is None:
             return None, decision.wake
         always = node.metadata.annotations.get(ANNOTATION_REBOOT) == REBOOT_ALWAYS

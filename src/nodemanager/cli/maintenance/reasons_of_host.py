@@ -80,9 +80,8 @@ def others(host: ManagedNode, found: Found) -> Iterator[Why]:
     yield from _of_claim(name, facts, found.tasks)
     if facts.health.held:
         yield _said(host, Reason.HOST_HELD, node_conditions.HELD)
-    cordoned = host.status.kubernetes_node_cordoned
-    if cordoned is not None:
-        wait = Wait(name, Reason.HOST_UPGRADING, f"managednode/{name}", parse_time(cordoned))
+    if (since := managednode.upgrading_since(host.status)) is not None:
+        wait = Wait(name, Reason.HOST_UPGRADING, f"managednode/{name}", parse_time(since))
         yield wait_view.why(name, wait, "", "")
     elif facts.node is not None and facts.node.cordoned and not facts.node.ours:
         yield wait_view.why(name, Wait(name, Reason.NODE_CORDONED, f"node/{name}"), "", "")

@@ -91,7 +91,9 @@ def _add_upgrade(report: output.Report, node: ManagedNode, now: datetime) -> Non
         plan = ", ".join(f"{name} {value}" for name, value in parts.items() if value) or "no schedule"
     last = node.status.last_upgrade
     lines = [plan, f"last {output.ago(last, now)}" if last else "not done yet"]
-    slots = node.status.upgrade.next_slots if node.status.upgrade is not None else []
+    known = node.status.upgrade or managednode.UpcomingUpgrades()
+    slots, started = known.next_slots, known.started_at
+    lines += [f"under way since {output.ago(started, now)}"] if started else []
     lines += [f"next {output.ahead(slot, now)}" for slot in slots]
     if managednode.ANNOTATION_HOLD in node.metadata.annotations:
         lines.append(f"held back by annotation {managednode.ANNOTATION_HOLD}")

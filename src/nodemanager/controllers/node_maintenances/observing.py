@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from nodemanager.api.common import node_conditions
-from nodemanager.api.common.managednode import ManagedNode, is_held
+from nodemanager.api.common.managednode import ManagedNode, is_held, upgrading_since
 from nodemanager.api.maintenance.nodemaintenance import ANNOTATION_VISIT
 from nodemanager.api.maintenance.nodetask import NOT_DONE, RUN, NodeTask
 from nodemanager.api.rights import host_rights
@@ -73,7 +73,7 @@ def host_facts(
             alive=_alive(host),
             heard=heard,
             held=is_held(host),
-            upgrading=host.status.kubernetes_node_cordoned is not None,
+            upgrading=upgrading_since(host.status) is not None,
             boot_id=node.status.node_info.boot_id if node is not None else "",
             failing_before=health.get("before"),
             failing_after=health.get("after"),

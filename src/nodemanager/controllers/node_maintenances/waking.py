@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from nodemanager.api.common.configset import ConfigSet
-from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode, is_held
+from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode, is_held, upgrading_since
 from nodemanager.api.maintenance.maintenanceapproval import MaintenanceApproval
 from nodemanager.api.maintenance.nodemaintenance import (
     ANNOTATION_VISIT,
@@ -167,7 +167,7 @@ def _judged(host: ManagedNode) -> tuple[object, ...]:
     """Return what others count of a host; a drift that was repaired is nothing to them."""
     meta, status = host.metadata, host.status
     judged = {one.type: one.status for one in status.conditions if one.type in ("Alive", "Ready", "Held")}
-    return meta.uid, meta.labels, judged, is_held(host), status.kubernetes_node_cordoned
+    return meta.uid, meta.labels, judged, is_held(host), upgrading_since(status)
 
 
 def _counted_as(host: ManagedNode) -> tuple[object, ...]:
