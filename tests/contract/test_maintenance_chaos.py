@@ -28,6 +28,7 @@ LEASE = Timings() if SECONDS >= 600 else Timings(6, 4.5, 0.5)
 """In a long run as in use."""
 
 
+@pytest.mark.long
 @pytest.mark.timeout(SECONDS * 2 + 300)
 async def test_whatever_happens_what_was_promised_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
