@@ -10,6 +10,7 @@ import pytest
 from nodemanager.api.maintenance.nodeoperationtemplate import NodeOperationTemplateSpec, Parameter
 from nodemanager.api.maintenance.nodetask import TaskStepStatus
 from nodemanager.api.maintenance.operations import Operation
+from nodemanager.api.maintenance.realtime_set import RealtimeSet
 from nodemanager.api.maintenance.task_steps import TaskStep
 from nodemanager.fleet.maintenance import steps, undoing
 from nodemanager.fleet.maintenance.steps import StepsError, TemplateMissing
@@ -64,6 +65,13 @@ def test_scripts_find_parameters_in_their_environment_and_are_not_changed() -> N
         {"argv": ["/bin/bash", "-e", "-c", "$(params.p)", "bash"]},
         {"argv": ["env", "A=b", "sh", "-ec", "echo $(params.p)"]},
         {"argv": ["python3", "-c", "print($(params.p))"]},
+        {"argv": ["sh", "-cx", "echo $(params.p)"]},
+        {"argv": ["bash", "-c", "-x", "--", "echo $(params.p)"]},
+        {"argv": ["perl", "-E", "say $(params.p)"]},
+        {"argv": ["perl", "-e", "1", "-e", "$(params.p)"]},
+        {"argv": ["su", "www", "-c", "$(params.p)"]},
+        {"argv": ["su", "--command=$(params.p)", "www"]},
+        {"argv": ["su", "--command", "$(params.p)", "www"]},
     ],
 )
 def test_no_parameter_is_filled_into_what_a_shell_reads(execution: dict[str, Any]) -> None:
@@ -75,6 +83,48 @@ def test_no_parameter_is_filled_into_what_a_shell_reads(execution: dict[str, Any
     )
     with pytest.raises(StepsError, match="they would be read as code"):
         steps.work([refer(p="x")], {"t": probe})
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["sh", "-c", 'echo "$1"', "sh", "$(params.p)"],
+        ["bash", "-ex", "-c", 'echo "$1"', "$(params.p)"],
+        ["grep", "-c", "$(params.p)"],
+        ["sh", "/opt/it", "$(params.p)"],
+        ["su", "$(params.p)"],
+    ],
+)
+def test_a_parameter_is_filled_into_what_a_program_gets_as_a_word(argv: list[str]) -> None:
+    one = template(run(*argv), parameters=[{"name": "p"}])
+    execution = steps.work([refer(p="x y")], {"t": one}).steps[0].execution
+    assert execution is not None
+    assert execution.argv == [word.replace("$(params.p)", "x y") for word in argv]
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        {"files": [{"path": "/x", "ensure": "file", "template": "{{ $(params.p) }}"}]},
+        {"executions": [{"name": "x", "command": "/bin/sh", "args": ["-c", "$(params.p)"]}]},
+    ],
+    ids=["template", "command"],
+)
+def test_no_parameter_is_filled_into_code_of_a_set(declared: dict[str, Any]) -> None:
+    one = template(configSet=declared, parameters=[{"name": "p"}])
+    with pytest.raises(StepsError, match=r"in configSet\.[a-z]+.*: they would be read as code"):
+        steps.config_set_of(refer(p="x"), {"t": one})
+
+
+def test_an_undo_script_has_the_parameters_too_and_what_it_says_itself_wins() -> None:
+    undo = {"execution": {"script": "b", "env": {"PARAM_P": "mine"}}}
+    one = template({"name": "s", "execution": {"argv": ["a"]}, "undo": undo}, parameters=[{"name": "p"}])
+    step = steps.work([refer(p="x")], {"t": one}).steps[0]
+    assert step.undo is not None
+    assert step.undo.execution is not None
+    assert step.undo.execution.env == {"PARAM_P": "mine"}
+    assert step.execution is not None
+    assert step.execution.env == {}
 
 
 def test_no_value_is_looked_into_once_more() -> None:
@@ -104,6 +154,37 @@ def test_a_value_that_does_not_fit_is_refused_by_name(
     with pytest.raises(StepsError, match="'p'") as refused:
         steps.values([typed], {"p": value})
     assert why in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value"),
+    [
+        ({"type": "integer"}, "-7"),
+        ({"type": "boolean"}, "true"),
+        ({"type": "boolean"}, "false"),
+        ({"enum": ["-a", "b"]}, "-a"),
+        ({"pattern": "--?[a-z]+"}, "--force"),
+        ({"pattern": "a|b"}, "b"),
+        ({}, "a-b"),
+    ],
+)
+def test_a_value_that_fits_is_used(parameter: dict[str, Any], value: str) -> None:
+    typed = msgspec.convert({"name": "p", **parameter}, Parameter)
+    assert steps.values([typed], {"p": value}) == {"p": value}
+
+
+def test_a_default_has_to_fit_and_what_is_not_given_is_empty() -> None:
+    bad = msgspec.convert({"name": "p", "type": "integer", "default": "many"}, Parameter)
+    with pytest.raises(StepsError, match="cannot use 'many' for parameter 'p'"):
+        steps.values([bad], {})
+    assert steps.values([bad], {"p": "3"}) == {"p": "3"}
+    left_out = msgspec.convert({"name": "p", "type": "integer"}, Parameter)
+    assert steps.values([left_out], {}) == {"p": ""}
+    odd = msgspec.convert({"name": "p", "pattern": "("}, Parameter)
+    with pytest.raises(StepsError, match="cannot read pattern '\\(' of the template"):
+        steps.values([odd], {"p": "x"})
+    with pytest.raises(StepsError, match="the template has none"):
+        steps.values([], {"q": "x"})
 
 
 def test_unknown_and_missing_parameters_are_refused() -> None:
@@ -150,6 +231,56 @@ def test_several_operations_are_one_list_with_one_reboot() -> None:
     assert found.disruption == "reboot"
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ({}, {}, ("ifNeeded", "", 0, "")),
+        ({"timeout": "1m"}, {}, ("ifNeeded", "", 0, "")),
+        ({"timeout": "1m"}, {"timeout": "90s"}, ("ifNeeded", "90s", 0, "")),
+        ({}, {"timeout": "1h"}, ("ifNeeded", "1h", 0, "")),
+        ({"retries": 2}, {"retries": 1}, ("ifNeeded", "", 2, "")),
+        ({"onFailure": "continue"}, {}, ("ifNeeded", "", 0, "")),
+        ({"onFailure": "continue"}, {"onFailure": "continue"}, ("ifNeeded", "", 0, "continue")),
+        ({"onFailure": "undo"}, {"onFailure": "stop"}, ("ifNeeded", "", 0, "undo")),
+        ({}, {"reboot": {"when": "always"}}, ("always", "", 0, "")),
+    ],
+)
+def test_one_reboot_for_several_is_as_careful_as_the_most_careful_of_them(
+    one: dict[str, Any], other: dict[str, Any], expected: tuple[str, str, int, str]
+) -> None:
+    """What a step does not say is its default: 10m, and to stop."""
+    found = steps.work([operation("a", {**BOOT, **one}), operation("b", {**BOOT, **other})], {})
+    (boot,) = found.steps
+    assert boot.reboot is not None
+    assert (boot.reboot.when, boot.timeout, boot.retries, boot.on_failure) == expected
+
+
+@pytest.mark.parametrize(
+    ("step", "disruption"),
+    [
+        (run("a"), "none"),
+        (BOOT, "reboot"),
+        ({"name": "s", "packages": {"upgrade": "all"}}, "restart"),
+        ({"name": "s", "service": {"name": "x", "action": "restart"}}, "restart"),
+    ],
+)
+def test_what_work_does_to_a_host_at_most(step: dict[str, Any], disruption: str) -> None:
+    found = steps.work([operation("a", step)], {})
+    assert found.disruption == disruption
+    assert found.may_reboot == (disruption == "reboot")
+
+
+def test_without_a_reboot_the_order_is_that_of_the_operations_and_realtime_is_no_work() -> None:
+    live = operation("live", run("x"), type="realtime")
+    names = [
+        one.name for one in steps.work([operation("a", run("x")), live, operation("b", run("y"))], {}).steps
+    ]
+    assert names == ["a-run", "b-run"]
+    assert steps.config_set_of(operation("live", type="realtime"), {}) == RealtimeSet()
+    declared = operation("live", type="realtime", configSet={"priority": 7})
+    assert steps.config_set_of(declared, {}).priority == 7
+
+
 def test_a_timeout_may_be_written_in_the_execution() -> None:
     one = {"name": "touch", "execution": {"argv": ["touch", "/x"], "timeout": "1m"}}
     step = steps.work([operation("note", one)], {}).steps[0]
@@ -161,12 +292,20 @@ def test_names_stay_short_and_unlike_and_there_are_not_too_many_steps() -> None:
     long = [run("a", name=f"{'x' * 60}{number:02}") for number in range(3)]
     names = [step.name for step in steps.work([operation("o" * 31, *long)], {}).steps]
     assert len(set(names)) == 3
-    assert all(len(name) <= 63 for name in names)
+    assert all(len(name) == 63 for name in names)
+    assert (
+        steps.work([operation("o" * 31, run("a", name="x" * 31))], {}).steps[0].name
+        == f"{'o' * 31}-{'x' * 31}"
+    )
+    dashed = steps.work([operation("o" * 31, run("a", name="x" * 22 + "-" * 10))], {}).steps[0].name
+    assert dashed.startswith(f"{'o' * 31}-{'x' * 22}-")
+    assert "--" not in dashed
     many = [
         operation(f"o{number}", *(run("a", name=f"s{place}") for place in range(16))) for number in range(5)
     ]
     with pytest.raises(StepsError, match="80 steps"):
         steps.work(many, {})
+    assert len(steps.work(many[:4], {}).steps) == 64
 
 
 def test_a_digest_tells_whether_anything_of_it_is_another() -> None:
