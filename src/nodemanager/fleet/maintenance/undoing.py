@@ -62,13 +62,8 @@ def _packages(step: TaskStep, evidence: Mapping[str, str]) -> list[TaskStep]:
     # Both are tried: what is left of one is better than nothing of both.
     return [
         msgspec.structs.replace(
-            TaskStep(name=f"{_end_of(step.name)}-{place}", packages=action, timeout=step.timeout),
+            TaskStep(name=f"{step.name[:55]}-{place}", packages=action, timeout=step.timeout),
             on_failure=CONTINUE if place < len(actions) - 1 else "",
         )
         for place, action in enumerate(actions)
     ]
-
-
-def _end_of(name: str) -> str:
-    """Return a name with room for more: long ones differ in their ends."""
-    return name[-60:].lstrip("-")
