@@ -194,7 +194,7 @@ def _computation(node: ast.BinOp) -> Iterator[ast.AST]:
 def _is_chosen(node: ast.BinOp, place: _Place) -> bool:
     """Tell whether this is a number, or a name for several types, outside of any function."""
     parts = [one for one in ast.walk(node) if not isinstance(one, ast.BinOp | ast.operator | ast.Load)]
-    return not place.acting and all(isinstance(one, ast.Name | ast.Constant) for one in parts)
+    return not place.acting and all(isinstance(one, ast.Name | ast.Constant | ast.Subscript) for one in parts)
 
 
 def _parts(node: ast.expr, op: type[ast.operator]) -> list[ast.expr]:

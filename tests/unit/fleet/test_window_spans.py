@@ -52,6 +52,7 @@ def test_the_same_time_as_few_spans(given: list[Span], expected: list[Span]) -> 
     [
         pytest.param([], of(2, 6, 8, 10), id="nothing"),
         pytest.param(of(0, 2, 6, 8, 10, 12), of(2, 6, 8, 10), id="only what is beside it"),
+        pytest.param(of(0, 1, 6.5, 7, 11, 12), of(2, 6, 8, 10), id="only what is far from it"),
         pytest.param(of(2, 3), of(3, 6, 8, 10), id="the beginning"),
         pytest.param(of(5, 6), of(2, 5, 8, 10), id="the end"),
         pytest.param(of(3, 4), of(2, 3, 4, 6, 8, 10), id="the middle"),

@@ -107,7 +107,7 @@ def _too_late(step: TaskStep, barred: str, *, begun: bool) -> Move:
 
 
 def _backwards(steps: Sequence[TaskStep], record: TaskRecord) -> Move:
-    for place in range(len(steps) - 1, -1, -1):
+    for place in reversed(range(len(steps))):
         known = record.steps[place]
         if known.phase is StepPhase.RUNNING:
             return Settle(place)
