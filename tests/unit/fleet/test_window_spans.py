@@ -119,6 +119,18 @@ def test_what_a_change_of_the_clock_does_is_said(
     assert openings.remark(typed, span, "") == ""
 
 
+def test_nothing_is_said_of_an_opening_that_does_not_begin_with_its_schedule() -> None:
+    """An exclusion may have cut off its beginning; and a schedule of cron has no start of its own."""
+    late = Span(*(datetime(2026, 3, 29, hour, tzinfo=UTC) for hour in (3, 4)))
+    assert openings.remark(WindowSchedule(start="02:30", duration="4h"), late, "Europe/Paris") == ""
+    midnight = datetime(2026, 4, 23, 22, tzinfo=UTC)  # left out in Cairo
+    cron = WindowSchedule(cron="0 0 * * *", duration="1h")
+    assert openings.remark(cron, Span(midnight, midnight + timedelta(hours=1)), "Africa/Cairo") == ""
+    start = WindowSchedule(start="00:00", duration="1h")
+    said = openings.remark(start, Span(midnight, midnight + timedelta(hours=1)), "Africa/Cairo")
+    assert said == "00:00 is left out on this day: it opens at 01:00"
+
+
 def excluded(opened: list[Span], **fields: Any) -> list[float]:
     return hours(exclusions.excluded(msgspec.convert(fields, WindowExclusion), "", opened, {}))
 
@@ -209,19 +221,21 @@ def test_an_opening_of_many_days_has_its_end_and_one_of_more_than_a_year_has_non
     assert soon.following(hour(0), 1)[0].start == hour(24 * 500)
 
 
-def test_a_window_of_many_short_openings_is_looked_at_in_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is listed does not depend on how much is looked at in one round."""
-    schedules = [{"cron": f"{minute} * * * *", "duration": "1m"} for minute in (0, 30)]
+@pytest.mark.parametrize("many", [4, 6, 8])
+def test_a_window_of_many_openings_is_looked_at_in_rounds(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is listed does not depend on how much a round looks at: some openings reach into the next."""
+    schedules = [{"cron": "0 * * * *", "duration": "1m"}, {"cron": "30 */2 * * *", "duration": "40m"}]
     wanted = window(schedules=schedules).following(hour(0.25), 9)
-    assert hours((one.start, one.end) for one in wanted)[:4] == pytest.approx(
-        [0.5, 0.5 + 1 / 60, 1, 1 + 1 / 60]
-    )
-    monkeypatch.setattr(calendar_module, "MANY", 6)
-    assert window(schedules=schedules).following(hour(0.25), 9) == wanted
+    assert [f"{one.start:%H:%M} {one.end:%H:%M}" for one in wanted[:3]] == [
+        "00:30 01:10", "02:00 02:01", "02:30 03:10",
+    ]  # fmt: skip
+    monkeypatch.setattr(calendar_module, "MANY", many)
+    for count in range(1, 10):
+        assert window(schedules=schedules).following(hour(0.25), count) == wanted[:count]
     monkeypatch.setattr(calendar_module, "ROUNDS", 2)
     few = window(schedules=schedules).following(hour(0.25), 9)
-    assert few == wanted[: len(few)]
     assert 0 < len(few) < 9
+    assert [one.start for one in few] == [one.start for one in wanted[: len(few)]]
 
 
 def test_the_remark_of_a_window_is_that_of_its_first_schedule_with_one() -> None:
