@@ -10,6 +10,7 @@ import pytest
 from nodemanager.api.common.declarations import File
 from nodemanager.api.common.enforcement import EnforcedSpan
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance, NodeMaintenanceSpec
+from nodemanager.api.maintenance.nodeoperationtemplate import NodeOperationTemplateSpec
 from nodemanager.api.maintenance.operations import LocalReference, Operation
 from nodemanager.api.maintenance.realtime_set import RealtimeSet
 from nodemanager.api.maintenance.series import SeriesSpec
@@ -75,6 +76,13 @@ def test_hosts_are_chosen_by_the_selector_of_the_series_where_that_says_all() ->
     assert [matches(named, one) for one in labels] == [True, True, False]
     with pytest.raises(RealtimeError, match="this one chooses 1025; choose them by a label"):
         realtime.chosen(SeriesSpec(names=["x"]), [str(number) for number in range(1025)])
+
+
+def test_a_template_that_is_done_once_is_named_too() -> None:
+    operation = Operation(name="sshd", type="realtime", template_ref=LocalReference(name="once"))
+    once = {"once": NodeOperationTemplateSpec()}
+    with pytest.raises(RealtimeError, match=r"operation sshd: cannot use template once .*a configSet"):
+        realtime.wanted(maintenance(operation), operation, once, LabelSelector(), [])
 
 
 def test_as_many_hosts_are_named_as_a_selector_takes() -> None:
