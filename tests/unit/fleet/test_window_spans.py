@@ -221,6 +221,21 @@ def test_an_opening_of_many_days_has_its_end_and_one_of_more_than_a_year_has_non
     assert soon.following(hour(0), 1)[0].start == hour(24 * 500)
 
 
+def test_openings_are_years_apart_and_the_next_ones_are_found_all_the_same() -> None:
+    leap = window(schedules=[{"cron": "0 4 29 2 *", "duration": "1h"}])
+    found = leap.following(datetime(2027, 6, 1, tzinfo=UTC), 2)
+    assert [one.start.year for one in found] == [2028, 2032]
+
+
+def test_what_an_exclusion_has_just_ended_is_over() -> None:
+    one = window(
+        schedules=[{"start": "05:00", "duration": "2h"}], exclude=[{"start": "06:00", "end": "07:00"}]
+    )
+    assert one.following(hour(5.5), 1) == [Opened(hour(5), hour(6))]
+    assert one.following(hour(6), 1) == [Opened(hour(29), hour(30))]
+    assert one.opened(hour(6)) is None
+
+
 @pytest.mark.parametrize("many", [4, 6, 8])
 def test_a_window_of_many_openings_is_looked_at_in_rounds(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is listed does not depend on how much a round looks at: some openings reach into the next."""
