@@ -117,13 +117,14 @@ def test_no_parameter_is_filled_into_code_of_a_set(declared: dict[str, Any]) -> 
 
 def test_an_undo_script_has_the_parameters_too_and_what_it_says_itself_wins() -> None:
     undo = {"execution": {"script": "b", "env": {"PARAM_P": "mine"}}}
-    one = template({"name": "s", "execution": {"argv": ["a"]}, "undo": undo}, parameters=[{"name": "p"}])
-    step = steps.work([refer(p="x")], {"t": one}).steps[0]
-    assert step.undo is not None
-    assert step.undo.execution is not None
-    assert step.undo.execution.env == {"PARAM_P": "mine"}
-    assert step.execution is not None
-    assert step.execution.env == {}
+    step = {"name": "s", "execution": {"argv": ["a"]}, "undo": undo}
+    one = template(step, parameters=[{"name": "p"}, {"name": "q"}])
+    made = steps.work([refer(p="x", q="y")], {"t": one}).steps[0]
+    assert made.undo is not None
+    assert made.undo.execution is not None
+    assert made.undo.execution.env == {"PARAM_P": "mine", "PARAM_Q": "y"}
+    assert made.execution is not None
+    assert made.execution.env == {}
 
 
 def test_no_value_is_looked_into_once_more() -> None:
