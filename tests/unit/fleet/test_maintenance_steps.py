@@ -74,6 +74,13 @@ def test_scripts_find_parameters_in_their_environment_and_are_not_changed() -> N
         {"argv": ["/bin/bash", "-e", "-c", "$(params.p)", "bash"]},
         {"argv": ["env", "A=b", "sh", "-ec", "echo $(params.p)"]},
         {"argv": ["python3", "-c", "print($(params.p))"]},
+        {"argv": ["sh", "-cx", "echo $(params.p)"]},
+        {"argv": ["bash", "-c", "-x", "--", "echo $(params.p)"]},
+        {"argv": ["perl", "-E", "say $(params.p)"]},
+        {"argv": ["perl", "-e", "1", "-e", "$(params.p)"]},
+        {"argv": ["su", "www", "-c", "$(params.p)"]},
+        {"argv": ["su", "--command=$(params.p)", "www"]},
+        {"argv": ["su", "--command", "$(params.p)", "www"]},
     ],
 )
 def test_no_parameter_is_filled_into_what_a_shell_reads(execution: dict[str, Any]) -> None:
@@ -85,6 +92,49 @@ def test_no_parameter_is_filled_into_what_a_shell_reads(execution: dict[str, Any
     )
     with pytest.raises(StepsError, match="they would be read as code"):
         steps.work([refer(p="x")], {"t": probe})
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["sh", "-c", 'echo "$1"', "sh", "$(params.p)"],
+        ["bash", "-ex", "-c", 'echo "$1"', "$(params.p)"],
+        ["grep", "-c", "$(params.p)"],
+        ["sh", "/opt/it", "$(params.p)"],
+        ["su", "$(params.p)"],
+    ],
+)
+def test_a_parameter_is_filled_into_what_a_program_gets_as_a_word(argv: list[str]) -> None:
+    one = template(run(*argv), parameters=[{"name": "p"}])
+    execution = steps.work([refer(p="x y")], {"t": one}).steps[0].execution
+    assert execution is not None
+    assert execution.argv == [word.replace("$(params.p)", "x y") for word in argv]
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        {"files": [{"path": "/x", "ensure": "file", "template": "{{ $(params.p) }}"}]},
+        {"executions": [{"name": "x", "command": "/bin/sh", "args": ["-c", "$(params.p)"]}]},
+    ],
+    ids=["template", "command"],
+)
+def test_no_parameter_is_filled_into_code_of_a_set(declared: dict[str, Any]) -> None:
+    one = template(configSet=declared, parameters=[{"name": "p"}])
+    with pytest.raises(StepsError, match=r"in configSet\.[a-z]+.*: they would be read as code"):
+        steps.config_set_of(refer(p="x"), {"t": one})
+
+
+def test_an_undo_script_has_the_parameters_too_and_what_it_says_itself_wins() -> None:
+    undo = {"execution": {"script": "b", "env": {"PARAM_P": "mine"}}}
+    step = {"name": "s", "execution": {"argv": ["a"]}, "undo": undo}
+    one = template(step, parameters=[{"name": "p"}, {"name": "q"}])
+    made = steps.work([refer(p="x", q="y")], {"t": one}).steps[0]
+    assert made.undo is not None
+    assert made.undo.execution is not None
+    assert made.undo.execution.env == {"PARAM_P": "mine", "PARAM_Q": "y"}
+    assert made.execution is not None
+    assert made.execution.env == {}
 
 
 def test_no_value_is_looked_into_once_more() -> None:
@@ -114,6 +164,37 @@ def test_a_value_that_does_not_fit_is_refused_by_name(
     with pytest.raises(StepsError, match="'p'") as refused:
         steps.values([typed], {"p": value})
     assert why in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value"),
+    [
+        ({"type": "integer"}, "-7"),
+        ({"type": "boolean"}, "true"),
+        ({"type": "boolean"}, "false"),
+        ({"enum": ["-a", "b"]}, "-a"),
+        ({"pattern": "--?[a-z]+"}, "--force"),
+        ({"pattern": "a|b"}, "b"),
+        ({}, "a-b"),
+    ],
+)
+def test_a_value_that_fits_is_used(parameter: dict[str, Any], value: str) -> None:
+    typed = msgspec.convert({"name": "p", **parameter}, Parameter)
+    assert steps.values([typed], {"p": value}) == {"p": value}
+
+
+def test_a_default_has_to_fit_and_what_is_not_given_is_empty() -> None:
+    bad = msgspec.convert({"name": "p", "type": "integer", "default": "many"}, Parameter)
+    with pytest.raises(StepsError, match="cannot use 'many' for parameter 'p'"):
+        steps.values([bad], {})
+    assert steps.values([bad], {"p": "3"}) == {"p": "3"}
+    left_out = msgspec.convert({"name": "p", "type": "integer"}, Parameter)
+    assert steps.values([left_out], {}) == {"p": ""}
+    odd = msgspec.convert({"name": "p", "pattern": "("}, Parameter)
+    with pytest.raises(StepsError, match="cannot read pattern '\\(' of the template"):
+        steps.values([odd], {"p": "x"})
+    with pytest.raises(StepsError, match="the template has none"):
+        steps.values([], {"q": "x"})
 
 
 def test_unknown_and_missing_parameters_are_refused() -> None:
@@ -187,12 +268,20 @@ def test_names_stay_short_and_unlike_and_there_are_not_too_many_steps() -> None:
     long = [run("a", name=f"{'x' * 60}{number:02}") for number in range(3)]
     names = [step.name for step in steps.work([operation("o" * 31, *long)], {}).steps]
     assert len(set(names)) == 3
-    assert all(len(name) <= 63 for name in names)
+    assert all(len(name) == 63 for name in names)
+    assert (
+        steps.work([operation("o" * 31, run("a", name="x" * 31))], {}).steps[0].name
+        == f"{'o' * 31}-{'x' * 31}"
+    )
+    dashed = steps.work([operation("o" * 31, run("a", name="x" * 22 + "-" * 10))], {}).steps[0].name
+    assert dashed.startswith(f"{'o' * 31}-{'x' * 22}-")
+    assert "--" not in dashed
     many = [
         operation(f"o{number}", *(run("a", name=f"s{place}") for place in range(16))) for number in range(5)
     ]
     with pytest.raises(StepsError, match="80 steps"):
         steps.work(many, {})
+    assert len(steps.work(many[:4], {}).steps) == 64
 
 
 def test_a_digest_tells_whether_anything_of_it_is_another() -> None:

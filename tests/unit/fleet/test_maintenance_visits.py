@@ -252,6 +252,35 @@ def test_whatever_somebody_writes_there_is_read_without_an_error(text: str) -> N
     assert found is None or found.holds in (True, False)
 
 
+@pytest.mark.parametrize("field", ["since", "begun", "expires"])
+def test_a_claim_with_a_time_of_no_zone_is_none(field: str) -> None:
+    bare = claim(State.WORKING, **{field: NOW.replace(tzinfo=None)})
+    assert claims.decode(claims.encode(bare)) == Unreadable("it has a time without a time zone")
+
+
+def test_a_claim_holds_its_host_until_it_has_ended() -> None:
+    ended = {State.DONE, State.UNDONE, State.HALTED}
+    assert {state for state in State if state.is_end} == ended
+    assert {state for state in State if not claim(state).holds} == ended
+
+
+def test_an_annotation_is_read_up_to_a_length_and_an_empty_one_is_none() -> None:
+    text = claims.encode(claim(State.WORKING))
+    assert claims.decode(text.ljust(claims.MAX_TEXT)) == claim(State.WORKING)
+    said = f"it has {claims.MAX_TEXT + 1} characters; at most {claims.MAX_TEXT} are read"
+    assert claims.decode(text.ljust(claims.MAX_TEXT + 1)) == Unreadable(said)
+    assert claims.decode("") is None
+    returning = claims.decode(claims.encode(claim(State.RETURNING)))
+    assert returning == Unreadable("it is Returning, and does not say how it ends")
+    assert claims.decode(claims.encode(claim(State.PROVING))) == claim(State.PROVING)
+
+
+def test_what_a_new_claim_does_not_say_is_not_so() -> None:
+    made = claims.decode(claims.encode(claim(State.WORKING)))
+    assert isinstance(made, Claim)
+    assert (made.seen, made.cordoned, made.end, made.reason) == (False, False, None, None)
+
+
 def test_a_claim_that_returns_without_an_end_or_without_a_zone_is_none() -> None:
     assert isinstance(claims.decode(claims.encode(claim(State.RETURNING))), Unreadable)
     bare = claim(State.WORKING, since=NOW.replace(tzinfo=None))
@@ -268,6 +297,9 @@ def test_the_name_of_a_task_is_the_same_whenever_it_is_asked_and_another_for_ano
     }
     assert len(others | {name}) == 4
     assert len(claims.task_name("w" * 253, "m", "r", "h", 0)) <= 253
+    assert claims.task_name("w" * 199 + "-x.example", "m", "r", "h", 0).startswith("w" * 199 + "-")
+    assert "--" not in claims.task_name("w" * 199 + "-x.example", "m", "r", "h", 0)
+    assert len(name) == len("web1-") + 10
 
 
 def test_a_host_that_was_lost_and_comes_back_is_given_back_once() -> None:

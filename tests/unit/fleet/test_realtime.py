@@ -11,6 +11,7 @@ import pytest
 from nodemanager.api.common.declarations import File
 from nodemanager.api.common.enforcement import EnforcedSpan
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance, NodeMaintenanceSpec
+from nodemanager.api.maintenance.nodeoperationtemplate import NodeOperationTemplateSpec
 from nodemanager.api.maintenance.operations import LocalReference, Operation
 from nodemanager.api.maintenance.realtime_set import RealtimeSet
 from nodemanager.api.maintenance.series import SeriesSpec
@@ -77,6 +78,72 @@ def test_hosts_are_chosen_by_the_selector_of_the_series_where_that_says_all() ->
     assert realtime.chosen(SeriesSpec(node_selector=by_role), ["b", "a"]) == named, "agents know no Nodes"
     with pytest.raises(RealtimeError, match="this one chooses 1025; choose them by a label"):
         realtime.chosen(SeriesSpec(names=["x"]), [str(number) for number in range(1025)])
+
+
+def test_a_template_that_is_done_once_is_named_too() -> None:
+    operation = Operation(name="sshd", type="realtime", template_ref=LocalReference(name="once"))
+    once = {"once": NodeOperationTemplateSpec()}
+    with pytest.raises(RealtimeError, match=r"operation sshd: cannot use template once .*a configSet"):
+        realtime.wanted(maintenance(operation), operation, once, LabelSelector(), [])
+
+
+def test_as_many_hosts_are_named_as_a_selector_takes() -> None:
+    full = realtime.chosen(SeriesSpec(names=["x"]), [str(number) for number in range(1024)])
+    assert full.match_expressions[0].values == sorted(map(str, range(1024)))
+
+
+def test_sets_of_others_and_operations_that_are_done_once_are_left_alone() -> None:
+    made = realtime.wanted(maintenance(SSHD), SSHD, {}, LabelSelector(), [])
+    assert [one.controller for one in made.metadata.owner_references] == [True]
+    other = NodeMaintenance(metadata=ObjectMeta(name="nights", namespace="ns", uid="u2"))
+    assert not realtime.is_ours(made, other)
+    assert realtime.obsolete([made], other) == []
+    once = Operation(name="sshd", type="one-shot")
+    assert realtime.operations(maintenance(once, SSHD)) == [SSHD]
+    assert realtime.obsolete([made], maintenance(once)) == [made], "it is no set any more"
+
+
+def test_the_name_of_a_set_has_room_for_the_operation() -> None:
+    assert realtime.set_name("nights", "sshd") == "nights-sshd"
+    assert realtime.set_name("n" * 200 + "x", "sshd") == "n" * 200 + "-sshd"
+    assert realtime.set_name("n" * 199 + "-x", "sshd") == "n" * 199 + "-sshd"
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        pytest.param(lambda spans: spans[: ENOUGH - 1], id="too few"),
+        pytest.param(lambda spans: spans[1:], id="the next one is missing"),
+        pytest.param(lambda spans: [*spans, *spans], id="more than there are"),
+        pytest.param(lambda spans: [EnforcedSpan("soon", spans[0].end), *spans[1:]], id="no start"),
+        pytest.param(lambda spans: [EnforcedSpan(spans[0].start, "soon"), *spans[1:]], id="no end"),
+        pytest.param(lambda spans: [EnforcedSpan(spans[0].start), *spans[1:]], id="endless"),
+        pytest.param(
+            lambda spans: [EnforcedSpan("2026-03-03T05:00:00Z", spans[0].end), *spans[1:]], id="early"
+        ),
+    ],
+)
+def test_spans_that_are_not_true_or_too_few_are_replaced(known: Any) -> None:
+    given = realtime.openings(DAILY, [], NOW)
+    assert realtime.openings(DAILY, known(given), NOW) == given
+
+
+def test_just_enough_spans_stay_and_those_that_are_over_do_not_count() -> None:
+    given = realtime.openings(DAILY, [], NOW)
+    over = span(NOW - timedelta(hours=6), NOW)
+    assert realtime.openings(DAILY, given[:ENOUGH], NOW) == given[:ENOUGH]
+    assert realtime.openings(DAILY, [over, *given[:ENOUGH]], NOW) == [over, *given[:ENOUGH]]
+    assert realtime.openings(DAILY, [over, *given[: ENOUGH - 1]], NOW) == given
+
+
+def test_an_opening_begun_otherwise_is_the_same_from_now_on() -> None:
+    """Who asked while it was open knows another start than who asked before."""
+    now = NOW.replace(day=3, hour=7)
+    given = realtime.openings(DAILY, [], now)
+    begun = [EnforcedSpan("2026-03-03T06:30:00Z", given[0].end), *given[1:]]
+    assert realtime.openings(DAILY, begun, now) == begun
+    later = [EnforcedSpan("2026-03-03T07:30:00Z", given[0].end), *given[1:]]
+    assert realtime.openings(DAILY, later, now) == given
 
 
 def test_spans_stay_as_they_are_until_they_run_short() -> None:

@@ -72,6 +72,28 @@ def test_a_task_that_nobody_took_expires_when_its_window_has_closed() -> None:
     assert bookkeeping.judge(late, Circumstances(MADE)) == Look(DEADLINE + SKEW)
 
 
+def test_a_task_whose_deadline_cannot_be_read_has_none_left() -> None:
+    odd = msgspec.convert(
+        {"metadata": {"name": "t"}, "spec": {"nodeName": "web1", "deadline": "soon"}}, NodeTask
+    )
+    over = bookkeeping.judge(odd, Circumstances(MADE))
+    assert isinstance(over, Over)
+    assert over.phase == "Expired"
+
+
+def test_what_comes_first_is_looked_at_first() -> None:
+    soon = DEADLINE + SKEW - SECOND
+    assert bookkeeping.judge(task(), Circumstances(soon, gone_since=soon)) == Look(DEADLINE + SKEW)
+    assert bookkeeping.judge(task(), Circumstances(MADE, gone_since=MADE)) == Look(MADE + GONE_FOR)
+    assert bookkeeping.judge(task(claim=CLAIM), Circumstances(soon, gone_since=soon)) == Look(soon + GONE_FOR)
+
+
+def test_an_end_that_nobody_dates_is_when_it_was_first_seen_or_now() -> None:
+    bare = msgspec.convert({"metadata": {"name": "t"}, "status": {"phase": "Failed"}}, NodeTask)
+    assert bookkeeping.ended_at(bare, Circumstances(DEADLINE)) == DEADLINE
+    assert bookkeeping.ended_at(bare, Circumstances(DEADLINE + KEEP, ended_since=DEADLINE)) == DEADLINE
+
+
 def test_what_was_taken_is_for_the_agent_to_end() -> None:
     assert bookkeeping.judge(task(phase="Running", claim=CLAIM), Circumstances(DEADLINE + KEEP)) == Look(None)
 

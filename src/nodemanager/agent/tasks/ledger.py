@@ -89,7 +89,7 @@ class LedgerFolder:
             self._forget_oldest()
 
     def _forget_oldest(self) -> None:
-        ended = [one for one in self.entries.values() if one.record.phase.is_end and one.record.ended_at]
+        ended = [one for one in self.entries.values() if one.record.ended_at]
         ended.sort(key=lambda one: (one.record.token, one.record.uid))
         for old in ended[:-KEPT]:
             del self.entries[old.record.uid]

@@ -41,14 +41,16 @@ PROOF: Final = "health-after"
 PROOF_TIMEOUT: Final = "10m"
 SHELLS: Final = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh", "busybox"))
 INTERPRETERS: Final = SHELLS | {"python", "python3", "perl", "ruby", "su"}
-_CODE_OPTION: Final = re.compile(r"-[A-Za-z]*[ce]")
+_CODE_OPTION: Final = re.compile(r"-[A-Za-z]*[ceE][A-Za-z]*|--command(=.*)?", re.DOTALL)
 _CODE: Final = (
     "cannot fill in parameters in {}: they would be read as code; write a script that uses"
     ' "$PARAM_NAME" instead of $(params.name)'
 )
 _REFERENCE: Final = re.compile(r"\$\(params\.([^)]*)\)")
 _INTEGER: Final = re.compile(r"-?[0-9]{1,18}")
-_SEVERITY: Final = ("", CONTINUE, STOP, UNDO)
+_SEVERITY: Final = (CONTINUE, STOP, UNDO)
+_TIMEOUT: Final = "10m"
+"""What a step has that says nothing."""
 
 
 class StepsError(ValueError):
@@ -226,11 +228,14 @@ def _refuse_code(value: Any, where: str) -> None:
 
 def _code_in(argv: Sequence[str]) -> Iterator[str]:
     """Yield the arguments that an interpreter of the command line reads as a program."""
-    reads = False
-    for place, word in enumerate(argv):
-        before = argv[place - 1] if place else ""
-        if reads and _CODE_OPTION.fullmatch(before):
+    reads = follows = False
+    for word in argv:
+        if follows:
             yield word
+            follows = word.startswith("-")  # more options may come before the program: sh -c -x -- PROGRAM
+        if reads and _CODE_OPTION.fullmatch(word):
+            yield word
+            follows = True
         reads = reads or word.rpartition("/")[2] in INTERPRETERS
 
 
@@ -285,13 +290,18 @@ def _one_reboot(reboots: Sequence[TaskStep]) -> list[TaskStep]:
     if not reboots:
         return []
     always = any(step.reboot is not None and step.reboot.when == "always" for step in reboots)
+    # What a step does not say is not nothing: it is the default.
     return [
         msgspec.structs.replace(
             reboots[0],
             reboot=RebootAction(when="always" if always else "ifNeeded"),
-            timeout=max((step.timeout for step in reboots), key=lambda text: durations.parse(text or "0")),
+            timeout=max(
+                (step.timeout for step in reboots), key=lambda text: durations.parse(text or _TIMEOUT)
+            ),
             retries=max(step.retries for step in reboots),
-            on_failure=max((step.on_failure for step in reboots), key=_SEVERITY.index),
+            on_failure=max(
+                (step.on_failure for step in reboots), key=lambda how: _SEVERITY.index(how or STOP)
+            ),
         )
     ]
 

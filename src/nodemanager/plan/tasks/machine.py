@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from nodemanager.api.maintenance.task_steps import CONTINUE, STOP, UNDO, TaskStep
+from nodemanager.api.maintenance.task_steps import CONTINUE, UNDO, TaskStep
 from nodemanager.plan.tasks.record import StepPhase, TaskPhase, TaskRecord
 
 _INVERTED: Final = (StepPhase.SUCCEEDED, StepPhase.FAILED)
@@ -83,16 +83,14 @@ def _forwards(steps: Sequence[TaskStep], record: TaskRecord, barred: str) -> Mov
     for place, (step, known) in enumerate(zip(steps, record.steps, strict=True)):
         match known.phase:
             case StepPhase.SUCCEEDED:
-                continue
+                pass
             case StepPhase.RUNNING:
                 return Settle(place)
             case StepPhase.FAILED if known.attempts > step.retries:
-                how = step.on_failure or STOP
                 why = f"step {step.name} failed: {known.message}"
-                if how == CONTINUE:
-                    passed_over.append(step.name)
-                    continue
-                return TurnBack(why) if how == UNDO else End(TaskPhase.FAILED, why)
+                if step.on_failure != CONTINUE:
+                    return TurnBack(why) if step.on_failure == UNDO else End(TaskPhase.FAILED, why)
+                passed_over.append(step.name)
             case _:
                 if barred:
                     return _too_late(step, barred, begun=place > 0 or known.attempts > 0)
@@ -109,7 +107,7 @@ def _too_late(step: TaskStep, barred: str, *, begun: bool) -> Move:
 
 
 def _backwards(steps: Sequence[TaskStep], record: TaskRecord) -> Move:
-    for place in range(len(steps) - 1, -1, -1):
+    for place in reversed(range(len(steps))):
         known = record.steps[place]
         if known.phase is StepPhase.RUNNING:
             return Settle(place)
