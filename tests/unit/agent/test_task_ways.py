@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import pytest
 
@@ -14,7 +15,7 @@ from nodemanager.agent.tasks.attempts import INTERRUPTED, Attempt, AttemptResult
 from nodemanager.agent.tasks.engine import MAX_MESSAGE, TIMEOUT, TaskEngine
 from nodemanager.agent.tasks.ledger import Entry, LedgerFolder
 from nodemanager.api.maintenance.nodetask import OUTPUT_MAX, NodeTaskSpec
-from nodemanager.api.maintenance.task_steps import ExecutionAction, TaskAction, TaskStep
+from nodemanager.api.maintenance.task_steps import ExecutionAction, PackagesAction, TaskAction, TaskStep
 from nodemanager.host.base import HostError
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.process.runner import RunError
@@ -40,8 +41,8 @@ class Told(Performer):
         self.asked.append("prepare")
         return self._next(self.before, b"")
 
-    async def perform(self, action: ExecutionAction, attempt: Attempt) -> AttemptResult:
-        return self._tried(" ".join(action.argv), attempt)
+    async def perform(self, action: ExecutionAction | PackagesAction, attempt: Attempt) -> AttemptResult:
+        return self._tried(" ".join(getattr(action, "argv", ["packages"])), attempt)
 
     async def settle(self, action: ExecutionAction, attempt: Attempt) -> AttemptResult:
         return self._tried(f"settle {action.argv[0]}", attempt)
@@ -267,3 +268,99 @@ async def test_a_performer_that_says_no_more_repeats_what_may_begin_and_takes_no
     assert (back.succeeded, back.message) == (False, "cannot take back TaskAction")
     with pytest.raises(NotImplementedError):
         await Performer().perform(BACK, attempt)
+
+
+async def test_a_held_host_pauses_before_a_step_and_goes_on_when_it_is_let_go(site: Site) -> None:
+    held = ["is held by bob", "is held by bob", ""]
+    site.engine.held = lambda: held.pop(0) if held else ""
+    site.engine.wake = Woken()
+    ended = await site.run(task(step("a")))
+    assert [entry.record.paused for entry in site.reports] == [
+        "paused before step a: is held by bob", "", "", "", "",
+    ]  # fmt: skip
+    assert site.told.asked == ["prepare", "a", "clean"]
+    assert (ended.phase, ended.paused) == (TaskPhase.SUCCEEDED, "")
+
+
+async def test_a_held_host_pauses_before_a_step_is_taken_back_and_settles_what_was_begun(site: Site) -> None:
+    held = ["is held", ""]
+    site.engine.held = lambda: held.pop(0) if held else ""
+    site.engine.wake = Woken()
+    site.told.results = [BAD]
+    await site.run(task(step("a", undo=BACK, on_failure="undo"), known=(running(),)))
+    paused = [entry.record.paused for entry in site.reports if entry.record.paused]
+    assert paused == ["paused before taking back step a: is held"]
+    assert site.told.asked == ["settle a", "back", "clean"]
+
+
+async def test_a_task_that_is_paused_beyond_its_deadline_ends(site: Site) -> None:
+    site.engine.held = lambda: "is held"
+    site.engine.wake = Woken(lambda: setattr(site, "now", NOW + timedelta(hours=1)))
+    ended = await site.run(task(step("a")))
+    assert (ended.phase, site.told.asked) == (TaskPhase.EXPIRED, ["clean"])
+
+
+class Woken(asyncio.Event):
+    """Somebody has news as soon as one waits for them."""
+
+    def __init__(self, news: Callable[[], None] = lambda: None) -> None:
+        super().__init__()
+        self.news = news
+
+    async def wait(self) -> Literal[True]:
+        assert not self.is_set(), "old news are none"
+        self.news()
+        self.set()
+        return True
+
+
+class Stopped(Told):
+    """Is at work when its agent is told to stop."""
+
+    def __init__(self, *, unbroken: bool) -> None:
+        super().__init__()
+        self.begun, self.goes_on = asyncio.Event(), asyncio.Event()
+        self.UNBROKEN = unbroken  # type: ignore[misc]
+
+    async def perform(self, action: Any, attempt: Attempt) -> AttemptResult:
+        self.begun.set()
+        await self.goes_on.wait()
+        return self._tried("done", attempt)
+
+
+@pytest.mark.parametrize(
+    ("unbroken", "result", "phase"),
+    [(True, GOOD, "Succeeded"), (True, BAD, "Running"), (False, GOOD, "Running")],
+)
+async def test_who_is_told_to_stop_waits_for_what_must_not_be_broken_off(
+    site: Site, unbroken: bool, result: AttemptResult, phase: str
+) -> None:
+    """What failed then may have failed because of us, and is found out by the next process."""
+    stopped = Stopped(unbroken=unbroken)
+    stopped.results = [result]
+    site.engine.performers = {"execution": stopped}
+    running = asyncio.create_task(site.engine.run(task(step("a"))))
+    await stopped.begun.wait()
+    running.cancel()
+    await asyncio.sleep(0)
+    stopped.goes_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    site.ledger.reload()
+    assert site.ledger.entries["uid"].record.steps[0].phase == phase
+
+
+async def test_how_packages_were_before_is_kept_of_what_may_be_taken_back_later(site: Site) -> None:
+    packages = TaskStep(name="p", packages=PackagesAction(upgrade="all"))
+    site.engine.performers = {"execution": site.told, "packages": site.told}
+    for failing in (False, True):
+        site.told.before = [b"before p", b"before a"]
+        site.told.results = [GOOD, BAD if failing else GOOD]
+        ended = await site.run(task(packages, step("a")))
+        kept = [b"", b""] if failing else [b"before p", b""]
+        assert [one.inverse for one in ended.steps] == kept
+    assert site.ledger.inverse("uid", "p") == site.ledger.inverse("gone", "p") == b""
+    site.told.before = [b"before p"]
+    await site.run(task(packages))
+    assert site.ledger.inverse("uid", "p") == b"before p"
+    assert site.ledger.inverse("uid", "other") == b""
