@@ -67,6 +67,23 @@ def task(phase: str, attempt: int = 0, ended: datetime = NOW - timedelta(minutes
     return TaskFacts("t", phase, attempt, taken=True, ended=ended)
 
 
+def test_without_a_budget_one_host_is_away_at_a_time() -> None:
+    found = decide(known(host("a"), host("b"), spec={"budget": None}))
+    assert (starts(found), reasons(found)) == (["a"], {"b": Reason.BUDGET_SPENT})
+
+
+def test_of_hosts_outside_of_the_series_only_those_of_this_run_count() -> None:
+    def left(name: str, uid: str) -> Decision:
+        gone = host(name, claim=claim(name, uid=uid))
+        groups = [HostGroup("", ("a", "b"))]
+        return decide(
+            known(host("a"), host("b"), gone, groups=groups, spec={"budget": {"maxUnavailable": 2}})
+        )
+
+    assert starts(left("x", "m")) == ["a"]
+    assert starts(left("x", "another")) == ["a", "b"]
+
+
 def test_hosts_begin_in_their_order_as_many_as_may_be_away() -> None:
     found = decide(known(host("a"), host("b"), host("c"), spec={"budget": {"maxUnavailable": 2}}))
     assert starts(found) == ["a", "b"]

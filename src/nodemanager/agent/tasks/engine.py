@@ -71,10 +71,11 @@ class TaskEngine:
     async def _pause(self, entry: Entry, move: Begin | Undo, why: str) -> Entry:
         """Wait between two steps while the host is held; not beyond the deadline, which ends the task."""
         step = entry.spec.steps[move.place].name
-        said = f"paused before {'taking back ' if isinstance(move, Undo) else ''}step {step}: {why}"
+        back = "taking back " if isinstance(move, Undo) else ""
+        said = wording.shorten(f"paused before {back}step {step}: {why}", MAX_MESSAGE)
         if entry.record.paused != said:
             log.info("task %s: %s", entry.name, said)
-            entry = self._save(entry, paused=wording.shorten(said, MAX_MESSAGE))
+            entry = self._save(entry, paused=said)
         left = (datetime.fromisoformat(entry.spec.deadline) - self.now()).total_seconds()
         self.wake.clear()
         with contextlib.suppress(TimeoutError):
