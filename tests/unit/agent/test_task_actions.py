@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import http.server
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -96,9 +97,10 @@ async def test_an_earlier_step_is_taken_back_from_what_this_host_wrote_down(host
     assert (result.succeeded, result.changed) == (True, True), result.message
     assert host.packages() == {**many, "stays": "1"}
     unknown = PackagesAction(restore=PackagesBefore("task-uid", "other"))
-    failed = await steps.perform(unknown, attempt(await steps.prepare(unknown)))
-    assert not failed.succeeded
-    assert "this host does not remember step other of the task with uid task-uid" in failed.message
+    failed = await _failed(steps.prepare(unknown))
+    assert "this host does not remember step other of the task with uid task-uid" in str(failed)
+    known["task-uid", "up"] = msgspec.json.encode(Before(many))  # nobody knows what it brought
+    assert "does not remember step up" in str(await _failed(steps.prepare(action)))
 
 
 async def test_a_later_task_takes_back_an_upgrade_that_succeeded(host: TaskHost) -> None:
@@ -127,8 +129,10 @@ async def test_an_upgrade_that_nobody_saw_the_end_of_is_taken_back_from_what_was
 
 async def test_what_a_configset_pins_stays(host: TaskHost) -> None:
     steps = Packages(FilePackages(host), lambda: [Wanted("app", "1")], alone, forgotten)
+    steps = dataclasses.replace(steps, earlier=lambda _wanted: msgspec.json.encode(Before({"app": "0"}, [])))
     for action in (
-        PackagesAction(install=[TaskPackage(name="app", version="2")]), PackagesAction(remove=["app"])
+        PackagesAction(install=[TaskPackage(name="app", version="2")]), PackagesAction(remove=["app"]),
+        PackagesAction(restore=PackagesBefore("task-uid", "up")),
     ):  # fmt: skip
         with pytest.raises(
             HostError, match="cannot change app: a ConfigSet of this host pins it at 1; change"

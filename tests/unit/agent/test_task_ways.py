@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+import msgspec
 import pytest
 
 from nodemanager.agent.tasks.attempts import INTERRUPTED, Attempt, AttemptResult, Performer
 from nodemanager.agent.tasks.engine import MAX_MESSAGE, TIMEOUT, TaskEngine
 from nodemanager.agent.tasks.ledger import Entry, LedgerFolder
+from nodemanager.agent.tasks.packages import Packages
 from nodemanager.api.maintenance.nodetask import OUTPUT_MAX, NodeTaskSpec
 from nodemanager.api.maintenance.task_steps import ExecutionAction, PackagesAction, TaskAction, TaskStep
-from nodemanager.host.base import HostError
+from nodemanager.host.base import HostError, Wanted
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.process.runner import RunError
 from nodemanager.plan.tasks.record import StepPhase, StepRecord, TaskPhase, TaskRecord
+from support.fake_tools import MemoryPackages
 
 T = TypeVar("T")
 NOW = datetime(2026, 11, 16, 6, tzinfo=UTC)
@@ -364,3 +368,47 @@ async def test_how_packages_were_before_is_kept_of_what_may_be_taken_back_later(
     await site.run(task(packages))
     assert site.ledger.inverse("uid", "p") == b"before p"
     assert site.ledger.inverse("uid", "other") == b""
+
+
+class Unlucky(MemoryPackages):
+    """The first try fails, before or after it has changed anything."""
+
+    def __init__(self, *, partly: bool) -> None:
+        super().__init__({"app": "2", "base": "1"}, {"app": "1", "base": "1"})
+        self.partly, self.tries = partly, 0
+
+    async def upgrade_all(self, hold: Sequence[Wanted] = ()) -> None:
+        self.tries += 1
+        if self.tries > 1 or self.partly:
+            await super().upgrade_all(hold)
+        if self.tries == 1:
+            raise HostError("the mirror is away")
+
+
+@pytest.mark.parametrize("partly", [False, True])
+async def test_a_second_try_is_taken_back_to_what_was_before_the_first(site: Site, partly: bool) -> None:
+    manager = Unlucky(partly=partly)
+    site.told.results = [BAD]
+    performers = {"packages": Packages(manager, tuple, contextlib.nullcontext), "execution": site.told}
+    site.engine = dataclasses.replace(site.engine, performers=performers)
+    up = TaskStep(name="up", packages=PackagesAction(upgrade="all"), retries=1)
+    ended = await site.run(task(up, step("fails", on_failure="undo")))
+    assert (ended.phase, manager.tries) == (TaskPhase.UNDONE, 2)
+    assert manager.have == {"app": "1", "base": "1"}
+
+
+async def test_what_was_taken_and_not_begun_before_the_window_closed_does_not_begin(site: Site) -> None:
+    entry = task(step("a"), step("b"))
+    spec = msgspec.structs.replace(entry.spec, not_after="2026-11-16T06:00:00Z")
+    ended = await site.run(msgspec.structs.replace(entry, spec=spec))
+    assert (ended.phase, ended.message) == (
+        TaskPhase.EXPIRED, "the window closed at 2026-11-16T06:00:00Z before step a"
+    )  # fmt: skip
+    assert "a" not in site.told.asked
+
+
+async def test_what_was_begun_goes_on_after_the_window(site: Site) -> None:
+    done = StepRecord(StepPhase.SUCCEEDED, 1, "boot 1", NOW)
+    entry = task(step("a"), step("b"), known=(done, StepRecord()))
+    spec = msgspec.structs.replace(entry.spec, not_after="2026-11-16T06:00:00Z")
+    assert (await site.run(msgspec.structs.replace(entry, spec=spec))).phase is TaskPhase.SUCCEEDED

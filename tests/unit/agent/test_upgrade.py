@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from datetime import timedelta
 
@@ -115,6 +116,28 @@ async def test_a_group_that_is_busy_during_the_whole_window_costs_the_slot_and_n
     assert host.disk.message == "group web: it is the turn of other"
     assert world.cluster.holder() == "other"
     assert 'nodemanager_upgrade_total{node="h0",result="skipped"} 1' in host.registry.render()
+
+
+@virtual_time.test
+async def test_a_hold_that_comes_while_a_host_waits_for_its_group_counts() -> None:
+    world = World()
+    [host] = world.machines
+    stamp = world.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    taken = {"holderIdentity": "other", "leaseDurationSeconds": 36000, "renewTime": stamp}
+    meta = {"name": "web", "namespace": "test"}
+    world.cluster.put(LEASE, {"metadata": meta, "spec": taken})
+
+    async def somebody() -> None:
+        await asyncio.sleep(600)
+        assert host.disk.stage is Stage.LOCKING
+        host.held = True
+        await asyncio.sleep(600)
+        world.cluster.put(LEASE, {"metadata": meta, "spec": {**taken, "holderIdentity": None}})
+
+    asked = asyncio.create_task(somebody())
+    await world.run(3600)
+    await asked
+    assert host.deeds == []
 
 
 @virtual_time.test

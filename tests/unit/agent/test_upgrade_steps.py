@@ -10,7 +10,7 @@ import pytest
 
 from nodemanager.agent.upgrades import own_task, upgrade
 from nodemanager.agent.upgrades.own_task import UpgradeResult
-from nodemanager.agent.upgrades.upgrade import UpgradeSettings
+from nodemanager.agent.upgrades.upgrade import Upgrader, UpgradeSettings
 from nodemanager.host.base import HostError, NotSupported
 from nodemanager.host.process.runner import CommandNotFound
 from nodemanager.kube import errors
@@ -18,7 +18,7 @@ from nodemanager.plan.tasks.record import TaskPhase
 from nodemanager.runtime.backoff import Backoff
 from support import virtual_time
 from support.upgrade_desk import NODE, SLOT, Desk, interrupted, now
-from support.upgrade_ledger import at
+from support.upgrade_ledger import MemoryLedger, at
 from support.upgrade_world import GROUP, LEASE
 
 WAY = ["Locking", "Cordoning", "Draining", "Working", "Upgrading", "Upgraded"]
@@ -539,7 +539,7 @@ async def test_an_hour_is_not_too_long() -> None:
         ("Cordoning", "it was interrupted in stage Cordoning, and its lock is lost"),
         ("Draining", "it was interrupted in stage Draining, and its lock is lost"),
         ("Working", "it was interrupted in stage Working, and its lock is lost"),
-        ("Upgraded", "step reboot failed: lock web is not held"),
+        ("Upgraded", "Cordoning: lock web was lost: it could not be renewed in time"),
     ],
 )
 @virtual_time.test
@@ -574,6 +574,35 @@ async def test_a_reboot_that_may_not_have_been_asked_for_is_asked_for_once_more(
     desk.steal("h0")
     assert await resumed(desk) == (UpgradeResult.SUCCESS, "upgraded; a new kernel")
     assert desk.did() == ["reboot", "prove"]
+
+
+@pytest.mark.parametrize("another", [False, True], ids=["last", "before the last"])
+@virtual_time.test
+async def test_a_host_whose_end_could_not_be_written_does_not_go_down_days_later(another: bool) -> None:
+    """Its Node has been uncordoned, and its lock given back."""
+    desk = Desk(needs_reboot="a new kernel", next_boot="second")
+    desk.on = lambda where: setattr(desk.ledger, "full", "no space left" if where == "Upgraded" else "")
+    await desk.upgrader.run(desk.order())
+    desk.on, desk.ledger.full = lambda _where: None, ""
+    if another:
+        desk.needs_reboot = ""
+        assert (await desk.upgrader.run(desk.order())).result is UpgradeResult.SUCCESS
+    await asyncio.sleep(3 * 86400)
+    desk.deeds.clear()
+    desk.upgrader._deps.ledger = MemoryLedger(desk.ledger.files)
+    await Upgrader(desk.upgrader._deps, desk.settings, lambda _entry: None).resume()
+    assert desk.did() == []
+
+
+@virtual_time.test
+async def test_who_is_interrupted_before_its_reboot_is_drained_once_more() -> None:
+    desk = Desk(interrupted("Upgraded", needed="a new kernel"), next_boot="second")
+    desk.steal("h0")
+    seen: list[bool] = []
+    desk.on = lambda where: seen.append(desk.cluster.cordoned("h0")) if where == "Rebooting" else None
+    assert await resumed(desk) == (UpgradeResult.SUCCESS, "upgraded; a new kernel")
+    assert seen
+    assert all(seen)
 
 
 @virtual_time.test

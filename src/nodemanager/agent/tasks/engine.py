@@ -175,6 +175,8 @@ class TaskEngine:
 
     def _ended(self, entry: Entry, place: int, result: AttemptResult) -> Entry:
         known = entry.record.steps[place]
+        # How it was before the first try counts until there is no other one: the next compares with that.
+        last = result.succeeded or known.attempts > entry.spec.steps[place].retries
         return self._put(
             entry,
             place,
@@ -187,7 +189,7 @@ class TaskEngine:
                 message=wording.shorten(result.message, MAX_MESSAGE),
                 output=result.output[-OUTPUT_MAX:],
                 evidence=dict(result.evidence),
-                inverse=result.inverse or known.inverse,
+                inverse=(result.inverse if last else b"") or known.inverse,
             ),
         )
 
@@ -202,7 +204,9 @@ class TaskEngine:
         return self.performers[_name(action)]
 
     def _barred(self, entry: Entry) -> str:
-        return machine.barred(entry.spec.deadline, self.now(), withdrawn=entry.record.uid in self.withdrawn)
+        begun = any(step.attempts for step in entry.record.steps)
+        late = machine.barred(entry.spec.deadline, self.now(), withdrawn=entry.record.uid in self.withdrawn)
+        return late or ("" if begun else machine.shut_out(entry.spec.not_after, self.now()))
 
     def _attempt(self, entry: Entry, place: int, *, undoing: bool = False) -> Attempt:
         step, known = entry.spec.steps[place], entry.record.steps[place]

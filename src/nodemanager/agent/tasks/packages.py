@@ -77,7 +77,12 @@ class Packages(Performer):
     def _check(self, action: PackagesAction) -> None:
         """Refuse what a ConfigSet pins at another version."""
         pins = {one.name: one.version for one in self.pins()}
-        for one in (*action.install, *(TaskPackage(name=name) for name in action.remove)):
+        wanted = [*action.install, *(TaskPackage(name=name) for name in action.remove)]
+        if action.restore is not None:
+            before = self._earlier(action.restore)
+            wanted += [TaskPackage(name=name, version=version) for name, version in before.versions.items()]
+            wanted += [TaskPackage(name=name) for name in before.added or ()]
+        for one in wanted:
             if one.name in pins and one.version != pins[one.name]:
                 raise HostError(
                     f"cannot change {one.name}: a ConfigSet of this host pins it at {pins[one.name]};"
@@ -86,12 +91,13 @@ class Packages(Performer):
 
     def _earlier(self, wanted: PackagesBefore) -> Before:
         found = self.earlier(wanted)
-        if not found:
+        before = msgspec.json.decode(found, type=Before) if found else None
+        if before is None or before.added is None:  # without what it brought, we would remove what others did
             raise HostError(
                 f"cannot bring back packages: this host does not remember step {wanted.step} of the task"
                 f" with uid {wanted.task}; install the versions that its status names"
             )
-        return msgspec.json.decode(found, type=Before)
+        return before
 
     async def _change(self, action: PackagesAction, manager: PackageManager) -> None:
         if action.upgrade == "security":

@@ -90,6 +90,12 @@ class UpgradeEntry(Entry, frozen=True, omit_defaults=True):
         return self.stage is not Stage.RETURNING and self.record.steps[UPGRADE].phase is StepPhase.PENDING
 
     @property
+    def awaits_reboot(self) -> bool:
+        """Whether packages are upgraded, and the reboot that may be needed has not been asked for."""
+        steps = [one.phase for one in self.record.steps]
+        return self.stage is Stage.WORKING and steps[:2] == [StepPhase.SUCCEEDED, StepPhase.PENDING]
+
+    @property
     def seconds(self) -> float:
         """How long it took, or 0 if a clock went back meanwhile."""
         began, ended = self.record.claimed_at, self.record.ended_at
@@ -128,9 +134,13 @@ def write(order: Order, host: str, token: int, now: datetime) -> UpgradeEntry:
 
 
 def latest(entries: Iterable[Entry]) -> UpgradeEntry:
-    """Return what is under way, or else came last."""
+    """Return what is under way, or else came last: one that could not be read, or the last that was written.
+
+    An earlier one that seems to be under way ended when its end could not be written.
+    """
     found = [one for one in entries if isinstance(one, UpgradeEntry)]
-    return max(found, key=lambda one: (one.stage is not Stage.OVER, one.record.token), default=NOTHING)
+    unread = [one for one in found if one.stage is not Stage.OVER and not one.record.token]
+    return max(unread or found, key=lambda one: one.record.token, default=NOTHING)
 
 
 def last_success(entries: Iterable[Entry]) -> TaskRecord | None:

@@ -129,12 +129,26 @@ class Upgrader:
         elif self.entry.is_untouched and await self._is_too_late():
             why = f"it was interrupted in stage {stage} for too long, or by a reboot"
             self._end(TaskPhase.FAILED, why)
+        elif self.entry.awaits_reboot and await self._is_same_boot():
+            await self._prepare_again()
         return await self._advance()
 
-    async def _is_too_late(self) -> bool:
+    async def _prepare_again(self) -> None:
+        """Have no host go down that others count on again: what we held may have been given back."""
         record, now = self.entry.record, self._deps.clocks.wall()
-        began, same_boot = record.claimed_at, await self._deps.tools.reboots.boot.boot_id() == record.boot_id
-        return not same_boot or began is None or not began <= now <= began + self._settings.resume
+        upgraded = record.steps[own_task.UPGRADE].finished_at or record.claimed_at
+        if upgraded is None or not upgraded <= now <= upgraded + self._settings.resume:
+            self._end(TaskPhase.FAILED, "it was interrupted for too long before the reboot that it needs")
+        else:
+            self._go(Stage.CORDONING)
+
+    async def _is_too_late(self) -> bool:
+        began, now = self.entry.record.claimed_at, self._deps.clocks.wall()
+        in_time = began is not None and began <= now <= began + self._settings.resume
+        return not in_time or not await self._is_same_boot()
+
+    async def _is_same_boot(self) -> bool:
+        return await self._deps.tools.reboots.boot.boot_id() == self.entry.record.boot_id
 
     async def _reclaim(self) -> bool:
         """Find out whether the lock is still ours, however long the API takes to tell."""
@@ -170,10 +184,17 @@ class Upgrader:
             raise _Skipped("it was interrupted before it began, and its window is over")
         if entry.group:
             while why := await self._try_lock():
+                self._check_permission()
                 if clocks.wall() + timedelta(seconds=self._settings.poll) > end:
                     raise _Skipped(f"group {entry.group}: {why}")
                 await asyncio.sleep(self._settings.poll)
+        self._check_permission()
         self._go(Stage.CORDONING)
+
+    def _check_permission(self) -> None:
+        """Begin with nothing that somebody has forbidden while we waited for our turn."""
+        if not self._deps.may_act():
+            raise _Skipped("the host is held since it waits for its turn")
 
     async def _try_lock(self) -> str:
         """Return why the lock is not ours, if it is not."""

@@ -180,7 +180,7 @@ class Notice(Struct):
     ] = 0
     event: Annotated[str, meta("What happened.", enum=EVENTS)] = ""
     run: Annotated[str, meta("In which run.", max_length=63)] = ""
-    at: Annotated[str | None, meta("When.", format="date-time")] = None
+    at: Annotated[str | None, meta("When it happened.", format="date-time")] = None
     message: Annotated[str, meta("What people read.", pattern=PRINTABLE, max_length=1024)] = ""
     to: Annotated[
         list[Annotated[str, meta("Name of a notification.", max_length=31)]],

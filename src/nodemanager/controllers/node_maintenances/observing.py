@@ -172,7 +172,7 @@ def task_facts(task: NodeTask, now: datetime) -> TaskFacts:
         rebooting=any(step.name in reboots and step.phase == "Running" for step in status.steps),
         rebooted=any(step.name in reboots and _proves(step.evidence) for step in status.steps),
         ended=ended_at(task, now),
-        windowed=task.spec.not_after is not None,
+        windowed=task.spec.not_after is not None and not any(step.started_at for step in status.steps),
         not_done=_not_done(task),
     )
 

@@ -105,7 +105,7 @@ class TaskFacts:
     """Whether a step of it has rebooted the host."""
     ended: datetime | None = None
     windowed: bool = False
-    """Whether it had to begin before a window closed."""
+    """Whether it had to begin before a window closed, and no step of it has."""
     not_done: Reason | None = None
     """Why its visit failed although it succeeded."""
 
@@ -116,8 +116,8 @@ class TaskFacts:
 
     @property
     def missed_window(self) -> bool:
-        """Whether a window closed before anybody took it: nothing was done."""
-        return self.phase == EXPIRED and self.windowed and not self.taken
+        """Whether a window closed before anything was done."""
+        return self.phase == EXPIRED and self.windowed
 
 
 @dataclass(frozen=True, slots=True)

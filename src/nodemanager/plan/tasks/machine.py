@@ -78,6 +78,13 @@ def barred(deadline: str, now: datetime, *, withdrawn: bool) -> str:
     return f"its deadline {deadline} passed" if now >= datetime.fromisoformat(deadline) else ""
 
 
+def shut_out(not_after: str | None, now: datetime) -> str:
+    """Return why a task of which no step was begun does not begin any more; empty = it may."""
+    if not_after is None or now < datetime.fromisoformat(not_after):
+        return ""
+    return f"the window closed at {not_after}"
+
+
 def _forwards(steps: Sequence[TaskStep], record: TaskRecord, barred: str) -> Move:
     passed_over: list[str] = []
     for place, (step, known) in enumerate(zip(steps, record.steps, strict=True)):
