@@ -16,7 +16,8 @@ from nodemanager.api.maintenance.nodemaintenance import ANNOTATION_PREVIEW, NODE
 from nodemanager.cli.maintenance import previews
 from nodemanager.client.calls import Selection
 from nodemanager.client.patches import MergePatch
-from nodemanager.kube import core
+from nodemanager.controllers.node_maintenances.orders import Orders
+from nodemanager.kube import core, errors
 from support import cli, kubeconfigs
 from support.accounts import RBAC
 from support.either import Place
@@ -99,6 +100,27 @@ async def test_what_is_asked_after_a_change_is_refused_and_said(site: Site, plac
         "the plan is another one by now: look at it, and ask again"
     ]
     assert await site.tasks() == []
+
+
+async def test_hosts_that_cannot_be_asked_hold_back_no_run(
+    site: Site, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def full(*_args: object) -> None:
+        raise errors.Forbidden("exceeded quota: tasks")
+
+    monkeypatch.setattr(Orders, "create_preview", full)
+    host = await site.host("a")
+    await site.maintenance(operations=[{"name": "up", "type": "one-shot", "steps": UPGRADE}])
+    planned = json.loads((await plan(site, place, "-o", "json")).stdout)["hash"]
+    note = {"metadata": {"annotations": {ANNOTATION_PREVIEW: f"{planned} 0f1e"}}}
+    await site.client.patch(NODE_MAINTENANCES, "monday", site.namespace, MergePatch(note))
+    async with site.operator():
+        found = await site.until_phase("Succeeded")
+    assert (ANNOTATION_PREVIEW in found.metadata.annotations, site.agents.hosts) == (False, [host])
+    events = (await site.client.list(core.EVENTS, Selection(site.namespace))).items
+    (said,) = [one.message for one in events if one.reason == "PreviewRefused"]
+    assert said.startswith("cannot ask hosts what an upgrade would do: ")
+    assert "exceeded quota: tasks; ask again" in said
 
 
 async def test_without_an_operator_or_an_upgrade_it_says_so_and_leaves_nothing(

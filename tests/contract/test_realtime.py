@@ -130,6 +130,9 @@ async def test_a_set_of_somebody_else_is_left_alone(site: Site) -> None:
         assert condition is not None
         assert condition.message.startswith("ConfigSet monday-sshd is there already, and is not of this")
         assert (await made(site)).spec.priority == 5
+        await site.change(operations=[{"name": "note", "type": "one-shot", "steps": TOUCH}])
+        found = await site.until_phase("Succeeded")
+        assert conditions.get(found.status.conditions, "RealtimeKept") is None, "nothing is to be kept"
 
 
 async def test_the_operator_itself_can_write_no_set_of_somebody_else(

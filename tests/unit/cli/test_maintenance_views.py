@@ -15,9 +15,9 @@ import pytest
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.api.maintenance.maintenance_status import HostCounts, WindowState
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
-from nodemanager.api.maintenance.nodetask import NodeTask
+from nodemanager.api.maintenance.nodetask import NOT_DONE, NodeTask
 from nodemanager.cli.commands.maintenance import listing, why
-from nodemanager.cli.maintenance import judging, reading, reasons_of_host
+from nodemanager.cli.maintenance import following, judging, reading, reasons_of_host, tries
 from nodemanager.cli.maintenance.following import HostState, Progressed
 from nodemanager.cli.maintenance.judged import Judged
 from nodemanager.cli.maintenance.reading import Found
@@ -278,6 +278,32 @@ def test_a_terminal_is_drawn_over_and_a_pipe_gets_lines(monkeypatch: pytest.Monk
     assert not STEERS.search(pipe.getvalue())
 
 
+@pytest.mark.parametrize(
+    ("undo", "not_done", "phase", "message"),
+    [
+        ("", "", "Succeeded", "done"),
+        ("", "NotProven", "Halted", "its steps succeeded, its visit did not: NotProven: done"),
+        ("Running", "", "Undoing", "not proven afterwards, and taken back by h-1-undo: done"),
+        ("Succeeded", "NotProven", "Undone", "not proven afterwards, and taken back by h-1-undo: done"),
+        ("Failed", "NotProven", "Halted", "not proven afterwards, and taken back by h-1-undo: done"),
+    ],
+)
+def test_who_was_taken_back_or_not_proven_has_not_succeeded(
+    undo: str, not_done: str, phase: str, message: str
+) -> None:
+    def task(name: str, phase: str, at: str) -> NodeTask:
+        meta = {"name": name, "creationTimestamp": at, "annotations": {NOT_DONE: not_done}}
+        said = {"phase": phase, "message": "done"}
+        return msgspec.convert({"metadata": meta, "spec": {"nodeName": "h"}, "status": said}, NodeTask)
+
+    tasks = [task("h-1", "Succeeded", moment(hours=-1))]
+    tasks += [task("h-1-undo", undo, moment())] if undo else []
+    assert following.states(maintenance(), tasks) == {"h": HostState(phase, message)}
+    (one,) = tries.tries(tasks)
+    assert (one.phase, one.message) == (phase, message)
+    assert one.went_wrong == (phase != "Succeeded")
+
+
 def test_what_hosts_say_steers_no_terminal() -> None:
     task = msgspec.convert(
         {
@@ -288,7 +314,7 @@ def test_what_hosts_say_steers_no_terminal() -> None:
         NodeTask,
     )
     found = maintenance({"run": {"id": EVIL, "operations": [EVIL]}, "history": [{"id": EVIL}]}, name=EVIL)
-    assert not STEERS.search(history_view.text(found, EVIL, history_view.tries([task]), NOW))
+    assert not STEERS.search(history_view.text(found, EVIL, tries.tries([task]), NOW))
     judged = judge(found, host(EVIL))
     assert not STEERS.search(plan_table.text(judged, NOW))
     assert not STEERS.search(why.text(EVIL, [*reasons_of_host.concerning(EVIL, [judged])], NOW))

@@ -47,6 +47,12 @@ def test_when_a_task_ended_is_between_its_beginning_and_now(
     assert [took for _, took in observing.durations([task(finished)], NOW)] == samples
 
 
+def test_how_long_it_took_to_take_something_back_is_not_how_long_a_visit_takes() -> None:
+    done = task("2026-11-16T05:30:00Z")
+    undo = msgspec.structs.replace(done, metadata=ObjectMeta(name="t-undo", creation_timestamp=MADE))
+    assert list(observing.durations([done, undo], NOW)) == [("web1", HOUR / 2)]
+
+
 @pytest.mark.parametrize(
     "status",
     [

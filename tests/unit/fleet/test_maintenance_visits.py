@@ -311,6 +311,10 @@ def test_a_host_that_was_lost_and_comes_back_is_given_back_once() -> None:
     given = moved(visit(State.RETURNING, claim=back, node=NodeFacts(), task=task("Failed")))
     assert (given.state, given.cordoned) == (State.HALTED, False)
     held(visit(State.HALTED, claim=given, node=NodeFacts(), task=task("Failed")))
+    ours = NodeFacts(cordoned=True, ours=True)
+    late = moved(visit(State.HALTED, claim=lost, node=ours, task=None))
+    assert (late.state, late.end) == (State.RETURNING, State.HALTED), "its task was deleted after its end"
+    held(visit(State.HALTED, claim=lost, node=ours, task=task()))
 
 
 def test_no_work_begins_after_the_window_closed_also_if_it_was_about_to() -> None:

@@ -239,5 +239,9 @@ class NodeMaintenanceStatus(Struct):
     ] = []
     conditions: Annotated[
         list[Condition],
-        meta("Valid, Approved, Progressing and Complete.", list_map_keys=("type",), max_items=16),
+        meta(
+            "Valid, Progressing, Complete, and RealtimeKept where an operation is realtime.",
+            list_map_keys=("type",),
+            max_items=16,
+        ),
     ] = []

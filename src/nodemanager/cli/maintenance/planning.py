@@ -29,7 +29,7 @@ def plan(judged: Judged, seen: Seen, run: RunState, around: Surroundings) -> Pla
     uids = {one.metadata.name: one.metadata.uid for one in seen.nodes}
     made_of = PlanInput(seen.maintenance.spec, run.slots, work, inputs.calendar.spec, inputs.groups, uids)
     taken = openings.measured(observing.durations(seen.tasks, seen.now))
-    begin = _free_from(judged, seen, taken) if judged.run else judged.next_run or seen.now
+    begin = _free_from(judged, seen, taken) if judged.run else max(judged.next_run or seen.now, seen.now)
     left = [
         HostGroup(group.name, tuple(host for host in group.hosts if not _is_over(judged, host)))
         for group in inputs.groups

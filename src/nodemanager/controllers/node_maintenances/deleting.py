@@ -17,6 +17,7 @@ from nodemanager.controllers.node_maintenances import observing
 from nodemanager.controllers.node_maintenances.ahead import HostsAhead
 from nodemanager.controllers.node_maintenances.orders import Orders
 from nodemanager.controllers.node_maintenances.undertaking import Seen
+from nodemanager.fleet.maintenance import runs
 from nodemanager.fleet.maintenance.claims import Claim
 from nodemanager.kube import errors, times
 
@@ -30,6 +31,9 @@ def is_over(seen: Seen) -> bool:
     if spec.ttl_seconds_after_finished is None or any(one.type != ONE_SHOT for one in spec.operations):
         return False
     if status.phase not in _ENDS or status.run is not None or status.observed_generation != meta.generation:
+        return False
+    done = {one.name: one.done for one in status.operations}
+    if not all(runs.has_ended(meta.uid, one, done.get(one.name, "")) for one in spec.operations):
         return False
     ended = _ended(seen, status)
     return ended is not None and seen.now - ended >= timedelta(seconds=spec.ttl_seconds_after_finished)

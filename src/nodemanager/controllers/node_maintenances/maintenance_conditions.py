@@ -45,6 +45,8 @@ def conditions_of(
     spoken = [*_said(made, problem, stopped)]
     if realtime is not None:
         spoken.append(_realtime(realtime, maintenance.metadata.name))
+    else:
+        found = [one for one in found if one.type != REALTIME_KEPT]
     for said in spoken:
         dated = msgspec.structs.replace(said, observed_generation=maintenance.metadata.generation)
         found = conditions.set_condition(found, dated, times.rfc3339(now))

@@ -220,8 +220,10 @@ def _proves(evidence: Mapping[str, str]) -> bool:
 
 
 def durations(tasks: Iterable[NodeTask], now: datetime) -> Iterator[tuple[str, timedelta]]:
-    """Return how long hosts took for tasks that went well."""
+    """Return how long hosts took for tasks that went well; taking one back is no visit."""
     for task in tasks:
+        if taken_back(task.metadata.name):
+            continue
         made, ended = times.parse(task.metadata.creation_timestamp), ended_at(task, now)
         said = times.parse(task.status.finished_at)
         late = said is None or said > now  # such a clock tells nothing about how long it took

@@ -28,6 +28,7 @@ from nodemanager.controllers.disruption.nodes import NODES
 from nodemanager.controllers.node_maintenances import (
     deleting,
     observing,
+    previewing,
     remembering,
     undertaking,
     upcoming,
@@ -42,7 +43,7 @@ from nodemanager.controllers.node_maintenances.orders import Orders
 from nodemanager.controllers.node_maintenances.previewing import Previewer
 from nodemanager.controllers.node_maintenances.protecting import ProtectedHosts
 from nodemanager.controllers.node_maintenances.realtime_sets import RealtimeSets
-from nodemanager.controllers.node_maintenances.recording import Record
+from nodemanager.controllers.node_maintenances.recording import News, Record
 from nodemanager.controllers.node_maintenances.undertaking import Seen
 from nodemanager.controllers.node_maintenances.visiting import Undertaking, VisitDriver, Visited
 from nodemanager.controllers.registration import ControllerContext
@@ -295,6 +296,12 @@ class Maintainer:
         run = upcoming.run_of(maintenance, found, seen.now, begins=problem is None)
         try:
             news = await self._previews.answer(seen, run, self._facts(seen))
+        except (errors.Conflict, errors.NotFound):  # a host has changed, or is gone: ask again
+            return ReconcileResult(CONFLICT)
+        except errors.KubeError as error:  # the run does not wait until somebody can be asked
+            said = f"cannot ask hosts what an upgrade would do: {error}; ask again once that is mended"
+            news = News(previewing.REFUSED, said, bad=True)
+        try:
             await self._writer.answered(maintenance, news)
         except (errors.Conflict, errors.NotFound):  # somebody asks anew, or has deleted it
             return ReconcileResult(CONFLICT)

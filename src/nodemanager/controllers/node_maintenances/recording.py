@@ -24,7 +24,7 @@ from nodemanager.api.maintenance.maintenance_status import (
     WindowState,
 )
 from nodemanager.api.maintenance.nodemaintenance import DEFAULT_HISTORY, NodeMaintenance
-from nodemanager.api.maintenance.operations import ONE_SHOT
+from nodemanager.api.maintenance.operations import ONE_SHOT, Operation
 from nodemanager.controllers.node_maintenances import noticing
 from nodemanager.controllers.node_maintenances.inputs import Problem
 from nodemanager.controllers.node_maintenances.maintenance_conditions import (
@@ -34,6 +34,7 @@ from nodemanager.controllers.node_maintenances.maintenance_conditions import (
 )
 from nodemanager.controllers.node_maintenances.noticing import Change
 from nodemanager.controllers.node_maintenances.realtime_sets import RealtimeKept
+from nodemanager.fleet.maintenance import runs
 from nodemanager.fleet.maintenance.decide import Decision, Wait
 from nodemanager.fleet.maintenance.openings import WindowView
 from nodemanager.fleet.maintenance.passes import Look
@@ -222,8 +223,20 @@ def _is_news(old: OperationState, slot: datetime) -> bool:
 
 
 def _is_slot(record: Record, operation: str) -> bool:
-    found = next((one for one in record.maintenance.spec.operations if one.name == operation), None)
+    found = _declared(record, operation)
     return found is not None and found.type != ONE_SHOT
+
+
+def _is_over(record: Record, state: OperationState) -> bool:
+    """Tell whether an operation was done as it is declared now: a one-shot may have become another."""
+    found = _declared(record, state.name)
+    if found is not None and found.type == ONE_SHOT:
+        return runs.has_ended(record.maintenance.metadata.uid, found, state.done)
+    return bool(state.last_slot)
+
+
+def _declared(record: Record, operation: str) -> Operation | None:
+    return next((one for one in record.maintenance.spec.operations if one.name == operation), None)
 
 
 def _history(record: Record) -> list[EndedRun]:
@@ -255,7 +268,7 @@ def _phase(record: Record, made: NodeMaintenanceStatus) -> str:
         reasons = {wait.reason for wait in decision.waits}
         return next((_PHASES[one] for one in _WHOLE if one in reasons), "Running")
     pending = [one for one in look.judgements if one.next_run is not None or one.due]
-    if not pending and made.operations and all(one.done or one.last_slot for one in made.operations):
+    if not pending and made.operations and all(_is_over(record, one) for one in made.operations):
         outcome = record.ended.outcome if record.ended is not None else _last_outcome(record)
         return "Succeeded" if outcome == SUCCEEDED else "Failed"
     if record.problem is not None:

@@ -201,7 +201,8 @@ def _ended_before(visit: Visit) -> Move | Hold:
     """Go on with a host that was given up as lost, and has come back."""
     claim, task = visit.claim, visit.task
     back = claim.state is State.HALTED and claim.reason is Reason.HOST_LOST and visit.host.health.alive
-    if back and claim.cordoned and task is not None and task.is_end:
+    # No task: it was deleted, which is done to those that have ended.
+    if back and claim.cordoned and (task is None or task.is_end):
         return _give_back(visit, State.HALTED, Reason.HOST_LOST)
     return Hold(claim.reason or Reason.SUCCEEDED, f"managednode/{visit.host.name}")
 

@@ -2,64 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Final, NamedTuple
 
 from nodemanager.api.maintenance.maintenance_status import HostCounts
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
 from nodemanager.api.maintenance.nodetask import RUN, NodeTask
+from nodemanager.cli.maintenance.tries import Try
 from nodemanager.cli.views import output
 from nodemanager.cli.views.describing import MESSAGE_LIMIT
 from nodemanager.cli.views.maintenance import progress
-from nodemanager.fleet.maintenance import claims
-
-WELL: Final = ("", "Pending", "Running", "Succeeded")
 
 
 def run_of(task: NodeTask) -> str:
     """Return the id of the run that a task is part of."""
     return task.metadata.labels.get(RUN, "")
-
-
-class Try(NamedTuple):
-    """One try of one host."""
-
-    task: NodeTask
-    undo: NodeTask | None = None
-    """What took it back, because the host was not proven after it."""
-
-    @property
-    def phase(self) -> str:
-        """How it ended: one that was taken back has not succeeded."""
-        if self.undo is None:
-            return self.task.status.phase
-        done = self.undo.status.phase
-        return {"Succeeded": "Undone"}.get(done, "Undoing" if done in WELL else "Halted")
-
-    @property
-    def message(self) -> str:
-        """Why it ended so."""
-        if self.undo is None:
-            return self.task.status.message
-        said = f": {self.undo.status.message}" if self.undo.status.message else ""
-        return f"not proven afterwards, and taken back by {self.undo.metadata.name}{said}"
-
-    @property
-    def went_wrong(self) -> bool:
-        """Whether it has ended other than well."""
-        return self.phase not in WELL
-
-
-def tries(tasks: Iterable[NodeTask]) -> list[Try]:
-    """Return what was tried, the first one first."""
-    by_name = {task.metadata.name: task for task in tasks}
-    found = [
-        Try(task, by_name.get(claims.undo_name(name)))
-        for name, task in by_name.items()
-        if claims.taken_back(name) not in by_name
-    ]
-    return sorted(found, key=lambda one: (one.task.metadata.creation_timestamp or "", one.task.metadata.name))
 
 
 def text(found: NodeMaintenance, run: str, hosts: Sequence[Try], now: datetime) -> str:
