@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+import msgspec
 import pytest
 
+from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.api.maintenance.nodeseries import NODE_SERIES
+from nodemanager.client.patches import MergePatch
 from nodemanager.controllers.node_maintenances import reconciling
+from nodemanager.fleet.maintenance.protected_pods import NOT_BEFORE
 from nodemanager.kube import conditions
 from support.either import Place
-from support.maintenance_site import Site, site_at
+from support.maintenance_site import REBOOT, Site, site_at
 
 
 @pytest.fixture(name="quick", autouse=True)
@@ -40,3 +44,26 @@ async def test_a_run_whose_series_is_gone_waits_for_it(site: Site) -> None:
         await site.change(paused=False)
         await site.until_phase("Succeeded")
     assert site.agents.hosts == [host]
+
+
+async def test_what_hosts_and_pods_say_may_have_several_lines(site: Site) -> None:
+    """The API takes no control character into a status: none of it would be written any more."""
+    wrong, kept, free = [await site.host(name, node=name == "b") for name in "abc"]
+    ready = {"type": "Ready", "status": "False", "reason": "Failed", "message": "/etc/x:\n\tno such user"}
+    before = msgspec.to_builtins((await site.managed(wrong)).status.conditions)
+    dated = {**before[0], **ready}
+    body = MergePatch({"status": {"conditions": [*(one for one in before if one["type"] != "Ready"), dated]}})
+    await site.client.patch(MANAGED_NODES, wrong, site.namespace, body, subresource="status")
+    await site.pod("job", kept, **{NOT_BEFORE: "2099-01-31\n18:00:00Z"})
+    await site.maintenance(
+        health={"before": [{"configSetsHold": True}]},
+        budget={"maxUnavailable": 3},
+        operations=[{"name": "work", "type": "one-shot", "steps": REBOOT}],
+    )
+    async with site.operator():
+        found = await site.until(lambda one: one.status.hosts is not None and one.status.hosts.succeeded == 1)
+    assert site.agents.hosts == [free]
+    assert {one.reason: one.object for one in found.status.waiting} == {
+        "GateBefore": f"managednode/{wrong}: /etc/x: no such user",
+        "PodProtected": f"pod/{site.namespace}/job: {NOT_BEFORE} 2099-01-31 18:00:00Z",
+    }

@@ -67,7 +67,7 @@ def noticed(change: Change) -> NodeMaintenanceStatus:
         to = [one.name for one in change.maintenance.spec.notify if one.wants(event)]
         if to:
             number = notices[-1].number + 1 if notices else 1
-            said = wording.shorten(message, MAX_MESSAGE)
+            said = wording.flat(message, MAX_MESSAGE)
             at = times.rfc3339(change.now)
             hosts = made.hosts if change.decision is not None else None
             notice = Notice(
