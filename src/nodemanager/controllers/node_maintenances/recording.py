@@ -146,7 +146,8 @@ def status_of(record: Record) -> NodeMaintenanceStatus:
     )
     phase = _phase(record, made)
     made = msgspec.structs.replace(made, phase=phase)
-    made = noticing.noticed(Change(maintenance, made, decision, record.ended, record.now))
+    enforced = record.realtime is None or record.realtime.approved
+    made = noticing.noticed(Change(maintenance, made, decision, record.ended, record.now, enforced))
     stopped = _stop_text(decision, maintenance.metadata.name) if decision and phase == "Stopped" else ""
     said = conditions_of(maintenance, made, record.problem, record.realtime, record.now, stopped)
     return msgspec.structs.replace(made, conditions=[_plain(one) for one in said])
