@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import msgspec
 import pytest
@@ -10,11 +12,15 @@ import pytest
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.api.maintenance.nodeseries import NODE_SERIES
 from nodemanager.client.patches import MergePatch
-from nodemanager.controllers.node_maintenances import reconciling
+from nodemanager.client.subresources import write_status
+from nodemanager.client.verbs import Client
+from nodemanager.controllers.node_maintenances import maintenance_writer, reconciling
 from nodemanager.fleet.maintenance.protected_pods import NOT_BEFORE
 from nodemanager.kube import conditions
+from nodemanager.kube.objects import Resource
 from support.either import Place
 from support.maintenance_site import REBOOT, Site, site_at
+from support.pretend_agents import HANG
 
 
 @pytest.fixture(name="quick", autouse=True)
@@ -67,3 +73,28 @@ async def test_what_hosts_and_pods_say_may_have_several_lines(site: Site) -> Non
         "GateBefore": f"managednode/{wrong}: /etc/x: no such user",
         "PodProtected": f"pod/{site.namespace}/job: {NOT_BEFORE} 2099-01-31 18:00:00Z",
     }
+
+
+async def test_a_field_that_the_crd_does_not_know_yet_keeps_no_run_from_going_on(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The API drops it, so that a write of nothing else leaves the version as it was."""
+    idle = asyncio.Event()
+
+    async def newer(client: Client, resource: Resource[Any], obj: Any, old: Any, wanted: Any) -> bool:
+        more = {**msgspec.to_builtins(wanted), "fromTheFuture": "x"}
+        changed = await write_status(client, resource, obj, old, more)
+        if old == wanted:
+            assert not changed
+            idle.set()
+        return changed
+
+    monkeypatch.setattr(maintenance_writer, "write_status", newer)
+    await site.host("a")
+    await site.maintenance()
+    site.agents.behave = lambda _task: HANG
+    async with site.operator():
+        await asyncio.wait_for(idle.wait(), 30)
+        site.agents.behave = lambda _task: "Succeeded"
+        site.agents.look()
+        await site.until_phase("Succeeded")
