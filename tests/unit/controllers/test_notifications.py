@@ -17,11 +17,14 @@ from nodemanager.api.maintenance.maintenance_status import (
     HostCounts,
     NodeMaintenanceStatus,
     Notice,
+    PlanState,
+    RealtimePlan,
     RunState,
 )
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
 from nodemanager.api.maintenance.notifications import Notification
 from nodemanager.controllers.node_maintenances import noticing
+from nodemanager.controllers.node_maintenances.maintenance_conditions import REALTIME_KEPT
 from nodemanager.controllers.node_maintenances.noticing import Change
 from nodemanager.controllers.notifications import due, messages, sending
 from nodemanager.controllers.notifications.due import Due
@@ -30,6 +33,8 @@ from nodemanager.controllers.notifications.sending import Address, NotDelivered
 from nodemanager.fleet.maintenance.decide import Decision
 from nodemanager.fleet.maintenance.progress import Progress, Stage
 from nodemanager.fleet.maintenance.reasons import Reason
+from nodemanager.kube import conditions
+from nodemanager.kube.conditions import Condition
 from nodemanager.plan.templates import jobs
 from support import virtual_time
 from support.scripted_server import Exchange, serve
@@ -83,6 +88,36 @@ def test_what_nobody_wants_to_be_told_is_not_written_and_numbers_go_on_when_old_
     seen = maintenance(status, events=["HostFailed"])
     found = noticing.noticed(Change(seen, status, failing("a"), None, NOW)).notices
     assert (len(found), found[0].number, found[-1].number) == (20, 2, 21)
+
+
+def test_each_plan_that_waits_for_an_approval_is_told_once_of_a_run_and_of_what_is_enforced() -> None:
+    status = NodeMaintenanceStatus(plan=PlanState(hash="old"))  # of an earlier run
+
+    def look(*, enforced: bool = False, **made: Any) -> list[str]:
+        nonlocal status
+        before = len(status.notices)
+        kept = Condition(type=REALTIME_KEPT, status=conditions.TRUE if enforced else conditions.FALSE)
+        seen = maintenance(status, events=["WaitingForApproval"])
+        made_now = msgspec.structs.replace(status, **made)
+        noticed = noticing.noticed(Change(seen, made_now, None, None, NOW, enforced))
+        status = msgspec.structs.replace(noticed, conditions=[kept])
+        return [one.message.partition(":")[0] for one in status.notices[before:]]
+
+    def sshd(plan: str) -> str:
+        return f"nothing of sshd is enforced before somebody approves plan {plan}"
+
+    first, second = (RealtimePlan(hash=plan, operations=["sshd"]) for plan in ("r-1", "r-2"))
+    waits: dict[str, Any] = {"phase": "WaitingForApproval"}
+    assert look(realtime=first, **waits) == [sshd("r-1")]
+    assert look() == []
+    assert look(realtime=second) == [sshd("r-2")]
+    assert look(run=RunState(id="r1"), plan=PlanState(hash="p-1"), phase="Running") == []
+    assert look(**waits) == ["run r1 waits for an approval of plan p-1"]
+    assert look() == []
+    assert look(plan=PlanState(hash="p-2")) == ["run r1 waits for an approval of plan p-2"]
+    assert look(run=None) == []
+    assert look(enforced=True, phase="WaitingForSlot") == []
+    assert look(**waits) == [sshd("r-2")]  # the approval was taken back
 
 
 def pending(template: str = "", kind: str = "webhook", message: str = "run r1 has begun") -> Due:

@@ -309,6 +309,14 @@ def test_a_run_ends_when_all_its_hosts_have() -> None:
     assert decide(known(host("a"), host("b"), tasks=mixed, spec={"stopAfter": 2})).outcome == "Failed"
 
 
+def test_a_run_of_which_nobody_can_tell_the_hosts_ends_only_if_somebody_ends_it() -> None:
+    nobody = known(groups=[], problem=(Reason.WINDOW_NOT_FOUND, "maintenancewindow/office"))
+    assert decide(nobody).outcome == "Succeeded"  # a series that chooses no host any more
+    unknown = replace(nobody, series_known=False)
+    assert decide(unknown).outcome == ""
+    assert decide(replace(unknown, run=replace(unknown.run, ending=Reason.ABORTED))).outcome == "Aborted"
+
+
 def test_a_run_does_not_wait_for_ever_for_hosts_that_cannot_begin() -> None:
     left = known(host("a"), host("b", health=HostHealth(alive=False)), tasks={"a": [task("Succeeded")]})
     assert decide(left).outcome == ""

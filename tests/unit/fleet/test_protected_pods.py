@@ -34,6 +34,7 @@ def pod(kind: str = "Job", **annotations: str) -> dict[str, Any]:
     [
         ({NOT_BEFORE: "2027-01-31T13:00:00Z"}, f"{NOT_BEFORE} 2027-01-31T13:00:00Z", timedelta(hours=1)),
         ({NOT_BEFORE: "2027-01-31T13:00:00+02:00"}, None, None),  # that was at eleven
+        ({NOT_BEFORE: "2027-01-31\n13:00:00Z"}, f"{NOT_BEFORE} 2027-01-31 13:00:00Z", timedelta(hours=1)),
         ({NOT_BEFORE: "2027-01-31T12:00:00Z"}, None, None),
         ({NOT_BEFORE: "9999-12-31T23:59:59-14:00"}, f"{NOT_BEFORE} 9999-12-31T23:59:59-14:00", None),
         ({NOT_BEFORE: "tomor\nrow"}, f"{NOT_BEFORE} 'tomor\\nrow' is not a time such as", None),

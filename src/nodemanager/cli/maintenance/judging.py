@@ -137,6 +137,7 @@ def _facts(seen: Seen, around: Surroundings, judged: Judged) -> Facts:
         tasks=observing.run_tasks(seen.tasks, run.id, seen.now),
         durations=openings.measured(observing.durations(seen.tasks, seen.now)),
         problem=(problem.reason, problem.object) if problem is not None else None,
+        series_known=seen.inputs.series_known,
         approved=undertaking.is_approved(seen, around.caches, around.reader),
     )
 

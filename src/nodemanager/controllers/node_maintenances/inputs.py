@@ -61,6 +61,8 @@ class Inputs:
     """What each of them does, by name."""
     problem: Problem | None = None
     left_out: LeftOut = NOBODY.left_out
+    series_known: bool = True
+    """Whether anybody can tell which hosts the series chooses, whatever else is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,8 @@ class InputReader:
         operations = tuple(one for one in maintenance.spec.operations if one.type != REALTIME)
         work, wrong = self._work(maintenance, operations)
         problem = shut or nobody or wrong
-        return Inputs(calendar, view, members.groups, operations, work, problem, members.left_out)
+        told = nobody is None or nobody.reason is Reason.NO_HOSTS
+        return Inputs(calendar, view, members.groups, operations, work, problem, members.left_out, told)
 
     async def _window(
         self, maintenance: NodeMaintenance, now: datetime

@@ -35,7 +35,7 @@ class MaintenanceWriter:
         self._client = context.client
         self._events = context.events
         self._behind: dict[ObjectKey, str] = {}
-        """The version from which a status was last written: a cache that still has it is behind."""
+        """The version from which something was last changed: a cache that still has it is behind."""
         self._runs = context.metrics.counter(
             "nodemanager_maintenance_runs_total", "Runs of maintenances that have ended.", ("outcome",)
         )
@@ -76,8 +76,8 @@ class MaintenanceWriter:
 
     async def answered(self, maintenance: NodeMaintenance, news: recording.News) -> None:
         """Take off the request for a preview, and tell what became of it."""
-        await self._patch_meta(maintenance, {"annotations": {ANNOTATION_PREVIEW: None}})
-        self._behind[key_of(maintenance)] = maintenance.metadata.resource_version
+        if await self._patch_meta(maintenance, {"annotations": {ANNOTATION_PREVIEW: None}}):
+            self._behind[key_of(maintenance)] = maintenance.metadata.resource_version
         self._tell(maintenance, news)
 
     async def keep(self, maintenance: NodeMaintenance) -> None:
@@ -113,7 +113,9 @@ class MaintenanceWriter:
         tell = self._events.warning if news.bad else self._events.normal
         tell(NODE_MAINTENANCES, maintenance, news.reason, news.message)
 
-    async def _patch_meta(self, maintenance: NodeMaintenance, changes: dict[str, object]) -> None:
+    async def _patch_meta(self, maintenance: NodeMaintenance, changes: dict[str, object]) -> bool:
+        """Change metadata; return whether that changed the object."""
         meta = maintenance.metadata
         body = MergePatch({"metadata": {"resourceVersion": meta.resource_version, **changes}})
-        await self._client.patch(NODE_MAINTENANCES, meta.name, meta.namespace, body)
+        written = await self._client.patch(NODE_MAINTENANCES, meta.name, meta.namespace, body)
+        return written.metadata.resource_version != meta.resource_version

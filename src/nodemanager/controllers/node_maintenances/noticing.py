@@ -17,6 +17,8 @@ from nodemanager.api.maintenance.maintenance_status import (
     EndedRun,
     NodeMaintenanceStatus,
     Notice,
+    PlanState,
+    RealtimePlan,
 )
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
 from nodemanager.api.maintenance.notifications import (
@@ -26,9 +28,10 @@ from nodemanager.api.maintenance.notifications import (
     WAITING_FOR_APPROVAL,
     WINDOW_CLOSED,
 )
+from nodemanager.controllers.node_maintenances.maintenance_conditions import REALTIME_KEPT
 from nodemanager.fleet.maintenance.decide import Decision
 from nodemanager.fleet.maintenance.progress import Stage
-from nodemanager.kube import times, wording
+from nodemanager.kube import conditions, times, wording
 
 SHOWN: Final = 5
 MAX_MESSAGE: Final = 1024
@@ -43,6 +46,8 @@ class Change:
     decision: Decision | None
     ended: EndedRun | None
     now: datetime
+    enforced: bool = True
+    """Whether nobody has to say yes any more to what operations of type realtime declare."""
 
     @property
     def run(self) -> str:
@@ -67,7 +72,7 @@ def noticed(change: Change) -> NodeMaintenanceStatus:
         to = [one.name for one in change.maintenance.spec.notify if one.wants(event)]
         if to:
             number = notices[-1].number + 1 if notices else 1
-            said = wording.shorten(message, MAX_MESSAGE)
+            said = wording.flat(message, MAX_MESSAGE)
             at = times.rfc3339(change.now)
             hosts = made.hosts if change.decision is not None else None
             notice = Notice(
@@ -90,7 +95,7 @@ def _happened(change: Change) -> Iterator[tuple[str, str]]:
         name = change.maintenance.metadata.name
         said = f"look at the hosts that failed, then run nodemanager maintenance retry {name}"
         yield RUN_STOPPED, f"run {change.run} is stopped, no further host begins: {said}"
-    if (wanted := _approval(change)) is not None:
+    for wanted in _approvals(change):
         yield WAITING_FOR_APPROVAL, wanted
     if before and before == change.run and new.run is not None and _has_closed(change):
         opens = new.window.opens_at if new.window is not None else None
@@ -102,16 +107,26 @@ def _happened(change: Change) -> Iterator[tuple[str, str]]:
         yield f"Run{change.ended.outcome}", f"run {change.ended.id} has ended: {done} hosts are done"
 
 
-def _approval(change: Change) -> str | None:
-    """Return for what somebody is asked, if that is new: also another plan, which voids what was said."""
+def _approvals(change: Change) -> Iterator[str]:
+    """Yield for what somebody is asked, if that is new: also another plan, which voids what was said.
+
+    A run and what is enforced at all times have plans of their own, and either may wait while the other does.
+    """
     old, new = change.maintenance.status, change.made
-    hashed = new.plan.hash if new.plan is not None else ""
-    was = old.plan.hash if old.plan is not None and old.phase == "WaitingForApproval" else None
-    if new.phase != "WaitingForApproval" or was == hashed:
-        return None
-    name = change.maintenance.metadata.name
-    look = f"nodemanager maintenance plan {name}"
-    return f"run {change.run} waits for an approval of plan {hashed[:12]}: {look}"
+    look = f"nodemanager maintenance plan {change.maintenance.metadata.name}"
+    if new.run is not None and new.phase == WAITING_FOR_APPROVAL:
+        asked = old.run is not None and old.phase == WAITING_FOR_APPROVAL
+        if not asked or _hash(old.plan) != _hash(new.plan):
+            yield f"run {change.run} waits for an approval of plan {_hash(new.plan)[:12]}: {look}"
+    if new.realtime is not None and not change.enforced:
+        was_enforced = conditions.is_true(old.conditions, REALTIME_KEPT)
+        if was_enforced or _hash(old.realtime) != _hash(new.realtime):
+            named, plan = ", ".join(new.realtime.operations), _hash(new.realtime)[:12]
+            yield f"nothing of {named} is enforced before somebody approves plan {plan}: {look}"
+
+
+def _hash(plan: PlanState | RealtimePlan | None) -> str:
+    return plan.hash if plan is not None else ""
 
 
 def _has_closed(change: Change) -> bool:

@@ -256,6 +256,7 @@ class Maintainer:
             tasks=observing.run_tasks(seen.tasks, run.id, seen.now),
             durations=openings.measured(observing.durations(seen.tasks, seen.now)),
             problem=(problem.reason, problem.object) if problem is not None else None,
+            series_known=seen.inputs.series_known,
             approved=undertaking.is_approved(seen, self._caches, self._inputs),
         )
 

@@ -46,6 +46,9 @@ from nodemanager.kube.conditions import Condition
 
 FAILED: Final = "Failed"
 SUCCEEDED: Final = "Succeeded"
+MAX_OBJECT: Final = 320
+MAX_REMEDY: Final = 512
+MAX_CONDITION: Final = 4096
 _WHOLE: Final = (Reason.PAUSED, Reason.NOT_APPROVED, Reason.WINDOW_CLOSED)
 _PHASES: Final = {
     Reason.PAUSED: "Paused",
@@ -144,10 +147,16 @@ def status_of(record: Record) -> NodeMaintenanceStatus:
     )
     phase = _phase(record, made)
     made = msgspec.structs.replace(made, phase=phase)
-    made = noticing.noticed(Change(maintenance, made, decision, record.ended, record.now))
+    enforced = record.realtime is None or record.realtime.approved
+    made = noticing.noticed(Change(maintenance, made, decision, record.ended, record.now, enforced))
     stopped = _stop_text(decision, maintenance.metadata.name) if decision and phase == "Stopped" else ""
     said = conditions_of(maintenance, made, record.problem, record.realtime, record.now, stopped)
-    return msgspec.structs.replace(made, conditions=said)
+    return msgspec.structs.replace(made, conditions=[_plain(one) for one in said])
+
+
+def _plain(said: Condition) -> Condition:
+    """Return a condition in one line: it may quote others, and the API refuses a whole status for that."""
+    return msgspec.structs.replace(said, message=wording.flat(said.message, MAX_CONDITION))
 
 
 def host_counts(decision: Decision) -> HostCounts:
@@ -171,9 +180,10 @@ def waiting(waits: Iterable[Wait], name: str) -> list[WaitReason]:
 
 def _reason(reason: Reason, found: Sequence[Wait], name: str) -> WaitReason:
     objects = {wait.object for wait in found}
-    about = objects.pop()[:320] if len(objects) == 1 else ""
+    about = wording.flat(objects.pop(), MAX_OBJECT) if len(objects) == 1 else ""
     checks = [wait.next_check for wait in found if wait.next_check is not None]
     since = [wait.since for wait in found if wait.since is not None]
+    said = remedy(reason, name, found[0].host if len(found) == 1 else "", about)
     return WaitReason(
         reason=reason,
         hosts=len(found),
@@ -181,7 +191,7 @@ def _reason(reason: Reason, found: Sequence[Wait], name: str) -> WaitReason:
         object=about,
         since=times.rfc3339(min(since)) if since else None,
         next_check=times.rfc3339(min(checks)) if checks else None,
-        remedy=remedy(reason, name, found[0].host if len(found) == 1 else "", about),
+        remedy=wording.flat(said, MAX_REMEDY),
     )
 
 

@@ -251,13 +251,16 @@ def _in_work(host: HostFacts) -> Wait:
 
 
 def _outcome(known: Facts, found: Mapping[str, Progress], *, lonely: bool, stuck: bool, stopped: bool) -> str:
-    """Return how the run has ended; empty = it has not. One that is stopped waits for somebody."""
+    """Return how the run has ended; empty = it has not.
+
+    One that is stopped waits for somebody, and so does one of which nobody can tell the hosts.
+    """
     stages = {one.stage for one in found.values()}
     if Stage.RUNNING in stages:
         return ""
     if known.run.ending is not None:
         return "Replaced" if known.run.ending is Reason.REPLACED else "Aborted"
-    if stopped:
+    if stopped or not known.series_known:
         return ""
     if Stage.WAITING in stages:
         ended = [one.ended for one in found.values() if one.ended is not None]

@@ -153,6 +153,8 @@ class Facts:
     durations: Durations = field(default_factory=Durations)
     problem: tuple[Reason, str] | None = None
     """What is wrong with what it needs, such as a template that is not there, and which object."""
+    series_known: bool = True
+    """Whether anybody can tell which hosts are meant; if not, that there are none means nothing."""
     approved: bool = True
 
     def is_ours(self, host: HostFacts) -> bool:

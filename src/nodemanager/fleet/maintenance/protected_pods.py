@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from nodemanager.kube import pods, times
+from nodemanager.kube import pods, times, wording
 from nodemanager.kube.objects import Untyped
 
 NOT_BEFORE: Final = "maintenance.nodemanager/not-before"
@@ -47,7 +47,8 @@ def protection(pod: Untyped, now: datetime) -> Protection | None:
                 f"{name}: {NOT_BEFORE} {text[:40]!a} is not a time such as 2026-01-31T18:00:00Z"
             )
         if until > now:
-            return Protection(f"{name}: {NOT_BEFORE} {text[:40]}", until if until - now < _EVER else None)
+            shown = wording.flat(text, 40)  # any character may be between date and time
+            return Protection(f"{name}: {NOT_BEFORE} {shown}", until if until - now < _EVER else None)
     key = next((key for key, value in FOREIGN.items() if said.get(key) == value), None)
     return Protection(f"{name}: {key}: {FOREIGN[key]}") if key is not None else None
 
