@@ -22,8 +22,7 @@ _NO_TEXT = "must be of type string"
 
 def typed(obj: Untyped, resource: Resource[T], source: str) -> T:
     """Return a manifest of one of our kinds as an object, defaults filled in, or raise ManifestError."""
-    schema = _schema(resource.api_version, resource.kind)
-    node = structural.compile_schema(schema)
+    schema, node, rules = _compiled(resource.api_version, resource.kind)
     obj = copy.deepcopy(obj)
     name = str((obj.get("metadata") or {}).get("name", "")) if isinstance(obj.get("metadata"), dict) else ""
     where = f"cannot use {resource.kind} {_cut(name) or '(without a name)'} in {source}"
@@ -33,7 +32,7 @@ def typed(obj: Untyped, resource: Resource[T], source: str) -> T:
     if unknown:
         raise ManifestError(f"{where}: unknown field {_cut(unknown[0])}; {_hint(schema, unknown[0])}")
     defaulting.apply_defaults(obj, node)
-    faults = validation.validate(obj, node) or RuleSet(schema).evaluate(obj)
+    faults = validation.validate(obj, node) or rules.evaluate(obj)
     if faults:
         said = "; ".join(f"{_cut(fault.field)}: {_cut(fault.message)}" for fault in faults[:5])
         said += "; what is to be a text needs quotes in YAML" if _NO_TEXT in said else ""
@@ -64,8 +63,10 @@ def _hint(schema: dict[str, Any], path: str) -> str:
 
 
 @lru_cache(maxsize=8)
-def _schema(api_version: str, kind: str) -> dict[str, Any]:
+def _compiled(api_version: str, kind: str) -> tuple[dict[str, Any], structural.Structural, RuleSet]:
+    """Return the schema of a kind and what is made of it, which takes longer than to check an object."""
     found = kinds.named(api_version, kind)
     if found is None:
         raise LookupError(f"{api_version} {kind} is not in the registry of kinds")
-    return derivation.of_kind(found.resource.type)
+    schema = derivation.of_kind(found.resource.type)
+    return schema, structural.compile_schema(schema), RuleSet(schema)

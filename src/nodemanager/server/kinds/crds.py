@@ -105,7 +105,8 @@ def faults(obj: Untyped, old: Untyped | None) -> list[Cause]:
         known = ("Cluster", "Namespaced")
         given = value_unsupported("spec.scope", spec.get("scope"), known)
         found.append(given if spec.get("scope") else value_required("spec.scope"))
-    found += _version_faults(spec)
+    if old is None or spec.get("versions") != old["spec"].get("versions"):  # or it was found good before
+        found += _version_faults(spec)
     found += _names_faults(names)
     if (spec.get("conversion") or {}).get("strategy") != "None":
         why = "this server converts by changing apiVersion only"
