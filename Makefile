@@ -8,6 +8,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
+unexport PYTHONDONTWRITEBYTECODE  # or every process of every test would compile all of src again
 LOCK_DATE ?= $(shell date -u -d '7 days ago' +%F)
 
 ##@ Use

@@ -12,10 +12,10 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from support import apiserver, leftovers, likeness, long_first
+from support import apiserver, examples, leftovers, likeness, long_first
 
 # How long an example takes says something about the machine, and about who else uses it.
-hypothesis.settings.register_profile("nodemanager", deadline=None)
+hypothesis.settings.register_profile("nodemanager", deadline=None, max_examples=examples.some(30))
 hypothesis.settings.load_profile("nodemanager")
 
 # In the background of a script we ignore it, and so do all programs that tests start, and interrupt.
@@ -46,6 +46,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if "kube" in getattr(item, "fixturenames", ()) or (group is not None and "apiserver" in group.args):
             item.add_marker(pytest.mark.apiserver)
             item.add_marker(pytest.mark.xdist_group("apiserver"))
+    if apiserver.assets() is None:
+        apiserver.skip_once_a_file(config, items)
     if config.getoption("loadgroup", default=False):
         for item in items:
             _tell_group(item)

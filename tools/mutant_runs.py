@@ -64,6 +64,7 @@ def _run(tests: Tests, copy: Path, output: Path) -> None:
         "PYTHONPATH": source,
         "TMPDIR": str(temporary),
         "HYPOTHESIS_STORAGE_DIRECTORY": str(copy / "hypothesis"),
+        "NODEMANAGER_TEST_EXAMPLES": os.environ.get("NODEMANAGER_TEST_EXAMPLES", "4"),
     }
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False  # or every run would compile all of src again

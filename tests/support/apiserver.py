@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pytest
 import trustme
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -50,6 +51,22 @@ def assets() -> Path | None:
     if missing:  # given but unusable is a mistake to report, not a reason to skip
         raise FileNotFoundError(f"KUBEBUILDER_ASSETS={folder} has no {' and no '.join(missing)}")
     return path
+
+
+def skip_once_a_file(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests that need a kube-apiserver but one of each file, which is skipped and says why."""
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("apiserver") is not None:
+            files.setdefault(item.path, []).append(item)
+    left_out: set[pytest.Item] = set()
+    for found in files.values():
+        first, *others = sorted(found, key=lambda item: item.nodeid)  # the same in every worker
+        why = f"no kube-apiserver given for {len(found)} tests of this file"
+        first.add_marker(pytest.mark.skip(f"{why}: set KUBEBUILDER_ASSETS to a folder with it and etcd"))
+        left_out.update(others)
+    items[:] = [item for item in items if item not in left_out]
+    config.hook.pytest_deselected(items=list(left_out))
 
 
 def free_port() -> int:

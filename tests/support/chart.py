@@ -75,7 +75,7 @@ def named(objects: list[Object]) -> dict[str, Object]:
 
 
 def _objects(text: str) -> list[Object]:
-    return [one for one in yaml.safe_load_all(text) if one]
+    return [one for one in yaml.load_all(text, yaml.CSafeLoader) if one]
 
 
 def _render(text: str, helpers: str, data: Object) -> str:

@@ -15,7 +15,7 @@ from nodemanager.agent.upgrades.locks import LockLost, LockTimings, SharedLocks
 from nodemanager.client.verbs import Client
 from nodemanager.host.base import Busy, HostError
 from nodemanager.runtime.lease import Clocks
-from support import virtual_time
+from support import examples, virtual_time
 from support.lease_api import LeaseApi, Link
 
 EPOCH = datetime(2026, 6, 1, tzinfo=UTC)
@@ -262,7 +262,7 @@ async def test_who_is_cancelled_while_taking_it_leaves_nothing_behind() -> None:
 
 
 @hypothesis.given(st.data())
-@hypothesis.settings(deadline=None, max_examples=60)
+@hypothesis.settings(deadline=None, max_examples=examples.some(60))
 def test_never_two_at_once(data: st.DataObject) -> None:
     """Hosts that come and go, are cut off for a while, and touch the lease by hand."""
 

@@ -28,7 +28,7 @@ from nodemanager.kube.conditions import Condition
 from nodemanager.kube.patching import merge_patch
 from nodemanager.plan.resources import file_id
 from nodemanager.runtime import controller, tasks
-from support import virtual_time
+from support import examples, virtual_time
 from support.model_api import Answer, status_body
 from support.reporting_host import START, WHO, ReportingHost
 from support.root_tree import config_set
@@ -220,7 +220,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples.some(60), deadline=None)
 @example(steps=[("drift", 0.0), ("crash", 0.0)])
 @given(steps=STEPS)
 def test_every_contribution_arrives_whatever_happens(steps: list[tuple[str, float]]) -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from nodemanager.client.http.chunked import MAX_LINE, ChunkedBody
 from nodemanager.kube import errors
+from support import examples
 
 HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 
@@ -65,7 +66,7 @@ def encode(payloads: list[bytes], extension: bytes, upper: bool, trailer: bytes)
     return b"".join(chunks) + b"0\r\n" + trailer + b"\r\n"
 
 
-@hypothesis.settings(max_examples=300, deadline=None)
+@hypothesis.settings(max_examples=examples.some(75), deadline=None)
 @hypothesis.given(PAYLOADS, EXTENSIONS, st.booleans(), st.sampled_from([b"", b"a: b\r\n"]), CUTS)
 def test_valid_bodies_however_they_are_cut(
     payloads: list[bytes], extension: bytes, upper: bool, trailer: bytes, cuts: list[int]
@@ -74,7 +75,7 @@ def test_valid_bodies_however_they_are_cut(
     assert by_us(cut(data, cuts)) == (b"".join(payloads), True) == by_h11(data)
 
 
-@hypothesis.settings(max_examples=500, deadline=None)
+@hypothesis.settings(max_examples=examples.some(125), deadline=None)
 @hypothesis.given(PAYLOADS, st.data(), CUTS)
 def test_damaged_bodies_end_in_the_same_verdict(
     payloads: list[bytes], data: st.DataObject, cuts: list[int]

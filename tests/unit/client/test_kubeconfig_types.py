@@ -14,7 +14,7 @@ from nodemanager.client.auth import kubeconfig
 from nodemanager.client.auth import kubeconfig_types as types
 from nodemanager.client.auth.config import ClientConfig
 from nodemanager.kube.errors import ConfigError
-from support import kubeconfigs, pems
+from support import examples, kubeconfigs, pems
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,9 @@ def outcome(path: Path, context: str) -> ClientConfig | ConfigError:
         return error
 
 
-QUICK = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+QUICK = settings(
+    max_examples=examples.some(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 @QUICK

@@ -22,7 +22,7 @@ from nodemanager.kube.core import LEASES, Lease
 from nodemanager.kube.objects import ObjectKey
 from nodemanager.runtime.backoff import Backoff
 from nodemanager.runtime.cache import Cache, CacheOptions
-from support import virtual_time
+from support import examples, virtual_time
 from support.apiserver import free_port
 from support.clients import Tokens, connected
 from support.model_api import status_body
@@ -64,7 +64,7 @@ async def collect(*chunks: bytes) -> list[WatchEvent | Malformed]:
     return events
 
 
-@hypothesis.settings(max_examples=200, deadline=None)
+@hypothesis.settings(max_examples=examples.some(50), deadline=None)
 @hypothesis.given(
     st.lists(st.text(min_size=1, max_size=30), min_size=1, max_size=6), st.lists(st.integers(1, 500))
 )

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nodemanager.plan.steps import changes
+from support import examples
 from support.root_tree import RootTree, config_set, needs_root, outcomes
 
 pytestmark = [needs_root, pytest.mark.timeout(300)]
@@ -115,7 +116,7 @@ def holds(host: RootTree, one: dict[str, Any]) -> bool:
     return right and stat.S_ISREG(state.st_mode) and place.read_text() == one.get("content", "")
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples.some(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(trees, st.lists(declarations, min_size=1, max_size=6))
 def test_one_pass_makes_it_so_and_the_next_changes_nothing(
     tree: dict[str, tuple[tuple[str, str], int]], drawn: list[dict[str, Any]]

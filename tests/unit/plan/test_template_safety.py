@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from nodemanager.plan.templates import ENGINES, Data, TemplateError, render
 from nodemanager.plan.templates.functions.library import names
 from nodemanager.plan.templates.jinja_filters import FILTERS, METHODS
+from support import examples
 from support.template_cases import data
 
 DATA = data()
@@ -50,13 +51,13 @@ def _quick(text: str, engine: str, given_data: Data = DATA) -> str:
     return out
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples.some(75), deadline=None)
 @given(st.lists(GO_WORDS, max_size=12).map(lambda words: "{{ " + " ".join(words) + " }}"))
 def test_go_templates_of_random_words(text: str) -> None:
     _quick(text, "gotemplate")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples.some(75), deadline=None)
 @given(st.lists(JINJA_WORDS, max_size=12).map(lambda words: "{{ " + " ".join(words) + " }}"))
 def test_jinja_templates_of_random_words(text: str) -> None:
     _quick(text, "jinja")
@@ -72,13 +73,13 @@ ARGUMENTS = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples.some(150), deadline=None)
 @given(st.sampled_from(sorted(names())), st.lists(ARGUMENTS, max_size=4))
 def test_every_function_takes_any_arguments(name: str, arguments: list[str]) -> None:
     _quick(f"{{{{ {name} {' '.join(arguments)} }}}}", "gotemplate")
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples.some(100), deadline=None)
 @given(
     st.sampled_from(
         ["Node", "Nodes", "'a b'", "3", "1.5", "none", "[1, 'a']", "{'a': 1}", "Node.Secrets.password"]
@@ -90,7 +91,7 @@ def test_every_filter_takes_any_arguments(value: str, name: str, arguments: list
     _quick(f"{{{{ {value} | {name}({', '.join(arguments)}) }}}}", "jinja")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples.some(50), deadline=None)
 @given(st.text(max_size=60), st.sampled_from(ENGINES))
 def test_any_text_is_a_template_or_an_error(text: str, engine: str) -> None:
     _quick("{{" + text, engine)
@@ -104,7 +105,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples.some(40), deadline=None)
 @given(st.dictionaries(st.text(max_size=8), JSON, max_size=4))
 def test_any_json_can_be_the_data(node: dict[str, object]) -> None:
     node.pop("Secrets", None)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 
 import hypothesis
 from hypothesis import strategies as st
@@ -18,11 +17,9 @@ from nodemanager.client.verbs import Client
 from nodemanager.kube.core import LEASES, Lease
 from nodemanager.kube.objects import ObjectKey
 from nodemanager.runtime.cache import Cache, CacheOptions, Change
-from support import virtual_time
+from support import examples, virtual_time
 from support.model_api import NAMESPACE, ModelApi, value_of
 from support.model_steps import STEPS, act
-
-EXAMPLES = int(os.environ.get("NODEMANAGER_TEST_EXAMPLES", "1000"))
 
 
 class Follower:
@@ -80,7 +77,7 @@ async def scenario(steps: list[tuple[str, ...]], streams: bool) -> None:
         await running
 
 
-@hypothesis.settings(max_examples=EXAMPLES, deadline=None)
+@hypothesis.settings(max_examples=examples.some(250), deadline=None)
 @hypothesis.given(STEPS, st.booleans())
 def test_any_interleaving_ends_in_the_state_of_the_server(
     steps: list[tuple[str, ...]], streams: bool

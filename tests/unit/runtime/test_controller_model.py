@@ -17,7 +17,7 @@ from nodemanager.runtime import metrics
 from nodemanager.runtime.backoff import Backoff
 from nodemanager.runtime.controller import Controller, ReconcileResult, Retry, Terminal
 from nodemanager.runtime.queue import WorkQueue
-from support import virtual_time
+from support import examples, virtual_time
 
 LOG = logging.getLogger("test.controller.model")
 LOG.disabled = True  # thousands of failures on purpose
@@ -103,7 +103,7 @@ class System:
         return {name: total.labels("m", name).get() for name in names}
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples.some(75), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(plans)
 def test_every_sequence_of_outcomes_ends_as_the_model_says(plan: Plan) -> None:
     async def scenario() -> None:

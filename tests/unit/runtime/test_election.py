@@ -22,7 +22,7 @@ from nodemanager.client.verbs import Client
 from nodemanager.runtime.election import LeaderElector
 from nodemanager.runtime.lease import Clocks, LeaseLock, Timings
 from nodemanager.runtime.parts import LeadershipLost
-from support import virtual_time
+from support import examples, virtual_time
 from support.lease_api import LeaseApi, Link
 from support.model_api import Answer, status_body
 
@@ -315,7 +315,7 @@ TROUBLES = st.lists(
 )
 
 
-@hypothesis.settings(max_examples=300, deadline=None)
+@hypothesis.settings(max_examples=examples.some(75), deadline=None)
 @hypothesis.given(TROUBLES, st.integers(0, 2**32), st.tuples(*[st.floats(0.97, 1.03)] * 3))
 def test_never_two_leaders_whatever_happens(
     troubles: list[tuple[str, float]], seed: int, rates: tuple[float, float, float]

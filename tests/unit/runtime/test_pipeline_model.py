@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import random
 
 import hypothesis
@@ -24,11 +23,9 @@ from nodemanager.runtime import metrics
 from nodemanager.runtime.cache import Cache, CacheOptions, Change
 from nodemanager.runtime.controller import Controller, ReconcileResult, Retry
 from nodemanager.runtime.queue import WorkQueue
-from support import virtual_time
+from support import examples, virtual_time
 from support.model_api import NAMESPACE, ModelApi, value_of
 from support.model_steps import STEPS, act
-
-EXAMPLES = int(os.environ.get("NODEMANAGER_TEST_EXAMPLES", "1000"))
 
 
 class Mirror:
@@ -100,7 +97,7 @@ async def scenario(steps: list[tuple[str, ...]], streams: bool, seed: int) -> No
             await task
 
 
-@hypothesis.settings(max_examples=EXAMPLES, deadline=None)
+@hypothesis.settings(max_examples=examples.some(250), deadline=None)
 @hypothesis.given(STEPS, st.booleans(), st.integers(0, 2**32))
 def test_every_name_ends_reconciled_with_the_state_of_the_server(
     steps: list[tuple[str, ...]], streams: bool, seed: int

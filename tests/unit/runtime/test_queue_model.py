@@ -12,13 +12,15 @@ from hypothesis import strategies as st
 from nodemanager.runtime import metrics
 from nodemanager.runtime.backoff import Backoff
 from nodemanager.runtime.queue import QueueClosed, WorkQueue
-from support import virtual_time
+from support import examples, virtual_time
 
 # Powers of two: sums of such delays are exact, so times can be compared with `==`.
 BACKOFF = Backoff(base=0.25, maximum=4.0, factor=2.0, jitter=0.0)
 KEYS = "abcd"
 THOROUGH = settings(
-    max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=examples.some(250),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 
 keys = st.sampled_from(KEYS)
@@ -194,7 +196,7 @@ class Workers:
         self.queue.done(key)
 
 
-@settings(THOROUGH, max_examples=300)
+@settings(THOROUGH, max_examples=examples.some(75))
 @given(plan=jobs, count=st.integers(1, 4))
 def test_with_workers_every_add_is_followed_by_work(plan: list[Job], count: int) -> None:
     async def scenario() -> None:
@@ -215,7 +217,7 @@ def test_with_workers_every_add_is_followed_by_work(plan: list[Job], count: int)
     virtual_time.run(scenario())
 
 
-@settings(THOROUGH, max_examples=200)
+@settings(THOROUGH, max_examples=examples.some(50))
 @given(
     base=st.floats(0.001, 10),
     factor=st.floats(1, 10),

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nodemanager.runtime.tiny_http import Connections, HttpLimits, Reply
-from support import virtual_time
+from support import examples, virtual_time
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 LIMITS = HttpLimits(
@@ -239,7 +239,7 @@ def test_a_mistake_of_ours_is_a_500_and_logged(caplog: pytest.LogCaptureFixture)
     ]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples.some(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.binary(max_size=300)
     | st.builds(

@@ -20,6 +20,7 @@ from nodemanager.server.verbs import deletion, internal_requests, read
 from nodemanager.server.verbs.delete_options import DeleteOptions
 from nodemanager.store.base import StoreClosed, StoreRecord
 from nodemanager.store.state import StoreChange
+from support import examples
 from support.memory_store import MemoryStore
 from support.owned import collected
 
@@ -166,7 +167,7 @@ async def carry_out(plan: Plan) -> None:
         assert left(store) == model.owners
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples.some(75), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(plans)
 def test_exactly_what_the_model_keeps_is_left(plan: Plan) -> None:
     asyncio.run(carry_out(plan))

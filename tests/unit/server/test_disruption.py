@@ -17,6 +17,7 @@ from nodemanager.server.kinds.builtin_kinds import BUDGETS, PODS
 from nodemanager.server.kinds.disruption import DisruptionController
 from nodemanager.server.verbs import stored
 from nodemanager.store.base import EventType, Mismatch, StoreError, Subscription
+from support import examples
 from support.budget_world import HesitantStore, World, pod
 from support.scripted_server import until
 
@@ -83,7 +84,7 @@ async def losses(watch: Subscription, present: dict[str, Untyped]) -> list[tuple
     return found
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples.some(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     PODS_READY,
     st.tuples(st.sampled_from(["minAvailable", "maxUnavailable"]), AMOUNTS),

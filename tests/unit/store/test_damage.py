@@ -15,10 +15,13 @@ from hypothesis import strategies as st
 from nodemanager.store import backup
 from nodemanager.store.base import StoreClosed, StoreError, StoreEvent
 from nodemanager.store.sqlite import SqliteStore
+from support import examples
 from support.stores import FAST, contents, opened, take
 
 Everything = tuple[dict[str, tuple[bytes, int, int]], Sequence[StoreEvent]]
-THOROUGH = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+THOROUGH = settings(
+    max_examples=examples.some(75), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 
 
 async def everything(store: SqliteStore) -> Everything:

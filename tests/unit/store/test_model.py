@@ -24,6 +24,7 @@ from nodemanager.store.base import (
     StoreRecord,
     Subscription,
 )
+from support import examples
 from support.stores import open_store
 
 KEYS = [f"/{group}/{name}" for group in ("a", "a0", "b/n", "b") for name in "xyz"]
@@ -287,12 +288,12 @@ RELAXED = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_b
 
 
 @given(steps)
-@settings(max_examples=400, deadline=None, suppress_health_check=RELAXED)
+@settings(max_examples=examples.some(100), deadline=None, suppress_health_check=RELAXED)
 def test_the_memory_store_is_like_the_model(history: list[Step]) -> None:
     play("memory", history)
 
 
 @given(steps)
-@settings(max_examples=150, deadline=None, suppress_health_check=RELAXED)
+@settings(max_examples=examples.some(40), deadline=None, suppress_health_check=RELAXED)
 def test_the_durable_store_is_like_the_model(history: list[Step]) -> None:
     play("sqlite", history)

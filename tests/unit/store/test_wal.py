@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from nodemanager.store import backup, wal
 from nodemanager.store.base import StoreCorrupt
 from nodemanager.store.sqlite import SqliteStore
+from support import examples
 from support.stores import FAST, contents, opened
 
 Contents = dict[str, tuple[bytes, int, int]]
@@ -108,7 +109,7 @@ async def test_a_restore_keeps_the_damaged_log_beside_the_old_file(tmp_path: Pat
 
 
 @given(st.integers(0, len(sample()[1]) - 1), st.integers(1, 255))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples.some(75), deadline=None)
 def test_a_flipped_byte_costs_at_most_what_a_power_cut_could(place: int, flip: int) -> None:
     database, log, past = sample()
     damaged = bytearray(log)

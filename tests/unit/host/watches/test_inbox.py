@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from nodemanager.host.watches.event_reader import EventReader
 from nodemanager.host.watches.inbox import NOW, Concern, Inbox, Settle
 from nodemanager.plan.resources import ResourceId
+from support import examples
 
 SECONDS = 50.0
 SOON = Settle(0.002, 0.004)
@@ -28,7 +29,7 @@ def concern(number: int) -> Concern:
     return Concern((IDS[number],))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples.some(40), deadline=None)
 @given(added=additions)
 def test_whatever_is_added_comes_out(added: list[tuple[Concern, Settle, bool]]) -> None:
     async def check() -> None:

@@ -19,6 +19,7 @@ from nodemanager.host.files import file_facts
 from nodemanager.host.files.file_facts import Digests
 from nodemanager.host.files.tree import Tree
 from nodemanager.plan.facts import NOBODY, FileFact, Kind
+from support import examples
 from support.root_tree import needs_root
 from support.watched import Watched
 
@@ -140,7 +141,7 @@ async def check(root: Path, steps: list[list[tuple[str, str, str]]]) -> None:
     tree.close()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples.some(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=st.lists(st.lists(operations, min_size=1, max_size=4), min_size=1, max_size=12))
 def test_whoever_sees_something_else_is_told(steps: list[list[tuple[str, str, str]]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
