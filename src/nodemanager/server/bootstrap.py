@@ -63,7 +63,8 @@ async def _ensure(hub: Hub, preset: Preset) -> None:
         raise LookupError(f"cannot serve: the kind {obj['kind']} is missing from the table of kinds")
     record = hub.store.get(kind.key(obj["metadata"].get("namespace", ""), obj["metadata"]["name"]))
     if record is None:
-        await write.create(hub, _call(kind, "create", "", obj))
+        steps = write.DECODED if kind.custom else write.UNCHECKED  # a definition may not be ours any more
+        await write.create(hub, _call(kind, "create", "", obj), steps)
         return
     present = stored.load(kind, record)
     newer = preset.renewed(obj, present)

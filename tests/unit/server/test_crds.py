@@ -10,10 +10,12 @@ import pytest
 
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.api.crds import all_crds
+from nodemanager.cli import embedded_api
 from nodemanager.client.patches import MergePatch
 from nodemanager.kube import errors
 from nodemanager.kube.core import CRDS
 from nodemanager.kube.objects import Resource, Untyped
+from nodemanager.kube.rbac import default_roles
 from support.embedded import Embedded, serving
 from support.memory_store import MemoryStore
 from support.scripted_server import until
@@ -53,6 +55,18 @@ async def test_our_own_definitions_are_served(server: Embedded) -> None:
         assert [one["status"] for one in made["status"]["conditions"]] == ["True", "True"]
     node = await server.client.create(MANAGED_NODES, {"metadata": {"name": "h"}, "spec": {}}, "default")
     assert node.metadata.generation == 1
+
+
+async def test_what_is_there_without_a_check_passes_it(server: Embedded) -> None:
+    roles = (*default_roles.cluster_roles(), *default_roles.cluster_role_bindings())
+    for obj in (*roles, *(preset.obj for preset in embedded_api.presets("default"))):
+        kind = server.hub.catalogue.named(obj["apiVersion"], obj["kind"])
+        assert kind is not None
+        resource: Resource[Untyped] = Resource(
+            kind.group, kind.version, kind.kind, kind.plural, dict, namespaced=kind.namespaced
+        )
+        given = {name: value for name, value in obj.items() if value is not None}
+        await server.client.create(resource, given, obj["metadata"].get("namespace", ""))
 
 
 async def test_versions_show_the_same_object(server: Embedded) -> None:
