@@ -149,10 +149,10 @@ async def test_an_eviction_that_hangs_holds_up_no_other_maintenance(
 async def until_draining(site: Site, host: str) -> None:
     async with asyncio.timeout(30):
         while "Draining" not in (await site.visits()).get(host, ""):  # noqa: ASYNC110
-            await asyncio.sleep(0.03)
+            await asyncio.sleep(0.06)
 
 
 async def until_node(site: Site, node: str, holds: Callable[[Node], bool]) -> None:
     async with asyncio.timeout(30):
         while not holds(await site.client.get(NODES, node)):  # noqa: ASYNC110
-            await asyncio.sleep(0.03)
+            await asyncio.sleep(0.06)

@@ -29,7 +29,7 @@ async def until(holds: Callable[[], Awaitable[bool]]) -> None:
     """Wait for what another process makes true."""
     async with asyncio.timeout(40):
         while not await holds():  # noqa: ASYNC110 - in another task
-            await asyncio.sleep(0.03)
+            await asyncio.sleep(0.06)
 
 
 def kept(status: str) -> Any:

@@ -64,7 +64,7 @@ class Books:
     async def until(self, name: str, wanted: Callable[[NodeTask | None], bool]) -> NodeTask | None:
         async with asyncio.timeout(40):
             while not wanted(found := await self.get(name)):  # noqa: ASYNC110 - no event tells
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(0.06)
             return found
 
 

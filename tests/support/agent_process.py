@@ -75,7 +75,7 @@ class Api:
                             return node
                     except errors.KubeError:
                         pass
-                    await asyncio.sleep(0.03)
+                    await asyncio.sleep(0.06)
         except TimeoutError:
             raise AssertionError(f"never came true; the last status is {node.status}") from None
 

@@ -17,7 +17,7 @@ from nodemanager.client.auth import kubeconfig
 from nodemanager.client.calls import Call
 from nodemanager.client.verbs import Client
 from nodemanager.host.process import runner
-from nodemanager.kube import errors
+from nodemanager.kube import core, errors
 from support import cli
 from support.clients import connected
 from support.either import Place
@@ -72,8 +72,14 @@ async def join(place: Place, folder: Path, name: str, *flags: str) -> Joined:
     return Joined(name, place, own)
 
 
+_in_force: set[frozenset[str]] = set()
+"""The versions of all policies and bindings of a server, each time that all of ours were in force."""
+
+
 async def guard(place: Place, folder: Path) -> None:
-    """Put the admission policy in force, which a kube-apiserver takes a moment for."""
+    """Put the admission policies in force, which a kube-apiserver takes a moment for; once is enough."""
+    if await _versions(place) in _in_force:
+        return
     await asyncio.to_thread(succeeds, "crds", "--install", "--kubeconfig", str(place.kubeconfig))
     probe = await join(place, folder, "probe")
     lease = {"metadata": {"name": "stray", "namespace": place.namespace}}
@@ -81,6 +87,15 @@ async def guard(place: Place, folder: Path) -> None:
         target = f"/apis/coordination.k8s.io/v1/namespaces/{place.namespace}/leases?dryRun=All"
         while (await ask(client, "POST", target, lease)).code == 200:  # noqa: ASYNC110 - no event tells
             await asyncio.sleep(0.05)
+    _in_force.add(await _versions(place))
+
+
+async def _versions(place: Place) -> frozenset[str]:
+    config = kubeconfig.load(path=str(place.kubeconfig), environ={}, run=runner.run)
+    async with connected(config) as admin:
+        pages = [await admin.list(kind) for kind in (core.POLICIES, core.POLICY_BINDINGS)]
+    metas = [one["metadata"] for page in pages for one in page.items]
+    return frozenset(f"{meta['uid']} {meta['resourceVersion']}" for meta in metas)
 
 
 def succeeds(*args: str) -> cli.Ran:

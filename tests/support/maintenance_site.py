@@ -186,7 +186,7 @@ class Site:
                     found = await self.status(name)
                     if holds(found):
                         return found
-                    await asyncio.sleep(0.03)
+                    await asyncio.sleep(0.06)
         except TimeoutError:
             raise AssertionError(f"never came true; the last status is {found.status}") from None
 

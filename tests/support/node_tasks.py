@@ -66,7 +66,7 @@ class Tasks:
                             return task
                     except errors.KubeError:
                         pass
-                    await asyncio.sleep(0.03)
+                    await asyncio.sleep(0.06)
         except TimeoutError:
             raise AssertionError(f"never came true; the last status is {task.status}") from None
 
