@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet
+from nodemanager.api.common.configsetrevision import CONFIG_SET_REVISIONS
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
 from nodemanager.api.maintenance.nodetask import ENDED, NODE_TASKS, NodeTask
 from nodemanager.api.rights import host_references
@@ -45,14 +46,16 @@ class Cluster:
         client = Client(self)
         here = Selection("ns")
         self.seen = Seen(
-            Cache(client, CONFIG_SETS, here), Cache(client, MANAGED_NODES, here),
-            Cache(client, NODE_TASKS, here), Cache(client, ROLES, here), Cache(client, ROLE_BINDINGS, here),
+            Cache(client, CONFIG_SETS, here), Cache(client, CONFIG_SET_REVISIONS, here),
+            Cache(client, MANAGED_NODES, here), Cache(client, NODE_TASKS, here), Cache(client, ROLES, here),
+            Cache(client, ROLE_BINDINGS, here),
         )  # fmt: skip
         self.seen.tasks.add_index(lookup.BY_NODE, lookup.by_node)
         self.queue: WorkQueue[ObjectKey] = WorkQueue("hostrole", metrics=Registry())
         self.keeper = HostRoles(client, self.seen, Inline())
         found: dict[Resource[Any], Cache[Any]] = {
-            CONFIG_SETS: self.seen.config_sets, MANAGED_NODES: self.seen.nodes,
+            CONFIG_SETS: self.seen.config_sets, CONFIG_SET_REVISIONS: self.seen.revisions,
+            MANAGED_NODES: self.seen.nodes,
             NODE_TASKS: self.seen.tasks, ROLES: self.seen.roles, ROLE_BINDINGS: self.seen.bindings,
         }  # fmt: skip
         registration.connect(host_roles.REGISTRATION.watches, Caches("hostrole", found), self.queue)

@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from nodemanager.api.common import matching
+from nodemanager.api.common import choosing, configsetrevision, matching
 from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet
+from nodemanager.api.common.configsetrevision import CONFIG_SET_REVISIONS, BadRevision, ConfigSetRevision
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
+from nodemanager.api.common.rollout import RevisionRef, RolloutStatus, is_staged
 from nodemanager.api.maintenance.nodetask import NODE_TASKS, NodeTask, is_ended
 from nodemanager.api.rights import host_references
 from nodemanager.client.calls import WriteOptions
@@ -40,6 +42,7 @@ class Seen:
     """What the operator sees of the cluster."""
 
     config_sets: Cache[ConfigSet]
+    revisions: Cache[ConfigSetRevision]
     nodes: Cache[ManagedNode]
     tasks: Cache[NodeTask]
     """With the index `lookup.BY_NODE`."""
@@ -63,9 +66,11 @@ class HostRoles:
             self._complaints.pop(key, None)
             return  # its Role goes with it
         sets = [
-            one
+            content
             for one in self._seen.config_sets.values()
-            if one.metadata.namespace == key.namespace and matching.matches(one, node.metadata.labels)
+            if one.metadata.namespace == key.namespace
+            for content in contents(one, self._seen.revisions)
+            if matching.matches(content, node.metadata.labels)
         ]
         tasks = [
             one
@@ -104,23 +109,67 @@ class HostRoles:
             return  # the namespace is going, and everything with it
 
 
+def contents(config_set: ConfigSet, revisions: Cache[ConfigSetRevision]) -> list[ConfigSet]:
+    """Return what hosts may have of a set: in stages some have one revision of it, and some the other."""
+    status = config_set.status.rollout
+    if not is_staged(config_set.spec.rollout) or status is None:
+        return [config_set]
+    found = []
+    for ref in (status.stable, status.next):
+        revision = revisions.get(ObjectKey(config_set.metadata.namespace, ref.name)) if ref else None
+        if ref is not None and revision is not None:
+            try:
+                spec = configsetrevision.spec_of(revision, ref.digest)
+            except BadRevision as error:
+                log.warning("no right follows from it: %s", error)
+                continue
+            found.append(choosing.in_force(config_set, ref, spec, revision.metadata))
+    return found
+
+
 def build(context: ControllerContext) -> Reconcile:
     """Return the reconcile of the Roles."""
     of = context.caches.of
     tasks = of(NODE_TASKS)
     tasks.add_index(lookup.BY_NODE, lookup.by_node)
-    seen = Seen(of(CONFIG_SETS), of(MANAGED_NODES), tasks, of(ROLES), of(ROLE_BINDINGS))
+    sets, revisions = of(CONFIG_SETS), of(CONFIG_SET_REVISIONS)
+    seen = Seen(sets, revisions, of(MANAGED_NODES), tasks, of(ROLES), of(ROLE_BINDINGS))
     return HostRoles(context.client, seen, context.renderer).reconcile
 
 
 def on_config_set(change: Change[ConfigSet], caches: Caches) -> Iterator[Wake]:
     """Wake the hosts that a set is for, or was for, when it declares something else."""
     old, new = change.old, change.new
-    if old and new and old.spec == new.spec and old.metadata.labels == new.metadata.labels:
+    if old and new and _grants_the_same(old, new):
         return
+    refs = [ref for one in (old, new) if one and one.status.rollout for ref in _refs(one.status.rollout)]
     for node in caches.of(MANAGED_NODES).values():
         labels = node.metadata.labels
-        if any(one is not None and matching.matches(one, labels) for one in (old, new)):
+        meant = any(one is not None and matching.matches(one, labels) for one in (old, new))
+        if meant or any(choosing.is_meant(ref, labels) for ref in refs):
+            yield Wake(key_of(node), SETTLE_SECONDS)
+
+
+def _grants_the_same(one: ConfigSet, other: ConfigSet) -> bool:
+    if one.spec != other.spec or one.metadata.labels != other.metadata.labels:
+        return False
+    if not is_staged(one.spec.rollout):
+        return True
+    old, new = one.status.rollout, other.status.rollout
+    return (_refs(old) if old else None) == (_refs(new) if new else None)
+
+
+def _refs(status: RolloutStatus) -> tuple[RevisionRef | None, RevisionRef | None]:
+    return status.stable, status.next
+
+
+def on_revision(change: Change[ConfigSetRevision], caches: Caches) -> Iterator[Wake]:
+    """Wake the hosts that a new revision may be for: what it is in may have been seen before it."""
+    if change.old is not None or change.new is None:
+        return
+    ref = configsetrevision.reference(change.new)
+    for node in caches.of(MANAGED_NODES).values():
+        if choosing.is_meant(ref, node.metadata.labels):
             yield Wake(key_of(node), SETTLE_SECONDS)
 
 

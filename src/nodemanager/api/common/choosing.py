@@ -1,0 +1,112 @@
+"""Which revision of a ConfigSet is for a host now: agents, operator and people ask the same function.
+
+A host decides by itself, from what the operator has published in `status.rollout`, so it needs nobody at the
+time, and what is published has the same size for any number of hosts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+
+from nodemanager.api.common import matching
+from nodemanager.api.common.configset import ConfigSet, ConfigSetSpec, ConfigSetStatus
+from nodemanager.api.common.rollout import SCALE, STAGED, RevisionRef, Rollout, RolloutStatus, is_staged
+from nodemanager.kube import selectors, times
+from nodemanager.kube.objects import ObjectMeta
+
+
+class Content(StrEnum):
+    """Where a host takes the content of a set from."""
+
+    SPEC = "spec"
+    """The spec of the set, as it is."""
+    REVISION = "revision"
+    """A revision."""
+    HELD = "held"
+    """What the host has; if it has nothing, a revision."""
+
+
+class Choice(NamedTuple):
+    """What of a set is for a host."""
+
+    content: Content
+    revision: RevisionRef | None = None
+    """None = nothing."""
+
+
+def position(uid: str, digest: str) -> int:
+    """Return where a host stands in the order in which hosts take a change: anew for every change."""
+    found = int.from_bytes(hashlib.sha256(f"{uid}/{digest}".encode()).digest()[:8])
+    return found * SCALE >> 64
+
+
+def takes_part(status: RolloutStatus, host: ObjectMeta) -> bool:
+    """Tell whether a host was there when the rollout began; later ones take what is proven."""
+    made, began = times.parse(host.creation_timestamp), times.parse(status.started_at)
+    return made is None or began is None or made <= began
+
+
+def is_canary(status: RolloutStatus, labels: Mapping[str, str]) -> bool:
+    """Tell whether a host is one of those that go first."""
+    return status.canary is not None and selectors.matches(status.canary, labels)
+
+
+def is_meant(revision: RevisionRef | None, labels: Mapping[str, str]) -> bool:
+    """Tell whether a revision is for hosts with these labels."""
+    return revision is not None and matching.chooses(revision.labels, revision.node_selector, labels)
+
+
+def has_turn(status: RolloutStatus, host: ObjectMeta) -> bool:
+    """Tell whether a host shall have the next revision."""
+    if status.next is None or not takes_part(status, host):
+        return False
+    return is_canary(status, host.labels) or position(host.uid, status.next.digest) < status.threshold
+
+
+def chosen(config_set: ConfigSet, host: ObjectMeta) -> Choice:
+    """Return what of a set is for a host, by its ManagedNode, whatever its labels say."""
+    if not is_staged(config_set.spec.rollout):
+        return Choice(Content.SPEC)
+    status = config_set.status.rollout
+    if status is None:
+        return Choice(Content.HELD)
+    if status.observed_generation < config_set.metadata.generation:
+        # Nobody has decided about it yet: what was decided about may be older than what hosts have.
+        return Choice(Content.HELD, status.stable)
+    return Choice(Content.REVISION, status.next if has_turn(status, host) else status.stable)
+
+
+def in_force(
+    config_set: ConfigSet, revision: RevisionRef, spec: ConfigSetSpec, written: ObjectMeta
+) -> ConfigSet:
+    """Return a set as a host has it that has a revision of it, which says `spec` and was `written` so.
+
+    It has the labels and the generation of the revision, and says by itself which one it is (`applied`).
+    """
+    status, meta = config_set.status.rollout, config_set.metadata
+    newest = status is not None and (status.current, status.observed_generation) == (
+        revision.name,
+        meta.generation,
+    )
+    generation = meta.generation if newest else written.generation
+    published = RolloutStatus(observed_generation=generation, current=revision.name, stable=revision)
+    return ConfigSet(
+        metadata=msgspec.structs.replace(
+            meta, labels=revision.labels, generation=generation, resource_version=written.resource_version
+        ),
+        spec=msgspec.structs.replace(
+            spec, rollout=Rollout(strategy=STAGED), enforcement=config_set.spec.enforcement
+        ),
+        status=ConfigSetStatus(rollout=published),
+    )
+
+
+def applied(config_set: ConfigSet) -> RevisionRef:
+    """Return which revision a set is that a host has; number 0 = it is not rolled out in stages."""
+    status = config_set.status.rollout if is_staged(config_set.spec.rollout) else None
+    return (status.stable if status else None) or RevisionRef()
