@@ -9,11 +9,13 @@ from typing import Final
 from nodemanager.agent.declared.declarations import Declarations
 from nodemanager.agent.declared.desired_state import visible
 from nodemanager.agent.requests import Requests
-from nodemanager.api.common import matching
+from nodemanager.api.common import choosing, matching
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.api.common.node_conditions import AGENT_SILENT
+from nodemanager.api.common.rollout import is_staged
 from nodemanager.kube import conditions
+from nodemanager.kube.objects import ObjectMeta
 from nodemanager.runtime.cache import Change
 
 OWN_STATUS_SECONDS: Final = 2.0
@@ -40,11 +42,14 @@ class DeclaredChanges:
         sources.reachability.subscribe(self.requests.pass_soon)
 
     def _on_config_set(self, change: Change[ConfigSet]) -> None:
-        old, new = change.old, change.new
+        old, new, host = change.old, change.new, self.declared.own
+        if host is None or any(one is not None and is_staged(one.spec.rollout) for one in (old, new)):
+            if host is None or old is None or new is None or _wanted(old, host) != _wanted(new, host):
+                self.requests.pass_soon()
+            return
         if old and new and old.spec == new.spec and old.metadata.labels == new.metadata.labels:
             return  # only its status: that is the operator's
-        labels = self.declared.labels
-        if labels is None or any(one is not None and matching.matches(one, labels) for one in (old, new)):
+        if any(one is not None and matching.matches(one, host.labels) for one in (old, new)):
             self.requests.pass_soon()
 
     def _on_node(self, change: Change[ManagedNode]) -> None:
@@ -67,6 +72,11 @@ class DeclaredChanges:
             concerned = desired_states.reads_peers and visible(old) != visible(new)
         if concerned:
             self.requests.pass_soon()
+
+
+def _wanted(config_set: ConfigSet, host: ObjectMeta) -> tuple[object, ...]:
+    """Return what of a set that is rolled out in stages matters to a host."""
+    return choosing.chosen(config_set, host), config_set.spec.enforcement
 
 
 def _called_silent(node: ManagedNode) -> bool:

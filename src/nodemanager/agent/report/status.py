@@ -14,7 +14,7 @@ import msgspec
 from nodemanager.agent.drift.repair_backoff import ContestedResource
 from nodemanager.agent.report import backup_records
 from nodemanager.agent.upgrades.upgrade_part import UpgradeStatus
-from nodemanager.api.common import enforcement, node_conditions
+from nodemanager.api.common import choosing, enforcement, node_conditions
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import (
     AppliedConfigSet,
@@ -79,6 +79,8 @@ class Pass:
     """Paths of the files that are declared."""
     under_way: str = ""
     """What a pass that takes long is at; empty = none is under way."""
+    waits: Mapping[str, str] = field(default_factory=dict)
+    """Why sets have another revision than they shall have, by name."""
 
 
 def of_host(
@@ -228,23 +230,24 @@ def _collected(old: ManagedNodeStatus, done: Pass, stamp: str) -> str | None:
 def _entry(
     config_set: ConfigSet, old: AppliedConfigSet | None, done: Pass, mine: Sequence[Result], now: datetime
 ) -> AppliedConfigSet:
-    meta = config_set.metadata
+    meta, applied = config_set.metadata, choosing.applied(config_set)
     new = AppliedConfigSet(
         name=meta.name,
         resource_version=meta.resource_version,
         observed_generation=meta.generation,
         last_applied=old.last_applied if old else None,
         error=_joined(one for one in mine if one.failed),
-        waiting=_waiting(mine),
+        waiting=_waiting(mine) or _cut(done.waits.get(meta.name, "")),
         conflicts=list(done.conflicts.get(meta.name, ())),
+        revision=applied.revision,
+        digest=applied.digest,
     )
     if held := sum(one.put_off for one in mine):
+        before = old or AppliedConfigSet()
         return msgspec.structs.replace(
-            new,
-            resource_version=old.resource_version if old else "",
-            observed_generation=old.observed_generation if old else 0,
-            held=held,
-        )
+            new, held=held, resource_version=before.resource_version, revision=before.revision,
+            observed_generation=before.observed_generation, digest=before.digest,
+        )  # fmt: skip
     changed = any(one.outcome is Outcome.CHANGED for one in mine)
     if changed or new != old or _is_old(new.last_applied, now):
         return msgspec.structs.replace(new, last_applied=times.rfc3339(now))
@@ -259,10 +262,8 @@ def _waiting(mine: Sequence[Result]) -> str:
 
 
 def _is_old(stamp: str | None, now: datetime) -> bool:
-    try:
-        return now - datetime.fromisoformat(stamp or "") > REFRESH
-    except (ValueError, TypeError):
-        return True
+    parsed = times.parse(stamp)
+    return parsed is None or now - parsed > REFRESH
 
 
 def _ready(done: Pass) -> Condition:
