@@ -226,6 +226,7 @@ def _declarations(base: _Base) -> Declarations:
     staged = StagedSets(
         lambda name: link.client.get(CONFIG_SET_REVISIONS, name, link.key.namespace),
         lambda: memory.inputs().config_sets,
+        lambda: link.reachability.offline,
         base.requests.pass_soon,
     )
     return Declarations(

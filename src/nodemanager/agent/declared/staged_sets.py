@@ -36,6 +36,8 @@ class StagedSets:
     """Reads a revision by name."""
     kept: Callable[[], Sequence[ConfigSet]] = tuple
     """What the host had last."""
+    offline: Callable[[], bool] = lambda: False
+    """Whether the API is not to be asked for anything now."""
     again: Callable[[float], None] = lambda _seconds: None
     """Asks for another look after so many seconds."""
     waits: dict[str, str] = field(default_factory=dict)
@@ -67,11 +69,14 @@ class StagedSets:
             return None
         if kept is not None and choosing.applied(kept).digest == revision.digest:
             return choosing.in_force(config_set, revision, kept.spec, kept.metadata)
-        try:
-            return await self._fetched(config_set, revision)
-        except (errors.KubeError, BadRevision) as error:
-            self.waits[config_set.metadata.name] = f"revision {revision.revision} is not there yet: {error}"
-            return kept
+        why = "the API is away"
+        if not self.offline():  # a pass does not wait for what will not answer
+            try:
+                return await self._fetched(config_set, revision)
+            except (errors.KubeError, BadRevision) as error:
+                why = str(error)
+        self.waits[config_set.metadata.name] = f"revision {revision.revision} is not there yet: {why}"
+        return kept
 
     async def _fetched(self, config_set: ConfigSet, revision: RevisionRef) -> ConfigSet:
         found = await self.get(revision.name)
