@@ -1,4 +1,7 @@
-"""A thousand histories of rollouts: edits, failures, silence, clocks that jump, an operator that forgets."""
+"""A thousand histories of rollouts: edits, failures, silence, clocks that jump, hosts that leave.
+
+The operator of these remembers nothing but what it has published, so it is a new one at every look.
+"""
 
 from __future__ import annotations
 
@@ -58,6 +61,12 @@ def happen(here: World) -> None:
             here.generation += 1
         case 5:
             here.restart = str(here.now)
+        case 6:
+            stages_ = draw.choice([["1"], ["1", "50%"], ["2", "3", "4"], ["100%"]])
+            here.rollout = msgspec.structs.replace(here.rollout, stages=stages_)
+            here.generation += 1
+        case 7 if len(here.hosts) > 1:
+            here.hosts.remove(draw.choice(here.hosts))
     for host in here.hosts:
         if draw.random() < 0.8:
             here.act(host)
@@ -90,7 +99,7 @@ def check_size(here: World, old: RolloutStatus, new: RolloutStatus) -> None:
     sizes = stages.sizes(here.rollout, len(hosts), canaries=new.canary is not None)
     awake = [one for one in moved if one.progress is not Progress.ABSENT]
     canaries = sum(one.canary for one in hosts)
-    assert len(moved) <= max(sizes[new.stage - 1], canaries) or len(awake) == 1
+    assert len(moved) <= max(sizes[min(new.stage, len(sizes)) - 1], canaries) or len(awake) == 1
     if here.rollout.max_unavailable is not None and len(awake) > 1:
         most = stages.count(here.rollout.max_unavailable, len(hosts))
         fresh = [one for one in awake if one.progress is not Progress.HEALTHY and not one.canary]

@@ -124,12 +124,12 @@ def _advance(rollout: Rollout, status: RolloutStatus, seen: _Seen, given_up: int
         wanted = rollout.canary.selector if rollout.canary else status.canary
         told = _in(status, WAITING, RolloutReason.NO_CANARY, f"{words}: there is no canary", now)
         return Decision(msgspec.structs.replace(told, canary=wanted))
+    limit = stages.threshold(seen.hosts, _part(rollout, seen, size), status.threshold) if size else 0
+    if limit > status.threshold:  # also when those that were to prove it have left or fallen silent
+        return Decision(_raised(status, limit, words, now))
     if not seen.awake:
         said = f"{words}: no host of it is there"
         return Decision(_in(status, WAITING, RolloutReason.HOSTS_SILENT, said, now))
-    limit = stages.threshold(seen.hosts, _part(rollout, seen, size), status.threshold) if size else 0
-    if limit > status.threshold:
-        return Decision(_raised(status, limit, words, now))
     if len(seen.bad) > given_up:
         said = f"{words}: waits for {_named(seen.bad)}"
         told = _in(status, PROGRESSING, RolloutReason.HOSTS_UNPROVEN, said, now)
