@@ -321,9 +321,7 @@ async def test_hosts_of_another_namespace_do_not_count_and_nothing_new_is_not_wr
 
 
 @virtual_time.test
-async def test_a_set_that_was_deleted_meanwhile_is_no_error_and_one_that_changed_is_counted_again() -> (
-    None
-):
+async def test_a_set_that_was_deleted_meanwhile_is_no_error_and_one_that_changed_is_counted_again() -> None:
     rolled = Rolled()
     rolled.sets._put(BASE, config_set())
     rolled.wire.answer = Answer(404, status_body(404, "NotFound"))

@@ -78,7 +78,7 @@ async def _patch_exactly(
     """Replace the spec as a whole, if nobody else has changed the set since it was read."""
     body = JsonPatch(
         [
-            {"op": "test", "path": "/metadata/resourceVersion", "value": raw["metadata"]["resourceVersion"]},
+            {"op": "test", "path": "/metadata/generation", "value": raw["metadata"]["generation"]},
             {"op": "add", "path": "/spec", "value": spec},
             {"op": "add", "path": "/metadata/labels", "value": labels},
         ]
@@ -86,10 +86,8 @@ async def _patch_exactly(
     try:
         await patch(CONFIG_SETS, name, settings.namespace, body)
     except (errors.Conflict, errors.Invalid) as error:
-        if isinstance(error, errors.Invalid) and "resourceVersion" not in str(error):
-            raise
         raise click.ClickException(
-            f"cannot undo {name}: somebody else changed it at the same time; look at it, and try again"
+            f"cannot undo {name}: {error}; if somebody else changed it at the same time, try again"
         ) from error
 
 

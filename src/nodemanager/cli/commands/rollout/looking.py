@@ -16,8 +16,8 @@ from nodemanager.cli import rollout_objects
 from nodemanager.cli.rollout_objects import KnownSet
 from nodemanager.cli.settings import connect
 from nodemanager.cli.settings.durations import Duration
-from nodemanager.cli.views import forms, output
-from nodemanager.fleet.rollout.reasons import REMEDIES, RolloutReason
+from nodemanager.cli.views import forms, output, rollout_view
+from nodemanager.fleet.rollout.reasons import RolloutReason
 from nodemanager.kube import manifests
 
 LOOK_SECONDS: Final = 1.0
@@ -145,7 +145,7 @@ async def _status(name: str, watch: bool, timeout: float, settings: connect.Sett
         async with asyncio.timeout(timeout or None), connect.connect(settings) as client:
             while True:
                 found = await rollout_objects.get(client, settings, name, "tell the rollout of")
-                if (news := words(found)) != said:
+                if (news := rollout_view.words(found)) != said:
                     click.echo(output.one_line(news))
                     said = news
                 if not watch or _is_over(found):
@@ -155,21 +155,6 @@ async def _status(name: str, watch: bool, timeout: float, settings: connect.Sett
         raise click.ClickException(
             f"cannot wait any longer for the rollout of {name}: it is not over after {timeout:g} s; {said}"
         ) from None
-
-
-def words(config_set: ConfigSet) -> str:
-    """Return how far a rollout is, and what to do about it."""
-    status, name = config_set.status.rollout, config_set.metadata.name
-    if status is None or status.observed_generation < config_set.metadata.generation:
-        return f"{name}: waits for the operator"
-    counts = status.counts
-    said = f"{name}: {status.phase} ({status.reason})"
-    if status.next is not None and counts is not None:
-        said += f", {counts.healthy} of {counts.hosts} hosts are healthy with revision {status.next.revision}"
-    if status.message:
-        said += f": {status.message}"
-    known = status.reason in list(RolloutReason) and status.phase != STABLE
-    return f"{said}. {REMEDIES[RolloutReason(status.reason)]}" if known else said
 
 
 def failed(status: RolloutStatus | None) -> bool:
