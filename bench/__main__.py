@@ -17,6 +17,7 @@ from bench import (
     footprint,
     informer,
     liveness,
+    maintenance,
     memory,
     processes,
     report,
@@ -25,7 +26,19 @@ from bench import (
 )
 from bench.settings import Settings
 
-_MODULES = (informer, memory, footprint, workqueue, startup, embedded, agent, binary, drift, liveness)
+_MODULES = (
+    informer,
+    memory,
+    footprint,
+    workqueue,
+    startup,
+    embedded,
+    agent,
+    binary,
+    drift,
+    liveness,
+    maintenance,
+)
 BENCHMARKS: dict[str, Callable[[Settings], report.Section]] = {module.NAME: module.run for module in _MODULES}
 
 

@@ -17,7 +17,7 @@ from bench import processes
 from nodemanager.client.auth import load
 from nodemanager.host.process import runner
 
-START_TIMEOUT = 30.0
+START_TIMEOUT = 120.0
 STOP_TIMEOUT = 20.0
 
 

@@ -65,16 +65,26 @@ class Operator:
 
     def value(self, pattern: str) -> float:
         """Return the sum of the series whose line begins with a pattern; 0 as long as nobody listens."""
+        return sum(float(one) for one in re.findall(rf"^{pattern}.* (\S+)$", self._text(), re.MULTILINE))
+
+    def quantile(self, share: float) -> float:
+        """Return how long so many of its decisions about maintenances took at most, in seconds."""
+        name = "nodemanager_maintenance_decision_seconds_bucket"
+        counts = re.findall(rf'^{name}{{le="(\S+)"}} (\S+)$', self._text(), re.MULTILINE)
+        total = float(counts[-1][1])
+        return next(float(bound) for bound, count in counts if float(count) >= share * total)
+
+    def _text(self) -> str:
         try:
-            with urllib.request.urlopen(self.metrics, timeout=10) as answer:
-                text = answer.read().decode()
+            with urllib.request.urlopen(self.metrics, timeout=30) as answer:
+                text: str = answer.read().decode()
         except ConnectionError:
-            return 0.0
+            return ""
         except urllib.error.URLError as error:
             if not isinstance(error.reason, ConnectionRefusedError):
                 raise
-            return 0.0
-        return sum(float(one) for one in re.findall(rf"^{pattern}.* (\S+)$", text, re.MULTILINE))
+            return ""
+        return text
 
     def alive(self) -> float:
         """Return how many hosts it calls alive."""
@@ -103,14 +113,15 @@ def run(settings: Settings) -> Section:
     with (
         tempfile.TemporaryDirectory(prefix="nodemanager-bench-") as name,
         apis.ours(Path(name)) as api,
-        _operator(api.kubeconfig) as operator,
+        operating(api.kubeconfig) as operator,
     ):
         rows = asyncio.run(_measure(api.kubeconfig, operator, count, duration))
     return Section(NAME, f"the operator and {count} hosts, of which {SILENT:.0%} fall silent", rows)
 
 
 @contextlib.contextmanager
-def _operator(kubeconfig: Path) -> Iterator[Operator]:
+def operating(kubeconfig: Path) -> Iterator[Operator]:
+    """Run the operator."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     argv = [sys.executable, "-m", "nodemanager", "operator", "--kubeconfig", str(kubeconfig)]
@@ -131,12 +142,12 @@ async def _measure(kubeconfig: Path, operator: Operator, count: int, duration: i
     try:
         await _join(fleet)
         async with _renewing(fleet, fleet.hosts):
-            await _until(lambda: operator.alive() == count, 300)
+            await until(lambda: operator.alive() == count, 300)
         memory = apis.resident(operator.pid) / 1024
         async with _renewing(fleet, fleet.living):
             began, worked = time.monotonic(), operator.cpu()
             before, sent = operator.writes(), operator.written()
-            await _until(lambda: operator.silent() >= len(fleet.lost), latest + 30)
+            await until(lambda: operator.silent() >= len(fleet.lost), latest + 30)
             took, worked = time.monotonic() - began, operator.cpu() - worked
             written, sent = operator.writes() - before, operator.written() - sent
             marked = operator.silent()
@@ -160,12 +171,23 @@ async def _join(fleet: Fleet) -> None:
 
     async def work() -> None:
         for host in left:
-            spec = {"holderIdentity": host, "leaseDurationSeconds": fleet.duration, "renewTime": _stamp()}
-            lease = {"metadata": {"name": f"nodemanager-{host}"}, "spec": spec}
             await fleet.client.create(MANAGED_NODES, {"metadata": {"name": host}}, NAMESPACE)
-            await fleet.client.create(LEASES, lease, NAMESPACE)
+            await first_sign(fleet.client, host, fleet.duration)
 
     await asyncio.gather(*(work() for _ in range(AT_ONCE)))
+
+
+async def first_sign(client: Client, host: str, duration: int) -> None:
+    """Make the Lease of a host."""
+    spec = {"holderIdentity": host, "leaseDurationSeconds": duration, "renewTime": _stamp()}
+    lease = {"metadata": {"name": f"nodemanager-{host}"}, "spec": spec}
+    await client.create(LEASES, lease, NAMESPACE)
+
+
+async def renew(client: Client, host: str) -> None:
+    """Renew the Lease of a host."""
+    renewal = MergePatch({"spec": {"renewTime": _stamp()}})
+    await client.patch(LEASES, f"nodemanager-{host}", NAMESPACE, renewal)
 
 
 @contextlib.asynccontextmanager
@@ -177,8 +199,7 @@ async def _renewing(fleet: Fleet, hosts: Sequence[str]) -> AsyncIterator[None]:
     async def work() -> None:
         for host in turn:
             began = time.monotonic()
-            renewal = MergePatch({"spec": {"renewTime": _stamp()}})
-            await fleet.client.patch(LEASES, f"nodemanager-{host}", NAMESPACE, renewal)
+            await renew(fleet.client, host)
             await asyncio.sleep(max(0.0, pace - (time.monotonic() - began)))
 
     tasks = [asyncio.create_task(work()) for _ in range(AT_ONCE)]
@@ -190,7 +211,8 @@ async def _renewing(fleet: Fleet, hosts: Sequence[str]) -> AsyncIterator[None]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _until(condition: Callable[[], bool], seconds: float) -> None:
+async def until(condition: Callable[[], bool], seconds: float) -> None:
+    """Wait until something is seen of the operator."""
     deadline = time.monotonic() + seconds
     while not await asyncio.to_thread(condition):
         if time.monotonic() > deadline:

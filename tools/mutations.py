@@ -164,7 +164,8 @@ def _expression(node: ast.expr, place: _Place) -> Iterator[ast.AST]:
     elif isinstance(node, ast.IfExp) and not _is_mutated(node.test):
         yield _with(node, body=node.orelse, orelse=node.body)
     elif isinstance(node, ast.BinOp):
-        yield from _computation(node)
+        if not _is_chosen(node, place):
+            yield from _computation(node)
     elif isinstance(node, ast.Constant):
         yield from _constant(node, place)
 
@@ -188,6 +189,12 @@ def _computation(node: ast.BinOp) -> Iterator[ast.AST]:
                 yield functools.reduce(lambda one, other: ast.BinOp(one, node.op, other), left)
     elif type(node.op) in _COUNTED:
         yield _with(node, op=_COUNTED[type(node.op)]())
+
+
+def _is_chosen(node: ast.BinOp, place: _Place) -> bool:
+    """Tell whether this is a number, or a name for several types, outside of any function."""
+    parts = [one for one in ast.walk(node) if not isinstance(one, ast.BinOp | ast.operator | ast.Load)]
+    return not place.acting and all(isinstance(one, ast.Name | ast.Constant | ast.Subscript) for one in parts)
 
 
 def _parts(node: ast.expr, op: type[ast.operator]) -> list[ast.expr]:

@@ -1,4 +1,4 @@
-"""Nobody approves a plan in the name of somebody else; on both servers."""
+"""Nobody asks for or approves a plan in the name of somebody else; on both servers."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import re
 from typing import Any
 
 from nodemanager.api.maintenance.maintenanceapproval import MAINTENANCE_APPROVALS
+from nodemanager.api.maintenance.nodemaintenance import NODE_MAINTENANCES
 from nodemanager.client.verbs import Client
 from support.agent_process import Api
+from support.editors import editor
 from support.either import Place
 from support.joined_host import Reply, ask
 
 CREATED = 200
+TOUCH = {"name": "note", "type": "one-shot", "steps": [{"name": "x", "execution": {"argv": ["true"]}}]}
 
 
 def approval(approver: str) -> dict[str, Any]:
@@ -41,3 +44,40 @@ async def test_the_approver_is_who_creates_the_approval(place: Place, api: Api, 
         assert (await ask(api.client, "PUT", f"{folder}/yes", body)).code in (403, 422), odd
     changed = await ask(api.client, "PATCH", f"{folder}/yes", {"spec": {"approver": "jane"}})
     assert (changed.code, "cannot be changed" in changed.message) == (422, True), changed
+
+
+def maintenance(requester: str, **more: Any) -> dict[str, Any]:
+    asked = {"required": True, "differentUser": True, **({"requester": requester} if requester else {})}
+    return {
+        "apiVersion": "maintenance.nodemanager/v1alpha1",
+        "kind": "NodeMaintenance",
+        "metadata": {"name": "monday"},
+        "spec": {"window": {"always": True}, "operations": [TOUCH], "approval": asked, **more},
+    }
+
+
+async def test_the_requester_is_who_wrote_the_maintenance_last(place: Place, api: Api, me: Client) -> None:
+    del me  # where it is, the policies are in force
+    folder = NODE_MAINTENANCES.path(place.namespace)
+    said = Reply(CREATED)
+    async with asyncio.timeout(30):
+        while said.code == CREATED:
+            said = await ask(api.client, "POST", f"{folder}?dryRun=All", maintenance(""))
+    found = re.search(r"spec.approval.requester must be (\S+), who writes the maintenance", said.message)
+    assert (said.code, found is not None) == (403, True), said
+    assert found is not None
+    assert (await ask(api.client, "POST", folder, maintenance("jane"))).code == 403
+    assert (await ask(api.client, "POST", folder, maintenance(found[1]))).code == CREATED
+    async with editor(place, "jane") as jane:
+        path = f"{folder}/monday"
+        name = f"system:serviceaccount:{place.namespace}:jane"
+        for change in ({"stopAfter": 3}, {"operations": [{**TOUCH, "suspend": True}]}, {"soak": "1m"}):
+            refused = await ask(jane, "PATCH", path, {"spec": change})
+            assert (refused.code, f"requester must be {name}" in refused.message) == (403, True), refused
+        for allowed in ({"spec": {"paused": True}}, {"metadata": {"labels": {"a": "b"}}}):
+            assert (await ask(jane, "PATCH", path, allowed)).code == CREATED, allowed
+        own = {"spec": {"stopAfter": 3, "approval": {"requester": name}}}
+        assert (await ask(jane, "PATCH", path, own)).code == CREATED
+        assert (await ask(jane, "PATCH", path, {"spec": {"approval": {"requester": found[1]}}})).code == 403
+        without = {"spec": {"approval": {"differentUser": False}}}
+        assert (await ask(jane, "PATCH", path, without)).code == CREATED

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,17 @@ from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.api.maintenance.nodemaintenance import (
     ANNOTATION_ABORT,
     ANNOTATION_RETRY,
+    ANNOTATION_TOKEN,
     ANNOTATION_VISIT,
     FINALIZER,
     NODE_MAINTENANCES,
 )
 from nodemanager.api.maintenance.nodeoperationtemplate import NODE_OPERATION_TEMPLATES
+from nodemanager.api.maintenance.nodetask import NODE_TASKS, NOT_DONE
 from nodemanager.client.calls import Selection
 from nodemanager.client.patches import MergePatch
 from nodemanager.controllers.disruption.nodes import MAINTENANCE_IN_PROGRESS, NODES
-from nodemanager.controllers.node_maintenances import reconciling, recording
+from nodemanager.controllers.node_maintenances import maintenance_conditions, reconciling
 from nodemanager.kube import conditions, core, errors
 from nodemanager.kube.objects import Resource
 from support.clients import connected
@@ -108,7 +110,7 @@ async def test_the_monday_example(site: Site) -> None:
         waits = await site.until(lambda found: found.status.window is not None)
         assert waits.status.phase == "WaitingForWindow"
         assert site.agents.taken == []
-        kept = conditions.get(waits.status.conditions, recording.REALTIME_KEPT)
+        kept = conditions.get(waits.status.conditions, maintenance_conditions.REALTIME_KEPT)
         assert kept is not None
         assert (kept.status, kept.reason) == ("True", "Kept")
         site.shift = MONDAY
@@ -123,6 +125,7 @@ async def test_the_monday_example(site: Site) -> None:
         assert [step.name for step in site.agents.taken[0].spec.steps] == [
             "upgrade-upgrade", "reboot-reboot", "note-touch",
         ]  # fmt: skip
+        assert {task.spec.not_after for task in site.agents.taken} == {"2027-11-22T08:00:00Z"}
         assert (site.agents.most, site.agents.refused) == (1, [])
         ended = done.status.history[0]
         assert ended.hosts is not None
@@ -273,7 +276,7 @@ async def test_deleted_before_the_task_was_taken_it_takes_the_task_back(site: Si
     await site.nothing_is_left()
 
 
-async def test_a_host_that_is_deleted_in_work_leaves_no_cordon(site: Site) -> None:
+async def test_claim_1_a_host_that_is_deleted_in_work_leaves_no_cordon(site: Site) -> None:
     host = await site.host("a", node=True)
     site.agents.behave = lambda _task: HANG
     await site.maintenance(operations=[operation(REBOOT)])
@@ -287,6 +290,25 @@ async def test_a_host_that_is_deleted_in_work_leaves_no_cordon(site: Site) -> No
         done = await site.until_phase("Succeeded", "Failed")
     assert done.status.hosts is not None
     assert (done.status.hosts.skipped, done.status.hosts.total) == (1, 1)
+    await site.nothing_is_left()
+
+
+async def test_one_that_has_ended_goes_when_its_time_is_over_and_no_other_does(site: Site) -> None:
+    host = await site.host("a")
+    cron = operation(TOUCH, type="cron", schedule="0 6 * * 1")
+    await site.maintenance("once", ttlSecondsAfterFinished=60)
+    await site.maintenance("forever")
+    await site.maintenance("again", ttlSecondsAfterFinished=60, operations=[cron])
+    async with site.operator():
+        await site.until_phase("Succeeded", name="once")
+        await site.until_phase("Succeeded", name="forever")
+    site.shift = datetime.now(UTC) + timedelta(seconds=120)
+    async with site.operator():
+        await until_gone(site, "once")
+    assert {(await site.status(name)).status.phase for name in ("forever", "again")} == {
+        "Succeeded", "WaitingForSlot",
+    }  # fmt: skip
+    assert ANNOTATION_TOKEN in (await site.managed(host)).metadata.annotations
     await site.nothing_is_left()
 
 
@@ -401,6 +423,21 @@ async def test_the_operator_changes_nothing_that_people_decide(place: Place, tmp
             {"metadata": {"annotations": {ANNOTATION_ABORT: "x"}}},
         ):
             assert not await changes(NODE_MAINTENANCES, "monday", refused), refused
+        step = {"name": "one", "execution": {"argv": ["true"]}}
+        spec = {"nodeName": host, "steps": [step], "deadline": "2030-01-01T00:00:00Z", "fencingToken": 1}
+        body = {"metadata": {"name": "t"}, "spec": spec}
+        await operator.create(NODE_TASKS, body, site.namespace)
+        for refused in (
+            {"metadata": {"labels": {"maintenance.nodemanager/run": "x"}}},
+            {"metadata": {"annotations": {"a.test/b": "x"}}},
+            {"metadata": {"finalizers": ["a.test/b"]}},
+        ):
+            assert not await changes(NODE_TASKS, "t", refused), refused
+        assert await changes(NODE_TASKS, "t", {"metadata": {"annotations": {NOT_DONE: "NotProven"}}})
         assert await changes(MANAGED_NODES, host, {"metadata": {"annotations": {ANNOTATION_VISIT: "x"}}})
         assert await changes(NODE_MAINTENANCES, "monday", {"metadata": {"finalizers": [FINALIZER]}})
         assert await changes(NODE_MAINTENANCES, "monday", {"metadata": {"finalizers": []}})
+        with pytest.raises(errors.Forbidden, match="may delete no NodeMaintenance that does not say so"):
+            await operator.delete(NODE_MAINTENANCES, "monday", site.namespace)
+        await site.change(ttlSecondsAfterFinished=0)
+        await operator.delete(NODE_MAINTENANCES, "monday", site.namespace)

@@ -166,7 +166,7 @@ async def test_history_tells_of_runs_and_hosts(told: Told) -> None:
     shown = said(await told.run("maintenance", "history", "monday"))
     assert re.search(rf"{RUN} +under way +9m\S* ago +- +0/2, 1 failed +note", shown), shown
     assert re.search(r"aaaa000011112222 +Succeeded +3h ago +60m +2/2 +note", shown), shown
-    assert re.search(r"web1 +Failed +touch +6[01]s +no such folder", shown), shown
+    assert re.search(r"web1 +Failed +touch +6[01]s +web1-0 +no such folder", shown), shown
     assert re.search(r"web2 +Running +touch +8m\S*", shown), shown
     assert max(map(len, shown.splitlines())) <= 80
     failed = json.loads(said(await told.run("maintenance", "history", "monday", "--failed", "-o", "json")))
@@ -397,7 +397,10 @@ async def test_a_dry_run_prints_what_it_would_make(told: Told) -> None:
         "budget": {"maxUnavailable": "10%"},
         "stopAfter": 2,
         "disruption": {"cordon": False},
+        "ttlSecondsAfterFinished": 86400,
     }
+    kept = yaml.safe_load(said(await told.run("run", "upgrade", *args, "--keep")))
+    assert "ttlSecondsAfterFinished" not in kept["spec"]
 
 
 async def made_by_run(told: Told) -> str:

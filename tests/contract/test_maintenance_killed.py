@@ -30,7 +30,7 @@ async def _site(place: Place) -> AsyncIterator[Site]:
 
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-async def test_killed_at_every_write_it_ends_the_same(site: Site, *, after: bool, part: int) -> None:
+async def test_claim_1_killed_at_every_write_it_ends_the_same(site: Site, *, after: bool, part: int) -> None:
     """A host with a Node is cordoned, drained, rebooted and given back; one without is worked on after it.
 
     Another Node is cordoned by somebody else all the time.

@@ -1,4 +1,18 @@
-"""What other tools of this kind get wrong, each as a test of what this one does instead."""
+"""What other tools of this kind get wrong, each as a test of what this one does instead.
+
+ 1  a budget is no cap once something else is set     test_trap_1_*
+ 2  the stop rule switches itself off                 test_trap_2_* in unit/fleet/test_maintenance_decide.py
+ 3  the end of the window does not end the rollout    test_trap_3_*
+ 4  what is exclusive is so on one host only          test_trap_4_*
+ 5  whoever cordoned a Node, it is uncordoned         test_trap_5_*
+ 6  a restart of the agent counts as a reboot         test_trap_6_*
+ 7  after a failed drain a foreign cordon is gone     test_trap_7_*
+ 8  an overnight window is shut after midnight        test_trap_8_* in unit/fleet/test_windows.py
+ 9  a drain only deletes, and waits for nothing       test_trap_9_*
+10  a reboot that failed reads as done                test_trap_10_*
+11  a drain always succeeds, and has no limit         test_trap_11_*
+12  zones follow each other without a soak            test_trap_12_*
+"""
 
 from __future__ import annotations
 
@@ -14,7 +28,7 @@ from nodemanager.client.patches import MergePatch
 from nodemanager.controllers.node_maintenances import reconciling
 from nodemanager.kube import core
 from support.either import Place
-from support.maintenance_site import REBOOT, Site, site_at
+from support.maintenance_site import REBOOT, TOUCH, Site, site_at
 from support.pretend_agents import HANG
 
 ONCE = "one-shot"
@@ -170,6 +184,15 @@ async def test_trap_6_only_a_proven_reboot_counts_as_one(site: Site) -> None:
         await site.until_phase("Stopped")
     host = await site.client.get(MANAGED_NODES, site.agents.hosts[0], site.namespace)
     assert '"NotProven"' in host.metadata.annotations["maintenance.nodemanager/visit"]
+    # Another maintenance visits the host, and takes over the claim: the first one stays failed.
+    site.agents.reboots = True
+    await site.maintenance("tuesday", operations=[{"name": "o", "type": "one-shot", "steps": TOUCH}])
+    async with site.operator():
+        await site.until_phase("Succeeded", name="tuesday")
+        await site.change(parallelism=2)  # so that it looks again
+        found = await site.until(lambda one: one.status.observed_generation == one.metadata.generation)
+    assert found.status.hosts is not None
+    assert (found.status.phase, found.status.hosts.failed) == ("Stopped", 1)
 
 
 async def test_trap_7_a_failed_drain_leaves_a_foreign_cordon_alone(site: Site) -> None:
@@ -228,6 +251,24 @@ async def test_trap_11_a_drain_that_did_not_work_is_no_success_and_has_a_limit(s
     assert (found.status.hosts.failed, found.status.hosts.waiting) == (1, 1)
     assert (site.agents.taken, await site.pods()) == ([], ["web"])
     await site.nothing_is_left()
+
+
+async def test_trap_12_a_zone_has_soaked_before_the_next_one_begins(site: Site) -> None:
+    hosts = [await site.host(name, zone=zone) for name, zone in (("a", "1"), ("b", "2"), ("c", "1"))]
+    now = site.shift = datetime.now(UTC)
+    await site.maintenance(budget={"maxUnavailable": 3}, series={"groupBy": "zone"}, soak="1h")
+    async with site.operator():
+        await site.until(lambda one: any(w.reason == "Soaking" and w.hosts == 2 for w in one.status.waiting))
+        site.shift = now + timedelta(minutes=59)
+        await settled(site)
+        found = await site.status()
+        assert {one.reason: one.first for one in found.status.waiting} == {
+            "Soaking": [hosts[0], hosts[2]], "EarlierGroup": [hosts[1]],
+        }  # fmt: skip
+        assert site.agents.hosts == [hosts[0], hosts[2]]
+        site.shift = now + timedelta(minutes=65)
+        await until_taken(site, 3)
+    assert site.agents.hosts[2:] == [hosts[1]]
 
 
 async def test_a_host_that_is_protected_gives_its_turn_to_the_next(site: Site) -> None:

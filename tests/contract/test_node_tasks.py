@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.api.maintenance.nodetask import COMPLETE, NODE_TASKS, NodeTask
+from nodemanager.cli import status_client
 from nodemanager.client.calls import Selection
 from nodemanager.client.watch import WatchEvent
 from nodemanager.kube import conditions, core
 from nodemanager.plan.tasks import admission
 from support.agent_process import Agent, Api, Starts, owned
+from support.apiserver import free_port
 from support.folder_host import furnish
 from support.node_tasks import Tasks, moment, phases, shell
 from support.root_tree import needs_root
@@ -128,21 +132,42 @@ async def test_what_somebody_else_writes_meanwhile_is_no_obstacle(tasks: Tasks, 
 REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "expired": ({"deadline": "2020-01-01T00:00:00Z"}, "Expired", admission.EXPIRED),
     "of another boot": ({"bootID": "another"}, "Refused", admission.OTHER_BOOT),
+    "replayed": ({"fencingToken": 1}, "Refused", admission.STALE),
+    "foreign": ({"nodeName": "web2"}, "", admission.FOREIGN),
 }
 
 
-@pytest.mark.parametrize("which", REFUSED)
-async def test_what_is_refused_says_so(which: str, tasks: Tasks, agent: Agent) -> None:
-    spec, phase, reason = REFUSED[which]
-    await tasks.make("t", shell("a", "echo a >> /log"), **spec)
-    task = await tasks.ended("t", phase)
-    complete = conditions.get(task.status.conditions, COMPLETE)
-    assert complete is not None
-    assert (complete.status, complete.reason) == ("False", reason)
+async def test_what_is_refused_says_so_and_is_counted_once(api: Api, start: Starts) -> None:
+    """In the status of the task, unless that is another host's; in a metric; in an Event of the host."""
+    metrics, tasks = f"127.0.0.1:{free_port()}", Tasks(api)
+    agent = start(metrics=metrics)
+    await api.ready()
+    furnish(agent.root)
+    await tasks.make("first", shell("a", "echo first >> /log"))
+    await tasks.ended("first", "Succeeded")
+    for number, (spec, phase, reason) in enumerate(REFUSED.values()):
+        made = await tasks.make(f"t{number}", shell("a", "echo refused >> /log"), **spec)
+        await agent.logs(f"task t{number} is not done: {reason}: ")
+        if phase:
+            complete = conditions.get((await tasks.ended(f"t{number}", phase)).status.conditions, COMPLETE)
+            assert complete is not None
+            assert (complete.status, complete.reason) == ("False", reason)
+        else:
+            assert (await tasks.get(made.metadata.name)).status.phase == ""
     await tasks.make("after", shell("a", "echo after >> /log"))
     await tasks.ended("after", "Succeeded")
-    assert agent.at("/log").read_text() == "after\n"
-    assert agent.log.read_text().count("task t is not done") == 1
+    assert agent.at("/log").read_text() == "first\nafter\n"
+    _, counted = await agent.get(metrics, "/metrics")
+    for _, _, reason in REFUSED.values():
+        line = f'nodemanager_tasks_refused_total{{node="web1",reason="{reason}"}} 1'
+        assert line in counted.splitlines(), line
+    told: list[str] = []
+    async with asyncio.timeout(30):
+        while len(told) < len(REFUSED):
+            page = await api.client.list(core.EVENTS, Selection(api.namespace))
+            told = [one.message for one in page.items if one.reason == "TaskRefused"]
+            await asyncio.sleep(0.05)
+    assert sorted(said.partition(":")[0] for said in told) == [f"NodeTask t{n}" for n in range(len(REFUSED))]
 
 
 async def test_a_replayed_task_is_refused_and_a_forgotten_report_is_repeated(
@@ -162,15 +187,6 @@ async def test_a_replayed_task_is_refused_and_a_forgotten_report_is_repeated(
     assert agent.at("/log").read_text() == "a\n"
 
 
-async def test_a_foreign_task_is_left_alone_and_counted(tasks: Tasks, agent: Agent) -> None:
-    await tasks.make("foreign", shell("a", "echo foreign >> /log"), nodeName="web2")
-    await tasks.make("own", shell("a", "echo own >> /log"))
-    await tasks.ended("own", "Succeeded")
-    await agent.logs("task foreign is not done: Foreign: it is for web2, and this is web1")
-    assert (await tasks.get("foreign")).status.phase == ""
-    assert agent.at("/log").read_text() == "own\n"
-
-
 async def test_nothing_begins_on_a_host_that_is_held(tasks: Tasks, agent: Agent, api: Api) -> None:
     await api.patch_node({"spec": {"hold": {"reason": "a demo", "until": moment(hours=1)}}})
     await agent.logs("this host is held")
@@ -180,6 +196,39 @@ async def test_nothing_begins_on_a_host_that_is_held(tasks: Tasks, agent: Agent,
     assert not agent.at("/log").exists()
     await api.patch_node({"spec": {"hold": None}})
     await tasks.ended("t", "Succeeded")
+
+
+async def test_a_hold_pauses_a_task_between_two_steps(
+    tasks: Tasks, start: Starts, api: Api, tmp_path: Path
+) -> None:
+    (tmp_path / "hosts/web1/run").mkdir(parents=True)  # where an agent answers `nodemanager status`
+    agent = start()
+    await api.ready()
+    furnish(agent.root)
+    os.mkfifo(agent.at("/go"))
+    await tasks.make(
+        "t", shell("a", "echo a >> /log; read go < /go"), shell("b", "echo b >> /log"),
+        reason={"kind": "NodeMaintenance", "name": "monday"},
+    )  # fmt: skip
+    await agent.logs("task t: step a begins")
+    await api.patch_node({"spec": {"hold": {"reason": "a demo", "until": moment(hours=1)}}})
+    await agent.logs("this host is held")
+    await asyncio.to_thread(agent.at("/go").write_text, "on\n")  # the step that was begun ends
+    task = await tasks.until("t", lambda one: one.status.message)
+    assert task.status.message.startswith("paused before step b: this host is held: a demo")
+    assert (task.status.phase, phases(task)) == ("Running", ["Succeeded", "Pending"])
+    complete = conditions.get(task.status.conditions, COMPLETE)
+    assert complete is not None
+    assert complete.reason == "Held"
+    status = await asyncio.to_thread(status_client.ask, str(agent.root))
+    assert status.tasks.running is not None
+    assert (status.tasks.running.owner, status.tasks.running.place) == ("nodemaintenance/monday", 1)
+    assert agent.at("/log").read_text() == "a\n"
+    await api.patch_node({"spec": {"hold": None}})
+    task = await tasks.ended("t", "Succeeded")
+    assert (task.status.message, agent.at("/log").read_text()) == ("", "a\nb\n")
+    status = await asyncio.to_thread(status_client.ask, str(agent.root))
+    assert [(one.name, one.phase, one.place) for one in status.tasks.recent] == [("t", "Succeeded", 2)]
 
 
 async def test_what_may_begin_later_begins_later(tasks: Tasks, agent: Agent) -> None:

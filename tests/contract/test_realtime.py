@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from nodemanager.kube import conditions, errors
 from nodemanager.kube.selectors import matches
 from support.clients import connected
 from support.either import Place
+from support.joined_host import guard
 from support.maintenance_site import TOUCH, Site, site_at
 
 SSHD = {
@@ -128,9 +130,15 @@ async def test_a_set_of_somebody_else_is_left_alone(site: Site) -> None:
         assert condition is not None
         assert condition.message.startswith("ConfigSet monday-sshd is there already, and is not of this")
         assert (await made(site)).spec.priority == 5
+        await site.change(operations=[{"name": "note", "type": "one-shot", "steps": TOUCH}])
+        found = await site.until_phase("Succeeded")
+        assert conditions.get(found.status.conditions, "RealtimeKept") is None, "nothing is to be kept"
 
 
-async def test_the_operator_itself_can_write_no_set_of_somebody_else(site: Site) -> None:
+async def test_the_operator_itself_can_write_no_set_of_somebody_else(
+    place: Place, site: Site, tmp_path: Path
+) -> None:
+    await guard(place, tmp_path)
     body = {"metadata": {"name": "people"}, "spec": {"priority": 5}}
     await site.client.create(CONFIG_SETS, body, site.namespace)
     async with connected(site.own) as operator:
@@ -145,18 +153,6 @@ async def test_the_operator_itself_can_write_no_set_of_somebody_else(site: Site)
             with pytest.raises(errors.Forbidden, match="may only write the ConfigSets that it makes"):
                 await act()
     assert (await made(site, "people")).spec.priority == 5
-
-
-async def test_what_has_to_be_approved_is_not_enforced_without(site: Site) -> None:
-    await site.host("a")
-    await site.maintenance(operations=[SSHD], approval={"required": True})
-    async with site.operator():
-        said = await site.until(kept("False"))
-        condition = conditions.get(said.status.conditions, "RealtimeKept")
-        assert condition is not None
-        assert "cannot be approved yet" in condition.message
-        with pytest.raises(errors.NotFound):
-            await made(site)
 
 
 async def test_a_template_that_is_missing_is_named(site: Site) -> None:

@@ -10,12 +10,13 @@ import pytest
 
 from nodemanager.api.common import enforcement
 from nodemanager.api.common.configset import CONFIG_SETS
-from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.api.common.managednode import AppliedConfigSet, ManagedNode
 from nodemanager.controllers.configsets.rollup import summarise
 from nodemanager.kube import conditions, errors, times
 from support.agent_process import Api, Starts, owned
 
 PATH = "/etc/motd"
+BUCKET = "/var/lib/nodemanager/filebucket"
 DAY = timedelta(days=1)
 
 
@@ -35,7 +36,11 @@ def is_at(generation: int) -> Callable[[ManagedNode], bool]:
 
 
 def waits(node: ManagedNode) -> bool:
-    return [one.waiting for one in node.status.configsets] == [enforcement.WAITS]
+    return all(map(_waits, node.status.configsets)) and bool(node.status.configsets)
+
+
+def _waits(one: AppliedConfigSet) -> bool:
+    return one.waiting == enforcement.WAITS
 
 
 async def ready(api: Api, name: str) -> tuple[str, str, str]:
@@ -63,21 +68,40 @@ async def test_nothing_is_done_before_it_opens_and_nobody_is_fooled(api: Api, st
     assert (await ready(api, "motd"))[:2] == ("True", "Applied")
 
 
-async def test_a_change_while_it_is_shut_is_told_and_undone_at_the_opening(api: Api, start: Starts) -> None:
+async def test_claim_7_a_drift_is_seen_at_once_and_each_path_has_its_policy(api: Api, start: Starts) -> None:
+    """One file is put back now, one is left to people, one waits for its window; what they were is kept."""
     agent = start()
-    await api.config_set("motd", files=[owned(PATH, content="one\n")], enforcement=during((-DAY, DAY)))
-    await api.ready("motd")
+    now, people, window = "/etc/now", "/etc/people", PATH
+    files = [owned(now, content="one\n"), owned(people, content="one\n", drift="observe")]
+    await api.config_set("both", files=files)
+    await api.config_set("motd", files=[owned(window, content="one\n")], enforcement=during((-DAY, DAY)))
+    await api.ready("both", "motd")
     await api.respec("motd", enforcement=during((DAY, None)))
-    await api.until(is_at(2))
-    agent.at(PATH).write_text("mine\n")
-    node = await api.until(waits)
-    assert agent.at(PATH).read_text() == "mine\n"
-    assert conditions.is_true(node.status.conditions, "Drifted")
+    await api.until(lambda node: {one.observed_generation for one in node.status.configsets} == {1, 2})
+    began = datetime.now(UTC)
+    for path in (now, people, window):
+        agent.at(path).write_text("mine\n")
+    await agent.reads(now, "one\n")
+    node = await api.until(lambda one: one.status.drift and len(one.status.drift.recent) == 3)
     drift = node.status.drift
     assert drift is not None
-    assert (drift.repaired, drift.observed) == (0, 1)
+    assert (drift.repaired, drift.observed) == (1, 2)
+    found = {one.resource.removeprefix("file:"): one for one in drift.recent}
+    assert {path: one.outcome for path, one in found.items()} == {
+        now: "repaired", people: "observed", window: "observed",
+    }  # fmt: skip
+    for one in drift.recent:
+        assert datetime.fromisoformat(one.time) - began < timedelta(seconds=2), one
+    for path in (people, window):
+        assert found[path].message.endswith("-one\n+mine"), "the difference is kept"
+        assert agent.at(path).read_text() == "mine\n"
+    kept = [one.read_bytes() for one in agent.at(BUCKET).rglob("*") if one.is_file()]
+    assert b"mine\n" in kept, "of what is put back, the whole file is kept, on the host"
+    assert conditions.is_true(node.status.conditions, "Drifted")
+    await api.until(lambda one: any(map(_waits, one.status.configsets)))
     await api.respec("motd", enforcement=during((-DAY, None)))
-    await agent.reads(PATH, "one\n")
+    await agent.reads(window, "one\n")
+    assert agent.at(people).read_text() == "mine\n"
 
 
 async def test_it_opens_by_itself_and_no_earlier(api: Api, start: Starts) -> None:

@@ -102,7 +102,7 @@ async def test_what_nobody_takes_expires_and_what_somebody_took_does_not(books: 
     found = await books.until("late", ended)
     assert found is not None
     assert (found.status.phase, found.status.message.split(":")[0]) == (
-        "Expired", f"nobody took it until its deadline {found.spec.deadline.split(':')[0]}",
+        "Expired", f"nobody took it until {found.spec.deadline.split(':')[0]}",
     )  # fmt: skip
     complete = conditions.get(found.status.conditions, COMPLETE)
     assert complete is not None

@@ -8,6 +8,7 @@ import re
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -74,6 +75,8 @@ def drift(host: Host, numbers: range) -> list[str]:
         made.append(spoil(host, number))
         host.look_again()
         until(lambda: is_right(host), f"the repair of {made[-1]}")
+        if made[-1].startswith("service:"):  # it runs before its repair has ended, and so before it is told
+            until(partial(has_recorded, host, number + 1), f"the record of {made[-1]}")
     return made
 
 
@@ -149,6 +152,11 @@ def has_passed(host: Host) -> bool:
 def recorded(host: Host) -> int:
     """Return how many drifts are on disk."""
     return host.text("/var/lib/nodemanager/drift.log").count('{"drift":')
+
+
+def has_recorded(host: Host, count: int) -> bool:
+    """Tell whether so many drifts are on disk."""
+    return recorded(host) >= count
 
 
 def reported(host: Host, count: int) -> dict[str, Any]:

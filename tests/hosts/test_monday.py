@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -83,6 +84,11 @@ def release(host: Host) -> str:
     return str(host.status().get("release", ""))
 
 
+def alive(host: Host) -> bool:
+    found = host.status().get("conditions", [])
+    return any((one["type"], one["status"]) == ("Alive", "True") for one in found)
+
+
 def label(host: Host) -> None:
     meta = {"name": host.name, "namespace": "nodemanager", "labels": {"role": "web"}}
     host.api.apply({"apiVersion": "common.nodemanager/v1", "kind": "ManagedNode", "metadata": meta})
@@ -123,6 +129,8 @@ def boot_id(host: Host) -> str:
 def test_monday(fleet: Fleet) -> None:
     alpha, gamma = fleet["alpha"], fleet["gamma"]
     boots = {name: boot_id(fleet[name]) for name in ("alpha", "beta", "gamma")}
+    assert previewed(fleet) == {fleet[name].name: {"app": "1.0 -> 2.0"} for name in boots}
+    assert {version(fleet[name]) for name in boots} == {"1.0"}, "who only asks changes nothing"
     guarded_pod(alpha)
     now = datetime.now(UTC)
     slot = now + timedelta(minutes=1)
@@ -152,6 +160,24 @@ def test_monday(fleet: Fleet) -> None:
     assert "unschedulable" not in fleet.api.get("Node", alpha.name).get("spec", {})
     gamma.machine.write("/etc/hardening.conf", "PermitRootLogin yes\n")
     until(lambda: gamma.text("/etc/hardening.conf") == "PermitRootLogin no\n", "the repair")
+
+
+def previewed(fleet: Fleet) -> dict[str, dict[str, str]]:
+    """Return what the hosts say that apt would upgrade, long before any window opens."""
+    later = f"0 6 * * {(datetime.now(UTC) + timedelta(days=3)).isoweekday() % 7}"
+    spec = {
+        "window": {"schedules": [{"cron": later, "duration": "1h", "timeZone": "UTC"}]},
+        "series": {"selector": {"matchLabels": {"role": "web"}}},
+        "operations": [{"name": "upgrade", "type": "cron", "schedule": later,
+                        "templateRef": {"name": "package-upgrade"}}],
+    }  # fmt: skip
+    kind = {"apiVersion": "maintenance.nodemanager/v1alpha1", "kind": "NodeMaintenance"}
+    fleet.api.apply({**kind, "metadata": {"name": "later", "namespace": NAMESPACE}, "spec": spec})
+    options = ("--timeout", "50s", "-o", "json", "-n", NAMESPACE, "--kubeconfig", str(fleet.api.kubeconfig))
+    for host in fleet.hosts.values():
+        until(functools.partial(alive, host), f"a heartbeat of {host.name}")
+    told = json.loads(manager("maintenance", "plan", "later", "--preview", *options))
+    return {one["host"]: one["packages"] for one in told["preview"]}
 
 
 def switched_on(host: Host) -> threading.Thread:

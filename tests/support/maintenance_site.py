@@ -19,10 +19,11 @@ from nodemanager.client.http.transport import Request, Response, Transport
 from nodemanager.client.patches import MergePatch
 from nodemanager.client.subresources import request_token
 from nodemanager.client.verbs import Client
-from nodemanager.controllers import assembly, disruption, node_maintenances
+from nodemanager.controllers import assembly, disruption, node_maintenances, notifications
 from nodemanager.controllers.assembly import Dependencies
 from nodemanager.controllers.disruption.nodes import NODES
 from nodemanager.controllers.node_maintenances import observing
+from nodemanager.controllers.registration import Entry
 from nodemanager.host.process import runner
 from nodemanager.kube import core, errors
 from nodemanager.kube.objects import Resource, Untyped
@@ -35,7 +36,7 @@ from support.scripted_server import until
 
 BUDGETS: Resource[Untyped] = Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", dict)
 PATIENCE = 40.0
-ENTRIES = (node_maintenances.REGISTRATION, disruption.REGISTRATION)
+ENTRIES = (node_maintenances.REGISTRATION, disruption.REGISTRATION, notifications.REGISTRATION)
 TOUCH = [{"name": "touch", "execution": {"argv": ["touch", "/x"]}}]
 REBOOT = [*TOUCH, {"name": "reboot", "reboot": {"when": "always"}}]
 
@@ -86,6 +87,8 @@ class Site:
     nodes: list[str] = field(default_factory=list)
     shift: datetime | None = None
     """What time it is for the operator; None = what it is."""
+    metrics: Registry = field(default_factory=Registry)
+    """Those of the operator that was started last."""
 
     def now(self) -> datetime:
         return self.shift or datetime.now(UTC)
@@ -107,6 +110,12 @@ class Site:
     async def managed(self, host: str) -> ManagedNode:
         return await self.client.get(MANAGED_NODES, host, self.namespace)
 
+    async def ready(self, host: str, status: str) -> None:
+        """Have the kubelet say whether its Node is Ready."""
+        said = {"type": "Ready", "status": status, "reason": "Told"}
+        body = MergePatch({"status": {"conditions": [said]}})
+        await self.client.patch(core.NODES, host, "", body, subresource="status")
+
     async def cordon(self, host: str) -> None:
         """As an administrator does."""
         await self.client.patch(core.NODES, host, "", MergePatch({"spec": {"unschedulable": True}}))
@@ -114,10 +123,10 @@ class Site:
     async def is_cordoned(self, host: str) -> bool:
         return (await self.client.get(NODES, host)).spec.unschedulable
 
-    async def pod(self, name: str, host: str) -> None:
+    async def pod(self, name: str, host: str, **annotations: str) -> None:
         """Store a pod on a Node that ends at once when it is told to."""
         owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "o", "uid": "u", "controller": True}
-        meta = {"name": name, "labels": {"app": name}, "ownerReferences": [owner]}
+        meta = {"name": name, "labels": {"app": name}, "ownerReferences": [owner], "annotations": annotations}
         spec = {
             "containers": [{"name": "c", "image": "i"}], "automountServiceAccountToken": False,
             "nodeName": host, "terminationGracePeriodSeconds": 0,
@@ -204,7 +213,12 @@ class Site:
 
     @contextlib.asynccontextmanager
     async def operator(
-        self, kill_at: int = 0, *, after: bool = True, leader_elect: bool = False
+        self,
+        kill_at: int = 0,
+        *,
+        after: bool = True,
+        leader_elect: bool = False,
+        entries: tuple[Entry, ...] = (),
     ) -> AsyncIterator[Mortal]:
         """Run the operator until the end of the block, or until it is killed."""
         mortals: list[Mortal] = []
@@ -213,11 +227,12 @@ class Site:
             mortals.append(Mortal(inner, kill_at, after))
             return mortals[0]
 
+        self.metrics = Registry()
         async with connected(self.own) as own:
             given = Dependencies(
-                own.through(wrap), self.namespace, Registry(), runner.companion, leader_elect, self.now
+                own.through(wrap), self.namespace, self.metrics, runner.companion, leader_elect, self.now
             )
-            manager = assembly.assemble(given, ENTRIES).manager
+            manager = assembly.assemble(given, entries or ENTRIES).manager
             running = asyncio.create_task(manager.run())
             try:
                 await until(lambda: running.done() or manager.not_ready() is None)

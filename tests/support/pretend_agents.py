@@ -15,6 +15,7 @@ from typing import Any
 
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.api.maintenance.nodetask import NODE_TASKS, NodeTask
+from nodemanager.api.maintenance.task_steps import TaskStep
 from nodemanager.client.calls import Selection
 from nodemanager.client.patches import MergePatch
 from nodemanager.client.verbs import Client
@@ -46,6 +47,8 @@ class PretendAgents:
     """Hosts that have a task under way, by its name."""
     most: int = 0
     """How many hosts had a task under way at once, at most."""
+    upgrades: dict[str, dict[str, str]] = field(default_factory=dict)
+    """What previews tell, by host."""
     refused: list[str] = field(default_factory=list)
     _claimed: dict[str, str] = field(default_factory=dict)
     """The boot in which each task was taken, by uid."""
@@ -112,6 +115,11 @@ class PretendAgents:
     def _before(self, task: NodeTask) -> str:
         return self._claimed.get(task.metadata.uid, "")
 
+    def _previewed(self, step: TaskStep, host: str) -> dict[str, Any]:
+        found = self.upgrades.get(host, {})
+        said = f"{len(found)} packages would be upgraded\n"
+        return {} if step.preview is None else {"evidence": found, "output": said}
+
     def boot(self, host: str) -> str:
         """Return the boot ID of a host."""
         return f"boot-{self.boots.get(host, 1)}"
@@ -126,7 +134,8 @@ class PretendAgents:
         booted = {"bootBefore": self._before(task), "bootAfter": self.boot(host)}
         steps: list[dict[str, Any]] = [
             {"name": step.name, "phase": done, "startedAt": now, "finishedAt": now,
-             **({} if step.reboot is None else {"evidence": booted})}
+             "changed": phase == SUCCEEDED,
+             **({} if step.reboot is None else {"evidence": booted}), **self._previewed(step, host)}
             for step in task.spec.steps
         ]  # fmt: skip
         status = {"phase": phase, "message": message, "claim": claim, "steps": steps}

@@ -89,14 +89,16 @@ class TaskHost:
         """Live from the start of an agent to the end of its task."""
         managed = assemble(HostSetup(root=str(self.root), hostname="web1"), NoLocks("alone"))
         ledger = LedgerFolder(Tree(str(self.root)))
-        engine = TaskEngine(ledger, self._performers(managed.converger), self.boot_id(), lambda: NOW, _nobody)
-        if not ledger.entries:
+        engine = TaskEngine(
+            ledger, self._performers(managed.converger, ledger), self.boot_id(), lambda: NOW, _nobody
+        )
+        if entry.record.uid not in ledger.entries:
             ledger.claim(entry)
         for unfinished in ledger.unfinished():
             await engine.run(unfinished)
         managed.close()
 
-    def _performers(self, converger: Any) -> dict[str, Performer]:
+    def _performers(self, converger: Any, ledger: LedgerFolder) -> dict[str, Performer]:
         run, here = environment.host_runner(), Tree("/")
         runs = Runs(here, None, run, str(self.root / "var/lib/nodemanager/task-runs"))
         manager, boot = FilePackages(self), FileBoot(self)
@@ -118,7 +120,7 @@ class TaskHost:
             return ""
 
         return {
-            "packages": Packages(manager, tuple, exclusive),
+            "packages": Packages(manager, tuple, exclusive, lambda one: ledger.inverse(one.task, one.step)),
             "service": Services(FileServices(self), exclusive),
             "execution": Programs(runs, self.boot_id()),
             "reboot": Reboots(boot, needed, exclusive),

@@ -1,6 +1,6 @@
 """Hosts that upgrade in a group, on virtual time: an API, machines that reboot, agents that are killed.
 
-The agent is real from the record file's content to the HTTP request; modelled are the API behind the
+The agent is real from the content of its ledger to the HTTP request; modelled are the API behind the
 transport, the package manager, and the power switch. Every request, write of the record and word to the
 host counts as an effect, and an agent may be killed before or after any of them.
 """
@@ -18,17 +18,19 @@ from urllib.parse import urlsplit
 
 from nodemanager.agent.upgrades.drain import ANNOTATION_CORDONED, KubernetesNode
 from nodemanager.agent.upgrades.locks import SharedLocks
+from nodemanager.agent.upgrades.own_task import Stage, UpgradeEntry
 from nodemanager.agent.upgrades.upgrade import UpgradeDependencies, UpgradeSettings
 from nodemanager.agent.upgrades.upgrade_part import UpgradePart, UpgradeReporter, UpgradeStatus
-from nodemanager.agent.upgrades.upgrade_record import Phase, UpgradeRecord
 from nodemanager.api.common.managednode import ManagedNode, ManagedNodeSpec, Upgrade
 from nodemanager.client.http.transport import Request
 from nodemanager.client.verbs import Client
+from nodemanager.host.base import HostError
 from nodemanager.kube.objects import ObjectMeta
 from nodemanager.kube.patching.merge_patch import apply_merge_patch
 from nodemanager.runtime.lease import Clocks
 from nodemanager.runtime.metrics import Registry
 from support.model_api import Answer, status_body
+from support.upgrade_ledger import MemoryLedger, at, tools_of
 
 EPOCH = datetime(2026, 6, 1, 2, 59, 30, tzinfo=UTC)
 GROUP = "web"
@@ -180,10 +182,13 @@ class Machine:
     busy: bool = False
     """Whether a task has its turn."""
     proof_takes: float = 20.0
-    disk: UpgradeRecord = field(default_factory=UpgradeRecord)
+    files: dict[str, bytes] = field(default_factory=dict)
+    """What is on its disk."""
     boot: int = 1
+    asked: int = 0
+    """The boot in which a reboot was asked for."""
     killed: int = 0
-    killed_in: list[Phase] = field(default_factory=list)
+    killed_in: list[str] = field(default_factory=list)
     going_down: asyncio.Event = field(default_factory=asyncio.Event)
     deeds: list[tuple[str, datetime | None]] = field(default_factory=list)
     """What was done to the host, and in which slot."""
@@ -193,9 +198,14 @@ class Machine:
     part: UpgradePart | None = None
 
     @property
+    def disk(self) -> UpgradeEntry:
+        """What is written down of its last upgrade."""
+        return MemoryLedger(self.files).last
+
+    @property
     def disrupted(self) -> bool:
         """Whether others have to leave it alone: cordoned, or not yet proven since it went down."""
-        return self.world.cluster.cordoned(self.name) or self.disk.phase in (Phase.UPGRADING, Phase.REBOOTING)
+        return self.world.cluster.cordoned(self.name) or at(self.disk) in ("Upgrading", "Rebooting")
 
     def did(self, what: str) -> None:
         self.world.check_alone(self, what)
@@ -209,7 +219,7 @@ class Machine:
             down = await process.run()
             self.killed += not down
             if not down:
-                self.killed_in.append(self.disk.phase)
+                self.killed_in.append(at(self.disk))
             if kill and not kill.power and not down:
                 await asyncio.sleep(kill.away)
             if down or (kill and kill.power) or self.going_down.is_set():
@@ -234,11 +244,10 @@ class Process:
         client = Client(Link(world.cluster, life))
         clocks = Clocks(steady=lambda: asyncio.get_running_loop().time(), wall=world.now)
         means = UpgradeDependencies(
-            host=self,
+            tools=tools_of(self, self._prove, lambda: not machine.held),
             locks=SharedLocks(client, "test", machine.name, clocks=clocks),
             node=KubernetesNode(client, machine.name, f"test/{machine.name}"),
-            records=self,
-            prove=self._prove,
+            ledger=MemoryLedger(machine.files, life.before, life.after),
             clocks=clocks,
             may_act=lambda: not machine.held,
             in_turn=lambda: not machine.busy,
@@ -273,14 +282,13 @@ class Process:
 
     # The host
 
-    async def upgrade(self) -> str:
+    async def upgrade(self) -> None:
         self._life.before()
         self._machine.did("upgrade")
         await asyncio.sleep(60)
         if self._machine.upgrade_fails:
-            raise OSError("disk full")
+            raise HostError("disk full")
         self._life.after()
-        return ""
 
     async def reboot_needed(self) -> str:
         self._life.before()
@@ -293,24 +301,17 @@ class Process:
         return f"{self._machine.name}-{self._machine.boot}"
 
     async def reboot(self) -> None:
+        """Go down; asked once more, a host that goes down already does so once."""
         self._life.before()
-        self._machine.did("reboot")
-        loop = asyncio.get_running_loop()
-        loop.call_later(self._machine.shutdown_takes, self._machine.going_down.set)
+        machine = self._machine
+        if machine.asked != machine.boot:
+            machine.asked = machine.boot
+            machine.did("reboot")
+            asyncio.get_running_loop().call_later(machine.shutdown_takes, machine.going_down.set)
         self._life.after()
 
     async def _prove(self) -> None:
         await asyncio.sleep(self._machine.proof_takes)
-
-    # The disk
-
-    def load(self) -> UpgradeRecord:
-        return self._machine.disk
-
-    def save(self, record: UpgradeRecord) -> None:
-        self._life.before()
-        self._machine.disk = record
-        self._life.after()
 
     def _report(self, status: UpgradeStatus) -> None:
         self._machine.status = status
@@ -368,7 +369,7 @@ class World:
             assert not self.cluster.cordoned(one.name)
             marks = self.cluster.node(one.name)["metadata"].get("annotations", {})
             assert ANNOTATION_CORDONED not in marks
-            assert one.disk.phase is Phase.IDLE
+            assert one.disk.stage is Stage.OVER
             for deed in ("upgrade", "reboot"):
                 slots = [slot for what, slot in one.deeds if what == deed]
                 assert len(slots) == len(set(slots)), f"{one.name}: {deed} twice in a slot: {one.deeds}"

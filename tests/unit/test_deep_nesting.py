@@ -17,7 +17,9 @@ import pytest
 from nodemanager.agent.declared import memory
 from nodemanager.agent.link import api_reachability
 from nodemanager.agent.passes.notifies import Notifier
-from nodemanager.agent.upgrades import upgrade_record
+from nodemanager.agent.tasks.ledger import LedgerFolder
+from nodemanager.agent.upgrades import own_task, upgrading
+from nodemanager.agent.upgrades.own_task import UpgradeEntry, UpgradeResult
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.cli import crd_changes
 from nodemanager.cli.views import tables
@@ -166,10 +168,14 @@ def test_what_a_host_remembers(tmp_path: Path, text: str) -> None:
 def test_records_of_a_host(tmp_path: Path, text: str) -> None:
     state = tmp_path / "state"
     state.mkdir(mode=0o700)
-    for name in (upgrade_record.NAME, journal.NAME):
+    (state / "upgrades").mkdir(mode=0o700)
+    for name in ("upgrade.json", "upgrades/upgrade-1.json", journal.NAME):
         (state / name).write_text(text)
     tree = Tree(str(tmp_path))
-    assert upgrade_record.RecordFile(tree, "/state").load().result == upgrade_record.UpgradeResult.ERROR
+    ledger = LedgerFolder(tree, "/state/upgrades", UpgradeEntry)
+    upgrading.adopt(tree, "/state", ledger)
+    results = [own_task.latest([one]).result for _, one in sorted(ledger.entries.items())]
+    assert results == [UpgradeResult.SKIPPED, UpgradeResult.ERROR]
     with pytest.raises(journal.JournalError):
         journal.Journal(tree, "/state")
     tree.close()

@@ -54,7 +54,6 @@ from nodemanager.agent.requests import Requests
 from nodemanager.agent.tasks.task_part import Turn
 from nodemanager.agent.tasks.tasking import TaskSetup, add_tasks
 from nodemanager.agent.upgrades.upgrade_part import UpgradePart, UpgradeReporter
-from nodemanager.agent.upgrades.upgrade_record import Phase
 from nodemanager.agent.upgrades.upgrading import upgrades
 from nodemanager.api.common.configsetrevision import CONFIG_SET_REVISIONS
 from nodemanager.client.verbs import Client
@@ -254,15 +253,15 @@ def _add_work(base: _Base, declared: Declarations, duplicate: DuplicateHost) -> 
     if managed_host.tree.running:  # an image is not upgraded, and cannot be rebooted
         told = UpgradeReporter(link.key.name, base.registry, link.events)
         part = upgrades(
-            managed_host, link, requests, lambda: declared.desired_states.pins, base.holds, told,
+            managed_host, link, requests, declared.desired_states, base.holds, told,
             base.options.upgrades, turn,
         )  # fmt: skip
         base.manager.add(part)
     setup = TaskSetup(
         managed_host, link, requests, declared, base.holds, lambda: duplicate.duplicated,
-        lambda: part is not None and part.status.phase is not Phase.IDLE,
+        lambda: part is not None and part.status.busy,
     )  # fmt: skip
-    add_tasks(base.manager, base.registry, setup, turn)
+    add_tasks(base.manager, base.registry, setup, turn, base.board)
     return [] if part is None else [contributions.of_upgrades(part)]
 
 

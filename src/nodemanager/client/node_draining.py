@@ -8,8 +8,9 @@ how long.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from nodemanager.client import subresources
@@ -20,6 +21,15 @@ from nodemanager.kube import core, errors, pods
 from nodemanager.kube.objects import Untyped
 
 TERMINATING: Final = "it is still terminating"
+UNANSWERED: Final = "its eviction is not answered; see which webhook for pods/eviction hangs"
+NOT_ASKED: Final = "it is not asked yet: evictions of others are not answered"
+ANSWER_SECONDS: Final = 10.0
+"""For how long answers are waited for, for all pods of a Node together."""
+HASTY_SECONDS: Final = 1.0
+"""The same while somebody is known not to answer: others wait for us."""
+SPARED_SECONDS: Final = 60.0
+"""For how long a pod is not asked again whose eviction nobody answered."""
+_AT_ONCE: Final = 8
 _TRIES: Final = 5
 _SHOWN: Final = 5
 
@@ -90,30 +100,99 @@ async def pods_of(client: Client, node: str) -> list[Untyped]:
     return (await client.list(core.PODS, Selection(fields=f"spec.nodeName={node}"))).items
 
 
-async def evict(client: Client, leaving: Iterable[Untyped], grace_period: int | None = None) -> Eviction:
-    """Ask each pod to leave that was not asked yet. A missing right is raised, all else is told."""
+@dataclass(slots=True)
+class Unanswered:
+    """Evictions that nobody answered: they are spared for a while, so that each costs its time only once.
+
+    Who forgets this, as a process that is started anew, waits once more and no worse happens.
+    """
+
+    _until: dict[str, float] = field(default_factory=dict)
+    """By the uid of the pod, in the time of the loop."""
+
+    def spares(self, pod: Untyped) -> bool:
+        """Tell whether a pod is not asked for now."""
+        return self._until.get(pod["metadata"].get("uid", ""), 0.0) > _now()
+
+    def add(self, pod: Untyped) -> None:
+        """Spare a pod from now on."""
+        self._until = {uid: until for uid, until in self._until.items() if until > _now()}
+        self._until[pod["metadata"].get("uid", "")] = _now() + SPARED_SECONDS
+
+    @property
+    def patience(self) -> float:
+        """For how many seconds to wait for answers."""
+        return HASTY_SECONDS if any(until > _now() for until in self._until.values()) else ANSWER_SECONDS
+
+
+async def evict(
+    client: Client,
+    leaving: Iterable[Untyped],
+    grace_period: int | None = None,
+    unanswered: Unanswered | None = None,
+) -> Eviction:
+    """Ask each pod to leave that was not asked yet. A missing right is raised, all else is told.
+
+    A webhook that hangs costs `ANSWER_SECONDS` and no more, however many pods there are.
+    """
+    unanswered = unanswered or Unanswered()
     why: dict[str, str] = {}
     pause = 0.0
+    turn = _Turn()
+    asked: dict[asyncio.Task[Eviction], Untyped] = {}
     for pod in leaving:
-        meta, name = pod["metadata"], pods.full_name(pod)
-        if "deletionTimestamp" in meta:
+        name = pods.full_name(pod)
+        if "deletionTimestamp" in pod["metadata"]:
             why[name] = TERMINATING
-            continue
+        elif unanswered.spares(pod):
+            why[name] = UNANSWERED
+        else:
+            asked[asyncio.create_task(_ask(client, pod, grace_period, turn))] = pod
+    try:
+        done, _ = await asyncio.wait(asked, timeout=unanswered.patience) if asked else (set(), None)
+    finally:
+        for task in asked:
+            task.cancel()
+        await asyncio.gather(*asked, return_exceptions=True)
+    for task, pod in asked.items():
+        if task in done:
+            why |= task.result().blocked
+            pause = max(pause, task.result().pause)
+        elif pods.full_name(pod) in turn.began:
+            unanswered.add(pod)
+            why[pods.full_name(pod)] = UNANSWERED
+        else:  # at the next look, when those that hang are spared
+            why[pods.full_name(pod)] = NOT_ASKED
+    return Eviction(why, pause)
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
+    began: set[str] = field(default_factory=set)
+
+
+async def _ask(client: Client, pod: Untyped, grace_period: int | None, turn: _Turn) -> Eviction:
+    meta, name = pod["metadata"], pods.full_name(pod)
+    async with turn.room:
+        turn.began.add(name)
         try:
             await subresources.evict(
                 client, meta["name"], meta.get("namespace", ""), grace_period=grace_period
             )
-            why[name] = TERMINATING
         except errors.NotFound:
-            continue
+            return Eviction({})
         except errors.Forbidden:
             raise
         except errors.TooManyRequests as error:
-            why[name] = error.message
-            pause = max(pause, error.retry_after or 0.0)
+            return Eviction({name: error.message}, error.retry_after or 0.0)
         except errors.KubeError as error:
-            why[name] = str(error)
-    return Eviction(why, pause)
+            return Eviction({name: str(error)})
+    return Eviction({name: TERMINATING})
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def is_ready(node: Untyped, not_in: str = "") -> bool:

@@ -64,10 +64,10 @@ async def evict(
 
 
 async def write_status(client: Client, resource: Resource[T], obj: T, old: Any, wanted: Any) -> bool:
-    """Write what is new in the status of an object as it was read; return whether something was.
+    """Write what is new in the status of an object as it was read; return whether that changed the object.
 
     Lists are written whole, so that somebody else's write meanwhile is a Conflict. One that was deleted has
-    nothing left to say.
+    nothing left to say. Fields that a CRD in the cluster does not know yet are dropped by the API.
     """
     patch = difference(msgspec.to_builtins(old), msgspec.to_builtins(wanted))
     if not patch:
@@ -75,7 +75,7 @@ async def write_status(client: Client, resource: Resource[T], obj: T, old: Any, 
     meta = obj.metadata
     body = MergePatch({"metadata": {"resourceVersion": meta.resource_version}, "status": patch})
     try:
-        await client.patch(resource, meta.name, meta.namespace, body, subresource="status")
+        written = await client.patch(resource, meta.name, meta.namespace, body, subresource="status")
     except errors.NotFound:
         return False
-    return True
+    return written.metadata.resource_version != meta.resource_version

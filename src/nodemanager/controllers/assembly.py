@@ -32,6 +32,7 @@ from nodemanager.controllers import (
     node_maintenances,
     node_series,
     node_tasks,
+    notifications,
     registration,
     rollouts,
 )
@@ -63,7 +64,9 @@ ENTRIES: Final[tuple[Entry, ...]] = (
     node_series.REGISTRATION,
     node_maintenances.REGISTRATION,
     disruption.REGISTRATION,
+    disruption.PLANNED,
     node_tasks.REGISTRATION,
+    notifications.REGISTRATION,
 )
 LEASE: Final = operator_rights.NAME
 DISRUPTION: Final = f"{operator_rights.NAME}-disruption"

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.api.maintenance.series import SeriesSpec
 from nodemanager.kube import selectors
 from nodemanager.kube.selectors import LabelSelector
+from nodemanager.kube.wording import listed, plural
 
 CANARIES: Final = "canaries"
 LAST: Final = "last"
+NodeLabels = Mapping[str, Mapping[str, str]]
+"""The labels of Kubernetes Nodes, by name: the Node of a host has its name."""
+NO_NODES: Final[NodeLabels] = MappingProxyType({})
 
 
 class HostGroup(NamedTuple):
@@ -21,6 +26,26 @@ class HostGroup(NamedTuple):
     hosts: tuple[str, ...]
 
 
+class LeftOut(NamedTuple):
+    """Who takes no part because of a nodeSelector, although somebody may think so."""
+
+    agentless: tuple[str, ...] = ()
+    """Kubernetes Nodes that it chooses, and that are no host here."""
+    nodeless: tuple[str, ...] = ()
+    """Hosts that are meant but for it, and are no Kubernetes Node."""
+
+    def words(self, most: int = 5) -> str:
+        """Return it for people; empty = there is nothing to say."""
+        said = []
+        if self.agentless:
+            have = f"{plural(len(self.agentless), 'Kubernetes Node')} without an agent"
+            said.append(f"{have}, left out: {listed(self.agentless, most)}")
+        if self.nodeless:
+            are = f"{plural(len(self.nodeless), 'host')} without a Kubernetes Node"
+            said.append(f"{are}, left out: {listed(self.nodeless, most)}")
+        return "; ".join(said)
+
+
 class Members(NamedTuple):
     """The hosts of a series."""
 
@@ -28,6 +53,7 @@ class Members(NamedTuple):
     """In the order in which they go; none is empty."""
     not_found: tuple[str, ...] = ()
     """Names that are listed and that no host has."""
+    left_out: LeftOut = LeftOut()
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -35,16 +61,36 @@ class Members(NamedTuple):
         return tuple(host for group in self.groups for host in group.hosts)
 
 
-def members(spec: SeriesSpec, nodes: Iterable[ManagedNode]) -> Members:
-    """Return the hosts of a namespace that a series means."""
+def members(spec: SeriesSpec, nodes: Iterable[ManagedNode], kubernetes: NodeLabels = NO_NODES) -> Members:
+    """Return the hosts of a namespace that a series means; who has a nodeSelector gives Nodes, too."""
     by_name = {node.metadata.name: node for node in nodes}
-    chosen = [by_name[name] for name in _named(spec, by_name) if _is_meant(spec, by_name[name])]
+    meant = [by_name[name] for name in _named(spec, by_name) if _is_meant(spec, by_name[name])]
+    chosen, left_out = _by_node(spec, meant, by_name, kubernetes)
     canaries, others = _parted(chosen, spec.canaries)
     last, rest = _parted(others, spec.last)
     groups = [_group(CANARIES, canaries), *_grouped(spec, rest), _group(LAST, last)]
     return Members(
         tuple(group for group in groups if group.hosts),
         tuple(name for name in dict.fromkeys(spec.names) if name not in by_name),
+        left_out,
+    )
+
+
+def _by_node(
+    spec: SeriesSpec,
+    meant: Sequence[ManagedNode],
+    by_name: Mapping[str, ManagedNode],
+    kubernetes: NodeLabels,
+) -> tuple[Sequence[ManagedNode], LeftOut]:
+    """Return those whose Node is chosen, and who is left out."""
+    selector = spec.node_selector
+    if selector is None:
+        return meant, LeftOut()
+    found = {name for name, labels in kubernetes.items() if selectors.matches(selector, labels)}
+    named = found & set(spec.names) if spec.names else found
+    return [node for node in meant if node.metadata.name in found], LeftOut(
+        tuple(sorted(name for name in named if name not in by_name)),
+        tuple(node.metadata.name for node in meant if node.metadata.name not in kubernetes),
     )
 
 

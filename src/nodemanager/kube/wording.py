@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 GAP: Final = " ... "
@@ -30,6 +31,18 @@ def shorten_bytes(text: str, limit: int) -> str:
     return head + GAP + data[-tail:].decode("utf-8", "ignore")
 
 
+def flat(text: str, limit: int) -> str:
+    """Return what somebody else said as one line that moves no cursor, of at most `limit` characters."""
+    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    return shorten(line, limit)
+
+
 def plural(count: int, one: str, many: str = "") -> str:
     """Return how many there are: `1 host`, `2 hosts`."""
     return f"{count} {one if count == 1 else many or one + 's'}"
+
+
+def listed(names: Sequence[str], most: int, total: int = 0) -> str:
+    """Return some names, and how many there are besides, here or in all: `a, b and 3 more`."""
+    more = max(total, len(names)) - min(most, len(names))
+    return ", ".join(names[:most]) + (f" and {more} more" if more else "")

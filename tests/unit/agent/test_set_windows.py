@@ -50,6 +50,21 @@ def test_the_next_edge_is_of_any_window() -> None:
     assert enforcement.next_edge(both, NOW + 5 * HOUR) is None
 
 
+@pytest.mark.parametrize(
+    ("start", "end"), [("soon", None), ("soon", "2026-03-01T13:00:00Z"), ("2026-03-01T11:00:00Z", "later")]
+)
+def test_an_opening_that_cannot_be_read_is_none(start: str, end: str | None) -> None:
+    odd = Enforcement(openings=[EnforcedSpan(start=start, end=end)])
+    assert not enforcement.is_open(odd, NOW)
+    assert enforcement.next_edge([odd], NOW) is None
+
+
+def test_an_empty_end_is_no_end() -> None:
+    assert enforcement.is_open(
+        Enforcement(openings=[EnforcedSpan(start="2026-03-01T11:00:00Z", end="")]), NOW
+    )
+
+
 def test_a_pass_is_asked_for_at_each_edge() -> None:
     passes: list[float] = []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import http.server
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -16,26 +17,30 @@ import pytest
 
 from nodemanager.agent.tasks import packages as task_packages
 from nodemanager.agent.tasks.attempts import INTERRUPTED, Attempt, AttemptResult
+from nodemanager.agent.tasks.ledger import Entry
 from nodemanager.agent.tasks.packages import Before, Packages
 from nodemanager.agent.tasks.previews import Previews
 from nodemanager.agent.tasks.probes import Probes
 from nodemanager.agent.tasks.programs import masked
 from nodemanager.agent.tasks.reboots import Reboots
 from nodemanager.agent.tasks.services import Services
+from nodemanager.api.maintenance.nodetask import NodeTaskSpec
 from nodemanager.api.maintenance.task_steps import (
     HttpProbe,
     PackagesAction,
+    PackagesBefore,
     PreviewAction,
     ProbeAction,
     RebootAction,
     ServiceAction,
     TaskPackage,
+    TaskStep,
 )
 from nodemanager.host.base import HostError, Wanted
 from nodemanager.host.packages.apt import parse_upgrades
 from nodemanager.host.process import environment
 from nodemanager.plan.facts import ServiceFact
-from nodemanager.plan.tasks.record import StepRecord
+from nodemanager.plan.tasks.record import StepRecord, TaskPhase, TaskRecord
 from support.fake_tools import MemoryServices
 from support.task_host import NEW, OLD, FilePackages, TaskHost
 
@@ -43,6 +48,10 @@ from support.task_host import NEW, OLD, FilePackages, TaskHost
 @contextlib.asynccontextmanager
 async def alone() -> AsyncIterator[None]:
     yield
+
+
+def forgotten(_wanted: PackagesBefore) -> bytes:
+    return b""
 
 
 async def nothing() -> list[Any]:
@@ -61,7 +70,7 @@ def _host(tmp_path: Path) -> TaskHost:
 
 
 async def test_an_upgrade_is_taken_back_to_the_versions_that_were_there(host: TaskHost) -> None:
-    steps = Packages(FilePackages(host), tuple, alone)
+    steps = Packages(FilePackages(host), tuple, alone, forgotten)
     action = PackagesAction(upgrade="all")
     before = await steps.prepare(action)
     result = await steps.perform(action, attempt(before))
@@ -75,10 +84,43 @@ async def test_an_upgrade_is_taken_back_to_the_versions_that_were_there(host: Ta
     assert (await steps.take_back(action, attempt(result.inverse))).succeeded, "once more changes nothing"
 
 
+async def test_an_earlier_step_is_taken_back_from_what_this_host_wrote_down(host: TaskHost) -> None:
+    """Also where there were more packages than a status has room for."""
+    many = {f"p{number:03}": "1" for number in range(150)}
+    FilePackages(host)._put({**many, "stays": "1"})
+    before = msgspec.json.encode(Before(many, ["new"]))
+    FilePackages(host)._put({**dict.fromkeys(many, "2"), "new": "1", "stays": "1"})
+    known = {("task-uid", "up"): before}
+    steps = Packages(FilePackages(host), tuple, alone, lambda one: known.get((one.task, one.step), b""))
+    action = PackagesAction(restore=PackagesBefore("task-uid", "up"))
+    result = await steps.perform(action, attempt(await steps.prepare(action)))
+    assert (result.succeeded, result.changed) == (True, True), result.message
+    assert host.packages() == {**many, "stays": "1"}
+    unknown = PackagesAction(restore=PackagesBefore("task-uid", "other"))
+    failed = await _failed(steps.prepare(unknown))
+    assert "this host does not remember step other of the task with uid task-uid" in str(failed)
+    known["task-uid", "up"] = msgspec.json.encode(Before(many))  # nobody knows what it brought
+    assert "does not remember step up" in str(await _failed(steps.prepare(action)))
+
+
+async def test_a_later_task_takes_back_an_upgrade_that_succeeded(host: TaskHost) -> None:
+    """Another process, another task: what was there is in the ledger."""
+
+    def entry(uid: str, action: PackagesAction, token: int) -> Entry:
+        spec = NodeTaskSpec(node_name="web1", steps=[TaskStep(name="up", packages=action)],
+                            deadline="2100-01-01T00:00:00Z", fencing_token=token)  # fmt: skip
+        return Entry(uid, spec, TaskRecord(uid, token, TaskPhase.RUNNING, (StepRecord(),)))
+
+    await host.process(entry("first", PackagesAction(upgrade="all"), 1))
+    assert host.packages() == NEW
+    await host.process(entry("undo", PackagesAction(restore=PackagesBefore("first", "up")), 2))
+    assert host.packages() == OLD
+
+
 async def test_an_upgrade_that_nobody_saw_the_end_of_is_taken_back_from_what_was_there(
     host: TaskHost,
 ) -> None:
-    steps = Packages(FilePackages(host), tuple, alone)
+    steps = Packages(FilePackages(host), tuple, alone, forgotten)
     before = await steps.prepare(PackagesAction(upgrade="all"))
     FilePackages(host)._put(NEW)
     assert (await steps.take_back(PackagesAction(upgrade="all"), attempt(before))).succeeded
@@ -86,9 +128,11 @@ async def test_an_upgrade_that_nobody_saw_the_end_of_is_taken_back_from_what_was
 
 
 async def test_what_a_configset_pins_stays(host: TaskHost) -> None:
-    steps = Packages(FilePackages(host), lambda: [Wanted("app", "1")], alone)
+    steps = Packages(FilePackages(host), lambda: [Wanted("app", "1")], alone, forgotten)
+    steps = dataclasses.replace(steps, earlier=lambda _wanted: msgspec.json.encode(Before({"app": "0"}, [])))
     for action in (
-        PackagesAction(install=[TaskPackage(name="app", version="2")]), PackagesAction(remove=["app"])
+        PackagesAction(install=[TaskPackage(name="app", version="2")]), PackagesAction(remove=["app"]),
+        PackagesAction(restore=PackagesBefore("task-uid", "up")),
     ):  # fmt: skip
         with pytest.raises(
             HostError, match="cannot change app: a ConfigSet of this host pins it at 1; change"
@@ -97,12 +141,12 @@ async def test_what_a_configset_pins_stays(host: TaskHost) -> None:
 
 
 async def test_security_is_refused_where_nobody_can_tell(host: TaskHost) -> None:
-    steps = Packages(FilePackages(host), tuple, alone)
+    steps = Packages(FilePackages(host), tuple, alone, forgotten)
     action = PackagesAction(upgrade="security")
     result = await steps.perform(action, attempt(await steps.prepare(action)))
     assert "only apt can be asked for that" in result.message
     assert host.packages() == OLD
-    assert "no package manager" in str(await _failed(Packages(None, tuple, alone).prepare(action)))
+    assert "no package manager" in str(await _failed(Packages(None, tuple, alone, forgotten).prepare(action)))
 
 
 async def _failed(work: Any) -> HostError:
@@ -149,7 +193,7 @@ class PlannedPackages(FilePackages):
 
 
 async def test_security_upgrades_are_those_that_the_manager_names(host: TaskHost) -> None:
-    steps = Packages(PlannedPackages(host), tuple, alone)
+    steps = Packages(PlannedPackages(host), tuple, alone, forgotten)
     action = PackagesAction(upgrade="security")
     assert (await steps.perform(action, attempt(await steps.prepare(action)))).succeeded
     assert host.packages() == {"app": "1", "lib": "2"}

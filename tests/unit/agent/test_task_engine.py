@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from nodemanager.agent.tasks.attempts import INTERRUPTED, Attempt, AttemptResult, Performer
@@ -16,7 +17,13 @@ from nodemanager.agent.tasks.engine import TaskEngine
 from nodemanager.agent.tasks.ledger import Entry, LedgerFolder
 from nodemanager.agent.tasks.programs import Programs, argv_of
 from nodemanager.api.maintenance.nodetask import NodeTaskSpec
-from nodemanager.api.maintenance.task_steps import ExecutionAction, SecretVariable, TaskAction, TaskStep
+from nodemanager.api.maintenance.task_steps import (
+    ExecutionAction,
+    PackagesAction,
+    SecretVariable,
+    TaskAction,
+    TaskStep,
+)
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.process import environment
 from nodemanager.host.process.runs import Runs
@@ -108,7 +115,7 @@ TASKS = {
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_killed_at_every_moment(name: str, tmp_path: Path) -> None:
+def test_claim_1_an_agent_killed_at_every_moment_does_nothing_twice(name: str, tmp_path: Path) -> None:
     steps = TASKS[name]
     for dies_at in itertools.count(1):
         folder = tmp_path / str(dies_at)
@@ -141,6 +148,47 @@ def check(host: Host, ended: Entry, steps: list[TaskStep]) -> None:
     if ended.record.phase is TaskPhase.SUCCEEDED:
         done = {effect.partition("/")[0] for effect in host.effects}
         assert done >= {one.name for one in steps if one.on_failure != "continue"}
+
+
+class Unbroken(Performer):
+    """An action that goes on when the agent is to stop, as a package manager does."""
+
+    UNBROKEN = True
+
+    def __init__(self) -> None:
+        self.began, self.end, self.done = asyncio.Event(), asyncio.Event(), 0
+
+    async def perform(self, action: PackagesAction, attempt: Attempt) -> AttemptResult:
+        self.began.set()
+        await self.end.wait()
+        self.done += 1
+        return AttemptResult(succeeded=True)
+
+
+@pytest.mark.parametrize("undo", [False, True])
+async def test_what_is_not_broken_off_is_written_down_though_the_agent_stops(
+    tmp_path: Path, *, undo: bool
+) -> None:
+    tree = Tree(str(tmp_path))
+    ledger, slow = LedgerFolder(tree), Unbroken()
+    steps = [step("a", undo=TaskAction(packages=PackagesAction(remove=["x"])))]
+    entry = task(*steps, step("b", "false", on_failure="undo"))
+    if not undo:
+        entry = task(TaskStep(name="a", packages=PackagesAction(remove=["x"])), step("b"))
+    quick = Counted(Host(tmp_path, 0))
+    engine = TaskEngine(ledger, {"packages": slow, "execution": quick}, "boot", lambda: NOW, lambda _: None)
+    running = asyncio.create_task(engine.run(entry))
+    await slow.began.wait()
+    running.cancel()
+    await asyncio.sleep(0)
+    slow.end.set()
+    await asyncio.wait({running})
+    assert running.cancelled()
+    (kept,) = LedgerFolder(tree).entries.values()
+    assert kept.record.steps[0].phase is (StepPhase.UNDONE if undo else StepPhase.SUCCEEDED)
+    assert (await engine.run(kept)).record.phase is (TaskPhase.UNDONE if undo else TaskPhase.SUCCEEDED)
+    assert slow.done == 1
+    tree.close()
 
 
 async def secrets(wanted: Sequence[SecretVariable], _seconds: float) -> dict[str, str]:
@@ -221,3 +269,80 @@ def test_a_damaged_record_is_never_done_again(tmp_path: Path) -> None:
     assert again.fence == 1
     assert not again.unfinished()
     tree.close()
+
+
+class Held:
+    """A hold that begins with a step and lasts as long as somebody likes; time passes with every look."""
+
+    def __init__(self, folder: Path, looks: int, *, since: str = "a") -> None:
+        self.looks, self.since, self.now = looks, since, NOW
+        self.told: list[str] = []
+        self.effects: list[str] = []
+        self.tree = Tree(str(folder))
+        self.ledger = LedgerFolder(self.tree)
+
+    def why(self) -> str:
+        if not self.effects or self.looks <= 0:
+            return ""
+        self.looks -= 1
+        self.now += timedelta(hours=1)
+        asyncio.get_running_loop().call_soon(self.engine.wake.set)  # as whoever keeps holds does
+        return "this host is held: a demo"
+
+    async def run(self, entry: Entry) -> Entry:
+        self.engine = TaskEngine(
+            self.ledger, {"execution": Noting(self)}, "boot", lambda: self.now, self.tell, held=self.why
+        )
+        if not self.ledger.entries:
+            self.ledger.claim(entry)
+        return await self.engine.run(self.ledger.unfinished()[0])
+
+    def tell(self, entry: Entry) -> None:
+        if entry.record.paused and entry.record.paused not in self.told:
+            self.told.append(entry.record.paused)
+
+
+class Noting(Performer):
+    def __init__(self, host: Held) -> None:
+        self.host = host
+
+    async def perform(self, action: ExecutionAction, attempt: Attempt) -> AttemptResult:
+        self.host.effects.append(attempt.key.partition("/")[2])
+        return AttemptResult(succeeded=action.argv != ["false"], message="it failed")
+
+
+async def test_a_hold_pauses_before_the_next_step_and_its_end_lets_it_go_on(tmp_path: Path) -> None:
+    host = Held(tmp_path, looks=3)
+    ended = await host.run(task(step("a"), step("b")))
+    assert (ended.record.phase, ended.record.paused) == (TaskPhase.SUCCEEDED, "")
+    assert host.told == ["paused before step b: this host is held: a demo"]
+    assert host.effects == ["a/1", "b/1"]
+
+
+async def test_the_deadline_holds_while_a_host_is_held(tmp_path: Path) -> None:
+    host = Held(tmp_path, looks=1000)
+    ended = await host.run(task(step("a"), step("b")))
+    assert ended.record.phase is TaskPhase.FAILED
+    assert "its deadline 2026-11-17T00:00:00Z passed before step b" in ended.record.message
+    assert host.effects == ["a/1"]
+
+
+async def test_taking_back_waits_for_the_end_of_a_hold_however_long(tmp_path: Path) -> None:
+    host = Held(tmp_path, looks=50)  # longer than the deadline, which is about going on
+    ended = await host.run(task(step("a", undo=BACK), step("b", on_failure="undo")))
+    assert (ended.record.phase, host.looks, host.effects) == (TaskPhase.UNDONE, 0, ["a/1", "a/undo"])
+    assert host.told[-1] == "paused before taking back step a: this host is held: a demo"
+    assert "deadline" in ended.record.message, "why it is taken back is not forgotten"
+
+
+async def test_a_process_that_was_killed_while_it_paused_pauses_again_or_goes_on(tmp_path: Path) -> None:
+    host = Held(tmp_path, looks=1000)
+    entry = task(step("a"), step("b"))
+    paused = Entry("t", entry.spec, msgspec.structs.replace(
+        entry.record, phase=TaskPhase.RUNNING, paused="paused before step b: x",
+        steps=(StepRecord(phase=StepPhase.SUCCEEDED, attempts=1), StepRecord()),
+    ))  # fmt: skip
+    host.ledger.claim(paused)
+    ended = await host.run(entry)
+    assert (ended.record.phase, ended.record.paused) == (TaskPhase.SUCCEEDED, "")
+    assert host.effects == ["b/1"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import contextlib
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,13 +12,20 @@ import msgspec
 import pytest
 
 from nodemanager.agent.report import status
-from nodemanager.agent.upgrades.upgrade_host import ToolsHost
-from nodemanager.agent.upgrades.upgrade_record import (
-    Phase,
-    RecordError,
-    RecordFile,
-    UpgradeRecord,
+from nodemanager.agent.tasks.attempts import Attempt
+from nodemanager.agent.tasks.ledger import LedgerError, LedgerFolder
+from nodemanager.agent.tasks.packages import Packages
+from nodemanager.agent.tasks.probes import Probes
+from nodemanager.agent.tasks.reboots import Reboots
+from nodemanager.agent.upgrades import own_task, upgrading
+from nodemanager.agent.upgrades.own_task import (
+    NOTHING,
+    Order,
+    Stage,
+    UpgradeEntry,
     UpgradeResult,
+    Upgrades,
+    UpgradeTools,
 )
 from nodemanager.api.common.managednode import (
     ANNOTATION_HOLD,
@@ -25,12 +33,20 @@ from nodemanager.api.common.managednode import (
     ManagedNode,
     ManagedNodeStatus,
     Upgrade,
+    upgrading_since,
 )
+from nodemanager.api.maintenance.nodetask import VISIT
+from nodemanager.api.maintenance.task_steps import PackagesAction
+from nodemanager.fleet.maintenance import claims
+from nodemanager.fleet.maintenance.claims import Claim, State
 from nodemanager.host.base import NotSupported, Wanted
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.inventory.boot import Boot
+from nodemanager.host.state.journal import STATE
+from nodemanager.plan.tasks.record import StepRecord
 from support import virtual_time
 from support.fake_tools import MemoryPackages
+from support.upgrade_ledger import no_program
 from support.upgrade_world import Machine, World
 
 HOUR = 3600.0
@@ -55,7 +71,7 @@ def told(world: World) -> Told:
 
 
 def annotated(node: ManagedNode, **annotations: str) -> ManagedNode:
-    known = {"hold": ANNOTATION_HOLD, "reboot": ANNOTATION_REBOOT}
+    known = {"hold": ANNOTATION_HOLD, "reboot": ANNOTATION_REBOOT, "visit": VISIT}
     said = {known[name]: value for name, value in annotations.items()}
     return msgspec.structs.replace(node, metadata=msgspec.structs.replace(node.metadata, annotations=said))
 
@@ -80,20 +96,48 @@ async def test_a_host_on_hold_does_nothing_until_the_hold_is_lifted() -> None:
     assert [what for what, _ in host.deeds] == ["upgrade", "reboot"]  # its window is two hours long
 
 
-@pytest.mark.parametrize("why", ["held", "busy"])
+def visit(state: State, expires: datetime) -> str:
+    """Return the operator's claim on the host."""
+    since = datetime(2026, 6, 1, 2, tzinfo=UTC)
+    return claims.encode(Claim("monday", "m", "h", "r", 0, state, since=since, begun=since, expires=expires))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        pytest.param(visit(State.DONE, datetime(2026, 6, 2, tzinfo=UTC)), id="over"),
+        pytest.param(visit(State.WORKING, datetime(2026, 6, 1, 3, 30, tzinfo=UTC)), id="given up since"),
+    ],
+)
+def test_a_visit_that_is_over_keeps_nobody_from_upgrading(said: str) -> None:
+    async def scenario() -> None:
+        world = World()
+        host = told(world)
+        host.node = annotated(host.node, visit=said)
+        await world.run(2 * HOUR)
+        assert [what for what, _ in host.deeds] == ["upgrade", "reboot"]
+
+    virtual_time.run(scenario())
+
+
+@pytest.mark.parametrize("why", ["held", "busy", "visited", "unreadable"])
 def test_no_upgrade_begins_on_a_host_that_may_not_act(why: str) -> None:
-    """Because it is held, or because a task has its turn."""
+    """Because it is held, because a task has its turn, or because the operator has begun to work on it."""
     virtual_time.run(_late_upgrade(why))
 
 
 async def _late_upgrade(why: str) -> None:
     world = World()
     host = told(world)
+    node = host.node
     setattr(host, why, True)
+    said = {"visited": visit(State.DRAINING, datetime(2026, 6, 2, tzinfo=UTC)), "unreadable": "{}"}
+    host.node = annotated(node, visit=said[why]) if why in said else node
     living = asyncio.create_task(world.run(2 * HOUR))
     await asyncio.sleep(HOUR)
     assert host.deeds == []
     setattr(host, why, False)
+    host.node = node
     assert host.part is not None
     host.part.changed()
     await living
@@ -135,6 +179,21 @@ async def test_the_next_slots_are_told_and_change_only_when_one_is_over() -> Non
     assert host.part.status.next_slots == ()
     assert status.of_upgrades(written, host.part.status).upgrade is None
     await living
+
+
+@virtual_time.test
+async def test_an_upgrade_is_told_while_it_is_under_way() -> None:
+    """Also where there is no Kubernetes Node that would be cordoned: who plans for others counts it."""
+    world = World()
+    world.cluster.forbidden = "/api/v1/nodes"
+    [host] = world.machines
+    living = asyncio.create_task(world.run(HOUR))
+    await asyncio.sleep(60)
+    assert host.status is not None
+    written = status.of_upgrades(ManagedNodeStatus(), host.status)
+    assert upgrading_since(written) == "2026-06-01T03:00:00Z"
+    await living
+    assert upgrading_since(status.of_upgrades(written, host.status)) is None
 
 
 @virtual_time.test
@@ -180,29 +239,50 @@ async def test_a_clock_that_is_set_past_the_slot_is_noticed() -> None:
     assert [what for what, _ in host.deeds] == ["upgrade", "reboot"]
 
 
-def test_a_record_survives(tmp_path: Path) -> None:
-    tree = Tree(str(tmp_path))
+SLOT = datetime(2026, 6, 1, 3, tzinfo=UTC)
+
+
+def ledger_in(folder: Path) -> LedgerFolder:
+    return LedgerFolder(Tree(str(folder)), f"{STATE}/upgrades", UpgradeEntry)
+
+
+def test_an_upgrade_on_disk_is_a_task_and_what_is_around_it(tmp_path: Path) -> None:
     (tmp_path / "var/lib").mkdir(parents=True)
-    assert RecordFile(tree).load() == UpgradeRecord()
-    record = UpgradeRecord(
-        phase=Phase.REBOOTING, slot=datetime(2026, 6, 1, 3, tzinfo=UTC), group="web", asked=12.5
-    )
-    RecordFile(tree).save(record)
-    assert RecordFile(tree).load() == record
-    file = tmp_path / "var/lib/nodemanager/upgrade.json"
+    entry = own_task.write(Order(SLOT, "web", reboot=True), "web1", 3, SLOT)
+    ledger_in(tmp_path).save(entry)
+    again = ledger_in(tmp_path)
+    assert own_task.latest(again.entries.values()) == entry
+    assert again.unfinished() == [entry]
+    assert [step.name for step in entry.spec.steps] == ["upgrade", "reboot", "prove"]
+    file = tmp_path / "var/lib/nodemanager/upgrades/upgrade-3.json"
     assert file.stat().st_mode & 0o777 == 0o600
     file.write_bytes(b"{torn")
-    torn = RecordFile(tree).load()
-    assert (torn.phase, torn.result) == (Phase.RETURNING, UpgradeResult.ERROR)
-    tree.close()
+    torn = own_task.latest(ledger_in(tmp_path).entries.values())
+    assert (torn.stage, torn.result) == (Stage.RETURNING, UpgradeResult.ERROR)
 
 
-def test_a_record_that_cannot_be_written_says_what_that_means(tmp_path: Path) -> None:
-    tree = Tree(str(tmp_path))
-    (tmp_path / "var").write_text("in the way")
-    with pytest.raises(RecordError, match="no upgrade is done until this is possible"):
-        RecordFile(tree).save(UpgradeRecord())
-    tree.close()
+@pytest.mark.parametrize(
+    ("left", "group"),
+    [('{"phase":"Upgraded","slot":"2026-06-01T03:00:00Z","group":"web"}', "web"), ("{torn", "")],
+)
+def test_what_an_older_agent_left_is_ended_once(tmp_path: Path, left: str, group: str) -> None:
+    file = tmp_path / STATE.lstrip("/") / "upgrade.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(left)
+    for stage in (Stage.RETURNING, Stage.OVER):
+        ledger = ledger_in(tmp_path)
+        upgrading.adopt(Tree(str(tmp_path)), STATE, ledger)
+        entry = own_task.latest(ledger.entries.values())
+        assert (entry.slot, entry.group) == ((SLOT, group) if group else (None, ""))
+        assert (entry.stage, entry.result, file.exists()) == (stage, UpgradeResult.SKIPPED, False)
+        assert entry.cordoned is not None  # so that the Node is looked at
+        ledger.save(msgspec.structs.replace(entry, stage=Stage.OVER))
+
+
+def test_a_host_that_was_never_upgraded_has_nothing_to_take_over(tmp_path: Path) -> None:
+    ledger = ledger_in(tmp_path)
+    upgrading.adopt(Tree(str(tmp_path)), STATE, ledger)
+    assert own_task.latest(ledger.entries.values()) == NOTHING
 
 
 @virtual_time.test
@@ -210,9 +290,9 @@ async def test_a_disk_that_is_full_costs_a_slot_and_not_the_agent(monkeypatch: p
     world = World()
 
     def full(*_: object) -> None:
-        raise RecordError("cannot record the upgrade: no space left on device")
+        raise LedgerError("cannot write down the task: no space left on device")
 
-    monkeypatch.setattr("support.upgrade_world.Process.save", full)
+    monkeypatch.setattr("support.upgrade_ledger.MemoryLedger._write", full)
     await world.run(HOUR)
     [host] = world.machines
     assert host.deeds == []
@@ -229,37 +309,44 @@ class _Boot(Boot):
         raise NotImplementedError
 
 
-async def test_pins_stay_and_the_base_system_asks_for_a_reboot() -> None:
-    held: list[Wanted] = []
+async def upgraded(
+    manager: MemoryPackages | None, *, base: bool, pins: Sequence[Wanted] = (), upgrading: asyncio.Lock
+) -> str:
+    """Upgrade such a host; return why it has to reboot."""
 
-    class Packages(MemoryPackages):
+    async def upgrade_base() -> bool:
+        assert upgrading.locked()
+        return base
+
+    async def needed() -> str:
+        return "" if manager is None else await manager.reboot_needed()
+
+    @contextlib.asynccontextmanager
+    async def exclusive() -> AsyncIterator[None]:
+        async with upgrading:
+            yield
+
+    packages = Packages(manager, lambda: pins, exclusive)
+    probes = Probes(no_program, None, needed)  # type: ignore[arg-type] # not asked
+    tools = UpgradeTools(packages, Reboots(_Boot(), needed, exclusive), probes, upgrade_base)
+    attempt = Attempt("upgrade-1/upgrade/1", 600, StepRecord())
+    found = await Upgrades(tools, lambda: None).perform(PackagesAction(upgrade="all"), attempt)
+    assert found.succeeded
+    return found.evidence[own_task.REBOOT_NEEDED]
+
+
+async def test_pins_stay_and_what_is_upgraded_is_not_repaired_meanwhile() -> None:
+    held: list[Wanted] = []
+    upgrading = asyncio.Lock()
+
+    class Pinned(MemoryPackages):
         async def upgrade_all(self, hold: Sequence[Wanted] = ()) -> None:
+            assert upgrading.locked()
             held.extend(hold)
 
-    async def base() -> bool:
-        return True
-
     pins = [Wanted("nginx", "1.2")]
-    assert (
-        await ToolsHost(Packages({}), _Boot(), lambda: pins, base).upgrade() == "the base system was upgraded"
-    )
-    assert held == pins
-    assert await ToolsHost(Packages({}), _Boot()).upgrade() == ""
+    why = await upgraded(Pinned({}), base=True, pins=pins, upgrading=upgrading)
+    assert (why, held, upgrading.locked()) == ("the base system was upgraded", pins, False)
+    assert await upgraded(Pinned({}), base=False, upgrading=upgrading) == ""
     with pytest.raises(NotSupported, match="no package manager"):
-        await ToolsHost(None, _Boot()).upgrade()
-
-
-async def test_what_an_upgrade_stops_for_a_moment_is_not_repaired_meanwhile() -> None:
-    upgrading, found = asyncio.Lock(), []
-
-    class Packages(MemoryPackages):
-        async def upgrade_all(self, hold: Sequence[Wanted] = ()) -> None:
-            del hold
-            found.append(upgrading.locked())
-
-    async def base() -> bool:
-        found.append(upgrading.locked())
-        return False
-
-    await ToolsHost(Packages({}), _Boot(), upgrade_base=base, upgrading=upgrading).upgrade()
-    assert (found, upgrading.locked()) == ([True, True], False)
+        await upgraded(None, base=False, upgrading=upgrading)

@@ -55,7 +55,7 @@ def everywhere(bad: str) -> ManagedNodeStatus:
         ssh_host_keys=[SSHHostKey(fingerprint=bad)],
         wire_guard=[WireGuardStatus(name=bad, public_key=bad)],
         file_backups={bad: bad}, last_file_bucket_gc=bad, last_upgrade=bad, kubernetes_node_cordoned=bad,
-        last_seen=bad, upgrade=UpcomingUpgrades(next_slots=[bad]),
+        last_seen=bad, upgrade=UpcomingUpgrades(next_slots=[bad], started_at=bad),
     )  # fmt: skip
 
 
@@ -105,7 +105,7 @@ def test_what_needs_more_than_ascii_keeps_it() -> None:
 
 TIMES = {
     "time", "lastTime", "lastTransitionTime", "lastApplied", "lastFileBucketGC", "lastUpgrade", "lastSeen",
-    "kubernetesNodeCordoned", "nextSlots",  # the format says what they are
+    "kubernetesNodeCordoned", "nextSlots", "startedAt",  # the format says what they are
     "outcome", "status", "took",  # an enumeration says it, or a rule
 }  # fmt: skip
 

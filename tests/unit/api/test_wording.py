@@ -30,3 +30,9 @@ def test_no_character_is_cut_in_half() -> None:
 def test_numbers() -> None:
     assert [wording.plural(count, "host") for count in (0, 1, 2)] == ["0 hosts", "1 host", "2 hosts"]
     assert wording.plural(2, "entry", "entries") == "2 entries"
+
+
+def test_some_names_are_listed_and_the_others_counted() -> None:
+    assert wording.listed(["a", "b"], 3) == "a, b"
+    assert wording.listed(["a", "b", "c"], 2) == "a, b and 1 more"
+    assert wording.listed(["a", "b"], 5, total=7) == "a, b and 5 more"

@@ -22,6 +22,8 @@ from nodemanager.agent.report.local_status import (
     Passes,
     SetState,
     Snapshot,
+    Tasks,
+    TaskState,
     Token,
 )  # fmt: skip
 from nodemanager.api.common.managednode import DriftRecord
@@ -125,6 +127,23 @@ def test_everything_that_may_be_wrong_is_said() -> None:
         "4s      repaired   3.2ms   file:/b    content\n9s      observed           file:/a",
     ):
         assert line.replace("1m", "60s") in text.replace("1m", "60s"), text
+
+
+def test_the_task_under_way_and_those_of_the_last_days_are_shown() -> None:
+    running = TaskState(
+        name="web1-4f", owner="nodemaintenance/monday", phase="Running", step="reboot", place=2, steps=3,
+        since=at(minutes=3), message="paused before step holds: this host is held: a demo",
+    )  # fmt: skip
+    ended = TaskState(
+        name="web1-0a", owner="nodemaintenance/sunday", phase="Failed", step="up", place=1, steps=1,
+        since=at(days=1), message="step up failed: no\nroute",
+    )  # fmt: skip
+    lines = shown(made(tasks=Tasks(running=running, recent=[ended])))
+    place = lines.index("Task:         web1-4f of nodemaintenance/monday, for 3m: step 2 of 3, reboot")
+    assert lines[place + 1].strip() == running.message
+    row = next(line for line in lines if line.startswith("web1-0a"))
+    assert row.split()[:4] == ["web1-0a", "nodemaintenance/sunday", "24h", "Failed"]
+    assert not any(line.startswith("Task:") for line in shown(made()))
 
 
 def test_nothing_is_cut_out_of_what_does_not_hold() -> None:

@@ -52,7 +52,16 @@ status:
   lastUpgrade: "2026-01-01T03:04:05Z"
   upgrade: {nextSlots: ["2026-01-02T03:04:00Z", "2026-01-04T03:30:00Z"]}
   fileBackups: {/etc/motd: abc}
-  drift: {repaired: 4, lastTime: "2026-01-02T03:03:05Z", lastResource: "file:/etc/motd"}
+  drift:
+    repaired: 4
+    observed: 1
+    lastTime: "2026-01-02T03:03:05Z"
+    lastResource: "file:/etc/motd"
+    recent:
+    - {sequence: 4, time: "2026-01-02T03:03:05Z", resource: "file:/etc/motd", outcome: repaired,
+       message: content differs, by: "vim[4711], uid 0"}
+    - {sequence: 5, time: "2026-01-02T03:03:35Z", resource: "file:/etc/issue", outcome: observed,
+       message: "content differs\\n--- declared\\n+++ found\\n-one\\n+mi\\x1bne"}
   conditions:
   - {type: Ready, status: "False", reason: ApplyFailed, message: "file:/etc/x:\\n no space",
      observedGeneration: 2, lastTransitionTime: "2026-01-02T02:54:05Z"}
@@ -88,16 +97,27 @@ Upgrade:        schedule 30 3 * * 0, group web
                 held back by annotation upgrade.nodemanager/hold
 Drift:          4 foreign changes undone
                 last file:/etc/motd, 2026-01-02T03:03:05Z (60s ago)
+                1 change seen and left alone
 Conditions:
   TYPE    STATUS             REASON        SINCE   MESSAGE
   Ready   False (outdated)   ApplyFailed   10m     file:/etc/x: no space
 ConfigSets:
-  NAME   APPLIED   REVISION   CONFLICTS   ERROR
+  NAME   APPLIED   REVISION   CONFLICTS   MESSAGE
   base   60s ago   -          1           <none>
   web    never     3          0           cannot write /etc/x: no space
 Conflicts:
   CONFIGSET   HELD BACK
   base        file:/etc/motd (also in configset "web")
+Last drifts:
+  SEEN   RESOURCE          OUTCOME    WHAT DIFFERED     BY
+  30s    file:/etc/issue   observed   content differs   <none>
+  60s    file:/etc/motd    repaired   content differs   vim[4711], uid 0
+Differences:
+  RESOURCE          DECLARED (-), FOUND (+)
+  file:/etc/issue   --- declared
+  file:/etc/issue   +++ found
+  file:/etc/issue   -one
+  file:/etc/issue   +mi?ne
 Interfaces:
   NAME   IPV4                 IPV6
   eth0   10.0.0.1, 10.0.0.2   fd00::1

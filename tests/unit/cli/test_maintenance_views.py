@@ -15,14 +15,15 @@ import pytest
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.api.maintenance.maintenance_status import HostCounts, WindowState
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
-from nodemanager.api.maintenance.nodetask import NodeTask
+from nodemanager.api.maintenance.nodetask import NOT_DONE, NodeTask
 from nodemanager.cli.commands.maintenance import listing, why
-from nodemanager.cli.maintenance import judging, reading, reasons_of_host
+from nodemanager.cli.maintenance import following, judging, reading, reasons_of_host, tries
 from nodemanager.cli.maintenance.following import HostState, Progressed
 from nodemanager.cli.maintenance.judged import Judged
 from nodemanager.cli.maintenance.reading import Found
 from nodemanager.cli.views import output
-from nodemanager.cli.views.maintenance import history_view, live, plan_table, progress, wait_view
+from nodemanager.cli.views.maintenance import history_view, live, plan_table, progress
+from nodemanager.fleet.maintenance import reasons
 from nodemanager.fleet.maintenance.reasons import Reason
 
 NOW = datetime(2026, 3, 2, 6, 10, tzinfo=UTC)
@@ -123,9 +124,9 @@ def test_a_list_has_bars_on_a_terminal_only() -> None:
 
 @pytest.mark.parametrize("reason", list(Reason))
 def test_every_reason_says_what_to_do_with_the_names_that_are_meant(reason: Reason) -> None:
-    said = wait_view.remedy(reason, "web1", "monday", "nodetask/web1-4f1c")
+    said = reasons.remedy(reason, "monday", "web1", "nodetask/web1-4f1c")
     assert said.endswith(".")
-    assert not re.search(r"\b(NAME|HOST)\b", said), said
+    assert not re.search(r"\b(NAME|HOST|TASK)\b", said), said
     for command in re.findall("`nodemanager ([^`]+)`", said):
         assert re.match(
             r"(maintenance (resume|approve|retry|plan|abort) monday|unhold web1|describe )", command
@@ -135,7 +136,7 @@ def test_every_reason_says_what_to_do_with_the_names_that_are_meant(reason: Reas
 def test_why_tells_each_reason_in_80_columns() -> None:
     hosts = [host("web1", "False"), host("web2")]
     one = judge(maintenance(), *hosts)
-    found = [*reasons_of_host.others(hosts[0], Found(NOW, hosts)), *reasons_of_host.concerning("web1", [one])]
+    found = reasons_of_host.of_host(hosts[0], Found(NOW, hosts), [one])
     text = output.wrapped(why.text("web1", found, NOW), 80)
     assert [line.split()[-1] for line in text.splitlines() if line.startswith("Reason:")] == [
         "HostSilent"
@@ -158,6 +159,15 @@ def test_what_the_operator_alone_can_ask_is_taken_from_the_status() -> None:
     assert one.hosts.starts == {"web1"}, "as far as can be told from here"
     (found,) = reasons_of_host.concerning("web1", [one])
     assert (found.code, found.object) == ("GateBefore", "http/https://x")
+
+
+def test_a_pod_that_asks_for_time_is_why_a_host_waits_also_if_the_budget_is_spent() -> None:
+    said = {"reason": "PodProtected", "hosts": 1, "first": ["web2"], "object": "pod/lab/job: not-before"}
+    run = {"id": "r1", "operations": ["note"], "startedAt": moment(minutes=-2)}
+    one = judge(maintenance({"run": run, "waiting": [said]}), host("web1", "False"), host("web2"))
+    assert one.hosts.waits["web2"].reason is Reason.BUDGET_SPENT, "as far as can be told from here"
+    (found,) = reasons_of_host.concerning("web2", [one])
+    assert (found.code, found.object) == ("PodProtected", "pod/lab/job: not-before")
 
 
 RUN = {"id": "r", "operations": ["note"], "startedAt": moment(minutes=-1)}
@@ -268,6 +278,32 @@ def test_a_terminal_is_drawn_over_and_a_pipe_gets_lines(monkeypatch: pytest.Monk
     assert not STEERS.search(pipe.getvalue())
 
 
+@pytest.mark.parametrize(
+    ("undo", "not_done", "phase", "message"),
+    [
+        ("", "", "Succeeded", "done"),
+        ("", "NotProven", "Halted", "its steps succeeded, its visit did not: NotProven: done"),
+        ("Running", "", "Undoing", "not proven afterwards, and taken back by h-1-undo: done"),
+        ("Succeeded", "NotProven", "Undone", "not proven afterwards, and taken back by h-1-undo: done"),
+        ("Failed", "NotProven", "Halted", "not proven afterwards, and taken back by h-1-undo: done"),
+    ],
+)
+def test_who_was_taken_back_or_not_proven_has_not_succeeded(
+    undo: str, not_done: str, phase: str, message: str
+) -> None:
+    def task(name: str, phase: str, at: str) -> NodeTask:
+        meta = {"name": name, "creationTimestamp": at, "annotations": {NOT_DONE: not_done}}
+        said = {"phase": phase, "message": "done"}
+        return msgspec.convert({"metadata": meta, "spec": {"nodeName": "h"}, "status": said}, NodeTask)
+
+    tasks = [task("h-1", "Succeeded", moment(hours=-1))]
+    tasks += [task("h-1-undo", undo, moment())] if undo else []
+    assert following.states(maintenance(), tasks) == {"h": HostState(phase, message)}
+    (one,) = tries.tries(tasks)
+    assert (one.phase, one.message) == (phase, message)
+    assert one.went_wrong == (phase != "Succeeded")
+
+
 def test_what_hosts_say_steers_no_terminal() -> None:
     task = msgspec.convert(
         {
@@ -278,7 +314,7 @@ def test_what_hosts_say_steers_no_terminal() -> None:
         NodeTask,
     )
     found = maintenance({"run": {"id": EVIL, "operations": [EVIL]}, "history": [{"id": EVIL}]}, name=EVIL)
-    assert not STEERS.search(history_view.text(found, EVIL, [task], NOW))
+    assert not STEERS.search(history_view.text(found, EVIL, tries.tries([task]), NOW))
     judged = judge(found, host(EVIL))
     assert not STEERS.search(plan_table.text(judged, NOW))
     assert not STEERS.search(why.text(EVIL, [*reasons_of_host.concerning(EVIL, [judged])], NOW))

@@ -48,6 +48,23 @@ def test_a_thousand_hosts_keep_to_the_budget(tmp_path: Path) -> None:
     assert all(len(line) <= 110 for line in found.stdout.splitlines() if "|" in line)
 
 
+def test_gates_that_would_ask_others_hold_and_that_is_said(tmp_path: Path) -> None:
+    gates = '{before: [{http: {url: "http://192.0.2.1/"}}]}'
+    text = MONDAY.read_text(encoding="utf-8").replace("  budget:", f"  health: {gates}\n  budget:")
+    (tmp_path / "m.yaml").write_text(text, encoding="utf-8")
+    found = simulate("-f", tmp_path, "--hosts", 3)
+    assert "has gates that ask others: simulated as if all of them held" in found.stderr
+    assert "hosts: 3 succeeded" in found.stdout
+
+
+def test_a_node_selector_takes_every_host_for_a_node_with_its_labels(tmp_path: Path) -> None:
+    text = MONDAY.read_text(encoding="utf-8").replace("{selector: {", "{nodeSelector: {")
+    assert "nodeSelector" in text
+    (tmp_path / "m.yaml").write_text(text, encoding="utf-8")
+    found = simulate("-f", tmp_path, "--hosts", 3, "--seed", 7)
+    assert (found.code, "hosts: 3 succeeded" in found.stdout) == (0, True), found
+
+
 def test_a_failure_stops_the_run_and_the_report_says_so() -> None:
     found = simulate("-f", MONDAY, "--hosts", 10, "--failures", "100%")
     assert "Stopped: too many hosts failed" in found.stdout

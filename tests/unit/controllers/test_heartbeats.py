@@ -37,6 +37,50 @@ def test_a_host_that_comes_back_without_a_lease_is_new() -> None:
     assert found.judge("x", 100) == LivenessJudgement(Life.UNTOLD, again_in=60)
 
 
+def test_only_a_renewal_that_was_seen_is_told_as_one() -> None:
+    found = Heartbeats()
+    assert [found.saw("x", renewed, DURATION, at) for at, renewed in enumerate("aabb")] == [
+        False, False, True, False,
+    ]  # fmt: skip
+
+
+def test_a_host_whose_lease_is_deleted_is_new_however_long_it_had_none_before() -> None:
+    found = Heartbeats()
+    found.judge("x", 0)
+    found.saw("x", "a", DURATION, 5)
+    found.lost("x")
+    assert found.judge("x", 100) == LivenessJudgement(Life.UNTOLD, again_in=60)
+
+
+def test_after_an_outage_a_host_is_alive_only_as_long_as_its_own_lease_says() -> None:
+    found = watched((0, "a"), (5, "b"))
+    found.missed(50)
+    assert found.judge("x", 88) == LivenessJudgement(Life.ALIVE, 83, 46)
+    assert found.judge("x", 89) == LivenessJudgement(Life.UNTOLD, LIMIT, 45)
+    found.missed(40)
+    assert found.judge("x", 133) == LivenessJudgement(Life.UNTOLD, 128, 1), "no outage is taken back"
+    assert found.judge("x", 134).life is Life.SILENT
+
+
+def test_after_an_outage_a_host_without_a_lease_has_its_time_again() -> None:
+    found = Heartbeats()
+    found.judge("x", 0)
+    found.missed(50)
+    assert found.judge("x", 60) == LivenessJudgement(Life.UNTOLD, again_in=50)
+
+
+@pytest.mark.parametrize(
+    ("duration", "silent_after"), [(None, 84), (0, 84), (1, 14), (10, 14), (600, 840), (1e9, 840)]
+)
+def test_how_long_a_lease_lasts_has_bounds(duration: float | None, silent_after: float) -> None:
+    found = Heartbeats()
+    found.saw("x", "a", duration, 0)
+    assert found.judge("x", silent_after - 1).life is Life.UNTOLD
+    assert found.judge("x", silent_after).life is Life.SILENT
+    found.saw("x", "a", DURATION, 0)
+    assert found.judge("x", LIMIT - 1).life is Life.UNTOLD, "what it says last counts"
+
+
 def test_a_lease_that_was_only_seen_once_says_nothing_yet() -> None:
     assert watched((0, "a")).judge("x", 83) == LivenessJudgement(Life.UNTOLD, 83, 1)
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 
+from nodemanager.api.common.managednode import ManagedNode, ManagedNodeStatus, UpcomingUpgrades
+from nodemanager.api.maintenance.nodemaintenance import Approval, NodeMaintenance, NodeMaintenanceSpec
 from nodemanager.api.maintenance.nodetask import NodeTask, NodeTaskSpec, NodeTaskStatus
-from nodemanager.controllers.node_maintenances import observing
+from nodemanager.controllers.node_maintenances import observing, undertaking
 from nodemanager.fleet.maintenance.claims import Claim, State, Unreadable
 from nodemanager.fleet.maintenance.facts import HostFacts
 from nodemanager.kube.objects import ObjectMeta
@@ -44,6 +47,27 @@ def test_when_a_task_ended_is_between_its_beginning_and_now(
     assert [took for _, took in observing.durations([task(finished)], NOW)] == samples
 
 
+def test_how_long_it_took_to_take_something_back_is_not_how_long_a_visit_takes() -> None:
+    done = task("2026-11-16T05:30:00Z")
+    undo = msgspec.structs.replace(done, metadata=ObjectMeta(name="t-undo", creation_timestamp=MADE))
+    assert list(observing.durations([done, undo], NOW)) == [("web1", HOUR / 2)]
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        ManagedNodeStatus(upgrade=UpcomingUpgrades(started_at=MADE)),
+        ManagedNodeStatus(kubernetes_node_cordoned=MADE),
+    ],
+)
+def test_a_host_that_upgrades_itself_is_away_with_or_without_a_node(status: ManagedNodeStatus) -> None:
+    host = ManagedNode(metadata=ObjectMeta(name="web1", uid="h-1"), status=status)
+    found = observing.host_facts(host, None, NOW, {})
+    assert found.health.upgrading
+    idle = msgspec.structs.replace(host, status=ManagedNodeStatus(upgrade=UpcomingUpgrades([MADE])))
+    assert not observing.host_facts(idle, None, NOW, {}).health.upgrading
+
+
 def test_one_that_has_not_ended_has_no_end() -> None:
     assert observing.ended_at(task("2026-11-16T05:30:00Z", "Running"), NOW) is None
 
@@ -59,3 +83,14 @@ def test_a_claim_whose_maintenance_is_gone_is_one_that_somebody_has_to_look_at()
     found = observing.with_owner(host, set(), NOW + 2 * HOUR)
     assert isinstance(found.claim, Unreadable)
     assert found.works
+
+
+def test_without_a_requester_nobody_can_be_somebody_else() -> None:
+    def problem(**asked: object) -> str:
+        approval = msgspec.convert({"required": True, **asked}, Approval)
+        found = undertaking.nobody_asks(NodeMaintenance(spec=NodeMaintenanceSpec(approval=approval)))
+        return found.reason if found is not None else ""
+
+    assert problem() == ""
+    assert problem(differentUser=True, requester="jane") == ""
+    assert problem(differentUser=True) == "RequesterUnknown"

@@ -15,10 +15,12 @@ from nodemanager.client.patches import MergePatch
 from nodemanager.controllers import assembly, node_series
 from nodemanager.controllers.assembly import Dependencies
 from nodemanager.controllers.node_series import resolving
+from nodemanager.controllers.node_series.resolving import Cluster
 from nodemanager.host.process import runner
 from nodemanager.kube import conditions
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.objects import ObjectMeta
+from nodemanager.kube.selectors import LabelSelector
 from nodemanager.runtime.metrics import Registry
 from support import whole_server
 from support.clients import connected
@@ -64,6 +66,30 @@ def test_a_series_of_nobody_says_so() -> None:
     found = conditions.get(resolving.resolve(series(SeriesSpec()), [], NOW).conditions, RESOLVED)
     assert found is not None
     assert (found.status, found.reason) == ("False", "NoHost")
+
+
+def test_nodes_without_an_agent_are_counted_and_some_are_named() -> None:
+    spec = SeriesSpec(node_selector=LabelSelector(match_labels={"gpu": "yes"}))
+    cluster = Cluster({f"n{number:02}": {"gpu": "yes"} for number in range(30)})
+    status = resolving.resolve(series(spec), [node("n00"), node("edge")], NOW, cluster)
+    assert (status.hosts, status.without_agent, status.without_node) == (1, 29, 1)
+    assert status.first_without_agent == [f"n{number:02}" for number in range(1, 21)]
+    found = conditions.get(status.conditions, RESOLVED)
+    assert found is not None
+    assert (found.status, found.message.startswith("29 Kubernetes Nodes without an agent")) == ("True", True)
+    assert "1 host without a Kubernetes Node, left out: edge" in found.message
+
+
+def test_without_the_right_to_read_nodes_the_condition_says_how_to_give_it() -> None:
+    spec = SeriesSpec(node_selector=LabelSelector(match_labels={"gpu": "yes"}))
+    refused = Cluster(refused="nodes is forbidden")
+    found = conditions.get(resolving.resolve(series(spec), [node("a")], NOW, refused).conditions, RESOLVED)
+    assert found is not None
+    assert (found.status, found.reason) == ("False", "NodeLabelsUnknown")
+    assert "nodes is forbidden" in found.message
+    assert "kubectl apply -f config/rbac/operator-disruption.yaml" in found.message
+    plain = resolving.resolve(series(SeriesSpec()), [node("a")], NOW, refused)
+    assert conditions.is_true(plain.conditions, RESOLVED), "who asks for no Node needs no right"
 
 
 def test_large_fleets_have_a_bounded_status() -> None:

@@ -12,11 +12,19 @@ import pytest
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenanceSpec
 from nodemanager.fleet.maintenance import budget, openings
 from nodemanager.fleet.maintenance.claims import Claim, State, Unreadable
-from nodemanager.fleet.maintenance.decide import PATIENCE, Decision, Facts, Run, decide
-from nodemanager.fleet.maintenance.facts import HostFacts, HostHealth, NodeFacts, TaskFacts
+from nodemanager.fleet.maintenance.decide import PATIENCE, Decision, decide
+from nodemanager.fleet.maintenance.facts import (
+    Facts,
+    GateFinding,
+    HostFacts,
+    HostHealth,
+    NodeFacts,
+    Run,
+    TaskFacts,
+)
 from nodemanager.fleet.maintenance.openings import WindowView
 from nodemanager.fleet.maintenance.progress import Stage
-from nodemanager.fleet.maintenance.reasons import Reason
+from nodemanager.fleet.maintenance.reasons import REMEDIES, Reason
 from nodemanager.fleet.series import CANARIES, LAST, HostGroup
 
 NOW = datetime(2026, 11, 16, 6, 30, tzinfo=UTC)
@@ -59,6 +67,23 @@ def task(phase: str, attempt: int = 0, ended: datetime = NOW - timedelta(minutes
     return TaskFacts("t", phase, attempt, taken=True, ended=ended)
 
 
+def test_without_a_budget_one_host_is_away_at_a_time() -> None:
+    found = decide(known(host("a"), host("b"), spec={"budget": None}))
+    assert (starts(found), reasons(found)) == (["a"], {"b": Reason.BUDGET_SPENT})
+
+
+def test_of_hosts_outside_of_the_series_only_those_of_this_run_count() -> None:
+    def left(name: str, uid: str) -> Decision:
+        gone = host(name, claim=claim(name, uid=uid))
+        groups = [HostGroup("", ("a", "b"))]
+        return decide(
+            known(host("a"), host("b"), gone, groups=groups, spec={"budget": {"maxUnavailable": 2}})
+        )
+
+    assert starts(left("x", "m")) == ["a"]
+    assert starts(left("x", "another")) == ["a", "b"]
+
+
 def test_hosts_begin_in_their_order_as_many_as_may_be_away() -> None:
     found = decide(known(host("a"), host("b"), host("c"), spec={"budget": {"maxUnavailable": 2}}))
     assert starts(found) == ["a", "b"]
@@ -87,7 +112,7 @@ def test_whoever_is_away_counts_whatever_the_cause(away: dict[str, Any], reason:
     [
         (HostHealth(alive=None), Reason.HOST_WITHOUT_AGENT),
         (HostHealth(held=True), Reason.HOST_HELD),
-        (HostHealth(failing_before="prometheus up"), Reason.GATE_BEFORE),
+        (HostHealth(failing_before=GateFinding("prometheus up")), Reason.GATE_BEFORE),
     ],
 )
 def test_what_a_host_waits_for_itself_holds_up_nobody_else(health: HostHealth, reason: Reason) -> None:
@@ -97,6 +122,27 @@ def test_what_a_host_waits_for_itself_holds_up_nobody_else(health: HostHealth, r
     )
     assert starts(found) == ["b"]
     assert reasons(found) == {"a": reason}
+
+
+def test_a_host_whose_gates_are_asked_keeps_its_place_and_those_after_it_are_not_asked() -> None:
+    open_ = HostHealth(failing_before=GateFinding("http x: not asked yet", Reason.GATE_NOT_ASKED))
+    hosts = [host(name, health=open_) for name in "abc"]
+    found = decide(known(*hosts, spec={"budget": {"maxUnavailable": 1}}))
+    assert starts(found) == []
+    assert reasons(found) == {"a": Reason.GATE_NOT_ASKED, "b": Reason.BUDGET_SPENT, "c": Reason.BUDGET_SPENT}
+    no = HostHealth(failing_before=GateFinding("http x: answered 503, not 200"))
+    after = decide(known(host("a", health=no), *hosts[1:], spec={"budget": {"maxUnavailable": 1}}))
+    assert reasons(after) == {"a": Reason.GATE_BEFORE, "b": Reason.GATE_NOT_ASKED, "c": Reason.BUDGET_SPENT}
+    shut = decide(known(*hosts, window=WindowView()))
+    assert set(reasons(shut).values()) == {Reason.WINDOW_CLOSED}
+
+
+def test_a_host_that_is_not_proven_says_by_which_gate() -> None:
+    health = HostHealth(failing_after=GateFinding("http x: answered 503, not 200"))
+    found = decide(known(host("a", health=health, claim=claim("a", State.PROVING))))
+    assert [(one.reason, one.object) for one in found.waits] == [
+        (Reason.PROVING, "http x: answered 503, not 200")
+    ]
 
 
 def test_a_percentage_is_rounded_down_and_is_one_at_least() -> None:
@@ -141,7 +187,7 @@ def test_a_canary_that_cannot_begin_holds_up_all_and_one_that_fails_stops_all() 
 
 
 @pytest.mark.parametrize("done", [0, 40])
-def test_the_stop_rule_never_switches_itself_off(done: int) -> None:
+def test_trap_2_the_stop_rule_never_switches_itself_off(done: int) -> None:
     names = [f"h{number:02}" for number in range(50)]
     tasks = {name: [task("Succeeded")] for name in names[:done]}
     tasks[names[45]] = [task("Failed")]
@@ -176,6 +222,20 @@ def test_what_the_claim_says_of_a_try_is_the_last_word() -> None:
     assert (found.progress["a"].stage, found.progress["a"].reason) == (Stage.FAILED, Reason.NOT_PROVEN)
 
 
+def test_a_host_that_was_not_proven_stays_failed_when_another_maintenance_has_visited_it() -> None:
+    unproven = replace(task("Succeeded"), not_done=Reason.NOT_PROVEN)
+    other = host("a", claim=claim("a", State.DONE, uid="other", run="r9"))
+    found = decide(known(other, tasks={"a": [unproven]}))
+    assert (found.progress["a"].stage, found.progress["a"].reason) == (Stage.FAILED, Reason.NOT_PROVEN)
+
+
+def test_a_host_that_took_no_task_before_the_window_closed_is_begun_with_again() -> None:
+    late = replace(task("Expired"), taken=False, windowed=True)
+    other = host("a", claim=claim("a", State.DONE, uid="other", run="r9"))
+    found = decide(known(other, tasks={"a": [late]}))
+    assert [(start.host, start.attempt) for start in found.starts] == [("a", 1)]
+
+
 def test_a_host_that_a_drain_gave_back_is_skipped_unless_that_stops_all() -> None:
     back = host("a", claim=claim("a", State.UNDONE, reason=Reason.DRAIN_TIMED_OUT))
     found = decide(known(back, host("b")))
@@ -199,10 +259,10 @@ def test_nothing_begins_and_it_is_said_why(change: dict[str, Any], reason: Reaso
     found = decide(known(host("a"), **change))
     assert not found.starts
     assert reasons(found) == {"a": reason}
-    assert found.waits[0].remedy
+    assert REMEDIES[reason]
 
 
-def test_a_host_begins_only_if_it_will_be_done_before_the_window_closes() -> None:
+def test_claim_3_a_host_begins_only_if_it_will_be_done_before_the_window_closes() -> None:
     slow = openings.measured([("a", timedelta(hours=3))] * 3 + [("b", timedelta(minutes=5))] * 3)
     found = decide(known(host("a"), host("b"), durations=slow))
     assert starts(found) == ["b"]
@@ -247,6 +307,14 @@ def test_a_run_ends_when_all_its_hosts_have() -> None:
     assert decide(known(host("a"), host("b"), tasks=done)).outcome == "Succeeded"
     mixed = {**done, "b": [task("Failed")]}
     assert decide(known(host("a"), host("b"), tasks=mixed, spec={"stopAfter": 2})).outcome == "Failed"
+
+
+def test_a_run_of_which_nobody_can_tell_the_hosts_ends_only_if_somebody_ends_it() -> None:
+    nobody = known(groups=[], problem=(Reason.WINDOW_NOT_FOUND, "maintenancewindow/office"))
+    assert decide(nobody).outcome == "Succeeded"  # a series that chooses no host any more
+    unknown = replace(nobody, series_known=False)
+    assert decide(unknown).outcome == ""
+    assert decide(replace(unknown, run=replace(unknown.run, ending=Reason.ABORTED))).outcome == "Aborted"
 
 
 def test_a_run_does_not_wait_for_ever_for_hosts_that_cannot_begin() -> None:

@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from nodemanager.api.maintenance.nodemaintenance import NodeMaintenanceSpec
+from nodemanager.api.maintenance.maintenanceapproval import MaintenanceApprovalSpec
+from nodemanager.api.maintenance.nodemaintenance import Approval, NodeMaintenance, NodeMaintenanceSpec
 from nodemanager.api.maintenance.windows import WindowSpec
 from nodemanager.fleet.maintenance import beginning, openings, plan, steps
 from nodemanager.fleet.maintenance.beginning import Owner
@@ -21,6 +22,7 @@ from nodemanager.fleet.maintenance.plan import PlanInput
 from nodemanager.fleet.maintenance.progress import Stage
 from nodemanager.fleet.series import HostGroup
 from nodemanager.fleet.windows.calendar import Calendar
+from nodemanager.kube.objects import ObjectMeta
 from support import fleets
 
 SUNDAY = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
@@ -49,7 +51,7 @@ def test_a_plan_has_the_same_hash_whoever_asks_and_whenever() -> None:
     one = planned(made_of())
     assert one.hash == planned(made_of()).hash
     assert len(one.hash) == 64
-    for unimportant in ({"paused": True}, {"notify": [{"url": "http://x"}]}, {"ttlSecondsAfterFinished": 3}):
+    for unimportant in ({"paused": True}, {"notify": [{"name": "x"}]}, {"ttlSecondsAfterFinished": 3}):
         assert planned(made_of(**unimportant)).hash == one.hash
 
 
@@ -166,3 +168,31 @@ def test_a_silent_host_does_not_keep_the_next_slot_from_beginning() -> None:
     assert all(
         run.counts[Stage.SKIPPED] == 1 and run.counts[Stage.SUCCEEDED] == 2 for run in engine.record.runs
     )
+
+
+def test_an_approval_counts_for_its_plan_and_of_somebody_else_where_that_is_asked_for() -> None:
+    def counts(approver: str, **asked: object) -> bool:
+        approval = msgspec.convert({"required": True, **asked}, Approval)
+        owner = NodeMaintenance(
+            metadata=ObjectMeta(name="monday"), spec=NodeMaintenanceSpec(approval=approval)
+        )
+        said = MaintenanceApprovalSpec(maintenance="monday", plan_hash="a" * 64, approver=approver)
+        assert not plan.approves(said, owner, "b" * 64)
+        renamed = msgspec.structs.replace(owner, metadata=ObjectMeta(name="tuesday"))
+        assert not plan.approves(said, renamed, "a" * 64)
+        return plan.approves(said, owner, "a" * 64)
+
+    assert counts("jane")
+    assert counts("jane", requester="jane")  # who asked for it does not matter then
+    assert counts("jane", differentUser=True, requester="joe")
+    assert not counts("jane", differentUser=True, requester="jane")
+    assert not counts("jane", differentUser=True)
+
+
+def test_who_asked_for_a_plan_is_part_of_it_where_somebody_else_has_to_approve() -> None:
+    def hashed(requester: str, *, different: bool) -> str:
+        asked = {"required": True, "differentUser": different, "requester": requester}
+        return plan.hash_of(made_of(approval=asked))
+
+    assert hashed("jane", different=True) != hashed("joe", different=True)
+    assert hashed("jane", different=False) == hashed("joe", different=False) == plan.hash_of(made_of())

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from nodemanager.fleet.maintenance import claims, visits
 from nodemanager.fleet.maintenance.claims import Claim, State, Unreadable
-from nodemanager.fleet.maintenance.facts import HostFacts, HostHealth, NodeFacts, TaskFacts
+from nodemanager.fleet.maintenance.facts import GateFinding, HostFacts, HostHealth, NodeFacts, TaskFacts
 from nodemanager.fleet.maintenance.reasons import REMEDIES, Reason
 from nodemanager.fleet.maintenance.states import STATES, Hold, Move, Visit, VisitRules
 
@@ -61,7 +61,14 @@ def task(phase: str = "Running", **fields: Any) -> TaskFacts:
     return TaskFacts("web1-0123456789", phase, **{"taken": True, **fields})
 
 
-def test_every_state_that_is_no_end_says_what_is_ordered_and_what_is_waited_for() -> None:
+def test_a_task_that_nobody_took_before_the_window_closed_is_no_failure() -> None:
+    late = task("Expired", taken=False, windowed=True)
+    assert ends(visit(State.WORKING, task=late)) == (State.RETURNING, State.UNDONE, Reason.TIME_TOO_SHORT)
+    never = task("Expired", taken=False)
+    assert ends(visit(State.WORKING, task=never)) == (State.RETURNING, State.UNDONE, Reason.TASK_EXPIRED)
+
+
+def test_claim_6_every_state_and_every_reason_says_what_is_waited_for() -> None:
     assert set(STATES) == {state for state in State if not state.is_end}
     assert all(REMEDIES[rules.reason] for rules in STATES.values())
     assert set(REMEDIES) == set(Reason)
@@ -149,17 +156,20 @@ def test_a_restart_of_the_agent_is_no_reboot() -> None:
     same = visit(State.PROVING, task=task("Succeeded", rebooted=True), boot_id="one")
     assert "old boot" in held(same).object
     booted = visit(State.PROVING, task=task("Succeeded", rebooted=True), boot_id="two")
-    assert ends(booted) == (State.RETURNING, State.DONE, Reason.SUCCEEDED)
+    assert ends(booted) == (State.DONE, None, Reason.SUCCEEDED)
+    ours = claim(State.PROVING, cordoned=True)
+    booted = visit(State.PROVING, claim=ours, task=task("Succeeded", rebooted=True), boot_id="two")
+    assert ends(booted) == (State.RETURNING, State.DONE, Reason.SUCCEEDED), "its Node is given back first"
 
 
 def test_only_what_is_newer_than_the_order_proves_anything() -> None:
     before = visit(State.PROVING, heard=NOW - 6 * MINUTE)
     assert "not heard of since" in held(before).object
-    assert moved(visit(State.PROVING, heard=NOW - 4 * MINUTE)).end is State.DONE
+    assert moved(visit(State.PROVING, heard=NOW - 4 * MINUTE)).state is State.DONE
 
 
 def test_a_host_that_is_not_proven_in_time_is_undone() -> None:
-    late = {"failing_after": "http https://web1/", "now": NOW + 6 * MINUTE}
+    late = {"failing_after": GateFinding("http https://web1/"), "now": NOW + 6 * MINUTE}
     undo = visit(State.PROVING, rules=VisitRules(can_undo=True), **late)
     assert ends(undo) == (State.UNDOING, None, Reason.NOT_PROVEN)
     assert ends(visit(State.PROVING, **late)) == (State.RETURNING, State.HALTED, Reason.NOT_PROVEN)
@@ -173,7 +183,15 @@ def test_a_host_soaks_and_one_that_fails_meanwhile_is_proven_anew() -> None:
     assert moved(visit(State.PROVING, rules=rules)).state is State.SOAKING
     assert held(visit(State.SOAKING, rules=rules)).next_check == NOW + 5 * MINUTE
     assert moved(visit(State.SOAKING, rules=rules, alive=False)).state is State.PROVING
-    assert moved(visit(State.SOAKING, rules=rules, now=NOW + 5 * MINUTE)).end is State.DONE
+    assert moved(visit(State.SOAKING, rules=rules, now=NOW + 5 * MINUTE)).state is State.DONE
+
+
+def test_a_gate_that_nobody_asked_proves_nothing_and_does_not_begin_the_soak_anew() -> None:
+    unasked = {"failing_after": GateFinding("http x: not asked yet", Reason.GATE_NOT_ASKED)}
+    assert held(visit(State.PROVING, **unasked)).object == "http x: not asked yet"
+    rules = VisitRules(soak=10 * MINUTE)
+    over = held(visit(State.SOAKING, rules=rules, now=NOW + 6 * MINUTE, **unasked))
+    assert (over.reason, over.object) == (Reason.SOAKING, "http x: not asked yet")
 
 
 def test_a_host_that_falls_silent_keeps_its_cordon_and_is_given_back_when_it_is_heard() -> None:
@@ -234,6 +252,35 @@ def test_whatever_somebody_writes_there_is_read_without_an_error(text: str) -> N
     assert found is None or found.holds in (True, False)
 
 
+@pytest.mark.parametrize("field", ["since", "begun", "expires"])
+def test_a_claim_with_a_time_of_no_zone_is_none(field: str) -> None:
+    bare = claim(State.WORKING, **{field: NOW.replace(tzinfo=None)})
+    assert claims.decode(claims.encode(bare)) == Unreadable("it has a time without a time zone")
+
+
+def test_a_claim_holds_its_host_until_it_has_ended() -> None:
+    ended = {State.DONE, State.UNDONE, State.HALTED}
+    assert {state for state in State if state.is_end} == ended
+    assert {state for state in State if not claim(state).holds} == ended
+
+
+def test_an_annotation_is_read_up_to_a_length_and_an_empty_one_is_none() -> None:
+    text = claims.encode(claim(State.WORKING))
+    assert claims.decode(text.ljust(claims.MAX_TEXT)) == claim(State.WORKING)
+    said = f"it has {claims.MAX_TEXT + 1} characters; at most {claims.MAX_TEXT} are read"
+    assert claims.decode(text.ljust(claims.MAX_TEXT + 1)) == Unreadable(said)
+    assert claims.decode("") is None
+    returning = claims.decode(claims.encode(claim(State.RETURNING)))
+    assert returning == Unreadable("it is Returning, and does not say how it ends")
+    assert claims.decode(claims.encode(claim(State.PROVING))) == claim(State.PROVING)
+
+
+def test_what_a_new_claim_does_not_say_is_not_so() -> None:
+    made = claims.decode(claims.encode(claim(State.WORKING)))
+    assert isinstance(made, Claim)
+    assert (made.seen, made.cordoned, made.end, made.reason) == (False, False, None, None)
+
+
 def test_a_claim_that_returns_without_an_end_or_without_a_zone_is_none() -> None:
     assert isinstance(claims.decode(claims.encode(claim(State.RETURNING))), Unreadable)
     bare = claim(State.WORKING, since=NOW.replace(tzinfo=None))
@@ -250,6 +297,9 @@ def test_the_name_of_a_task_is_the_same_whenever_it_is_asked_and_another_for_ano
     }
     assert len(others | {name}) == 4
     assert len(claims.task_name("w" * 253, "m", "r", "h", 0)) <= 253
+    assert claims.task_name("w" * 199 + "-x.example", "m", "r", "h", 0).startswith("w" * 199 + "-")
+    assert "--" not in claims.task_name("w" * 199 + "-x.example", "m", "r", "h", 0)
+    assert len(name) == len("web1-") + 10
 
 
 def test_a_host_that_was_lost_and_comes_back_is_given_back_once() -> None:
@@ -261,6 +311,10 @@ def test_a_host_that_was_lost_and_comes_back_is_given_back_once() -> None:
     given = moved(visit(State.RETURNING, claim=back, node=NodeFacts(), task=task("Failed")))
     assert (given.state, given.cordoned) == (State.HALTED, False)
     held(visit(State.HALTED, claim=given, node=NodeFacts(), task=task("Failed")))
+    ours = NodeFacts(cordoned=True, ours=True)
+    late = moved(visit(State.HALTED, claim=lost, node=ours, task=None))
+    assert (late.state, late.end) == (State.RETURNING, State.HALTED), "its task was deleted after its end"
+    held(visit(State.HALTED, claim=lost, node=ours, task=task()))
 
 
 def test_no_work_begins_after_the_window_closed_also_if_it_was_about_to() -> None:

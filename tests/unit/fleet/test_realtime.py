@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
+import msgspec
 import pytest
 
 from nodemanager.api.common.declarations import File
 from nodemanager.api.common.enforcement import EnforcedSpan
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance, NodeMaintenanceSpec
+from nodemanager.api.maintenance.nodeoperationtemplate import NodeOperationTemplateSpec
 from nodemanager.api.maintenance.operations import LocalReference, Operation
 from nodemanager.api.maintenance.realtime_set import RealtimeSet
 from nodemanager.api.maintenance.series import SeriesSpec
@@ -72,8 +75,75 @@ def test_hosts_are_chosen_by_the_selector_of_the_series_where_that_says_all() ->
     named = realtime.chosen(SeriesSpec(selector=by_role, exclude=LabelSelector()), ["b", "a"])
     labels = [{"kubernetes.io/hostname": name, "role": "web"} for name in "abc"]
     assert [matches(named, one) for one in labels] == [True, True, False]
+    assert realtime.chosen(SeriesSpec(node_selector=by_role), ["b", "a"]) == named, "agents know no Nodes"
     with pytest.raises(RealtimeError, match="this one chooses 1025; choose them by a label"):
         realtime.chosen(SeriesSpec(names=["x"]), [str(number) for number in range(1025)])
+
+
+def test_a_template_that_is_done_once_is_named_too() -> None:
+    operation = Operation(name="sshd", type="realtime", template_ref=LocalReference(name="once"))
+    once = {"once": NodeOperationTemplateSpec()}
+    with pytest.raises(RealtimeError, match=r"operation sshd: cannot use template once .*a configSet"):
+        realtime.wanted(maintenance(operation), operation, once, LabelSelector(), [])
+
+
+def test_as_many_hosts_are_named_as_a_selector_takes() -> None:
+    full = realtime.chosen(SeriesSpec(names=["x"]), [str(number) for number in range(1024)])
+    assert full.match_expressions[0].values == sorted(map(str, range(1024)))
+
+
+def test_sets_of_others_and_operations_that_are_done_once_are_left_alone() -> None:
+    made = realtime.wanted(maintenance(SSHD), SSHD, {}, LabelSelector(), [])
+    assert [one.controller for one in made.metadata.owner_references] == [True]
+    other = NodeMaintenance(metadata=ObjectMeta(name="nights", namespace="ns", uid="u2"))
+    assert not realtime.is_ours(made, other)
+    assert realtime.obsolete([made], other) == []
+    once = Operation(name="sshd", type="one-shot")
+    assert realtime.operations(maintenance(once, SSHD)) == [SSHD]
+    assert realtime.obsolete([made], maintenance(once)) == [made], "it is no set any more"
+
+
+def test_the_name_of_a_set_has_room_for_the_operation() -> None:
+    assert realtime.set_name("nights", "sshd") == "nights-sshd"
+    assert realtime.set_name("n" * 200 + "x", "sshd") == "n" * 200 + "-sshd"
+    assert realtime.set_name("n" * 199 + "-x", "sshd") == "n" * 199 + "-sshd"
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        pytest.param(lambda spans: spans[: ENOUGH - 1], id="too few"),
+        pytest.param(lambda spans: spans[1:], id="the next one is missing"),
+        pytest.param(lambda spans: [*spans, *spans], id="more than there are"),
+        pytest.param(lambda spans: [EnforcedSpan("soon", spans[0].end), *spans[1:]], id="no start"),
+        pytest.param(lambda spans: [EnforcedSpan(spans[0].start, "soon"), *spans[1:]], id="no end"),
+        pytest.param(lambda spans: [EnforcedSpan(spans[0].start), *spans[1:]], id="endless"),
+        pytest.param(
+            lambda spans: [EnforcedSpan("2026-03-03T05:00:00Z", spans[0].end), *spans[1:]], id="early"
+        ),
+    ],
+)
+def test_spans_that_are_not_true_or_too_few_are_replaced(known: Any) -> None:
+    given = realtime.openings(DAILY, [], NOW)
+    assert realtime.openings(DAILY, known(given), NOW) == given
+
+
+def test_just_enough_spans_stay_and_those_that_are_over_do_not_count() -> None:
+    given = realtime.openings(DAILY, [], NOW)
+    over = span(NOW - timedelta(hours=6), NOW)
+    assert realtime.openings(DAILY, given[:ENOUGH], NOW) == given[:ENOUGH]
+    assert realtime.openings(DAILY, [over, *given[:ENOUGH]], NOW) == [over, *given[:ENOUGH]]
+    assert realtime.openings(DAILY, [over, *given[: ENOUGH - 1]], NOW) == given
+
+
+def test_an_opening_begun_otherwise_is_the_same_from_now_on() -> None:
+    """Who asked while it was open knows another start than who asked before."""
+    now = NOW.replace(day=3, hour=7)
+    given = realtime.openings(DAILY, [], now)
+    begun = [EnforcedSpan("2026-03-03T06:30:00Z", given[0].end), *given[1:]]
+    assert realtime.openings(DAILY, begun, now) == begun
+    later = [EnforcedSpan("2026-03-03T07:30:00Z", given[0].end), *given[1:]]
+    assert realtime.openings(DAILY, later, now) == given
 
 
 def test_spans_stay_as_they_are_until_they_run_short() -> None:
@@ -110,3 +180,34 @@ def test_a_window_that_never_opens_again_is_no_news_either() -> None:
     assert realtime.openings(past, [], NOW) == []
     known = [span(NOW - timedelta(days=2), NOW - timedelta(days=1))]
     assert realtime.openings(past, known, NOW) == known
+
+
+def test_a_plan_is_of_what_is_declared_and_not_of_when_it_is_open() -> None:
+    def hashed(operation: Operation = SSHD, window: str = "3h", **more: Any) -> str:
+        chosen = more.get("chosen")
+        owner = maintenance(operation, paused=more.get("paused", False))
+        spans = [span(NOW + timedelta(days=len(window)), None)]
+        made = realtime.wanted(owner, operation, {}, chosen or LabelSelector(), spans)
+        spec = WindowSpec(schedules=[WindowSchedule(start="06:00", duration=window)])
+        return realtime.plan_hash(owner, {operation.name: made}, spec)
+
+    suspended = msgspec.structs.replace(SSHD, suspend=True)
+    assert hashed() == hashed(paused=True) == hashed(suspended)
+    other = Operation(
+        name="sshd", type="realtime", config_set=RealtimeSet(files=[File(path="/etc/x", content="y")])
+    )
+    for change in (
+        hashed(other),
+        hashed(msgspec.structs.replace(SSHD, name="ssh")),
+        hashed(chosen=LabelSelector(match_labels={"role": "web"})),
+        hashed(window="4h"),
+    ):
+        assert change != hashed()
+
+
+def test_what_is_shut_keeps_what_it_declares() -> None:
+    made = realtime.wanted(maintenance(SSHD), SSHD, {}, LabelSelector(), [span(NOW, None)])
+    shut = realtime.shut(made)
+    assert shut.spec.enforcement is not None
+    assert (shut.spec.enforcement.openings, shut.spec.files) == ([], made.spec.files)
+    assert shut.spec.enforcement.window == "NodeMaintenance nights"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.api.maintenance.series import SeriesSpec
-from nodemanager.fleet.series import members
+from nodemanager.fleet.series import LeftOut, members
 from nodemanager.kube.objects import ObjectMeta
 from nodemanager.kube.selectors import LabelSelector
 
@@ -62,6 +62,41 @@ def test_members(spec: SeriesSpec, expected: list[tuple[str, str]]) -> None:
 
 def test_names_that_no_host_has_are_told_once() -> None:
     assert members(SeriesSpec(names=["web9", "web1", "web9"]), FLEET).not_found == ("web9",)
+
+
+GPU = having(gpu="yes")
+
+
+@pytest.mark.parametrize(
+    ("spec", "hosts", "agentless", "nodeless"),
+    [
+        (SeriesSpec(node_selector=GPU), "web2 web3", "gone stray", "cp1 lonely"),
+        (SeriesSpec(node_selector=GPU, names=["web3", "stray", "lonely"]), "web3", "stray", "lonely"),
+        (SeriesSpec(node_selector=GPU, selector=having(zone="a")), "web3", "gone stray", "cp1"),
+        (SeriesSpec(node_selector=LabelSelector()), "db1 web1 web2 web3", "gone plain stray", "cp1 lonely"),
+        (SeriesSpec(), "cp1 db1 lonely web1 web2 web3", "", ""),
+    ],
+    ids=["alone", "with-names", "with-selector", "every-node", "without"],
+)
+def test_a_node_selector_chooses_hosts_by_their_nodes_and_names_who_is_left_out(
+    spec: SeriesSpec, hosts: str, agentless: str, nodeless: str
+) -> None:
+    nodes = {
+        "web1": {}, "web2": {"gpu": "yes"}, "web3": {"gpu": "yes"}, "db1": {"gpu": "no"},
+        "stray": {"gpu": "yes"}, "gone": {"gpu": "yes"}, "plain": {},
+    }  # fmt: skip
+    found = members(spec, FLEET, nodes)
+    assert " ".join(found.hosts) == hosts
+    assert tuple(" ".join(part) for part in found.left_out) == (agentless, nodeless)
+
+
+def test_who_is_left_out_is_said_in_few_words() -> None:
+    assert LeftOut().words() == ""
+    said = LeftOut(tuple("abcdefg"), ("x",)).words(3)
+    assert said == (
+        "7 Kubernetes Nodes without an agent, left out: a, b, c and 4 more; "
+        "1 host without a Kubernetes Node, left out: x"
+    )
 
 
 labels = st.dictionaries(st.sampled_from(["role", "zone", "canary"]), st.sampled_from(["a", "b"]))

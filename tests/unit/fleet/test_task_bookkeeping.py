@@ -31,8 +31,11 @@ CLAIM = {"agent": "a", "time": times.rfc3339(MADE)}
 SECOND = timedelta(seconds=1)
 
 
-def task(run: str = "", ttl: int | None = None, **status: Any) -> NodeTask:
-    spec = {"nodeName": "web1", "deadline": times.rfc3339(DEADLINE), "ttlSecondsAfterFinished": ttl}
+def task(run: str = "", ttl: int | None = None, not_after: str | None = None, **status: Any) -> NodeTask:
+    spec = {
+        "nodeName": "web1", "deadline": times.rfc3339(DEADLINE), "ttlSecondsAfterFinished": ttl,
+        "notAfter": not_after,
+    }  # fmt: skip
     meta = {"name": "t", "creationTimestamp": times.rfc3339(MADE), "labels": {RUN: run} if run else {}}
     return msgspec.convert({"metadata": meta, "spec": spec, "status": status}, NodeTask)
 
@@ -54,10 +57,41 @@ def test_a_task_that_nobody_took_expires_with_its_deadline(phase: str) -> None:
     over = bookkeeping.judge(task(phase=phase), Circumstances(late))
     assert isinstance(over, Over)
     assert (over.phase, over.reason) == ("Expired", "Expired")
-    assert (
-        over.message
-        == "nobody took it until its deadline 2026-03-02T09:00:00Z: see whether the host is alive"
+    said = "nobody took it until 2026-03-02T09:00:00Z: see whether the host is alive and not held"
+    assert over.message == said
+
+
+def test_a_task_that_nobody_took_expires_when_its_window_has_closed() -> None:
+    closes = DEADLINE - timedelta(hours=1)
+    early = task(not_after=times.rfc3339(closes))
+    assert bookkeeping.judge(early, Circumstances(MADE)) == Look(closes + SKEW)
+    assert isinstance(bookkeeping.judge(early, Circumstances(closes + SKEW)), Over)
+    begun = task(not_after=times.rfc3339(closes), phase="Running", claim=CLAIM)
+    assert bookkeeping.judge(begun, Circumstances(closes + SKEW)) == Look(None), "it may be finished"
+    late = task(not_after=times.rfc3339(DEADLINE + timedelta(hours=1)))
+    assert bookkeeping.judge(late, Circumstances(MADE)) == Look(DEADLINE + SKEW)
+
+
+def test_a_task_whose_deadline_cannot_be_read_has_none_left() -> None:
+    odd = msgspec.convert(
+        {"metadata": {"name": "t"}, "spec": {"nodeName": "web1", "deadline": "soon"}}, NodeTask
     )
+    over = bookkeeping.judge(odd, Circumstances(MADE))
+    assert isinstance(over, Over)
+    assert over.phase == "Expired"
+
+
+def test_what_comes_first_is_looked_at_first() -> None:
+    soon = DEADLINE + SKEW - SECOND
+    assert bookkeeping.judge(task(), Circumstances(soon, gone_since=soon)) == Look(DEADLINE + SKEW)
+    assert bookkeeping.judge(task(), Circumstances(MADE, gone_since=MADE)) == Look(MADE + GONE_FOR)
+    assert bookkeeping.judge(task(claim=CLAIM), Circumstances(soon, gone_since=soon)) == Look(soon + GONE_FOR)
+
+
+def test_an_end_that_nobody_dates_is_when_it_was_first_seen_or_now() -> None:
+    bare = msgspec.convert({"metadata": {"name": "t"}, "status": {"phase": "Failed"}}, NodeTask)
+    assert bookkeeping.ended_at(bare, Circumstances(DEADLINE)) == DEADLINE
+    assert bookkeeping.ended_at(bare, Circumstances(DEADLINE + KEEP, ended_since=DEADLINE)) == DEADLINE
 
 
 def test_what_was_taken_is_for_the_agent_to_end() -> None:

@@ -18,7 +18,7 @@ from nodemanager.api.maintenance.nodetask import (
     TaskStepStatus,
     node_label,
 )
-from nodemanager.api.maintenance.task_steps import ExecutionAction, TaskStep
+from nodemanager.api.maintenance.task_steps import ExecutionAction, TaskAction, TaskStep
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.objects import ObjectMeta
 from nodemanager.plan.tasks import admission, reports
@@ -44,8 +44,28 @@ def reason(answer: admission.Answer) -> str:
     return answer.reason
 
 
-def test_a_new_task_is_taken() -> None:
-    assert admit(task(), Ledger(fence=4), HERE) == Taken()
+TRUE = ExecutionAction(argv=["true"])
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param(task(), id="as it is made"),
+        pytest.param(task(boot_id="boot"), id="planned in this boot"),
+        pytest.param(task(not_before="2026-11-16T06:00:00Z"), id="from this moment on"),
+        pytest.param(task(deadline="2026-11-16T06:00:01Z"), id="until the last second"),
+        pytest.param(
+            task(steps=[TaskStep(name="a", execution=TRUE, undo=TaskAction(execution=TRUE))]), id="with undo"
+        ),
+    ],
+)
+def test_a_new_task_is_taken(given: NodeTask) -> None:
+    assert admit(given, Ledger(fence=4), HERE) == Taken()
+
+
+def test_a_clock_that_is_a_little_behind_that_of_the_server_holds_up_nothing() -> None:
+    created = datetime(2026, 11, 16, 5, 59, tzinfo=UTC)
+    assert admit(task(), Ledger(), Situation("web1", "boot", created - admission.SKEW)) == Taken()
 
 
 @pytest.mark.parametrize(
@@ -54,9 +74,23 @@ def test_a_new_task_is_taken() -> None:
         pytest.param(task(node_name="web2"), Ledger(), admission.FOREIGN, id="foreign"),
         pytest.param(task(), Ledger(fence=5), admission.STALE, id="stale"),
         pytest.param(task(deadline="2026-11-16T06:00:00Z"), Ledger(), admission.EXPIRED, id="expired"),
+        pytest.param(task(not_after="2026-11-16T06:00:00Z"), Ledger(), admission.EXPIRED, id="window closed"),
         pytest.param(task(boot_id="before"), Ledger(), admission.OTHER_BOOT, id="of another boot"),
         pytest.param(task(steps=[TaskStep(name="new")]), Ledger(), admission.INVALID, id="newer version"),
+        pytest.param(
+            task(steps=[TaskStep(name="a", execution=TRUE, undo=TaskAction())]), Ledger(), admission.INVALID,
+            id="undo of a newer version",
+        ),
         pytest.param(task(deadline="soon"), Ledger(), admission.INVALID, id="no time"),
+        pytest.param(task(deadline="2026-11-16T07:00:00"), Ledger(), admission.INVALID, id="no zone"),
+        pytest.param(
+            task(NodeTaskStatus(claim=TaskClaim(agent="me"))), Ledger(), admission.FORGOTTEN,
+            id="state lost, and nobody knows when it was claimed",
+        ),
+        pytest.param(
+            task(NodeTaskStatus(claim=TaskClaim(agent="me", time="2026-11-16T05:58:00Z"))), Ledger(),
+            admission.FORGOTTEN, id="state lost, and the claim is just old enough",
+        ),
         pytest.param(task(NodeTaskStatus(claim=MINE)), Ledger(), admission.FORGOTTEN, id="state lost"),
         pytest.param(
             task(NodeTaskStatus(claim=MINE, phase="Succeeded")), Ledger({"uid": RECORD}), admission.FORGOTTEN,
@@ -69,7 +103,16 @@ def test_a_new_task_is_taken() -> None:
     ],
 )  # fmt: skip
 def test_what_is_refused(given: NodeTask, ledger: Ledger, expected: str) -> None:
-    assert reason(admit(given, ledger, HERE)) == expected
+    answer = admit(given, ledger, HERE)
+    assert reason(answer) == expected
+    assert isinstance(answer, Refused)
+    assert answer.silent == (expected == admission.FOREIGN), "whoever has to write its status does"
+
+
+def test_what_began_in_its_window_goes_on_after_it() -> None:
+    begun = task(NodeTaskStatus(claim=MINE), not_after="2026-11-16T05:30:00Z")
+    assert admit(begun, Ledger({"uid": RECORD}), HERE) == Known(RECORD)
+    assert admit(task(not_after="2026-11-16T06:00:01Z"), Ledger(), HERE) == Taken()
 
 
 EARLIER = datetime(2026, 11, 16, 5, 1, tzinfo=UTC)
@@ -123,6 +166,25 @@ def test_what_we_report_is_never_ahead_of_what_we_know() -> None:
         status = reports.of_record(task(), spec, known, NOW)
         assert not admission.is_ahead(status, known)
     assert status.claim == TaskClaim(agent="me", fencing_token=5)
+
+
+@pytest.mark.parametrize(
+    ("attempts", "phase", "ahead"),
+    [
+        (2, "Succeeded", False), (3, "Pending", True), (1, "Succeeded", False),
+        (2, "Failed", True), (2, "Running", False), (2, "", False),
+    ],
+)  # fmt: skip
+def test_more_tries_or_a_later_phase_of_a_step_is_ahead(attempts: int, phase: str, ahead: bool) -> None:
+    known = TaskRecord("uid", 5, TaskPhase.RUNNING, (StepRecord(StepPhase.SUCCEEDED, 2),), agent="me")
+    status = NodeTaskStatus(steps=[TaskStepStatus(name="a", attempts=attempts, phase=phase)])
+    assert admission.is_ahead(status, known) == ahead
+
+
+def test_an_end_that_the_host_itself_told_is_ahead_of_a_record_that_goes_on() -> None:
+    status = NodeTaskStatus(phase="Failed", conditions=[Condition(type=COMPLETE, reason="Failed")])
+    assert admission.is_ahead(status, RECORD)
+    assert not admission.is_ahead(status, msgspec.structs.replace(RECORD, phase=TaskPhase.FAILED))
 
 
 def test_labels_of_long_names_are_cut() -> None:

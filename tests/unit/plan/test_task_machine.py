@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -141,3 +143,107 @@ def test_undo_goes_backwards() -> None:
     assert machine.next_move(steps, record) == Undo(0)
     record = record.with_step(0, StepRecord(StepPhase.UNDONE, 1))
     assert machine.next_move(steps, record) == End(TaskPhase.UNDONE, "")
+
+
+def steps(*failures: str, **more: Any) -> list[TaskStep]:
+    return [TaskStep(name=f"s{place}", execution=RUN, on_failure=how, **more)
+            for place, how in enumerate(failures)]  # fmt: skip
+
+
+def record(*phases: StepPhase, **more: Any) -> TaskRecord:
+    known = tuple(StepRecord(phase, int(phase is not PENDING), message="no") for phase in phases)
+    return TaskRecord("uid", steps=known, **more)
+
+
+PENDING, RUNNING, FAILED = StepPhase.PENDING, StepPhase.RUNNING, StepPhase.FAILED
+SUCCEEDED, UNDOING, UNDO_FAILED = StepPhase.SUCCEEDED, StepPhase.UNDOING, StepPhase.UNDO_FAILED
+
+
+@pytest.mark.parametrize(
+    ("failures", "phases", "barred", "expected"),
+    [
+        (["", ""], [SUCCEEDED, PENDING], "", Begin(1)),
+        (["", ""], [SUCCEEDED, RUNNING], "late", Settle(1, undoing=False)),
+        ([""], [FAILED], "", End(TaskPhase.FAILED, "step s0 failed: no")),
+        (["stop"], [FAILED], "late", End(TaskPhase.FAILED, "step s0 failed: no")),
+        (["undo"], [FAILED], "", TurnBack("step s0 failed: no")),
+        (["continue", ""], [FAILED, PENDING], "", Begin(1)),
+        (["continue", ""], [FAILED, SUCCEEDED], "",
+         End(TaskPhase.SUCCEEDED, "passed over although they failed: s0")),
+        (["", ""], [SUCCEEDED, SUCCEEDED], "late", End(TaskPhase.SUCCEEDED, "")),
+        (["undo", ""], [PENDING, PENDING], "late", End(TaskPhase.EXPIRED, "late before step s0")),
+        (["", "undo"], [SUCCEEDED, PENDING], "late", TurnBack("late before step s1")),
+        (["", "stop"], [SUCCEEDED, PENDING], "late", End(TaskPhase.FAILED, "late before step s1")),
+    ],
+)  # fmt: skip
+def test_what_comes_next(
+    failures: list[str], phases: list[StepPhase], barred: str, expected: machine.Move
+) -> None:
+    assert machine.next_move(steps(*failures), record(*phases), barred) == expected
+
+
+def test_a_step_that_may_be_tried_again_is_and_one_that_is_too_late_for_that_has_failed() -> None:
+    """It was begun, so that the task has not merely expired."""
+    again, known = steps("", retries=1), record(FAILED)
+    assert machine.next_move(again, known) == Begin(0)
+    assert machine.next_move(again, known, "late") == End(TaskPhase.FAILED, "late before step s0")
+    assert machine.next_move(again, known.with_step(0, StepRecord(FAILED, 2, message="no"))) == End(
+        TaskPhase.FAILED, "step s0 failed: no"
+    )
+
+
+@pytest.mark.parametrize(
+    ("phases", "expected"),
+    [
+        ([SUCCEEDED, PENDING], Undo(0)),
+        ([SUCCEEDED, RUNNING], Settle(1, undoing=False)),
+        ([SUCCEEDED, UNDOING], Settle(1, undoing=True)),
+        ([FAILED, UNDO_FAILED], Undo(0)),
+        ([PENDING, UNDO_FAILED], End(TaskPhase.HALTED, "why; taking back failed for s1")),
+    ],
+)
+def test_what_is_taken_back_next(phases: list[StepPhase], expected: machine.Move) -> None:
+    known = record(*phases, undoing=True, message="why")
+    assert machine.next_move(steps("", "", undo=TaskAction(execution=RUN)), known) == expected
+
+
+def test_what_can_be_taken_back_is_what_says_how_or_what_noted_how_it_was() -> None:
+    known = record(SUCCEEDED, SUCCEEDED, undoing=True, message="why")
+    assert machine.next_move(steps("", ""), known) == End(TaskPhase.UNDONE, "why")
+    noted = known.with_step(0, StepRecord(SUCCEEDED, 1, inverse=b"before"))
+    assert machine.next_move(steps("", ""), noted) == Undo(0)
+
+
+def test_no_step_begins_after_the_deadline_or_once_the_task_is_deleted() -> None:
+    deadline = "2026-11-16T06:00:00Z"
+    assert machine.barred(deadline, START - timedelta(seconds=1), withdrawn=False) == ""
+    assert machine.barred(deadline, START, withdrawn=False) == f"its deadline {deadline} passed"
+    assert machine.barred(deadline, START - timedelta(hours=1), withdrawn=True) == "the task was deleted"
+
+
+@pytest.mark.parametrize(
+    ("step", "ends"),
+    [
+        (StepRecord(PENDING), 0),
+        (StepRecord(RUNNING, 1), 0),
+        (StepRecord(RUNNING, 2), 1),
+        (StepRecord(FAILED, 2), 2),
+        (StepRecord(UNDOING, 2), 2),
+        (StepRecord(StepPhase.UNDONE, 2), 3),
+        (StepRecord(UNDO_FAILED, 1), 2),
+    ],
+)
+def test_how_much_of_a_step_has_ended(step: StepRecord, ends: int) -> None:
+    going_on = TaskRecord("uid", phase=TaskPhase.RUNNING, steps=(StepRecord(SUCCEEDED, 1), step))
+    assert going_on.ends == 1 + ends
+    assert msgspec.structs.replace(going_on, phase=TaskPhase.FAILED).ends == 2 + ends
+
+
+def test_another_record_of_a_step_leaves_its_neighbours_alone() -> None:
+    known = record(SUCCEEDED, PENDING, FAILED)
+    changed = known.with_step(1, StepRecord(RUNNING, 1, inverse=b"before"))
+    assert [one.phase for one in changed.steps] == [SUCCEEDED, RUNNING, FAILED]
+    assert changed.without_inverses().steps[1] == StepRecord(RUNNING, 1)
+    assert not StepRecord().changed
+    assert not TaskRecord("uid").undoing
+    assert [phase for phase in TaskPhase if not phase.is_end] == [TaskPhase.PENDING, TaskPhase.RUNNING]

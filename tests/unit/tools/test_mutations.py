@@ -57,7 +57,8 @@ def test_mistakes(source: str, expected: list[str]) -> None:
 
 def test_what_somebody_chose_is_left_alone_and_what_decides_is_not() -> None:
     tree = ast.parse(
-        '"""Text."""\nMAX: int = 5\nclass C:\n    size: int = 3\n    def m(self, a=4): return a > 2\n'
+        '"""Text."""\nMAX: int = 5 * 1024\nAnswer = Yes | list[No]\n'
+        "class C:\n    size: int = 3\n    def m(self, a=4): return a > 2\n"
     )
     assert [(one.scope, one.change) for one in mutations.mutants(tree)] == [
         ("C.m", "return a > 2 -> return None"),

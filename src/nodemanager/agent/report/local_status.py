@@ -83,6 +83,32 @@ class HeldState(Struct, omit_defaults=False):
     """How long it lasts yet."""
 
 
+class TaskState(Struct, omit_defaults=False):
+    """A task of this host."""
+
+    name: str
+    owner: str = ""
+    """Which object wanted it, such as nodemaintenance/monday."""
+    phase: str = ""
+    step: str = ""
+    """The step that it is at, or ended with."""
+    place: int = 0
+    """Which one that is, beginning with 1."""
+    steps: int = 0
+    since: str | None = None
+    """When it was taken, or ended."""
+    message: str = ""
+    """Why it pauses, or ended so."""
+
+
+class Tasks(Struct, omit_defaults=False):
+    """What this host does and did once, for others."""
+
+    running: TaskState | None = None
+    recent: list[TaskState] = []
+    """Those that ended in the last days, the newest first."""
+
+
 class Passes(Struct, omit_defaults=False):
     """When the agent looks at the whole host."""
 
@@ -129,6 +155,7 @@ class Snapshot(Struct, omit_defaults=False):
     """How many resources of each kind are declared and not in conflict."""
     owed: list[Owed] = []
     drift: Drifts = Drifts()
+    tasks: Tasks = Tasks()
     unwatched: list[str] = []
     """What is looked at only with every pass, why, and what helps."""
     memory: int = 0

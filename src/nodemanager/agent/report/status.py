@@ -116,11 +116,12 @@ def filled(status: ManagedNodeStatus, inventory: HostInventory) -> ManagedNodeSt
 
 def of_upgrades(old: ManagedNodeStatus, upgrades: UpgradeStatus) -> ManagedNodeStatus:
     """Return the status with what became of upgrades."""
+    slots, started = upgrades.next_slots, upgrades.started
     return msgspec.structs.replace(
         old,
         last_upgrade=upgrades.last_upgrade,
         kubernetes_node_cordoned=upgrades.kubernetes_node_cordoned,
-        upgrade=UpcomingUpgrades(list(upgrades.next_slots)) if upgrades.next_slots else None,
+        upgrade=UpcomingUpgrades(list(slots), started) if slots or started else None,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from nodemanager.plan.tasks.record import StepRecord
 
@@ -47,6 +47,9 @@ INTERRUPTED: Final = AttemptResult(
 
 class Performer:
     """Carries out one kind of action. Nothing here raises but what means that we ourselves are to stop."""
+
+    UNBROKEN: ClassVar[bool] = False
+    """Whether a try is waited for, and its success written down, also when we are to stop meanwhile."""
 
     async def prepare(self, action: Any) -> bytes:
         """Return how it is now, to be written down before anything changes; empty = nothing to take back.

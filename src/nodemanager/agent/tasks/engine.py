@@ -6,6 +6,8 @@ where the next process goes on.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -24,10 +26,12 @@ from nodemanager.kube import wording
 from nodemanager.kube.go import durations
 from nodemanager.plan.tasks import machine
 from nodemanager.plan.tasks.machine import Begin, End, Settle, TurnBack, Undo
-from nodemanager.plan.tasks.record import StepPhase, StepRecord, TaskPhase
+from nodemanager.plan.tasks.record import StepPhase, StepRecord, TaskPhase, TaskRecord
 
 log = logging.getLogger(__name__)
 TIMEOUT: Final = 600.0
+NAP: Final = 30.0
+"""Seconds after which it is looked again whether a host is held."""
 MAX_MESSAGE: Final = 1024
 
 
@@ -44,14 +48,39 @@ class TaskEngine:
     """Told of everything that is written down, so that it is reported."""
     withdrawn: set[str] = field(default_factory=set)
     """Tasks that were deleted, by uid: no step of them begins any more."""
+    held: Callable[[], str] = lambda: ""
+    """Tells why nothing on this host may be changed now; empty = it may."""
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when that may have changed."""
 
     async def run(self, entry: Entry) -> Entry:
         """Bring a task to its end, from wherever it is."""
         while not entry.record.phase.is_end:
             move = machine.next_move(entry.spec.steps, entry.record, self._barred(entry))
+            if isinstance(move, Begin | Undo) and (why := self.held()):
+                entry = await self._pause(entry, move, why)
+                continue
+            if entry.record.paused:
+                log.info("task %s goes on", entry.name)
+                entry = self._save(entry, paused="")
             entry = await self._carry_out(entry, move)
         for performer in self.performers.values():
             performer.clean()
+        return entry
+
+    async def _pause(self, entry: Entry, move: Begin | Undo, why: str) -> Entry:
+        """Wait between two steps while the host is held; not beyond the deadline, which ends the task."""
+        step = entry.spec.steps[move.place].name
+        back = "taking back " if isinstance(move, Undo) else ""
+        said = wording.shorten(f"paused before {back}step {step}: {why}", MAX_MESSAGE)
+        if entry.record.paused != said:
+            log.info("task %s: %s", entry.name, said)
+            entry = self._save(entry, paused=said)
+        left = (datetime.fromisoformat(entry.spec.deadline) - self.now()).total_seconds()
+        self.wake.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(min(NAP, left) if left > 0 else NAP):
+                await self.wake.wait()
         return entry
 
     def drop(self, entry: Entry, phase: TaskPhase, reason: str, message: str) -> None:
@@ -59,7 +88,7 @@ class TaskEngine:
         record = msgspec.structs.replace(
             entry.record, phase=phase, reason=reason, message=message, ended_at=self.now()
         )
-        self.ledger.save(Entry(entry.name, entry.spec, record.without_inverses()))
+        self.ledger.save(msgspec.structs.replace(entry, record=record.without_inverses()))
 
     async def _carry_out(self, entry: Entry, move: machine.Move) -> Entry:
         match move:
@@ -75,7 +104,7 @@ class TaskEngine:
             case End(phase, message):
                 log.info("task %s: %s%s", entry.name, phase, f": {message}" if message else "")
                 said = wording.shorten(message, MAX_MESSAGE)
-                ended = Entry(entry.name, entry.spec, entry.record.without_inverses())
+                ended = msgspec.structs.replace(entry, record=_kept(entry, phase))
                 return self._save(ended, phase=phase, message=said, ended_at=self.now())
 
     async def _begin(self, entry: Entry, place: int) -> Entry:
@@ -97,21 +126,19 @@ class TaskEngine:
         if problem:
             return self._ended(entry, place, AttemptResult(succeeded=False, message=problem))
         log.info("task %s: step %s begins", entry.name, step.name)
-        return self._ended(
-            entry, place, await _foreseen(performer.perform(_body(step), self._attempt(entry, place)))
-        )
+        doing = performer.perform(_body(step), self._attempt(entry, place))
+        return await self._tried(entry, place, performer, doing)
 
     async def _settle(self, entry: Entry, place: int, *, undoing: bool) -> Entry:
         step = entry.spec.steps[place]
         attempt = self._attempt(entry, place, undoing=undoing)
         log.info("task %s: step %s was under way, finding out how it ended", entry.name, step.name)
-        if not undoing:
-            result = await _foreseen(self._performer(step).settle(_body(step), attempt))
-            return self._ended(entry, place, result)
-        if step.undo is None:
+        action = step.undo if undoing else step
+        if action is None:
             return await self._take_back(entry, place)
-        result = await _foreseen(self._performer(step.undo).settle(_body(step.undo), attempt))
-        return self._undone(entry, place, result)
+        performer = self._performer(action)
+        doing = performer.settle(_body(action), attempt)
+        return await self._tried(entry, place, performer, doing, undoing=undoing)
 
     async def _undo(self, entry: Entry, place: int) -> Entry:
         step, known = entry.spec.steps[place], entry.record.steps[place]
@@ -121,17 +148,35 @@ class TaskEngine:
         if step.undo is None:
             return await self._take_back(entry, place)
         attempt = self._attempt(entry, place, undoing=True)
-        done = self._performer(step.undo).perform(_body(step.undo), attempt)
-        return self._undone(entry, place, await _foreseen(done))
+        performer = self._performer(step.undo)
+        doing = performer.perform(_body(step.undo), attempt)
+        return await self._tried(entry, place, performer, doing, undoing=True)
 
     async def _take_back(self, entry: Entry, place: int) -> Entry:
         step = entry.spec.steps[place]
-        attempt = self._attempt(entry, place, undoing=True)
-        done = self._performer(step).take_back(_body(step), attempt)
-        return self._undone(entry, place, await _foreseen(done))
+        performer, attempt = self._performer(step), self._attempt(entry, place, undoing=True)
+        doing = performer.take_back(_body(step), attempt)
+        return await self._tried(entry, place, performer, doing, undoing=True)
+
+    async def _tried(
+        self, entry: Entry, place: int, performer: Performer, work: Awaitable[AttemptResult], *,
+        undoing: bool = False,
+    ) -> Entry:  # fmt: skip
+        """Wait for a try, and write down its end; though we are to stop, if it is not to be broken off."""
+        doing, ended = asyncio.ensure_future(_foreseen(work)), self._undone if undoing else self._ended
+        try:
+            await (asyncio.shield(doing) if performer.UNBROKEN else doing)
+        except asyncio.CancelledError:
+            result = await doing  # told to stop again, we do
+            if result.succeeded:  # else it may be us who stopped it
+                ended(entry, place, result)
+            raise
+        return ended(entry, place, doing.result())
 
     def _ended(self, entry: Entry, place: int, result: AttemptResult) -> Entry:
         known = entry.record.steps[place]
+        # How it was before the first try counts until there is no other one: the next compares with that.
+        last = result.succeeded or known.attempts > entry.spec.steps[place].retries
         return self._put(
             entry,
             place,
@@ -144,7 +189,7 @@ class TaskEngine:
                 message=wording.shorten(result.message, MAX_MESSAGE),
                 output=result.output[-OUTPUT_MAX:],
                 evidence=dict(result.evidence),
-                inverse=result.inverse or known.inverse,
+                inverse=(result.inverse if last else b"") or known.inverse,
             ),
         )
 
@@ -159,7 +204,9 @@ class TaskEngine:
         return self.performers[_name(action)]
 
     def _barred(self, entry: Entry) -> str:
-        return machine.barred(entry.spec.deadline, self.now(), withdrawn=entry.record.uid in self.withdrawn)
+        begun = any(step.attempts for step in entry.record.steps)
+        late = machine.barred(entry.spec.deadline, self.now(), withdrawn=entry.record.uid in self.withdrawn)
+        return late or ("" if begun else machine.shut_out(entry.spec.not_after, self.now()))
 
     def _attempt(self, entry: Entry, place: int, *, undoing: bool = False) -> Attempt:
         step, known = entry.spec.steps[place], entry.record.steps[place]
@@ -168,16 +215,23 @@ class TaskEngine:
         return Attempt(key, timeout, known, "" if undoing else self._barred(entry))
 
     def _put(self, entry: Entry, place: int, step: StepRecord) -> Entry:
-        return self._keep(Entry(entry.name, entry.spec, entry.record.with_step(place, step)))
+        return self._keep(msgspec.structs.replace(entry, record=entry.record.with_step(place, step)))
 
     def _save(self, entry: Entry, **changes: object) -> Entry:
         record = msgspec.structs.replace(entry.record, **changes)
-        return self._keep(Entry(entry.name, entry.spec, record))
+        return self._keep(msgspec.structs.replace(entry, record=record))
 
     def _keep(self, entry: Entry) -> Entry:
         self.ledger.save(entry)
         self.changed(entry)
         return entry
+
+
+def _kept(entry: Entry, phase: TaskPhase) -> TaskRecord:
+    """Return the record of a task that ends: how packages were before, somebody may yet want to have back."""
+    useful = phase in (TaskPhase.SUCCEEDED, TaskPhase.EXPIRED)
+    steps = enumerate(entry.spec.steps)
+    return entry.record.without_inverses({n for n, step in steps if useful and step.packages is not None})
 
 
 async def _foreseen(work: Awaitable[AttemptResult]) -> AttemptResult:

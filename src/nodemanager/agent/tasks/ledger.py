@@ -41,9 +41,10 @@ class Entry(msgspec.Struct, frozen=True):
 class LedgerFolder:
     """The tasks of one host."""
 
-    def __init__(self, tree: Tree, folder: str = f"{STATE}/tasks") -> None:
+    def __init__(self, tree: Tree, folder: str = f"{STATE}/tasks", kind: type[Entry] = Entry) -> None:
         self._tree = tree
         self._folder = folder
+        self._kind = kind
         self.entries: dict[str, Entry] = {}
         self.fence = 0
         self._load()
@@ -63,6 +64,14 @@ class LedgerFolder:
         found = [entry for entry in self.entries.values() if not entry.record.phase.is_end]
         return sorted(found, key=lambda one: (one.record.token, one.record.uid))
 
+    def inverse(self, uid: str, step: str) -> bytes:
+        """Return how it was before a step of a task that succeeded; empty = that is not known."""
+        entry = self.entries.get(uid)
+        if entry is None:
+            return b""
+        steps = zip(entry.spec.steps, entry.record.steps, strict=False)
+        return next((record.inverse for said, record in steps if said.name == step), b"")
+
     def claim(self, entry: Entry) -> None:
         """Take a task: from now on no older one is.
 
@@ -80,7 +89,7 @@ class LedgerFolder:
             self._forget_oldest()
 
     def _forget_oldest(self) -> None:
-        ended = [one for one in self.entries.values() if one.record.phase.is_end and one.record.ended_at]
+        ended = [one for one in self.entries.values() if one.record.ended_at]
         ended.sort(key=lambda one: (one.record.token, one.record.uid))
         for old in ended[:-KEPT]:
             del self.entries[old.record.uid]
@@ -119,11 +128,11 @@ class LedgerFolder:
         try:
             data = state_files.read(self._tree, path, MAX_BYTES)
             if data is not None:
-                entry = msgspec.json.decode(data, type=Entry)
+                entry = msgspec.json.decode(data, type=self._kind)
                 self.entries[entry.record.uid] = entry
         except (OSError, *UNREADABLE) as error:
             # Whatever it was, it was taken: it must not be done again.
             log.warning("cannot read what became of a task from %s: %s", self._tree.outside(path), error)
             uid = name.removesuffix(_END)
             lost = TaskRecord(uid, phase=TaskPhase.HALTED, message=f"its record could not be read: {error}")
-            self.entries[uid] = Entry(uid, NodeTaskSpec(), lost)
+            self.entries[uid] = self._kind(uid, NodeTaskSpec(), lost)

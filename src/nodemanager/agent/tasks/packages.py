@@ -9,10 +9,10 @@ from typing import Final
 import msgspec
 
 from nodemanager.agent.tasks.attempts import Attempt, AttemptResult, Exclusive, Performer
-from nodemanager.api.maintenance.task_steps import PackagesAction, TaskPackage
+from nodemanager.api.maintenance.nodetask import CUT
+from nodemanager.api.maintenance.task_steps import PackagesAction, PackagesBefore, TaskPackage
 from nodemanager.host.base import HostError, NotSupported, PackageManager, UpgradePlanner, Wanted
 from nodemanager.host.process.runner import RunError
-from nodemanager.host.process.threads import to_the_end
 from nodemanager.kube import wording
 
 MAX_EVIDENCE: Final = 100
@@ -32,10 +32,13 @@ class Before(msgspec.Struct, frozen=True, omit_defaults=True):
 class Packages(Performer):
     """Changes packages for tasks."""
 
+    UNBROKEN = True
     manager: PackageManager | None
     pins: Callable[[], Sequence[Wanted]]
     """What ConfigSets want at a certain version: it stays there."""
     exclusive: Exclusive
+    earlier: Callable[[PackagesBefore], bytes] = lambda _wanted: b""
+    """What an earlier step wrote down of how packages were; empty = nothing is known of it."""
 
     async def prepare(self, action: PackagesAction) -> bytes:
         """Return what is installed."""
@@ -50,7 +53,7 @@ class Packages(Performer):
         async with self.exclusive():
             before = _before(attempt) or Before(plain(await manager.installed()))
             try:
-                await to_the_end(self._change(action, manager))
+                await self._change(action, manager)
             except (HostError, RunError) as error:
                 problem = str(error)
             after = plain(await manager.installed())
@@ -63,16 +66,7 @@ class Packages(Performer):
         del action
         manager, before = self._known(), _before(attempt) or Before({}, [])
         async with self.exclusive():
-            lost, new = missing(before, plain(await manager.installed()))
-            if lost:
-                await to_the_end(manager.install([Wanted(*one) for one in sorted(lost.items())]))
-            if new:
-                await to_the_end(manager.remove(sorted(new)))
-            lost, new = missing(before, plain(await manager.installed()))
-        if names := sorted({*lost, *new}):
-            return AttemptResult(
-                succeeded=False, message=f"not as before: {wording.shorten(', '.join(names), 512)}"
-            )
+            await _bring_back(manager, before)
         return AttemptResult(succeeded=True)
 
     def _known(self) -> PackageManager:
@@ -83,12 +77,27 @@ class Packages(Performer):
     def _check(self, action: PackagesAction) -> None:
         """Refuse what a ConfigSet pins at another version."""
         pins = {one.name: one.version for one in self.pins()}
-        for one in (*action.install, *(TaskPackage(name=name) for name in action.remove)):
+        wanted = [*action.install, *(TaskPackage(name=name) for name in action.remove)]
+        if action.restore is not None:
+            before = self._earlier(action.restore)
+            wanted += [TaskPackage(name=name, version=version) for name, version in before.versions.items()]
+            wanted += [TaskPackage(name=name) for name in before.added or ()]
+        for one in wanted:
             if one.name in pins and one.version != pins[one.name]:
                 raise HostError(
                     f"cannot change {one.name}: a ConfigSet of this host pins it at {pins[one.name]};"
                     " change that"
                 )
+
+    def _earlier(self, wanted: PackagesBefore) -> Before:
+        found = self.earlier(wanted)
+        before = msgspec.json.decode(found, type=Before) if found else None
+        if before is None or before.added is None:  # without what it brought, we would remove what others did
+            raise HostError(
+                f"cannot bring back packages: this host does not remember step {wanted.step} of the task"
+                f" with uid {wanted.task}; install the versions that its status names"
+            )
+        return before
 
     async def _change(self, action: PackagesAction, manager: PackageManager) -> None:
         if action.upgrade == "security":
@@ -97,10 +106,24 @@ class Packages(Performer):
                 await manager.install([Wanted(name, new) for name, (_, new) in sorted(offered.items())])
         elif action.upgrade:
             await manager.upgrade_all(self.pins())
+        elif action.restore is not None:
+            await _bring_back(manager, self._earlier(action.restore))
         elif action.install:
             await manager.install([Wanted(one.name, one.version) for one in action.install])
         else:
             await manager.remove(action.remove)
+
+
+async def _bring_back(manager: PackageManager, before: Before) -> None:
+    """Install what was there, at the versions that were there, and remove what was not."""
+    lost, new = missing(before, plain(await manager.installed()))
+    if lost:
+        await manager.install([Wanted(*one) for one in sorted(lost.items())])
+    if new:
+        await manager.remove(sorted(new))
+    lost, new = missing(before, plain(await manager.installed()))
+    if names := sorted({*lost, *new}):
+        raise HostError(f"not as before: {wording.shorten(', '.join(names), 512)}")
 
 
 def planner(manager: PackageManager | None) -> UpgradePlanner:
@@ -124,11 +147,17 @@ def _told(before: Versions, after: Versions, problem: str, inverse: bytes) -> At
     lost, new = changes(before, after)
     told = {name: f"{version} -> {after.get(name, 'removed')}" for name, version in lost.items()}
     told |= {name: f"-> {after[name]}" for name in new}
-    some = dict(sorted(told.items())[:MAX_EVIDENCE])
+    some = shown(told)
     said = f"{wording.plural(len(told), 'package')} changed" if told else "no package changed"
     return AttemptResult(
         not problem, problem, changed=bool(told), output=f"{said}\n", evidence=some, inverse=inverse
     )
+
+
+def shown(told: Mapping[str, str]) -> dict[str, str]:
+    """Return as much as is reported; who takes it back has to know that there was more."""
+    some = dict(sorted(told.items())[:MAX_EVIDENCE])
+    return some if len(some) == len(told) else {**some, CUT: f"and {len(told) - len(some)} more"}
 
 
 def plain(installed: Versions) -> dict[str, str]:

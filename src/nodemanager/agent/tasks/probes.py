@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
+from nodemanager.agent.holds import held_timeout
 from nodemanager.agent.tasks.attempts import Attempt, AttemptResult, Performer
 from nodemanager.api.maintenance.task_steps import HttpProbe, ProbeAction
 from nodemanager.host.base import Runner, ServiceKey, ServiceManager
@@ -27,18 +28,22 @@ class Probes(Performer):
     services: ServiceManager | None
     settled: Callable[[], Awaitable[None]]
     """Returns when a pass that begins from now on found, or made, everything as declared."""
+    may_act: Callable[[], bool] = lambda: True
+    """Tells whether a pass may make anything: the time in which it may not does not count."""
+    unsettled: str = "not all ConfigSets of this host hold; see the status of its ManagedNode"
 
     async def perform(self, action: ProbeAction, attempt: Attempt) -> AttemptResult:
         """Ask again and again until it holds."""
         loop, why = asyncio.get_running_loop(), "it was not asked"
         until = loop.time() + attempt.timeout
+        may_act = self.may_act if action.config_sets_hold else lambda: True
         try:
-            async with asyncio.timeout_at(until):
+            async with held_timeout.timeout(attempt.timeout, may_act, POLL):
                 while why := await self._failing(action, max(until - loop.time(), 0.1)):  # noqa: ASYNC110
                     await asyncio.sleep(POLL)  # nobody tells when it holds
         except TimeoutError:
             if action.config_sets_hold:
-                why = "not all ConfigSets of this host hold; see the status of its ManagedNode"
+                why = self.unsettled
             return AttemptResult(succeeded=False, message=f"not within {attempt.timeout:g} s: {why}")
         return AttemptResult(succeeded=True)
 

@@ -17,6 +17,12 @@ from nodemanager.host.process.runner import CommandNotFound, RunError
 log = logging.getLogger(__name__)
 POLL: Final = 1.0
 ALWAYS: Final = "always"
+BOOT_BEFORE: Final = "bootBefore"
+"""Evidence: the boot that was left."""
+
+
+async def _at_any_time() -> None:
+    """Return at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +33,8 @@ class Reboots(Performer):
     needed: Callable[[], Awaitable[str]]
     """Returns why a reboot is needed; empty = it is not."""
     exclusive: Exclusive
+    ready: Callable[[], Awaitable[None]] = _at_any_time
+    """Returns when the host may go down; raises HostError if it may not."""
 
     async def perform(self, action: RebootAction, attempt: Attempt) -> AttemptResult:
         """Ask for a reboot, and do nothing more in this boot; neither does anybody else."""
@@ -36,6 +44,7 @@ class Reboots(Performer):
         if action.when != ALWAYS and not reason:
             return AttemptResult(succeeded=True, evidence={"reboot": "not needed"})
         async with self.exclusive():
+            await self.ready()
             log.info("rebooting: %s", reason or "the task says so")
             try:
                 await self.boot.reboot()
@@ -63,4 +72,4 @@ class Reboots(Performer):
 
 
 def _proven(before: str, now: str) -> AttemptResult:
-    return AttemptResult(succeeded=True, changed=True, evidence={"bootBefore": before, "bootAfter": now})
+    return AttemptResult(succeeded=True, changed=True, evidence={BOOT_BEFORE: before, "bootAfter": now})

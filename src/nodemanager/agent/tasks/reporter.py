@@ -56,8 +56,8 @@ class TaskReporter:
     """By uid: the name of the task, and what to say of it."""
     _written: dict[str, NodeTask] = field(default_factory=dict)
     """Tasks under way as we wrote them last: the watch may not have told us yet."""
-    _ends: dict[str, int] = field(default_factory=dict)
-    """How much had ended of the tasks under way when they were last told."""
+    _told: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """How much had ended of the tasks under way, and why they paused, when they were last told."""
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _hurry: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -73,15 +73,15 @@ class TaskReporter:
         await self._write(entry.record.uid, entry.name, claim)
 
     def tell(self, entry: Entry) -> None:
-        """Have what is written down about a task reported, if it is worth a write: something has ended."""
-        uid, ends = entry.record.uid, entry.record.ends
-        if ends != self._ends.get(uid, 0):
-            self._ends[uid] = ends
+        """Have what is written down about a task reported, if it is worth a write: an end, or a pause."""
+        uid, told = entry.record.uid, (entry.record.ends, entry.record.paused)
+        if told != self._told.get(uid, (0, "")):
+            self._told[uid] = told
             self.repeat(entry)
         elif uid in self._owed:  # it is written anyway: as it is now
             self._owed[uid] = entry.name, self._of(entry)
         if entry.record.phase.is_end:
-            self._ends.pop(uid, None)
+            self._told.pop(uid, None)
 
     def repeat(self, entry: Entry) -> None:
         """Have it reported how far a task got, whether that was said before or not."""

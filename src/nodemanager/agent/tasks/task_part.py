@@ -4,7 +4,8 @@
               |                        |
               +-> refused, counted     +-> somebody else was first: left alone
 
-What was taken is finished, also without the API. Nothing is taken without it, nor while the host is held.
+What was taken is finished, also without the API. Nothing is taken without it, nor while the host is held;
+what was taken pauses between two steps then.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import asyncio
 import contextlib
 import logging
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
@@ -27,7 +28,7 @@ from nodemanager.agent.tasks.telling import TaskNews
 from nodemanager.api.maintenance.nodetask import NodeTask
 from nodemanager.host.base import Busy, HostError
 from nodemanager.kube import errors
-from nodemanager.plan.tasks import admission, machine
+from nodemanager.plan.tasks import admission
 from nodemanager.plan.tasks.admission import CLAIMED_ELSEWHERE, Known, Later, Refused, Situation, Taken
 from nodemanager.plan.tasks.record import StepRecord, TaskPhase, TaskRecord
 from nodemanager.runtime.backoff import Backoff
@@ -47,6 +48,8 @@ class Turn:
 
     task: str = ""
     """The uid of the task that is being done; empty = none is."""
+    unfinished: Callable[[], bool] = lambda: True
+    """Tells whether a task was begun and has not ended; nobody knows until what is on disk was read."""
     changed: list[Callable[[], None]] = field(default_factory=list)
     """Told when a task begins or ends."""
 
@@ -106,17 +109,26 @@ class TaskPart:
     def changed(self) -> None:
         """Look at all tasks again; those that are refused are told so while another one is being done."""
         self._wake.set()
-        if self._engine is not None and self._is_ours(self._engine):
+        if self._engine is None:
+            return
+        self._engine.wake.set()
+        if self._is_ours(self._engine):
             self._look(self._engine)
+
+    def entries(self) -> Iterable[Entry]:
+        """Return all tasks that this host remembers."""
+        return self._engine.ledger.entries.values() if self._engine is not None else ()
 
     async def run(self) -> None:
         """Finish what is unfinished, then do task by task until cancelled."""
         engine = self._engine = await self._make_engine()
+        self._turn.unfinished = lambda: bool(engine.ledger.unfinished())
         if engine.ledger.unfinished():
             await self._first_list()
         failures = 0
         while True:
             self._wake.clear()
+            self._turn.take("")
             try:
                 worked = await self._work(engine)
                 failures = 0
@@ -188,10 +200,10 @@ class TaskPart:
         return True
 
     def _too_late(self, engine: TaskEngine, entry: Entry) -> bool:
-        """Give up a task that could not be claimed until its deadline: others wait behind it."""
-        why = machine.barred(entry.spec.deadline, engine.now(), withdrawn=False)
+        """Give up a task that could not be claimed in time: its window is shut, and others wait behind it."""
+        why = admission.too_late(entry.spec, engine.now())
         if why:
-            engine.drop(entry, TaskPhase.EXPIRED, admission.EXPIRED, f"{why} before it could be claimed")
+            engine.drop(entry, TaskPhase.EXPIRED, admission.EXPIRED, why)
             self._reporter.repeat(engine.ledger.entries[entry.record.uid])
         return bool(why)
 

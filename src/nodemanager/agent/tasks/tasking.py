@@ -6,19 +6,23 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
 from nodemanager.agent.assembly import ManagedHost
 from nodemanager.agent.declared.declarations import Declarations
+from nodemanager.agent.declared.desired_state import DesiredStateCache
 from nodemanager.agent.holds.keeping import HoldKeeper
 from nodemanager.agent.link.api_link import ApiLink
+from nodemanager.agent.report.local_status import Board
 from nodemanager.agent.requests import Requests
+from nodemanager.agent.tasks import showing
 from nodemanager.agent.tasks.attempts import Performer
 from nodemanager.agent.tasks.engine import TaskEngine
 from nodemanager.agent.tasks.files import Files
-from nodemanager.agent.tasks.ledger import LedgerFolder
+from nodemanager.agent.tasks.ledger import Entry, LedgerFolder
 from nodemanager.agent.tasks.packages import Packages
 from nodemanager.agent.tasks.previews import Previews
 from nodemanager.agent.tasks.probes import Probes
@@ -96,23 +100,28 @@ class TaskWatch:
         await self.tasks.run()
 
 
-def add_tasks(manager: Manager, registry: Registry, setup: TaskSetup, turn: Turn) -> TaskPart:
-    """Add what sees, does and reports the tasks of this host."""
+def add_tasks(manager: Manager, registry: Registry, setup: TaskSetup, turn: Turn, board: Board) -> TaskPart:
+    """Add what sees, does and reports the tasks of this host; the board shows them."""
     link = setup.link
     here = Selection(link.key.namespace, labels=f"{NODE}={node_label(link.key.name)}")
     tasks: Cache[NodeTask] = Cache(link.client, NODE_TASKS, here, options=SELDOM)
     reporter = TaskReporter(link, tasks, _now)
     news = TaskNews(link, registry, lambda: bool(turn.task))
 
+    def tell(entry: Entry) -> None:
+        reporter.tell(entry)
+        board.changed()
+
     async def engine() -> TaskEngine:
-        boot = boot_of(setup.managed_host)
-        boot_id = await boot.boot_id()
+        boot_id = await boot_of(setup.managed_host).boot_id()
         tree, state = Tree(setup.managed_host.tree.root), setup.managed_host.state
         ledger = LedgerFolder(tree, f"{state}/tasks")
         runs = Runs(Tree(tree.root), None, setup.managed_host.converger.observer.run, f"{state}/task-runs")
-        return TaskEngine(ledger, _performers(setup, boot, boot_id, runs), boot_id, _now, reporter.tell)
+        performers, held = _performers(setup, boot_id, runs, ledger), partial(_held, setup.holds)
+        return TaskEngine(ledger, performers, boot_id, _now, tell, held=held)
 
     part = TaskPart(tasks, engine, reporter, _gates(setup), turn, news)
+    board.plug(showing.of_tasks(part.entries, _now))
     # As servers: what was begun goes on, although a host that remembers nothing waits for its declarations.
     manager.add_server(TaskWatch(tasks), reporter, part)
     tasks.subscribe(lambda _change: part.changed())
@@ -130,6 +139,33 @@ def boot_of(managed_host: ManagedHost) -> Boot:
     return HostBoot(managed_host.converger.observer.run, root=managed_host.tree.root)
 
 
+def performers_of(
+    host: ManagedHost, states: DesiredStateCache, requests: Requests, may_act: Callable[[], bool]
+) -> tuple[Packages, Reboots, Probes]:
+    """Return who carries out what is also done without a task of the operator."""
+    converger, tools = host.converger, host.converger.tools
+
+    @contextlib.asynccontextmanager
+    async def exclusive() -> AsyncIterator[None]:
+        with contextlib.suppress(TimeoutError):  # then nobody ever told this host of a ConfigSet
+            async with asyncio.timeout(FIRST_PASS):
+                while states.last is None:  # noqa: ASYNC110 - once, and not for long
+                    await asyncio.sleep(0.1)
+        # `upgrading` first, as everybody who takes both: see the repair loop.
+        async with converger.upgrading, converger.host_lock:
+            with host.progress.allowing(WORK):
+                yield
+
+    async def reboot_needed() -> str:
+        return "" if tools.packages is None else await tools.packages.reboot_needed()
+
+    return (
+        Packages(tools.packages, lambda: states.pins, exclusive),
+        Reboots(boot_of(host), reboot_needed, exclusive),
+        Probes(converger.observer.run, tools.services, requests.settled, may_act),
+    )
+
+
 def _gates(setup: TaskSetup) -> TaskGates:
     started, link = time.monotonic(), setup.link
 
@@ -138,9 +174,8 @@ def _gates(setup: TaskSetup) -> TaskGates:
         return Situation(link.key.name, engine.boot_id, engine.now(), sure=alone)
 
     def obstacle() -> tuple[str, str] | None:
-        setup.holds.reload()
-        if (hold := setup.holds.permission().hold) is not None:
-            return reports.HELD, f"it waits, for this host is held: {hold.words()}"
+        if why := _held(setup.holds):
+            return reports.HELD, f"it waits, for {why}"
         if setup.duplicated():
             return reports.DUPLICATED, "it waits: another machine reports under the name of this host, too"
         if setup.upgrading():
@@ -160,22 +195,20 @@ def _gates(setup: TaskSetup) -> TaskGates:
     )  # fmt: skip
 
 
-def _performers(setup: TaskSetup, boot: Boot, boot_id: str, runs: Runs) -> dict[str, Performer]:
+def _held(holds: HoldKeeper) -> str:
+    """Return why nothing may be changed now, as the API and root say; empty = it may."""
+    holds.reload()
+    hold = holds.permission().hold
+    return f"this host is held: {hold.words()}" if hold is not None else ""
+
+
+def _performers(setup: TaskSetup, boot_id: str, runs: Runs, ledger: LedgerFolder) -> dict[str, Performer]:
     host, declared = setup.managed_host, setup.declared
     converger, tools = host.converger, host.converger.tools
     states = declared.desired_states
     references = TaskReferences(setup.link, declared.sources, states.contenter.renderer)
-
-    @contextlib.asynccontextmanager
-    async def exclusive() -> AsyncIterator[None]:
-        with contextlib.suppress(TimeoutError):  # then nobody ever told this host of a ConfigSet
-            async with asyncio.timeout(FIRST_PASS):
-                while states.last is None:  # noqa: ASYNC110 - once, and not for long
-                    await asyncio.sleep(0.1)
-        # `upgrading` first, as everybody who takes both: see the repair loop.
-        async with converger.upgrading, converger.host_lock:
-            with host.progress.allowing(WORK):
-                yield
+    packages, reboots, probes = performers_of(host, states, setup.requests, setup.holds.may_act)
+    exclusive = packages.exclusive
 
     async def plan() -> Sequence[Step]:
         state = states.last
@@ -183,15 +216,12 @@ def _performers(setup: TaskSetup, boot: Boot, boot_id: str, runs: Runs) -> dict[
             raise HostError("cannot tell what a pass would do: what is declared is not known yet; try again")
         return await converger.preview(state.desired, state.contents)
 
-    async def reboot_needed() -> str:
-        return "" if tools.packages is None else await tools.packages.reboot_needed()
-
     return {
-        "packages": Packages(tools.packages, lambda: states.pins, exclusive),
+        "packages": replace(packages, earlier=lambda one: ledger.inverse(one.task, one.step)),
         "service": Services(tools.services, exclusive),
         "execution": Programs(runs, boot_id, references.secrets),
-        "reboot": Reboots(boot, reboot_needed, exclusive),
-        "probe": Probes(converger.observer.run, tools.services, setup.requests.settled),
+        "reboot": reboots,
+        "probe": probes,
         "file": Files(converger, references.contents, exclusive, lambda: _paths(declared)),
         "preview": Previews(tools.packages, lambda: states.pins, plan, exclusive),
     }

@@ -14,15 +14,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
+from nodemanager.agent.upgrades import own_task
+from nodemanager.agent.upgrades.own_task import Order, Stage, UpgradeEntry, UpgradeResult
 from nodemanager.agent.upgrades.schedule import History, UpgradeRule
 from nodemanager.agent.upgrades.upgrade import (
-    Order,
     UpgradeDependencies,
-    UpgradeOutcome,
     Upgrader,
     UpgradeSettings,
 )
-from nodemanager.agent.upgrades.upgrade_record import Phase, UpgradeRecord, UpgradeResult
 from nodemanager.api.common.managednode import (
     ANNOTATION_HOLD,
     ANNOTATION_REBOOT,
@@ -30,10 +29,14 @@ from nodemanager.api.common.managednode import (
     ManagedNode,
     ManagedNodeStatus,
 )
+from nodemanager.api.maintenance.nodetask import VISIT
 from nodemanager.api.schedules import parse
+from nodemanager.fleet.maintenance import claims
+from nodemanager.fleet.maintenance.claims import Unreadable
 from nodemanager.host.inventory.timezone import local_zone
 from nodemanager.kube import times
 from nodemanager.kube.go import durations
+from nodemanager.plan.tasks.record import TaskRecord
 from nodemanager.runtime.events import EventRecorder
 from nodemanager.runtime.metrics import Registry
 
@@ -53,10 +56,13 @@ class UpgradeStatus:
 
     last_upgrade: str | None
     kubernetes_node_cordoned: str | None
-    phase: Phase = Phase.IDLE
+    busy: bool = False
+    """Whether the host is being upgraded."""
     problem: str = ""
     """Why the last upgrade failed, or why the schedule cannot be followed; empty = all is well."""
     next_slots: tuple[str, ...] = ()
+    started: str | None = None
+    """Since when the host is being upgraded."""
 
 
 class UpgradeReporter:
@@ -75,7 +81,7 @@ class UpgradeReporter:
             "nodemanager_last_upgrade_timestamp_seconds", "When the last upgrade was done.", ("node",)
         )
 
-    def ended(self, node: ManagedNode | None, outcome: UpgradeOutcome) -> None:
+    def ended(self, node: ManagedNode | None, outcome: UpgradeEntry) -> None:
         """Tell of an upgrade that has ended."""
         self._total.labels(self._node, outcome.result).inc()
         if outcome.result is UpgradeResult.SUCCESS:
@@ -136,14 +142,16 @@ class UpgradePart:
     @property
     def status(self) -> UpgradeStatus:
         """What is to be written into the ManagedNode."""
-        record = self._upgrader.record
-        failed = record.message if record.result is UpgradeResult.ERROR else ""
+        entry = self._upgrader.entry
+        busy = entry.stage is not Stage.OVER
+        failed = entry.message if entry.result is UpgradeResult.ERROR else ""
         return UpgradeStatus(
             _text(self._last_upgrade()),
-            _text(record.cordoned),
-            record.phase,
+            _text(entry.cordoned),
+            busy,
             self._complaint or failed,
             tuple(times.rfc3339(slot) for slot in self._slots()),
+            _text(entry.record.claimed_at) if busy else None,
         )
 
     def changed(self) -> None:
@@ -187,8 +195,8 @@ class UpgradePart:
         if rule is None:
             return ()
         now, zone, history = self._deps.clocks.wall(), self._zone(), self._history()
-        if (record := self._upgrader.record).phase is not Phase.IDLE:  # as if it had succeeded already
-            history = History(record.slot, record.began)
+        if (entry := self._upgrader.entry).stage is not Stage.OVER:  # as if it had succeeded already
+            history = History(entry.slot, entry.record.claimed_at)
         known = (rule, zone, history)
         if self._known != known or not self._upcoming or now >= self._upcoming[0]:
             self._known, self._upcoming = known, rule.upcoming(history, now, zone, SLOTS)
@@ -205,24 +213,31 @@ class UpgradePart:
         self._complain("")
         if node is None or node.spec.upgrade is None or rule is None or not self._deps.in_turn():
             return None, None
-        decision = rule.decide(self._history(), self._deps.clocks.wall(), self._zone())
+        now, visit = self._deps.clocks.wall(), claims.decode(node.metadata.annotations.get(VISIT))
+        if isinstance(visit, Unreadable):  # the operator is newer than we are, and may be at work here
+            return None, None
+        if visit is not None and visit.holds and now < visit.expires:
+            return None, visit.expires
+        decision = rule.decide(self._history(), now, self._zone())
         if decision.slot is None:
             return None, decision.wake
         always = node.metadata.annotations.get(ANNOTATION_REBOOT) == REBOOT_ALWAYS
-        reboot = f"{ANNOTATION_REBOOT} asks for it" if always else ""
-        return Order(decision.slot, node.spec.upgrade.group, reboot), None
+        return Order(decision.slot, node.spec.upgrade.group, always), None
 
     def _history(self) -> History:
-        record, last = self._upgrader.record, self._last_upgrade()
-        if record.last_started is not None and last == record.last_done:
-            return History(record.slot, record.last_started)
-        return History(record.slot, last)  # done by the agent of the Go project, or the record was lost
+        own, last, slot = self._own_success(), self._last_upgrade(), self._upgrader.entry.slot
+        if own is not None and last == own.ended_at:
+            return History(slot, own.claimed_at)
+        return History(slot, last)  # done by the agent of the Go project, or the record was lost
+
+    def _own_success(self) -> TaskRecord | None:
+        return own_task.last_success(self._deps.ledger.entries.values())
 
     def _last_upgrade(self) -> datetime | None:
         """Return when the last upgrade was done: our own record, or what the status says."""
-        node = self._node()
+        node, own = self._node(), self._own_success()
         said = _moment(node.status) if node is not None else None
-        known = [one for one in (self._upgrader.record.last_done, said) if one is not None]
+        known = [one for one in (None if own is None else own.ended_at, said) if one is not None]
         return max(known, default=None)
 
     async def _nap(self, wake: datetime | None) -> None:
@@ -241,7 +256,7 @@ class UpgradePart:
                 async with asyncio.timeout(seconds):
                     await self._wake.wait()
 
-    def _ended(self, outcome: UpgradeOutcome) -> None:
+    def _ended(self, outcome: UpgradeEntry) -> None:
         self._reporter.ended(self._node(), outcome)
         self._report(self.status)
 
@@ -252,7 +267,7 @@ class UpgradePart:
                 self._reporter.tell(self._node(), "BadUpgradeSchedule", text, bad=True)
             self._report(self.status)
 
-    def _on_record(self, _: UpgradeRecord) -> None:
+    def _on_record(self, _: UpgradeEntry) -> None:
         self._report(self.status)
 
 

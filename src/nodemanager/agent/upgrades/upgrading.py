@@ -2,32 +2,43 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Sequence
+import logging
+import os
+from datetime import UTC, datetime
+
+import msgspec
 
 from nodemanager.agent.assembly import ManagedHost
+from nodemanager.agent.declared.desired_state import DesiredStateCache
 from nodemanager.agent.holds.keeping import HoldKeeper
 from nodemanager.agent.link.api_link import ApiLink
 from nodemanager.agent.requests import Requests
+from nodemanager.agent.tasks.ledger import MAX_BYTES, LedgerFolder
 from nodemanager.agent.tasks.task_part import Turn
+from nodemanager.agent.tasks.tasking import performers_of
 from nodemanager.agent.upgrades.drain import KubernetesNode
+from nodemanager.agent.upgrades.own_task import UpgradeEntry, UpgradeTools
 from nodemanager.agent.upgrades.upgrade import UpgradeDependencies, UpgradeSettings
-from nodemanager.agent.upgrades.upgrade_host import ToolsHost
 from nodemanager.agent.upgrades.upgrade_part import UpgradePart, UpgradeReporter
-from nodemanager.agent.upgrades.upgrade_record import RecordFile
-from nodemanager.host.base import Wanted
+from nodemanager.api.maintenance.nodetask import NodeTaskSpec
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.inventory import freebsd_update
-from nodemanager.host.inventory.boot import HostBoot
 from nodemanager.host.inventory.timezone import zone_of
+from nodemanager.host.state import state_files
+from nodemanager.kube.errors import UNREADABLE
+from nodemanager.plan.tasks.record import TaskPhase, TaskRecord
 from nodemanager.runtime.lease import Clocks
+
+log = logging.getLogger(__name__)
 
 
 def upgrades(
     managed_host: ManagedHost,
     link: ApiLink,
     requests: Requests,
-    pins: Callable[[], Sequence[Wanted]],
+    states: DesiredStateCache,
     holds: HoldKeeper,
     reporter: UpgradeReporter,
     settings: UpgradeSettings,
@@ -38,24 +49,23 @@ def upgrades(
     It begins nothing while a task has its turn. It has a tree of its own: it writes its record while a pass
     is at work in the other one.
     """
-    run, key = managed_host.converger.observer.run, link.key
-    base = functools.partial(freebsd_update.upgrade_base, run)
-    host = ToolsHost(
-        managed_host.converger.tools.packages,
-        HostBoot(run, root=managed_host.tree.root),
-        pins=pins,
-        upgrade_base=base if managed_host.identity.system == "freebsd" else None,
-        upgrading=managed_host.converger.upgrading,
+    key, state = link.key, managed_host.state
+    base = functools.partial(freebsd_update.upgrade_base, managed_host.converger.observer.run)
+    tools = UpgradeTools(
+        *performers_of(managed_host, states, requests, holds.may_act),
+        base if managed_host.identity.system == "freebsd" else None,
     )
+    tree = Tree(managed_host.tree.root)
+    ledger = LedgerFolder(tree, f"{state}/upgrades", UpgradeEntry)
+    adopt(tree, state, ledger)
     dependencies = UpgradeDependencies(
-        host=host,
-        locks=link.locks,
-        node=KubernetesNode(link.client, key.name, str(key)),
-        records=RecordFile(Tree(managed_host.tree.root), managed_host.state),
-        prove=requests.settled,
+        tools,
+        link.locks,
+        KubernetesNode(link.client, key.name, str(key)),
+        ledger,
         clocks=Clocks(),
         may_act=holds.may_act,
-        in_turn=lambda: not turn.task,
+        in_turn=lambda: not turn.task and not turn.unfinished(),
     )
     part = UpgradePart(
         dependencies,
@@ -69,3 +79,29 @@ def upgrades(
     holds.subscribe(part.changed)
     turn.changed.append(part.changed)
     return part
+
+
+class FormerRecord(msgspec.Struct):
+    """What an agent left that kept no tasks for upgrades, as far as it matters."""
+
+    slot: datetime | None = None
+    group: str = ""
+
+
+def adopt(tree: Tree, state: str, ledger: LedgerFolder) -> None:
+    """End such an upgrade, once: whatever it may hold is given back, and its slot counts as used."""
+    path, old = f"{state}/upgrade.json", FormerRecord()
+    try:
+        if (data := state_files.read(tree, path, MAX_BYTES)) is None:
+            return
+        with contextlib.suppress(*UNREADABLE):
+            old = msgspec.json.decode(data, type=FormerRecord)
+        said = "the agent was replaced by a newer one"
+        record = TaskRecord("upgrade-0", phase=TaskPhase.EXPIRED, message=said, ended_at=old.slot)
+        cordoned = datetime.now(UTC)  # perhaps: it is looked at
+        entry = UpgradeEntry(record.uid, NodeTaskSpec(), record, old.slot, old.group, cordoned)
+        ledger.entries.setdefault(record.uid, entry)
+        ledger.save(ledger.entries[record.uid])
+        os.unlink(tree.place(path).name, dir_fd=tree.place(path).folder)
+    except OSError as error:  # the next process tries again
+        log.warning("cannot take over the upgrade in %s: %s", tree.outside(path), error)

@@ -279,12 +279,15 @@ class OperatingSystem(Struct):
 
 
 class UpcomingUpgrades(Struct):
-    """When the host may upgrade next."""
+    """When the host may upgrade next, and whether it does now."""
 
     next_slots: Annotated[
         list[Annotated[str, meta("A moment.", format="date-time")]],
         meta("The next slots of spec.upgrade, if each of them is used.", max_items=16),
     ] = []
+    started_at: Annotated[
+        str | None, meta("Since when it upgrades itself; absent: it does not.", format="date-time")
+    ] = None
 
 
 class ManagedNodeStatus(Struct):
@@ -354,7 +357,8 @@ class ManagedNodeStatus(Struct):
         str | None, meta("When the last upgrade was done.", format="date-time", nullable=True)
     ] = None
     upgrade: Annotated[
-        UpcomingUpgrades | None, meta("Upgrades to come; absent = none, as the spec is, or on hold.")
+        UpcomingUpgrades | None,
+        meta("Upgrades to come or under way; absent = none, as the spec is, or on hold."),
     ] = None
     kubernetes_node_cordoned: Annotated[
         str | None,
@@ -365,6 +369,12 @@ class ManagedNodeStatus(Struct):
         ),
     ] = None
     jailed: Annotated[bool, meta("Whether the agent runs inside a FreeBSD jail.")] = False
+
+
+def upgrading_since(status: ManagedNodeStatus) -> str | None:
+    """Return since when a host upgrades itself; None = it does not."""
+    started = status.upgrade.started_at if status.upgrade is not None else None
+    return started or status.kubernetes_node_cordoned
 
 
 class ManagedNode(Struct):

@@ -11,6 +11,7 @@ from nodemanager.kube.selectors import LabelSelector
 WAIT: Final = "wait"
 SKIP: Final = "skip"
 STOP: Final = "stop"
+EVICT: Final = "evict"
 DRAIN_TIMEOUT: Final = "30m"
 _PERCENT: Final = "^([1-9][0-9]?|100)%$"
 
@@ -90,6 +91,16 @@ class Drain(Struct):
             "wait goes on "
             "until activeDeadlineSeconds; stop ends the run.",
             enum=(WAIT, SKIP, STOP),
+        ),
+    ] = ""
+    protected_pods: Annotated[
+        str,
+        meta(
+            "What becomes of hosts with a pod that asks for time, by the annotation "
+            "maintenance.nodemanager/not-before with a time, karpenter.sh/do-not-disrupt: true, or "
+            "cluster-autoscaler.kubernetes.io/safe-to-evict: false. wait (default): others go first, and it "
+            "is begun with when no pod asks any more. evict: these annotations do not count.",
+            enum=(WAIT, EVICT),
         ),
     ] = ""
 

@@ -14,7 +14,15 @@ OPERATORS: Final = ("<", "<=", ">", ">=", "==", "!=")
 
 
 class ObjectGate(Struct):
-    """An object of the API for which an expression must be true."""
+    """An object of the API for which an expression must be true. The operator reads it, by its own rights."""
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "self.kind != 'Secret'",
+            "must not be Secret: whoever may write maintenances would learn what is in it",
+            ".kind",
+        ),
+    )
 
     api_version: Annotated[
         str,
@@ -46,7 +54,7 @@ class ObjectGate(Struct):
 
 
 class HttpGate(Struct):
-    """An address that must answer, to the operator."""
+    """An address that must answer GET, to the operator, within 5 seconds. Redirects are not followed."""
 
     url: Annotated[
         str,
@@ -62,8 +70,20 @@ class HttpGate(Struct):
 
 
 class PrometheusGate(Struct):
-    """A query to Prometheus whose every result must compare as told; without results the gate does not
-    hold."""
+    """An instant query to Prometheus, asked by the operator.
+
+    With operator and value every result must compare so, and there must be one. Without, as in alerting
+    rules: a vector holds if it has any result, whatever its value, and a scalar unless it is 0.
+    """
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule("has(self.operator) == has(self.value)", "goes with value, and value with it", ".operator"),
+        Rule(
+            "!has(self.emptyHolds) || !self.emptyHolds || has(self.operator)",
+            "goes with operator and value only: without them an empty result never holds",
+            ".emptyHolds",
+        ),
+    )
 
     url: Annotated[
         str,
@@ -78,7 +98,7 @@ class PrometheusGate(Struct):
     query: Annotated[
         str, meta("The query; $(host) is the name of the host.", min_length=1, max_length=4096, required=True)
     ] = ""
-    operator: Annotated[str, meta("How results are compared.", enum=OPERATORS, required=True)] = ""
+    operator: Annotated[str, meta("How results are compared.", enum=OPERATORS)] = ""
     value: Annotated[
         str,
         meta(
@@ -86,7 +106,6 @@ class PrometheusGate(Struct):
             pattern=r"^-?[0-9]+([.][0-9]+)?$",
             min_length=1,
             max_length=32,
-            required=True,
         ),
     ] = ""
     empty_holds: Annotated[bool, meta("Whether no result at all is good, too.")] = False
@@ -110,16 +129,10 @@ class HealthGate(Struct):
         False
     )
     config_sets_hold: Annotated[bool, meta("All ConfigSets of the host hold.")] = False
-    object: Annotated[
-        ObjectGate | None,
-        meta("An object of the API is as wanted. Not asked yet, and so refused.", atomic=True),
-    ] = None
-    http: Annotated[
-        HttpGate | None, meta("An address answers. Not asked yet, and so refused.", atomic=True)
-    ] = None
+    object: Annotated[ObjectGate | None, meta("An object of the API is as wanted.", atomic=True)] = None
+    http: Annotated[HttpGate | None, meta("An address answers.", atomic=True)] = None
     prometheus: Annotated[
-        PrometheusGate | None,
-        meta("A query is answered as wanted. Not asked yet, and so refused.", atomic=True),
+        PrometheusGate | None, meta("A query to Prometheus is answered as wanted.", atomic=True)
     ] = None
     timeout: Annotated[
         str,

@@ -66,7 +66,10 @@ _TASK: Final = KindEntry(
         KindRight(READ),
         KindRight(("patch",), "status"),  # RBAC cannot name them: the policy keeps a host to its own
     ),
-    operator=(KindRight(("create", "delete")), KindRight(("patch",), "status")),
+    operator=(
+        KindRight(("create", "delete", "patch")),  # the policy keeps it to one annotation
+        KindRight(("patch",), "status"),
+    ),
     viewers=(KindRight(READ),),
     editors=(),  # it is made by the operator alone, and changed by nobody
 )
@@ -87,7 +90,8 @@ _MAINTENANCE: Final = KindEntry(
     ),
     page="reference/nodemaintenance.md",
     hosts=(),
-    operator=(KindRight(("patch",)), KindRight(("patch",), "status")),  # finalizer, and how far it is
+    # Finalizer, and the end of its time; how far it is.
+    operator=(KindRight(("patch", "delete")), KindRight(("patch",), "status")),
     viewers=(KindRight(READ),),
     editors=(KindRight(WRITE),),
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
+from nodemanager.api.maintenance.notifications import EVENTS, MAX_TARGETS
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.hints import NAME_MAX, PRINTABLE, meta
 from nodemanager.kube.objects import Struct
@@ -32,6 +33,8 @@ PROGRESSING: Final = "Progressing"
 COMPLETE: Final = "Complete"
 """Condition type: all one-shot operations have ended well. For `kubectl wait`."""
 MAX_REASONS: Final = 40
+MAX_NOTICES: Final = 20
+MAX_NEXT: Final = 5
 
 
 class WindowState(Struct):
@@ -96,6 +99,7 @@ class RunState(Struct):
         str | None,
         meta("When somebody last had it go on: what failed before does not count.", format="date-time"),
     ] = None
+    failed: Annotated[int, meta("How many of its hosts have failed, as people were told.", minimum=0)] = 0
 
 
 class EndedRun(Struct):
@@ -137,10 +141,66 @@ class PlanState(Struct):
         list[Annotated[str, meta("Name of a host.", max_length=NAME_MAX)]],
         meta("The hosts that go first, 20 at most.", max_items=20),
     ] = []
+    without_agent: Annotated[
+        int,
+        meta(
+            "How many Kubernetes Nodes nodeSelector chooses that have no agent, and take no part.",
+            format="int32",
+        ),
+    ] = 0
+    first_without_agent: Annotated[
+        list[Annotated[str, meta("Name of a Node.", max_length=NAME_MAX)]],
+        meta("Some of them, 20 at most.", max_items=20),
+    ] = []
+    without_node: Annotated[
+        int,
+        meta("How many hosts nodeSelector leaves out because they are no Kubernetes Node.", format="int32"),
+    ] = 0
     starts_at: Annotated[str | None, meta("When it is expected to begin.", format="date-time")] = None
     ends_at: Annotated[
         str | None, meta("When it is expected to end, by how long hosts took.", format="date-time")
     ] = None
+
+
+class RealtimePlan(Struct):
+    """What is enforced at all times while the window is open, where somebody has to say yes to that."""
+
+    hash: Annotated[str, meta("Hash of it; an approval names it.", max_length=64)] = ""
+    operations: Annotated[
+        list[Annotated[str, meta("Name of an operation.", max_length=31)]],
+        meta("The operations of type realtime that it is about.", max_items=16),
+    ] = []
+
+
+class Notice(Struct):
+    """Something that people are told."""
+
+    number: Annotated[
+        int, meta("Counts up. With the uid of the maintenance it is the id by which doubles are known.")
+    ] = 0
+    event: Annotated[str, meta("What happened.", enum=EVENTS)] = ""
+    run: Annotated[str, meta("In which run.", max_length=63)] = ""
+    at: Annotated[str | None, meta("When it happened.", format="date-time")] = None
+    message: Annotated[str, meta("What people read.", pattern=PRINTABLE, max_length=1024)] = ""
+    to: Annotated[
+        list[Annotated[str, meta("Name of a notification.", max_length=31)]],
+        meta("Who wanted to be told.", max_items=MAX_TARGETS),
+    ] = []
+    hosts: Annotated[HostCounts | None, meta("The hosts of the run at that time.")] = None
+
+
+class Delivery(Struct):
+    """How far somebody has been told."""
+
+    name: Annotated[str, meta("Of the notification.", max_length=31, required=True)] = ""
+    number: Annotated[int, meta("The last notice that was delivered, or given up.")] = 0
+    tries: Annotated[int, meta("How often the next one was tried in vain.", minimum=0)] = 0
+    next_try: Annotated[str | None, meta("When it is tried again.", format="date-time")] = None
+    failure: Annotated[
+        str,
+        meta("Why the last try failed; empty = it did not.", pattern=PRINTABLE, max_length=512),
+    ] = ""
+    dropped: Annotated[int, meta("How many notices were given up, all together.", minimum=0)] = 0
 
 
 class NodeMaintenanceStatus(Struct):
@@ -158,12 +218,30 @@ class NodeMaintenanceStatus(Struct):
         meta("When each operation was and is due.", list_map_keys=("name",), max_items=16),
     ] = []
     run: Annotated[RunState | None, meta("The run that is under way.")] = None
+    next_hosts: Annotated[
+        list[Annotated[str, meta("Name of a host.", max_length=NAME_MAX)]],
+        meta("Hosts of the run that only wait for their turn and come next, 5 at most.", max_items=MAX_NEXT),
+    ] = []
     plan: Annotated[PlanState | None, meta("What would be, or is being, done.")] = None
+    realtime: Annotated[
+        RealtimePlan | None, meta("What would be, or is being, enforced, if that needs an approval.")
+    ] = None
     waiting: Annotated[
         list[WaitReason], meta("Why hosts wait, counted by reason.", max_items=MAX_REASONS)
     ] = []
     history: Annotated[list[EndedRun], meta("Runs that have ended, the newest first.", max_items=20)] = []
+    notices: Annotated[
+        list[Notice], meta("What spec.notify is told, the last one last.", max_items=MAX_NOTICES)
+    ] = []
+    deliveries: Annotated[
+        list[Delivery],
+        meta("How far each of spec.notify has been told.", list_map_keys=("name",), max_items=64),
+    ] = []
     conditions: Annotated[
         list[Condition],
-        meta("Valid, Approved, Progressing and Complete.", list_map_keys=("type",), max_items=16),
+        meta(
+            "Valid, Progressing, Complete, and RealtimeKept where an operation is realtime.",
+            list_map_keys=("type",),
+            max_items=16,
+        ),
     ] = []

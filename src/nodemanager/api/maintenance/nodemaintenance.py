@@ -8,11 +8,11 @@ from nodemanager.api.maintenance.disruption import OPTIONAL_DURATION, Budget, Di
 from nodemanager.api.maintenance.health_gates import Health
 from nodemanager.api.maintenance.maintenance_status import NodeMaintenanceStatus
 from nodemanager.api.maintenance.maintenancewindow import GROUP, VERSION
-from nodemanager.api.maintenance.notifications import Notification
+from nodemanager.api.maintenance.notifications import MAX_TARGETS, Notification
 from nodemanager.api.maintenance.operations import MAX_OPERATIONS, LocalReference, Operation
 from nodemanager.api.maintenance.series import SERIES_RULES, SeriesSpec
 from nodemanager.api.maintenance.windows import WINDOW_RULES, WindowSpec
-from nodemanager.kube.hints import DURATION_MAX, Rule, meta
+from nodemanager.kube.hints import DURATION_MAX, PRINTABLE, Rule, meta
 from nodemanager.kube.objects import ObjectMeta, Resource, Struct
 
 LABEL_NODE: Final = "maintenance.nodemanager/node"
@@ -26,6 +26,9 @@ ANNOTATION_TOKEN: Final = "maintenance.nodemanager/token"  # noqa: S105 - a numb
 ANNOTATION_RETRY: Final = "maintenance.nodemanager/retry"
 ANNOTATION_ABORT: Final = "maintenance.nodemanager/abort"
 """On a NodeMaintenance, with the id of a run: have it go on in spite of failures, or end it."""
+ANNOTATION_PREVIEW: Final = "maintenance.nodemanager/preview"
+"""On a NodeMaintenance: the hash of a plan and the id of a request to ask hosts what its upgrades would do.
+It is taken off when they are. As a label of NodeTasks: which request they answer."""
 FINALIZER: Final = "maintenance.nodemanager/restore"
 DEFAULT_BACKOFF: Final = 0
 DEFAULT_DEADLINE: Final = 7200
@@ -49,11 +52,17 @@ class Approval(Struct):
     ] = False
     different_user: Annotated[
         bool,
-        meta(
-            "And it must be of somebody else than who changed the maintenance last. Not checked yet, and so "
-            "refused."
-        ),
+        meta("And it must be of somebody else than requester, who changed the maintenance last."),
     ] = False
+    requester: Annotated[
+        str,
+        meta(
+            "With differentUser: name of the user who writes this. Who changes anything but paused writes "
+            "another.",
+            pattern=PRINTABLE,
+            max_length=256,
+        ),
+    ] = ""
 
 
 class NodeMaintenanceSpec(Struct):
@@ -139,11 +148,16 @@ class NodeMaintenanceSpec(Struct):
     ] = ""
     approval: Annotated[Approval | None, meta("Whether somebody has to say yes.")] = None
     paused: Annotated[bool, meta("Nothing is begun; hosts that are being worked on are finished.")] = False
-    notify: Annotated[list[Notification], meta("Who is told. Not yet: nobody is.", max_items=16)] = []
+    notify: Annotated[
+        list[Notification], meta("Who is told.", list_map_keys=("name",), max_items=MAX_TARGETS)
+    ] = []
     ttl_seconds_after_finished: Annotated[
         int | None,
         meta(
-            "How long the NodeTasks of a run are kept after its end; omitted: a day.",
+            "How long the NodeTasks of a run are kept after its end; omitted: a day. A maintenance whose "
+            "operations are all one-shot, and that has ended, is deleted itself after that time, as a Job "
+            "is; omitted: it stays. Omit it where a tool applies it again and again: made anew, it is done "
+            "anew.",
             minimum=0,
             maximum=31536000,
         ),

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from nodemanager.api.maintenance.maintenancewindow import GROUP, VERSION
 from nodemanager.api.maintenance.series import SERIES_RULES, SeriesSpec
 from nodemanager.kube.conditions import Condition
-from nodemanager.kube.hints import meta
+from nodemanager.kube.hints import NAME_MAX, meta
 from nodemanager.kube.objects import ObjectMeta, Resource, Struct
 
 RESOLVED: Final = "Resolved"
@@ -30,6 +30,21 @@ class NodeSeriesStatus(Struct):
     groups: Annotated[list[SeriesGroup], meta("The groups in their order, 100 at most.", max_items=100)] = []
     first: Annotated[list[str], meta("The hosts that go first, 20 at most.", max_items=20)] = []
     not_found: Annotated[list[str], meta("Names that no ManagedNode has, 20 at most.", max_items=20)] = []
+    without_agent: Annotated[
+        int,
+        meta(
+            "How many Kubernetes Nodes nodeSelector chooses that have no agent, and take no part.",
+            format="int32",
+        ),
+    ] = 0
+    first_without_agent: Annotated[
+        list[Annotated[str, meta("Name of a Node.", max_length=NAME_MAX)]],
+        meta("Some of them, 20 at most.", max_items=20),
+    ] = []
+    without_node: Annotated[
+        int,
+        meta("How many hosts nodeSelector leaves out because they are no Kubernetes Node.", format="int32"),
+    ] = 0
     conditions: Annotated[
         list[Condition],
         meta("Resolved: whether all named hosts exist.", list_map_keys=("type",), max_items=16),

@@ -25,6 +25,8 @@ RUN: Final = f"{GROUP}/run"
 """Label: the run of it."""
 VISIT: Final = f"{GROUP}/visit"
 """Annotation of a ManagedNode: the operator's claim on the host, while it is being worked on."""
+NOT_DONE: Final = f"{GROUP}/not-done"
+"""Annotation: why the visit of the host counts as failed although the task succeeded, such as NotProven."""
 ENDED: Final = ("Succeeded", "Failed", "Undone", "Halted", "Expired", "Refused")
 """Phases after which nothing comes."""
 PHASES: Final = ("Pending", "Running", *ENDED)
@@ -34,6 +36,8 @@ COMPLETE: Final = "Complete"
 """Condition type: True when all was done, False before and otherwise; its reason is the phase, or why."""
 LABEL_MAX: Final = 63
 MAX_STEPS: Final = 64
+CUT: Final = "..."
+"""In the place of a fact: there are more than are reported."""
 MAX_TTL: Final = 366 * 86400
 """A year, which may be a leap year."""
 OUTPUT_MAX: Final = 4096
@@ -73,6 +77,15 @@ class NodeTaskSpec(Struct):
     ] = ""
     not_before: Annotated[
         str | None, meta("It does not begin before this moment.", format="date-time", max_length=64)
+    ] = None
+    not_after: Annotated[
+        str | None,
+        meta(
+            "It does not begin from this moment on, such as the end of a window; one that has begun goes on"
+            " until the deadline.",
+            format="date-time",
+            max_length=64,
+        ),
     ] = None
     fencing_token: Annotated[
         int,
@@ -172,6 +185,11 @@ class NodeTask(Struct):
                 "!has(self.notBefore) || self.notBefore < self.deadline",
                 "must be before deadline",
                 ".notBefore",
+            ),
+            Rule(
+                "!has(self.notAfter) || !has(self.notBefore) || self.notBefore <= self.notAfter",
+                "must not be before notBefore",
+                ".notAfter",
             ),
             required=True,
         ),

@@ -20,6 +20,15 @@ class SeriesSpec(Struct):
     selector: Annotated[
         LabelSelector | None, meta("Only hosts whose ManagedNode has these labels.", atomic=True)
     ] = None
+    node_selector: Annotated[
+        LabelSelector | None,
+        meta(
+            "Only hosts whose Kubernetes Node has these labels. Hosts that are no Node are not chosen, and "
+            "Nodes without an agent take no part; the status says how many. The operator must be allowed to "
+            "read Nodes.",
+            atomic=True,
+        ),
+    ] = None
     names: Annotated[
         list[Annotated[str, meta("Name of a ManagedNode.", min_length=1, max_length=NAME_MAX)]],
         meta("Only these hosts, and with selector those of them that it chooses.", max_items=MAX_NAMES),

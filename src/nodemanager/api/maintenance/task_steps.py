@@ -45,14 +45,21 @@ class TaskPackage(Struct):
     ] = ""
 
 
+class PackagesBefore(Struct):
+    """What a step of an earlier task found, as the agent of its host has written it down."""
+
+    task: Annotated[str, meta("UID of the NodeTask.", required=True, min_length=1, max_length=63)] = ""
+    step: Annotated[str, meta("Name of its step.", required=True, min_length=1, max_length=63)] = ""
+
+
 class PackagesAction(Struct):
     """Upgrade, install or remove packages; those that are held or that a ConfigSet pins stay as they are."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
             "[has(self.upgrade) && self.upgrade != '', has(self.install) && size(self.install) > 0,"
-            " has(self.remove) && size(self.remove) > 0].exists_one(given, given)",
-            "must have exactly one of upgrade, install and remove",
+            " has(self.remove) && size(self.remove) > 0, has(self.restore)].exists_one(given, given)",
+            "must have exactly one of upgrade, install, remove and restore",
         ),
     )
 
@@ -66,6 +73,11 @@ class PackagesAction(Struct):
         list[Annotated[str, meta("Name of a package.", WORD, pattern=PACKAGE, max_length=PACKAGE_MAX)]],
         meta("Packages to remove.", max_items=512),
     ] = []
+    restore: Annotated[
+        PackagesBefore | None,
+        meta("Bring back all versions that a step of an earlier task found. The operator writes this.",
+             atomic=True),
+    ] = None  # fmt: skip
 
 
 class ServiceAction(Struct):

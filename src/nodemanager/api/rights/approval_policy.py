@@ -1,29 +1,62 @@
-"""The admission policy that lets nobody approve a plan in the name of somebody else."""
+"""The admission policy that lets nobody ask for or approve a plan in the name of somebody else."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from nodemanager.api.maintenance.maintenanceapproval import MAINTENANCE_APPROVALS
+from nodemanager.api.maintenance.nodemaintenance import NODE_MAINTENANCES, NodeMaintenanceSpec
 from nodemanager.api.rights import admission_policy
 from nodemanager.api.rights.admission_policy import Object
+from nodemanager.api.rights.host_bounds import Check, unchanged
 
 POLICY: Final = "nodemanager-approvals"
+_MAY_CHANGE: Final = ("paused",)
+"""What somebody may change without being who asks for it: whoever approves may pause."""
+_ASKED_FOR: Final = [
+    f"spec.{name}" for name in NodeMaintenanceSpec.__struct_encode_fields__ if name not in _MAY_CHANGE
+]
+_DIFFERENT: Final = (
+    "has(object.spec) && has(object.spec.approval) && has(object.spec.approval.differentUser) &&"
+    " object.spec.approval.differentUser"
+)
+_REQUESTER: Final = (
+    "has(object.spec.approval.requester) && object.spec.approval.requester == request.userInfo.username"
+)
+_APPROVER: Final = Check(
+    MAINTENANCE_APPROVALS.plural,
+    "oldObject != null ? object.spec == oldObject.spec : object.spec.approver == request.userInfo.username",
+    "spec.approver must be the user who creates the approval",
+)
+_ASKS: Final = Check(
+    NODE_MAINTENANCES.plural,
+    f"!({_DIFFERENT}) || (oldObject != null && has(oldObject.spec) && {unchanged(*_ASKED_FOR)}) ||"
+    f" ({_REQUESTER})",
+    "spec.approval.requester must be the user who writes the maintenance",
+)
 
 
 def policies() -> list[Object]:
     """Return the policy and its binding. That what was approved stays so, a rule of the CRD says, too."""
-    approvals = MAINTENANCE_APPROVALS
     return admission_policy.policy(
         POLICY,
-        [admission_policy.matched(approvals.group, [approvals.plural], ["CREATE", "UPDATE"])],
+        [
+            admission_policy.matched(one.group, [one.plural], ["CREATE", "UPDATE"])
+            for one in (MAINTENANCE_APPROVALS, NODE_MAINTENANCES)
+        ],
         [
             admission_policy.validation(
-                "oldObject != null ? object.spec == oldObject.spec :"
-                " object.spec.approver == request.userInfo.username",
-                "spec.approver must be the user who creates the approval",
+                _APPROVER.expression,
+                _APPROVER.message,
                 "'spec.approver must be ' + request.userInfo.username + ', who creates the approval: nobody"
                 " approves in the name of somebody else'",
-            )
+            ),
+            admission_policy.validation(
+                _ASKS.expression,
+                _ASKS.message,
+                "'spec.approval.requester must be ' + request.userInfo.username + ', who writes the"
+                " maintenance: with differentUser, somebody else has to approve it'",
+            ),
         ],
+        variables={"kind": "request.resource.resource"},
     )

@@ -1,6 +1,7 @@
 """The admission policy that keeps the operator to what RBAC cannot say: which part of an object it changes.
 
-It writes on hosts who works on them, and on maintenances that they must not go before hosts are given back.
+It writes on hosts who works on them, on tasks why they do not count as done, and on maintenances that they
+must not go before hosts are given back.
 What people decide, in `spec` and labels, is not its business: whoever takes it over decides nothing there.
 """
 
@@ -11,12 +12,14 @@ from typing import Final
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.api.maintenance.nodemaintenance import (
+    ANNOTATION_PREVIEW,
     ANNOTATION_RETRY,
     ANNOTATION_TOKEN,
     ANNOTATION_VISIT,
     FINALIZER,
     NODE_MAINTENANCES,
 )
+from nodemanager.api.maintenance.nodetask import NODE_TASKS, NOT_DONE
 from nodemanager.api.rights import admission_policy
 from nodemanager.api.rights.admission_policy import Object
 from nodemanager.api.rights.host_bounds import VARIABLES, Check, only_noted, unchanged
@@ -36,7 +39,11 @@ _OWNED: Final = (
 def policies() -> list[Object]:
     """Return the policy and its binding."""
     matched = admission_policy.matched
-    changed = [matched(one.group, [one.plural], ["UPDATE"]) for one in (MANAGED_NODES, NODE_MAINTENANCES)]
+    changed = [
+        matched(MANAGED_NODES.group, [MANAGED_NODES.plural], ["UPDATE"]),
+        matched(NODE_TASKS.group, [NODE_TASKS.plural], ["UPDATE"]),
+        matched(NODE_MAINTENANCES.group, [NODE_MAINTENANCES.plural], ["UPDATE", "DELETE"]),
+    ]
     return admission_policy.policy(
         POLICY,
         [*changed, matched(CONFIG_SETS.group, [CONFIG_SETS.plural])],
@@ -59,10 +66,23 @@ _CHECKS: Final = (
     ),
     Check(
         NODE_MAINTENANCES.plural,
-        f"{unchanged('spec', 'metadata.labels', 'metadata.ownerReferences')} &&"
-        f" {only_noted(ANNOTATION_RETRY)} && {_OTHERS.format('object')} == {_OTHERS.format('oldObject')}",
+        "request.operation != 'DELETE' || has(oldObject.spec.ttlSecondsAfterFinished)",
+        "the operator may delete no NodeMaintenance that does not say so itself, by ttlSecondsAfterFinished",
+    ),
+    Check(
+        NODE_MAINTENANCES.plural,
+        "request.operation == 'DELETE' ||"
+        f" {unchanged('spec', 'metadata.labels', 'metadata.ownerReferences')} &&"
+        f" {only_noted(ANNOTATION_RETRY, ANNOTATION_PREVIEW)} &&"
+        f" {_OTHERS.format('object')} == {_OTHERS.format('oldObject')}",
         f"the operator may change nothing of a NodeMaintenance but its finalizer {FINALIZER} and the"
-        f" annotation {ANNOTATION_RETRY}",
+        f" annotations {ANNOTATION_RETRY} and {ANNOTATION_PREVIEW}",
+    ),
+    Check(
+        NODE_TASKS.plural,
+        f"{unchanged('metadata.labels', 'metadata.finalizers', 'metadata.ownerReferences')} &&"
+        f" {only_noted(NOT_DONE)}",
+        f"the operator may change nothing of a NodeTask but its annotation {NOT_DONE}",
     ),
     Check(
         CONFIG_SETS.plural,

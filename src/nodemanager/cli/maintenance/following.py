@@ -9,6 +9,7 @@ from typing import Final
 
 from nodemanager.api.maintenance.nodemaintenance import LABEL_MAINTENANCE, NODE_MAINTENANCES, NodeMaintenance
 from nodemanager.api.maintenance.nodetask import NODE_TASKS, NodeTask, node_label
+from nodemanager.cli.maintenance import tries
 from nodemanager.cli.watch_printer import may_pass
 from nodemanager.client.calls import Selection
 from nodemanager.client.verbs import Client
@@ -73,13 +74,15 @@ async def follow(client: Client, name: str, namespace: str) -> AsyncIterator[Pro
 
 
 def states(found: NodeMaintenance, tasks: list[NodeTask]) -> dict[str, HostState]:
-    """Return how far hosts are: by their newest task, and by what the operator says of those that wait."""
+    """Return how far hosts are: by their newest try, and by what the operator says of those that wait."""
     shown: dict[str, HostState] = {}
-    for task in sorted(tasks, key=lambda one: one.metadata.creation_timestamp or ""):
-        if task.spec.reason is not None and task.spec.reason.uid not in ("", found.metadata.uid):
-            continue
-        step = f"step {task.status.step}" if task.status.step and task.status.phase == "Running" else ""
-        shown[task.spec.node_name] = HostState(task.status.phase or "Pending", task.status.message or step)
+    ours = [
+        task for task in tasks if task.spec.reason is None or task.spec.reason.uid in ("", found.metadata.uid)
+    ]
+    for one in tries.tries(ours):
+        status = one.task.status
+        step = f"step {status.step}" if status.step and status.phase == "Running" else ""
+        shown[one.task.spec.node_name] = HostState(one.phase or "Pending", one.message or step)
     for wait in found.status.waiting:
         for host in wait.first:
             known = shown.get(host)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from nodemanager.api.maintenance.maintenance_status import RealtimePlan
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
 from nodemanager.controllers.node_maintenances.inputs import Inputs, Problem
 from nodemanager.fleet.maintenance.decide import Wait
@@ -26,6 +27,15 @@ class HostsJudged:
 
 
 @dataclass(frozen=True, slots=True)
+class RealtimeJudged:
+    """What operations of type realtime enforce, where somebody has to say yes to it."""
+
+    plan: RealtimePlan
+    approvers: tuple[str, ...] = ()
+    """Who did."""
+
+
+@dataclass(frozen=True, slots=True)
 class Judged:
     """What is to be said about a maintenance now."""
 
@@ -41,6 +51,8 @@ class Judged:
     """None: nothing is due, or it cannot be read."""
     approvers: tuple[str, ...] = ()
     """Who said yes to the plan."""
+    realtime: RealtimeJudged | None = None
+    """What is enforced at all times; None: nothing, or nobody has to say yes to it."""
 
     @property
     def names(self) -> tuple[str, ...]:

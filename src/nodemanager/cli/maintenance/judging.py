@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
 from dataclasses import replace
 from datetime import datetime
+from typing import Final
 
+from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.maintenance.maintenance_status import VALID, RunState
-from nodemanager.api.maintenance.maintenanceapproval import MAINTENANCE_APPROVALS
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
-from nodemanager.api.maintenance.nodetask import RUN, NodeTask
 from nodemanager.cli.maintenance import planning
-from nodemanager.cli.maintenance.judged import HostsJudged, Judged
+from nodemanager.cli.maintenance.judged import HostsJudged, Judged, RealtimeJudged
 from nodemanager.cli.maintenance.reading import Found, Surroundings
-from nodemanager.controllers.node_maintenances import observing, recording, undertaking
+from nodemanager.controllers.node_maintenances import (
+    observing,
+    realtime_sets,
+    remembering,
+    undertaking,
+    upcoming,
+)
 from nodemanager.controllers.node_maintenances.gates import gates_of
+from nodemanager.controllers.node_maintenances.gates import told as gates_told
 from nodemanager.controllers.node_maintenances.inputs import Problem
 from nodemanager.controllers.node_maintenances.undertaking import Seen
-from nodemanager.fleet.maintenance import openings
-from nodemanager.fleet.maintenance.decide import Facts, Run, Wait, decide
-from nodemanager.fleet.maintenance.facts import HostFacts
+from nodemanager.fleet.maintenance import openings, realtime
+from nodemanager.fleet.maintenance.decide import Wait, decide
+from nodemanager.fleet.maintenance.facts import Facts, HostFacts, Run
 from nodemanager.fleet.maintenance.passes import Look, Upkeep, look
+from nodemanager.fleet.maintenance.realtime import RealtimeError
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.kube import conditions
+
+_UNREAD: Final = (Reason.NODES_UNKNOWN, Reason.NODE_LABELS_UNKNOWN)
 
 
 def judge(maintenance: NodeMaintenance, around: Surroundings) -> Judged:
@@ -39,12 +49,12 @@ def judge(maintenance: NodeMaintenance, around: Surroundings) -> Judged:
     )
     run = maintenance.status.run
     if known is None and found.begins and judged.problem is None:
-        run = recording.began(maintenance.metadata.uid, found.begins, seen.now)
+        run = remembering.began(maintenance.metadata.uid, found.begins, seen.now)
         seen = replace(seen, run=Run(run.id, seen.now))
         judged = replace(judged, run=run.id)
         found = replace(found, decision=decide(_facts(seen, around, judged)))
     elif run is None:
-        run = planning.next_run(maintenance, found)
+        run = upcoming.next_run(maintenance, found)
     judged = replace(judged, hosts=_hosts(judged, found))
     return _with_plan(judged, seen, run, around)
 
@@ -52,20 +62,31 @@ def judge(maintenance: NodeMaintenance, around: Surroundings) -> Judged:
 def _told(maintenance: NodeMaintenance) -> Problem | None:
     """Return a problem that only the operator can know of: what it may read itself."""
     found = conditions.get(maintenance.status.conditions, VALID)
-    if found is None or found.status != conditions.FALSE or found.reason != Reason.NODES_UNKNOWN:
+    if found is None or found.status != conditions.FALSE or found.reason not in _UNREAD:
         return None
-    return Problem(Reason.NODES_UNKNOWN, "", found.message)
+    return Problem(Reason(found.reason), "", found.message)
 
 
 def _with_plan(judged: Judged, seen: Seen, run: RunState | None, around: Surroundings) -> Judged:
     plan = planning.plan(judged, seen, run, around) if run is not None else None
-    name, shown = judged.maintenance.metadata.name, {plan.hash} if plan is not None else set()
-    said = judged.maintenance.status
+    said, shown = judged.maintenance.status, {plan.hash} if plan is not None else set()
     if said.run is not None and said.plan is not None:
         shown.add(said.plan.hash)
-    approvals = around.caches.of(MAINTENANCE_APPROVALS).values()
-    chosen = [one.spec for one in approvals if one.spec.maintenance == name and one.spec.plan_hash in shown]
-    return replace(judged, plan=plan, approvers=tuple(one.approver for one in chosen))
+    found = [undertaking.approvers(judged.maintenance, each, around.caches) for each in sorted(shown)]
+    approvers = tuple(dict.fromkeys(one for some in found for one in some))
+    return replace(judged, plan=plan, approvers=approvers, realtime=_realtime(seen, around))
+
+
+def _realtime(seen: Seen, around: Surroundings) -> RealtimeJudged | None:
+    """Return what is enforced at all times, as far as it can be read."""
+    sets: dict[str, ConfigSet] = {}
+    for operation in realtime.operations(seen.maintenance):
+        with contextlib.suppress(RealtimeError):  # the operator says so in the condition RealtimeKept
+            sets[operation.name] = realtime_sets.declared(seen, around.reader, operation)
+    plan = realtime_sets.planned(seen, sets)
+    if plan is None:
+        return None
+    return RealtimeJudged(plan, undertaking.approvers(seen.maintenance, plan.hash, around.caches))
 
 
 def _hosts(judged: Judged, found: Look) -> HostsJudged:
@@ -87,14 +108,14 @@ def _seen(maintenance: NodeMaintenance, around: Surroundings) -> Seen:
     found, uid = around.found, maintenance.metadata.uid
     tasks = [one for one in found.tasks if one.spec.reason is not None and one.spec.reason.uid == uid]
     inputs = around.inputs[maintenance.metadata.name]
-    return Seen(maintenance, found.now, found.hosts, inputs, tasks, recording.run_of(maintenance))
+    return Seen(maintenance, found.now, found.hosts, inputs, tasks, remembering.run_of(maintenance))
 
 
 def _upkeep(seen: Seen) -> Upkeep:
     status, created = seen.maintenance.status, seen.maintenance.metadata.creation_timestamp
     return Upkeep(
         operations=seen.inputs.operations,
-        memories=recording.memories(status),
+        memories=remembering.memories(status),
         created=datetime.fromisoformat(created) if created else seen.now,
         calendar=seen.inputs.calendar,
         view=seen.inputs.view,
@@ -113,29 +134,23 @@ def _facts(seen: Seen, around: Surroundings, judged: Judged) -> Facts:
         hosts=hosts(around.found, seen.maintenance),
         now=seen.now,
         window=seen.inputs.view,
-        tasks={
-            host: [observing.task_facts(one, seen.now) for one in found]
-            for host, found in _by_host(seen.tasks, run.id).items()
-        },
+        tasks=observing.run_tasks(seen.tasks, run.id, seen.now),
         durations=openings.measured(observing.durations(seen.tasks, seen.now)),
         problem=(problem.reason, problem.object) if problem is not None else None,
+        series_known=seen.inputs.series_known,
         approved=undertaking.is_approved(seen, around.caches, around.reader),
     )
 
 
 def hosts(found: Found, maintenance: NodeMaintenance | None = None) -> dict[str, HostFacts]:
     """Return what is known of all hosts; gates are those of a maintenance."""
-    gates = gates_of(maintenance or NodeMaintenance())
-    return {
-        one.metadata.name: observing.host_facts(one, node, None, gates.failing(one, node))
-        for one in found.hosts
-        for node in (found.nodes.get(one.metadata.name),)
-    }
-
-
-def _by_host(tasks: Iterable[NodeTask], run: str) -> dict[str, list[NodeTask]]:
-    found: dict[str, list[NodeTask]] = {}
-    for task in tasks:
-        if task.metadata.labels.get(RUN) == run and not task.metadata.name.endswith("-undo"):
-            found.setdefault(task.spec.node_name, []).append(task)
-    return found
+    about = maintenance or NodeMaintenance()
+    gates, told = gates_of(about), gates_told(about)
+    facts: dict[str, HostFacts] = {}
+    for one in found.hosts:
+        name, node = one.metadata.name, found.nodes.get(one.metadata.name)
+        failing = gates.failing(one, node)
+        # The operator asks from where it is; from here the answer may be another.
+        said = {where: found or told[where].get(name) for where, found in failing.items()}
+        facts[name] = observing.host_facts(one, node, None, said)
+    return facts

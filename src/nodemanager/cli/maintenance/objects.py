@@ -56,7 +56,7 @@ async def _change_each(settings: connect.Settings, names: Sequence[str], doing: 
     async with connect.connect(settings) as client:
         for name in dict.fromkeys(names):
             try:
-                said = await _change(client, settings.namespace, name, doing, change)
+                said = await change_one(client, settings.namespace, name, doing, change)
             except (click.ClickException, errors.StatusError) as error:
                 if len(names) == 1:
                     raise
@@ -68,7 +68,7 @@ async def _change_each(settings: connect.Settings, names: Sequence[str], doing: 
     return code
 
 
-async def _change(client: Client, namespace: str, name: str, doing: str, change: Change) -> str:
+async def change_one(client: Client, namespace: str, name: str, doing: str, change: Change) -> str:
     """Change what was read, and nothing newer: what somebody wrote meanwhile is read and judged anew."""
     for left in reversed(range(ATTEMPTS)):
         found = await get(client, name, namespace, doing)

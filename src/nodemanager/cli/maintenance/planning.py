@@ -6,35 +6,18 @@ from dataclasses import replace
 from datetime import datetime
 
 from nodemanager.api.maintenance.maintenance_status import RunState
-from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
 from nodemanager.cli.maintenance.judged import Judged
 from nodemanager.cli.maintenance.reading import Surroundings
-from nodemanager.controllers.node_maintenances import observing, recording, undertaking
+from nodemanager.controllers.node_maintenances import observing, undertaking
 from nodemanager.controllers.node_maintenances.undertaking import Seen
-from nodemanager.fleet.maintenance import openings, runs
+from nodemanager.fleet.maintenance import openings
 from nodemanager.fleet.maintenance import plan as plans
 from nodemanager.fleet.maintenance.claims import Claim
 from nodemanager.fleet.maintenance.openings import Durations
-from nodemanager.fleet.maintenance.passes import Look
 from nodemanager.fleet.maintenance.plan import Plan, PlanInput
 from nodemanager.fleet.maintenance.progress import Stage
 from nodemanager.fleet.maintenance.reasons import OWN_FAULT
 from nodemanager.fleet.series import HostGroup
-
-
-def next_run(maintenance: NodeMaintenance, found: Look) -> RunState | None:
-    """Return the run that comes next, as it will be when it begins; None if nothing is due."""
-    nexts = {one.operation: one.next_run for one in found.judgements if one.next_run is not None}
-    first = min(nexts.values(), default=None)
-    if first is None:
-        return None
-    uid, by_name = maintenance.metadata.uid, {one.name: one for one in maintenance.spec.operations}
-    due = {
-        name: first.isoformat() if by_name[name].schedule else runs.one_shot_id(uid, by_name[name])
-        for name, moment in nexts.items()
-        if moment == first
-    }
-    return recording.began(uid, due, first)
 
 
 def plan(judged: Judged, seen: Seen, run: RunState, around: Surroundings) -> Plan | None:
@@ -46,7 +29,7 @@ def plan(judged: Judged, seen: Seen, run: RunState, around: Surroundings) -> Pla
     uids = {one.metadata.name: one.metadata.uid for one in seen.nodes}
     made_of = PlanInput(seen.maintenance.spec, run.slots, work, inputs.calendar.spec, inputs.groups, uids)
     taken = openings.measured(observing.durations(seen.tasks, seen.now))
-    begin = _free_from(judged, seen, taken) if judged.run else judged.next_run or seen.now
+    begin = _free_from(judged, seen, taken) if judged.run else max(judged.next_run or seen.now, seen.now)
     left = [
         HostGroup(group.name, tuple(host for host in group.hosts if not _is_over(judged, host)))
         for group in inputs.groups

@@ -63,7 +63,8 @@ class Surroundings:
 class _Listed(Generic[T]):
     """What was listed once, for those who look things up in a cache."""
 
-    def __init__(self, items: Iterable[T]) -> None:
+    def __init__(self, items: Iterable[T], refused: str = "") -> None:
+        self.refused = refused
         self._items = {key_of(cast("Any", one)): one for one in items}
 
     def get(self, key: ObjectKey) -> T | None:
@@ -91,7 +92,10 @@ async def surroundings(client: Client, namespace: str, about: Sequence[NodeMaint
 
 async def understood(client: Client, found: Found, about: Sequence[NodeMaintenance]) -> Surroundings:
     """Return what maintenances refer to among these objects; calendars of holidays are read, too."""
-    listed = {kind: _Listed(found.referred.get(kind, ())) for kind in REFERRED}
+    listed: dict[Resource[Any], _Listed[Any]] = {
+        kind: _Listed(found.referred.get(kind, ())) for kind in REFERRED
+    }
+    listed[NODES] = _Listed(found.nodes.values(), "; ".join(found.unread))
     caches = Caches("this command", cast("Any", listed))
     reader = InputReader(client, caches)
     inputs = {one.metadata.name: await reader.read(one, found.hosts, found.now) for one in about}

@@ -7,9 +7,12 @@ from collections.abc import Iterable, Iterator
 from nodemanager.api.common import managednode, node_conditions
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.api.maintenance.maintenance_status import WaitReason
+from nodemanager.api.maintenance.nodetask import NodeTask
 from nodemanager.cli.maintenance import judging
 from nodemanager.cli.maintenance.judged import Judged
 from nodemanager.cli.maintenance.reading import Found
+from nodemanager.cli.views import output
+from nodemanager.cli.views.describing import MESSAGE_LIMIT
 from nodemanager.cli.views.maintenance import wait_view
 from nodemanager.cli.views.maintenance.wait_view import BEGINS, Why
 from nodemanager.cli.views.output import parse_time
@@ -18,6 +21,14 @@ from nodemanager.fleet.maintenance.decide import Wait
 from nodemanager.fleet.maintenance.facts import HostFacts
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.kube import conditions
+
+
+def of_host(host: ManagedNode, found: Found, judged: Iterable[Judged]) -> list[Why]:
+    """Return all that keeps a host, and what becomes of it in maintenances that mean it; nothing twice."""
+    kept = list(others(host, found))
+    told = {(one.maintenance, one.run, one.code) for one in kept}
+    more = concerning(host.metadata.name, judged)
+    return [*kept, *(one for one in more if (one.maintenance, one.run, one.code) not in told)]
 
 
 def concerning(host: str, judged: Iterable[Judged]) -> Iterator[Why]:
@@ -31,7 +42,8 @@ def _of_maintenance(host: str, judged: Judged) -> Why:
     name, problem = judged.maintenance.metadata.name, judged.problem
     wait = judged.hosts.waits.get(host)
     told = _told(judged.maintenance.status.waiting, host)
-    if wait is None and told is not None:  # the operator asked gates of health, which we cannot
+    if told is not None and (wait is None or told.reason == Reason.POD_PROTECTED):
+        # The operator asked gates of health and pods, which we did not.
         wait = Wait(
             host,
             Reason(told.reason),
@@ -65,12 +77,11 @@ def others(host: ManagedNode, found: Found) -> Iterator[Why]:
     name = host.metadata.name
     facts = judging.hosts(found)[name]
     yield from _of_life(host, facts)
-    yield from _of_claim(name, facts)
+    yield from _of_claim(name, facts, found.tasks)
     if facts.health.held:
         yield _said(host, Reason.HOST_HELD, node_conditions.HELD)
-    cordoned = host.status.kubernetes_node_cordoned
-    if cordoned is not None:
-        wait = Wait(name, Reason.HOST_UPGRADING, f"managednode/{name}", parse_time(cordoned))
+    if (since := managednode.upgrading_since(host.status)) is not None:
+        wait = Wait(name, Reason.HOST_UPGRADING, f"managednode/{name}", parse_time(since))
         yield wait_view.why(name, wait, "", "")
     elif facts.node is not None and facts.node.cordoned and not facts.node.ours:
         yield wait_view.why(name, Wait(name, Reason.NODE_CORDONED, f"node/{name}"), "", "")
@@ -90,15 +101,20 @@ def _of_life(host: ManagedNode, facts: HostFacts) -> Iterator[Why]:
         yield _said(host, Reason.HOST_SILENT, node_conditions.ALIVE)
 
 
-def _of_claim(name: str, facts: HostFacts) -> Iterator[Why]:
+def _of_claim(name: str, facts: HostFacts, tasks: Iterable[NodeTask]) -> Iterator[Why]:
     claim = facts.claim
     if isinstance(claim, Unreadable):
         wait = Wait(name, Reason.CLAIM_UNREADABLE, f"managednode/{name}")
         yield wait_view.why(name, wait, "", "", f"its annotation of a visit: {claim.why}")
     elif isinstance(claim, Claim) and not claim.holds and claim.reason not in (None, Reason.SUCCEEDED):
         ended = Wait(name, claim.reason or Reason.SUCCEEDED, f"nodetask/{claim.task}", claim.since)
-        message = f"how its last visit ended: {claim.state}"
-        yield wait_view.why(name, ended, claim.maintenance, claim.run, message)
+        said = claim.missing or next(
+            (one.status.message for one in tasks if one.metadata.name == claim.task), ""
+        )
+        message = f"its last visit ended {claim.state}" + (f": {said}" if said else "")
+        yield wait_view.why(
+            name, ended, claim.maintenance, claim.run, output.one_line(message, MESSAGE_LIMIT)
+        )
 
 
 def _said(host: ManagedNode, reason: Reason, condition: str) -> Why:

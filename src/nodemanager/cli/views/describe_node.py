@@ -12,6 +12,8 @@ from nodemanager.cli.views import describing, output
 from nodemanager.kube import conditions, core
 from nodemanager.kube.wording import plural
 
+DRIFTS: Final = 10
+"""The newest changes of others that are shown; the status has more."""
 _KEY_ALGORITHMS: Final = {1: "RSA", 2: "DSA", 3: "ECDSA", 4: "Ed25519", 6: "Ed448"}
 _KEY_HASHES: Final = {1: "SHA-1", 2: "SHA-256"}
 
@@ -25,6 +27,7 @@ def render(node: ManagedNode, events: Sequence[core.Event], now: datetime) -> st
     _add_drift(report, node.status, now)
     describing.add_conditions(report, node.status.conditions, node.metadata.generation, now)
     _add_config_sets(report, node.status, now)
+    _add_drifts(report, node.status, now)
     _add_network(report, node)
     _add_ssh_keys(report, node.status)
     describing.add_events(report, events, now)
@@ -88,7 +91,9 @@ def _add_upgrade(report: output.Report, node: ManagedNode, now: datetime) -> Non
         plan = ", ".join(f"{name} {value}" for name, value in parts.items() if value) or "no schedule"
     last = node.status.last_upgrade
     lines = [plan, f"last {output.ago(last, now)}" if last else "not done yet"]
-    slots = node.status.upgrade.next_slots if node.status.upgrade is not None else []
+    known = node.status.upgrade or managednode.UpcomingUpgrades()
+    slots, started = known.next_slots, known.started_at
+    lines += [f"under way since {output.ago(started, now)}"] if started else []
     lines += [f"next {output.ahead(slot, now)}" for slot in slots]
     if managednode.ANNOTATION_HOLD in node.metadata.annotations:
         lines.append(f"held back by annotation {managednode.ANNOTATION_HOLD}")
@@ -97,11 +102,40 @@ def _add_upgrade(report: output.Report, node: ManagedNode, now: datetime) -> Non
 
 def _add_drift(report: output.Report, status: ManagedNodeStatus, now: datetime) -> None:
     drift = status.drift
-    if drift is None or not drift.repaired:
+    if drift is None or not (drift.repaired or drift.observed or drift.recent):
         report.field("Drift", "nothing had to be repaired")
         return
-    last = f"last {drift.last_resource or output.UNKNOWN}, {output.ago(drift.last_time, now)}"
-    report.field("Drift", f"{plural(drift.repaired, 'foreign change')} undone", last)
+    lines = [f"{plural(drift.repaired, 'foreign change')} undone"]
+    if drift.repaired:
+        lines.append(f"last {drift.last_resource or output.UNKNOWN}, {output.ago(drift.last_time, now)}")
+    if drift.observed:
+        lines.append(f"{plural(drift.observed, 'change')} seen and left alone")
+    report.field("Drift", *lines)
+
+
+def _add_drifts(report: output.Report, status: ManagedNodeStatus, now: datetime) -> None:
+    """Add the newest changes of others, and how they differ where everybody may see it."""
+    recent = status.drift.recent[-DRIFTS:] if status.drift is not None else []
+    if not recent:
+        return
+    newest = list(reversed(recent))
+    rows = [
+        [
+            output.age(one.time, now), one.resource, one.outcome,
+            output.one_line(one.message.partition("\n")[0], describing.MESSAGE_LIMIT),
+            output.one_line(one.by),
+        ]
+        for one in newest
+    ]  # fmt: skip
+    report.table("Last drifts", ["SEEN", "RESOURCE", "OUTCOME", "WHAT DIFFERED", "BY"], rows)
+    latest = {one.resource: one for one in recent}
+    lines = [
+        [resource, output.one_line(line, describing.MESSAGE_LIMIT)]
+        for resource, one in latest.items()
+        for line in one.message.splitlines()[1:]
+    ]
+    if lines:
+        report.table("Differences", ["RESOURCE", "DECLARED (-), FOUND (+)"], lines, describing.ROWS_LIMIT)
 
 
 def _add_config_sets(report: output.Report, status: ManagedNodeStatus, now: datetime) -> None:
@@ -111,11 +145,11 @@ def _add_config_sets(report: output.Report, status: ManagedNodeStatus, now: date
             f"{output.age(applied.last_applied, now)} ago" if applied.last_applied else "never",
             str(applied.revision or "-"),
             str(len(applied.conflicts)),
-            output.one_line(applied.error, describing.MESSAGE_LIMIT),
+            output.one_line(applied.error or applied.waiting, describing.MESSAGE_LIMIT),
         ]
         for applied in status.configsets
     ]
-    report.table("ConfigSets", ["NAME", "APPLIED", "REVISION", "CONFLICTS", "ERROR"], rows)
+    report.table("ConfigSets", ["NAME", "APPLIED", "REVISION", "CONFLICTS", "MESSAGE"], rows)
     conflicts = [[applied.name, held] for applied in status.configsets for held in applied.conflicts]
     if conflicts:
         report.table("Conflicts", ["CONFIGSET", "HELD BACK"], conflicts, describing.ROWS_LIMIT)

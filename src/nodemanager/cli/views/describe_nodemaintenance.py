@@ -10,7 +10,7 @@ from nodemanager.api.maintenance.operations import Operation
 from nodemanager.cli.views import describing, output
 from nodemanager.cli.views.describing import MESSAGE_LIMIT, ROWS_LIMIT
 from nodemanager.kube import core
-from nodemanager.kube.wording import plural
+from nodemanager.kube.wording import listed, plural
 
 
 def render(maintenance: NodeMaintenance, events: Sequence[core.Event], now: datetime) -> str:
@@ -19,7 +19,7 @@ def render(maintenance: NodeMaintenance, events: Sequence[core.Event], now: date
     spec, status = maintenance.spec, maintenance.status
     describing.add_head(report, maintenance.metadata, now)
     report.field("Phase", status.phase or "not judged yet")
-    report.field("Window", *_window(maintenance))
+    report.field("Window", *_window(maintenance, now))
     report.field("Series", _series(spec))
     report.field("At once", _ceiling(spec))
     if status.hosts is not None:
@@ -27,6 +27,9 @@ def render(maintenance: NodeMaintenance, events: Sequence[core.Event], now: date
         report.field("Hosts", f"{done} done, {counts.running} in work, {counts.failed} failed")
     if status.plan is not None:
         report.field("Plan", f"{plural(status.plan.hosts, 'host')}, hash {status.plan.hash}")
+        if status.plan.without_agent:
+            named = listed(status.plan.first_without_agent, 5, status.plan.without_agent)
+            report.field("No agent", f"{plural(status.plan.without_agent, 'Kubernetes Node')}: {named}")
     if spec.paused:
         report.field("Paused", "yes: nothing is begun")
     describing.add_conditions(report, status.conditions, maintenance.metadata.generation, now)
@@ -43,6 +46,9 @@ def render(maintenance: NodeMaintenance, events: Sequence[core.Event], now: date
     ]
     if rows:
         report.table("Earlier runs", ["RUN", "OPERATIONS", "OUTCOME", "ENDED"], rows)
+    told = [[one.name, str(one.number), str(one.dropped), one.failure] for one in status.deliveries]
+    if told:
+        report.table("Told", ["NAME", "NOTICE", "DROPPED", "FAILURE"], told)
     describing.add_events(report, events, now)
     return report.text()
 
@@ -62,9 +68,11 @@ def _add_waiting(report: output.Report, maintenance: NodeMaintenance, now: datet
         report.table("Waiting", ["REASON", "HOSTS", "SINCE", "FOR", "WHAT TO DO"], rows)
 
 
-def _window(maintenance: NodeMaintenance) -> list[str]:
+def _window(maintenance: NodeMaintenance, now: datetime) -> list[str]:
     spec, state = maintenance.spec, maintenance.status.window
     said = [f"MaintenanceWindow {spec.window_ref.name}" if spec.window_ref is not None else "its own"]
+    if state is not None and not state.open and state.opens_at:
+        return [*said, f"shut, opens {output.ahead(state.opens_at, now)}"]
     return [*said, state.text] if state is not None and state.text else said
 
 

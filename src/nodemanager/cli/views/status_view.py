@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from nodemanager.agent.link import api_reachability
-from nodemanager.agent.report.local_status import Api, HeldState, Owed, SetState, Snapshot
+from nodemanager.agent.report.local_status import Api, HeldState, Owed, SetState, Snapshot, TaskState
 from nodemanager.agent.report.status_sources import CLOCK_SLACK
 from nodemanager.api.common.acting import HoldOrigin
 from nodemanager.cli.views import output
@@ -45,6 +45,9 @@ def text(
         _line("Managed", _managed(snapshot, kinds)),
         _line("Drift", _drift(snapshot, now)),
     ]
+    if (task := snapshot.tasks.running) is not None:
+        lines.append(_line("Task", output.one_line(_task(task, now))))
+        lines += [" " * WIDTH + output.one_line(task.message)] if task.message else []
     lines += [
         _line("Not watched" if first else "", output.one_line(one))
         for first, one in _marked(snapshot.unwatched)
@@ -52,6 +55,7 @@ def text(
     lines += _sets(snapshot.config_sets, now, style)
     lines += _owed(snapshot.owed, now, style)
     lines += _recent(snapshot, now, style)
+    lines += _tasks(snapshot.tasks.recent, now, style)
     return "\n".join(lines)
 
 
@@ -237,6 +241,20 @@ def _recent(snapshot: Snapshot, now: datetime, style: output.Style) -> list[str]
     ]
     headers = ["DRIFT", "OUTCOME", "TOOK", "RESOURCE", "MESSAGE", *(["BY"] if named else ())]
     return _table(headers, rows, style)
+
+
+def _task(task: TaskState, now: datetime) -> str:
+    """Return how far the task is that is being done."""
+    at = f"step {task.place} of {task.steps}, {task.step}" if task.step else "no step has begun"
+    return f"{task.name} of {task.owner or 'nobody'}, {_lasting(task.since, now)}: {at}"
+
+
+def _tasks(tasks: Sequence[TaskState], now: datetime, style: output.Style) -> list[str]:
+    rows = []
+    for one in tasks:
+        said = output.one_line(one.message, MAX_MESSAGE)
+        rows.append([one.name, one.owner or "-", _age(one.since, now), one.phase, said])
+    return _table(["TASK", "OF", "ENDED", "PHASE", "MESSAGE"], rows, style)
 
 
 def _table(headers: Sequence[str], rows: Sequence[Sequence[str]], style: output.Style) -> list[str]:

@@ -22,7 +22,7 @@ from nodemanager.controllers.registration import Caches, ControllerContext, Wake
 from nodemanager.kube import conditions, errors, times
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.objects import ObjectKey, key_of
-from nodemanager.kube.wording import plural
+from nodemanager.kube.wording import listed, plural
 from nodemanager.runtime.cache import Cache, Change
 from nodemanager.runtime.controller import Reconcile, Retry
 
@@ -229,5 +229,4 @@ def _conflicted(hosts: list[str], generation: int) -> Condition:
 
 
 def _named(hosts: list[str]) -> str:
-    more = len(hosts) - MAX_NAMED
-    return ", ".join(hosts[:MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return listed(hosts, MAX_NAMED)

@@ -10,8 +10,9 @@ from typing import Final
 
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.api.kind_parts import READ
+from nodemanager.api.maintenance.nodemaintenance import NODE_MAINTENANCES
 from nodemanager.api.rights.operator_rights import Right
-from nodemanager.controllers.disruption import forgotten
+from nodemanager.controllers.disruption import forgotten, planned
 from nodemanager.controllers.disruption.nodes import NODES
 from nodemanager.controllers.registration import THE_ONE, Periodic, Registration, WatchedKind
 from nodemanager.kube import core
@@ -34,5 +35,16 @@ REGISTRATION: Final = Registration(
         WatchedKind(MANAGED_NODES, forgotten.on_host),
     ),
     build=forgotten.build,
+    periodic=(Periodic(THE_ONE, forgotten.LOOK_SECONDS),),
+)
+
+PLANNED: Final = Registration(
+    name="plannedmaintenance",
+    kind=None,
+    watches=(
+        WatchedKind(NODES, planned.on_node, optional=True),
+        WatchedKind(NODE_MAINTENANCES, planned.on_maintenance),
+    ),
+    build=planned.build,
     periodic=(Periodic(THE_ONE, forgotten.LOOK_SECONDS),),
 )

@@ -5,25 +5,25 @@ Everything here may be repeated at any time, by this process or the next one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
 
 import msgspec
 
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.api.maintenance.nodemaintenance import ANNOTATION_VISIT
 from nodemanager.client import node_draining
-from nodemanager.client.node_draining import CordonMark
+from nodemanager.client.node_draining import CordonMark, Unanswered
 from nodemanager.client.patches import StrategicPatch
 from nodemanager.client.verbs import Client
-from nodemanager.controllers.disruption.nodes import CORDONED, LIFECYCLE, NODES, Node
+from nodemanager.controllers.disruption.nodes import CORDONED, LIFECYCLE, NODES, REASON, Node
 from nodemanager.fleet.maintenance import claims
 from nodemanager.fleet.maintenance.claims import Claim, State
+from nodemanager.fleet.maintenance.protected_pods import protection
 from nodemanager.kube import core, errors, pods, selectors
 from nodemanager.kube.selectors import LabelSelector
-
-REASON: Final = "NodeMaintenance"
 
 
 class CordonHolder(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -60,6 +60,8 @@ class DrainRules:
 
     selector: LabelSelector | None = None
     grace_period: int | None = None
+    asked_at: datetime | None = None
+    """When pods may ask for time, now; None: they may not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,8 @@ class NodeHold:
     client: Client
     name: str
     holder: CordonHolder
+    unanswered: Unanswered = field(default_factory=Unanswered)
+    """Evictions that hang, of all Nodes."""
 
     async def node(self) -> Node | None:
         """Return the Node as it is now, if there is one."""
@@ -104,7 +108,10 @@ class NodeHold:
         leaving = [pod for pod in found if pods.has_to_leave(pod) and _is_meant(pod, rules.selector)]
         if not leaving:
             return Drained({}, unmanaged=left)
-        asked = await node_draining.evict(self.client, leaving, rules.grace_period)
+        staying = _asking(leaving, rules.asked_at)
+        leaving = [pod for pod in leaving if pods.full_name(pod) not in staying]
+        asked = await node_draining.evict(self.client, leaving, rules.grace_period, self.unanswered)
+        asked = replace(asked, blocked={**asked.blocked, **staying})
         return Drained(asked.blocked, asked.pause, left, str(asked))
 
     async def release(self) -> bool:
@@ -123,7 +130,7 @@ class NodeHold:
         wanted = [kind for kind in LIFECYCLE if (kind in holding) != node.says(kind)]
         if not wanted:
             return
-        said = [_condition(kind, holding.get(kind), self.holder) for kind in wanted]
+        said = [condition(kind, holding.get(kind), self.holder) for kind in wanted]
         try:
             patch = StrategicPatch({"status": {"conditions": said}})
             await self.client.patch(core.NODES, self.name, "", patch, subresource="status")
@@ -146,7 +153,14 @@ def _is_meant(pod: dict[str, Any], selector: LabelSelector | None) -> bool:
     return selector is None or selectors.matches(selector, pod["metadata"].get("labels") or {})
 
 
-def _condition(kind: str, message: str | None, holder: CordonHolder) -> dict[str, str]:
+def _asking(leaving: Iterable[dict[str, Any]], now: datetime | None) -> dict[str, str]:
+    """Return pods that have begun to ask for time since their host was begun with."""
+    asked = {pods.full_name(pod): protection(pod, now) for pod in leaving} if now is not None else {}
+    return {name: f"it asks for time: {one.object}" for name, one in asked.items() if one is not None}
+
+
+def condition(kind: str, message: str | None, holder: CordonHolder) -> dict[str, str]:
+    """Return a condition as we write it; without a message it does not hold any more."""
     return {
         "type": kind,
         "status": "False" if message is None else "True",

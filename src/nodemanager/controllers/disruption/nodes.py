@@ -15,15 +15,27 @@ DRAIN_IN_PROGRESS: Final = "DrainInProgress"
 DRAINED: Final = "Drained"
 MAINTENANCE_IN_PROGRESS: Final = "MaintenanceInProgress"
 LIFECYCLE: Final = (DRAIN_IN_PROGRESS, DRAINED, MAINTENANCE_IN_PROGRESS)
-"""Conditions of a Node by which Kubernetes itself speaks of maintenance (KEP-5683), as far as we say them."""
-_KEPT: Final = (READY, *LIFECYCLE)
+"""Conditions of a Node by which Kubernetes itself speaks of maintenance (KEP-5683), while we hold it."""
+MAINTENANCE_PLANNED: Final = "MaintenancePlanned"
+"""And the one by which it does before that."""
+REASON: Final = "NodeMaintenance"
+"""Reason of conditions that are ours."""
+_KEPT: Final = (READY, *LIFECYCLE, MAINTENANCE_PLANNED)
 
 
 class NodeCondition(Struct):
-    """Of a condition, whether it holds."""
+    """Of a condition, whether it holds; of one that says that maintenance is planned, also who says so."""
 
     type: str = ""
     status: str = ""
+    reason: str = ""
+    message: str = ""
+
+    def __post_init__(self) -> None:
+        """Let go of what kubelets explain of every Node."""
+        if self.type != MAINTENANCE_PLANNED:
+            msgspec.structs.force_setattr(self, "reason", "")
+            msgspec.structs.force_setattr(self, "message", "")
 
 
 class NodeInfo(Struct):
@@ -70,6 +82,12 @@ class Node(Struct):
     def is_ready(self) -> bool:
         """Whether the kubelet says that it is; True where there is none to say so."""
         return all(one.status == "True" for one in self.status.conditions if one.type == READY)
+
+    @property
+    def planned(self) -> str:
+        """What we say of maintenance that is planned; empty = nothing, whatever others say."""
+        said = (one for one in self.status.conditions if one.type == MAINTENANCE_PLANNED)
+        return next((one.message for one in said if one.status == "True" and one.reason == REASON), "")
 
     @property
     def mark(self) -> str | None:

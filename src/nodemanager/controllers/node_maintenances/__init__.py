@@ -35,10 +35,10 @@ REGISTRATION: Final = Registration(
     ),
     build=reconciling.build,
     rights=(
-        Right(NODE_MAINTENANCES, ("patch",)),
+        Right(NODE_MAINTENANCES, ("patch", "delete")),
         Right(NODE_MAINTENANCES, ("patch",), "status"),
         Right(MANAGED_NODES, ("patch",)),
-        Right(NODE_TASKS, ("create", "delete")),
+        Right(NODE_TASKS, ("create", "delete", "patch")),
         Right(CONFIG_SETS, ("create", "patch", "delete")),
         Right(CONFIG_MAPS, ("get",)),
         REPORTING,

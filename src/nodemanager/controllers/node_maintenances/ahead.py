@@ -6,13 +6,36 @@ the cache has it, or something newer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.api.maintenance.nodetask import NodeTask
+from nodemanager.controllers.node_maintenances import observing
+from nodemanager.fleet.maintenance.claims import Claim
 from nodemanager.kube.objects import ObjectKey, key_of
-from nodemanager.runtime.cache import Cache
+from nodemanager.runtime.cache import Cache, Change
+
+VISITORS: Final = "visitors"
+"""Index of hosts: the uid of the maintenance that works there, or worked there last."""
+OWNERS: Final = "owners"
+"""Index of tasks: the uid of the object that wanted it."""
+
+
+def _visitors(host: ManagedNode) -> Iterator[str]:
+    claim = observing.claim_of(host)
+    if isinstance(claim, Claim):
+        yield claim.uid
+
+
+def _labelled(host: ManagedNode) -> tuple[object, ...]:
+    return host.metadata.uid, host.metadata.labels
+
+
+def _owners(task: NodeTask) -> Iterator[str]:
+    if task.spec.reason is not None:
+        yield task.spec.reason.uid
 
 
 @dataclass(slots=True)
@@ -27,19 +50,37 @@ class HostsAhead:
     """The hosts of the cache, with what we wrote meanwhile."""
 
     cache: Cache[ManagedNode]
+    labelled: int = 0
+    """Grows whenever a host comes, goes or gets other labels: until then, series mean the same hosts."""
     _written: dict[ObjectKey, _Written] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.cache.add_index(VISITORS, _visitors)
+        self.cache.subscribe(self._hear)
+
+    def _hear(self, change: Change[ManagedNode]) -> None:
+        old, new = change.old, change.new
+        if old is None or new is None or _labelled(old) != _labelled(new):
+            self.labelled += 1
 
     def get(self, key: ObjectKey) -> ManagedNode | None:
         """Return a host."""
         return self._newest(key, self.cache.get(key))
 
-    def values(self, namespace: str) -> Iterator[ManagedNode]:
-        """Return all hosts of a namespace."""
-        for host in self.cache.values():
-            if host.metadata.namespace == namespace:
-                found = self._newest(key_of(host), host) if self._written else host
-                if found is not None:
-                    yield found
+    def everyone(self, namespace: str) -> list[ManagedNode]:
+        """Return all hosts of a namespace as the cache has them: who they are we never change."""
+        return [host for host in self.cache.values() if host.metadata.namespace == namespace]
+
+    def chosen(self, namespace: str, names: Iterable[str]) -> list[ManagedNode]:
+        """Return hosts by their names."""
+        found = (self.get(ObjectKey(namespace, name)) for name in names)
+        return [host for host in found if host is not None]
+
+    def visited_by(self, uid: str) -> list[ManagedNode]:
+        """Return the hosts on which a maintenance works, or worked last; by name."""
+        keys = {key_of(host) for host in self.cache.find(VISITORS, uid)} | self._written.keys()
+        found = [host for key in sorted(keys) if (host := self.get(key)) is not None]
+        return [host for host in found if uid in _visitors(host)]
 
     def wrote(self, before: ManagedNode, after: ManagedNode) -> None:
         """Remember what a write returned."""
@@ -65,12 +106,14 @@ class TasksAhead:
     cache: Cache[NodeTask]
     _made: dict[ObjectKey, NodeTask] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.cache.add_index(OWNERS, _owners)
+
     def of(self, uid: str) -> list[NodeTask]:
         """Return all tasks that an object wanted."""
         for key in [key for key in self._made if self.cache.get(key) is not None]:
             del self._made[key]
-        known = (*self.cache.values(), *self._made.values())
-        return [task for task in known if task.spec.reason is not None and task.spec.reason.uid == uid]
+        return [*self.cache.find(OWNERS, uid), *(one for one in self._made.values() if uid in _owners(one))]
 
     def made(self, task: NodeTask) -> None:
         """Remember a task that was made."""

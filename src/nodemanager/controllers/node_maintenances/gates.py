@@ -1,9 +1,13 @@
-"""What must hold of a host before it is begun with, and before it counts as done."""
+"""What must hold of a host before it is begun with, and before it counts as done.
+
+What the caches know is looked up; what others have to be asked for is looked up among their last answers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.api.maintenance.health_gates import HealthGate
@@ -11,43 +15,121 @@ from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
 from nodemanager.controllers.disruption.nodes import Node
 from nodemanager.controllers.node_maintenances import observing
 from nodemanager.controllers.node_maintenances.inputs import Problem
+from nodemanager.fleet.maintenance import questions
+from nodemanager.fleet.maintenance.claims import Claim, State
+from nodemanager.fleet.maintenance.decide import Wait
+from nodemanager.fleet.maintenance.facts import GateFinding
+from nodemanager.fleet.maintenance.questions import Answer, Question
 from nodemanager.fleet.maintenance.reasons import Reason
+
+_ASKED_BEFORE = frozenset((
+    Reason.GATE_BEFORE, Reason.GATE_NOT_ASKED, Reason.GATE_UNANSWERED, Reason.GATE_FORBIDDEN,
+))  # fmt: skip
+_PROVEN = (State.PROVING, State.SOAKING)
 
 
 @dataclass(frozen=True, slots=True)
 class Gates:
-    """The gates of a maintenance."""
+    """The gates of a maintenance, and what is known of the answers."""
 
+    namespace: str = ""
     before: Sequence[HealthGate] = ()
     after: Sequence[HealthGate] = ()
+    answers: Mapping[Question, Answer] = field(default_factory=dict)
+    now: datetime | None = None
+    """None: nobody is asked here, so that what others would have to be asked for counts as holding."""
 
     @property
     def problem(self) -> Problem | None:
         """What is wrong with them; a gate that cannot be asked is never passed over."""
         for where, gates in (("before", self.before), ("after", self.after)):
             for place, gate in enumerate(gates):
-                if gate.object is not None or gate.http is not None or gate.prometheus is not None:
-                    field = f"health.{where}[{place}]"
-                    said = f"{field}: gates of objects, addresses and queries are not asked yet; remove it"
-                    return Problem(Reason.NOT_SUPPORTED_YET, field, said)
+                if why := questions.fault(gate):
+                    named = f"health.{where}[{place}]"
+                    return Problem(Reason.GATE_INVALID, named, f"{named}.{why}")
         return None
 
-    def failing(self, host: ManagedNode, node: Node | None) -> dict[str, str]:
-        """Return the first gate of each kind that does not hold, and why."""
-        return {"before": _failing(self.before, host, node), "after": _failing(self.after, host, node)}
+    def failing(self, host: ManagedNode, node: Node | None) -> dict[str, GateFinding | None]:
+        """Return the first gate of each kind that does not hold, or has to be asked, and why."""
+        if not self.before and not self.after:
+            return {}
+        found = {}
+        for where, gates in (("before", self.before), ("after", self.after)):
+            said = [one for gate in gates if (one := self._finding(gate, where, host, node)) is not None]
+            # One that says no is worth more than one that says nothing yet.
+            found[where] = next((one for one in said if not one.is_open), said[0] if said else None)
+        return found
+
+    def _finding(
+        self, gate: HealthGate, where: str, host: ManagedNode, node: Node | None
+    ) -> GateFinding | None:
+        asked = questions.question(gate, host.metadata.name, self.namespace)
+        if asked is None:
+            why = _missing(gate, host, node)
+            found = GateFinding(why) if why else None
+        elif self.now is None:
+            found = None
+        elif where == "before":
+            found = questions.before(self.answers.get(asked), self.now)
+        else:
+            claim = observing.claim_of(host)
+            proving = isinstance(claim, Claim) and claim.state is State.PROVING
+            since = claim.since if isinstance(claim, Claim) and proving else None
+            found = questions.after(self.answers.get(asked), since, self.now)
+        if found is None:
+            return None
+        name = gate.name or (questions.label(asked) if asked is not None else "")
+        return GateFinding(f"{name}: {found.said}" if name else found.said, found.reason)
+
+    def questions_before(self, waits: Iterable[Wait]) -> Iterator[Question]:
+        """Yield what to ask for hosts whose turn it is, and for those whose gates said no."""
+        asked = [gate for gate in self.before if _is_asked(gate)]
+        for wait in waits if asked else ():
+            if wait.reason in _ASKED_BEFORE:
+                yield from self._of(asked, wait.host)
+
+    def questions_after(self, hosts: Iterable[ManagedNode], uid: str) -> Iterator[Question]:
+        """Yield what to ask for hosts that are being proven for a maintenance."""
+        asked = [gate for gate in self.after if _is_asked(gate)]
+        for host in hosts if asked else ():
+            claim = observing.claim_of(host)
+            if isinstance(claim, Claim) and claim.uid == uid and claim.state in _PROVEN:
+                yield from self._of(asked, host.metadata.name)
+
+    def _of(self, gates: Iterable[HealthGate], host: str) -> Iterator[Question]:
+        for gate in gates:
+            if (asked := questions.question(gate, host, self.namespace)) is not None:
+                yield asked
 
 
-def gates_of(maintenance: NodeMaintenance) -> Gates:
+def gates_of(
+    maintenance: NodeMaintenance,
+    answers: Mapping[Question, Answer] | None = None,
+    now: datetime | None = None,
+) -> Gates:
     """Return the gates of a maintenance."""
     health = maintenance.spec.health
-    return Gates() if health is None else Gates(health.before, health.after)
+    if health is None:
+        return Gates()
+    namespace = maintenance.metadata.namespace
+    return Gates(namespace, health.before, health.after, answers or {}, now)
 
 
-def _failing(gates: Sequence[HealthGate], host: ManagedNode, node: Node | None) -> str:
-    for gate in gates:
-        if why := _missing(gate, host, node):
-            return f"{gate.name}: {why}" if gate.name else why
-    return ""
+def told(maintenance: NodeMaintenance) -> dict[str, dict[str, GateFinding]]:
+    """Return what the operator last said of gates before and after, by host: for who cannot ask himself."""
+    gates = gates_of(maintenance)
+    found: dict[str, dict[str, GateFinding]] = {"before": {}, "after": {}}
+    asked = {where: any(map(_is_asked, getattr(gates, where))) for where in found}
+    for one in maintenance.status.waiting:
+        if one.reason in _ASKED_BEFORE and asked["before"]:
+            found["before"] |= dict.fromkeys(one.first, GateFinding(one.object, Reason(one.reason)))
+        elif one.reason == Reason.PROVING and asked["after"] and one.object:
+            found["after"] |= dict.fromkeys(one.first, GateFinding(one.object))
+    return found
+
+
+def _is_asked(gate: HealthGate) -> bool:
+    return gate.object is not None or gate.http is not None or gate.prometheus is not None
 
 
 def _missing(gate: HealthGate, host: ManagedNode, node: Node | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
@@ -22,6 +22,7 @@ from nodemanager.api.maintenance.series import SeriesSpec
 from nodemanager.api.maintenance.windows import WindowSpec
 from nodemanager.client.verbs import Client
 from nodemanager.controllers import window_calendars
+from nodemanager.controllers.disruption.nodes import NODES
 from nodemanager.controllers.registration import Caches
 from nodemanager.fleet import series
 from nodemanager.fleet.maintenance import openings, steps
@@ -29,12 +30,13 @@ from nodemanager.fleet.maintenance.openings import WindowView
 from nodemanager.fleet.maintenance.plan import series_of
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.maintenance.steps import StepsError, TemplateMissing, Work
-from nodemanager.fleet.series import HostGroup
+from nodemanager.fleet.series import HostGroup, LeftOut, Members, NodeLabels
 from nodemanager.fleet.windows.calendar import Calendar
-from nodemanager.kube.objects import ObjectKey
+from nodemanager.kube.objects import ObjectKey, key_of
 
 SHUT: Final = Calendar(WindowSpec())
 """A window that never opens: what cannot be read lets nothing begin."""
+NOBODY: Final = Members(())
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,9 @@ class Inputs:
     work: Mapping[str, Work]
     """What each of them does, by name."""
     problem: Problem | None = None
+    left_out: LeftOut = NOBODY.left_out
+    series_known: bool = True
+    """Whether anybody can tell which hosts the series chooses, whatever else is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +71,23 @@ class InputReader:
 
     client: Client
     caches: Caches
+    _known: dict[ObjectKey, tuple[int, SeriesSpec, Members]] = field(default_factory=dict)
+    """Which hosts a series meant, and at which `labelled` that was."""
 
-    async def read(self, maintenance: NodeMaintenance, nodes: Sequence[ManagedNode], now: datetime) -> Inputs:
-        """Return all of it; of several problems the first."""
+    async def read(
+        self, maintenance: NodeMaintenance, nodes: Sequence[ManagedNode], now: datetime, labelled: int = -1
+    ) -> Inputs:
+        """Return all of it; of several problems the first.
+
+        Hosts that are `labelled` as they were at the last look are not gone through again; -1: nobody knows.
+        """
         calendar, view, shut = await self._window(maintenance, now)
-        groups, nobody = self._series(maintenance, nodes)
+        members, nobody = self._series(maintenance, nodes, labelled)
         operations = tuple(one for one in maintenance.spec.operations if one.type != REALTIME)
         work, wrong = self._work(maintenance, operations)
-        return Inputs(calendar, view, groups, operations, work, shut or nobody or wrong)
+        problem = shut or nobody or wrong
+        told = nobody is None or nobody.reason is Reason.NO_HOSTS
+        return Inputs(calendar, view, members.groups, operations, work, problem, members.left_out, told)
 
     async def _window(
         self, maintenance: NodeMaintenance, now: datetime
@@ -95,8 +109,8 @@ class InputReader:
             return SHUT, WindowView(), Problem(Reason.WINDOW_INVALID, "", f"{error}; until then it is shut")
 
     def _series(
-        self, maintenance: NodeMaintenance, nodes: Sequence[ManagedNode]
-    ) -> tuple[Sequence[HostGroup], Problem | None]:
+        self, maintenance: NodeMaintenance, nodes: Sequence[ManagedNode], labelled: int
+    ) -> tuple[Members, Problem | None]:
         referred: SeriesSpec | None = None
         if maintenance.spec.series_ref is not None:
             name = maintenance.spec.series_ref.name
@@ -104,12 +118,32 @@ class InputReader:
             found: NodeSeries | None = self.caches.of(NODE_SERIES).get(key)
             if found is None:
                 said = f"there is no NodeSeries {name}"
-                return (), Problem(Reason.SERIES_NOT_FOUND, f"nodeseries/{name}", said)
+                return NOBODY, Problem(Reason.SERIES_NOT_FOUND, f"nodeseries/{name}", said)
             referred = found.spec
-        members = series.members(series_of(maintenance.spec, referred), nodes)
+        spec = series_of(maintenance.spec, referred)
+        if spec.node_selector is not None and (why := self.caches.of(NODES).refused):
+            said = f"which hosts nodeSelector chooses cannot be told: {why}"
+            return NOBODY, Problem(Reason.NODE_LABELS_UNKNOWN, "nodes", said)
+        members = self._members(key_of(maintenance), spec, nodes, labelled)
         if not members.groups:
-            return (), Problem(Reason.NO_HOSTS, "", "the series chooses no host")
-        return members.groups, None
+            rest = f": {left_out}" if (left_out := members.left_out.words()) else ""
+            return members, Problem(Reason.NO_HOSTS, "", f"the series chooses no host{rest}")
+        return members, None
+
+    def _node_labels(self) -> NodeLabels:
+        return {one.metadata.name: one.metadata.labels for one in self.caches.of(NODES).values()}
+
+    def _members(
+        self, key: ObjectKey, spec: SeriesSpec, nodes: Sequence[ManagedNode], labelled: int
+    ) -> Members:
+        if spec.node_selector is not None:  # labels of Nodes change, too
+            return series.members(spec, nodes, self._node_labels())
+        known = self._known.get(key)
+        if labelled >= 0 and known is not None and known[:2] == (labelled, spec):
+            return known[2]
+        found = series.members(spec, nodes)
+        self._known[key] = labelled, spec, found
+        return found
 
     def _work(
         self, maintenance: NodeMaintenance, operations: Sequence[Operation]
@@ -127,6 +161,10 @@ class InputReader:
             except StepsError as error:
                 problem = Problem(Reason.STEPS_INVALID, f"operation {one.name}", str(error))
         return found, problem
+
+    def forget(self, key: ObjectKey) -> None:
+        """Forget a maintenance that is gone."""
+        self._known.pop(key, None)
 
     def series(self, maintenance: NodeMaintenance) -> SeriesSpec:
         """Return the series of a maintenance; one that is missing means all hosts, and is a problem."""
@@ -147,7 +185,8 @@ class InputReader:
         """Return what a run of these operations does; raise StepsError or TemplateMissing."""
         chosen = [one for one in maintenance.spec.operations if one.name in names]
         templates = _Templates(self.caches, maintenance.metadata.namespace)
-        return steps.work(chosen, {name: spec for one in chosen for name, spec in templates.of(one).items()})
+        found = {name: spec for one in chosen for name, spec in templates.of(one).items()}
+        return steps.work(chosen, found, maintenance.spec.health)
 
 
 @dataclass(frozen=True, slots=True)

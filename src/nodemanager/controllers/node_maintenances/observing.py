@@ -9,17 +9,28 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from nodemanager.api.common import node_conditions
-from nodemanager.api.common.managednode import ManagedNode, is_held
+from nodemanager.api.common.managednode import ManagedNode, is_held, upgrading_since
 from nodemanager.api.maintenance.nodemaintenance import ANNOTATION_VISIT
-from nodemanager.api.maintenance.nodetask import NodeTask
+from nodemanager.api.maintenance.nodetask import NOT_DONE, RUN, NodeTask
 from nodemanager.api.rights import host_rights
 from nodemanager.controllers.disruption.nodes import Node
 from nodemanager.fleet.maintenance import claims
-from nodemanager.fleet.maintenance.claims import Claim, Unreadable
-from nodemanager.fleet.maintenance.facts import ENDS, SUCCEEDED, HostFacts, HostHealth, NodeFacts, TaskFacts
+from nodemanager.fleet.maintenance.claims import Claim, Unreadable, taken_back
+from nodemanager.fleet.maintenance.facts import (
+    ENDS,
+    HALTED,
+    SUCCEEDED,
+    UNDONE,
+    GateFinding,
+    HostFacts,
+    HostHealth,
+    NodeFacts,
+    TaskFacts,
+)
+from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.kube import conditions, times
 from nodemanager.kube.core import Lease
-from nodemanager.kube.objects import ObjectKey
+from nodemanager.kube.objects import ObjectKey, key_of
 from nodemanager.runtime.cache import Change
 
 LABEL_ATTEMPT: Final = "maintenance.nodemanager/attempt"
@@ -49,7 +60,7 @@ class SignsOfLife:
 
 
 def host_facts(
-    host: ManagedNode, node: Node | None, heard: datetime | None, health: Mapping[str, str]
+    host: ManagedNode, node: Node | None, heard: datetime | None, health: Mapping[str, GateFinding | None]
 ) -> HostFacts:
     """Return what is known of a host; `health` has what does not hold of its gates, before and after."""
     meta = host.metadata
@@ -62,16 +73,40 @@ def host_facts(
             alive=_alive(host),
             heard=heard,
             held=is_held(host),
-            upgrading=host.status.kubernetes_node_cordoned is not None,
+            upgrading=upgrading_since(host.status) is not None,
             boot_id=node.status.node_info.boot_id if node is not None else "",
-            failing_before=health.get("before", ""),
-            failing_after=health.get("after", ""),
+            failing_before=health.get("before"),
+            failing_after=health.get("after"),
         ),
         node=None if node is None else NodeFacts(
             ready=node.is_ready, cordoned=node.spec.unschedulable, ours=node.mark is not None,
         ),
         claim=claim_of(host),
     )  # fmt: skip
+
+
+@dataclass(slots=True)
+class HostsKnown:
+    """What was found out about hosts, until they or their Nodes change: most stay as they are for long."""
+
+    _found: dict[ObjectKey, tuple[str, str, HostFacts]] = field(default_factory=dict)
+    """With the versions that it was found out from."""
+
+    def facts(self, host: ManagedNode, node: Node | None) -> HostFacts:
+        """Return what is known of a host, without its heartbeat and the gates of a maintenance."""
+        key = key_of(host)
+        versions = host.metadata.resource_version, node.metadata.resource_version if node is not None else ""
+        before = self._found.get(key)
+        if before is not None and before[:2] == versions:
+            return before[2]
+        found = host_facts(host, node, None, {})
+        self._found[key] = (*versions, found)
+        return found
+
+    def forget(self, change: Change[ManagedNode]) -> None:
+        """Forget a host that is gone."""
+        if change.new is None:
+            self._found.pop(change.key, None)
 
 
 def claim_of(host: ManagedNode) -> Claim | Unreadable | None:
@@ -98,6 +133,14 @@ def config_sets_missing(host: ManagedNode) -> str:
     if ready is None:
         return "its agent has reported nothing yet"
     return "" if ready.status == conditions.TRUE else ready.message or ready.reason
+
+
+def with_gates(host: HostFacts, failing: Mapping[str, GateFinding | None]) -> HostFacts:
+    """Return a host of which some gates of a maintenance do not hold: one before, or one after."""
+    before, after = failing.get("before"), failing.get("after")
+    if before is None and after is None:
+        return host
+    return replace(host, health=replace(host.health, failing_before=before, failing_after=after))
 
 
 def with_owner(host: HostFacts, owners: AbstractSet[str], now: datetime) -> HostFacts:
@@ -129,7 +172,35 @@ def task_facts(task: NodeTask, now: datetime) -> TaskFacts:
         rebooting=any(step.name in reboots and step.phase == "Running" for step in status.steps),
         rebooted=any(step.name in reboots and _proves(step.evidence) for step in status.steps),
         ended=ended_at(task, now),
+        windowed=task.spec.not_after is not None and not any(step.started_at for step in status.steps),
+        not_done=_not_done(task),
     )
+
+
+def run_tasks(tasks: Iterable[NodeTask], run: str, now: datetime) -> dict[str, list[TaskFacts]]:
+    """Return the tasks of a run by host. One that was taken back afterwards has not succeeded."""
+    of_run = [task for task in tasks if task.metadata.labels.get(RUN) == run]
+    undone = {taken_back(task.metadata.name): task.status.phase for task in of_run}
+    found: dict[str, list[TaskFacts]] = {}
+    for task in of_run:
+        if taken_back(name := task.metadata.name):
+            continue
+        facts = task_facts(task, now)
+        if name in undone and facts.is_end:
+            facts = replace(facts, phase=UNDONE if undone[name] == SUCCEEDED else HALTED)
+        found.setdefault(task.spec.node_name, []).append(facts)
+    return found
+
+
+def _not_done(task: NodeTask) -> Reason | None:
+    """Return why a visit failed; who wrote another word there meant that it did."""
+    said = task.metadata.annotations.get(NOT_DONE)
+    if not said:
+        return None
+    try:
+        return Reason(said)
+    except ValueError:
+        return Reason.NOT_PROVEN
 
 
 def unproven_reboot(task: NodeTask) -> str:
@@ -149,8 +220,10 @@ def _proves(evidence: Mapping[str, str]) -> bool:
 
 
 def durations(tasks: Iterable[NodeTask], now: datetime) -> Iterator[tuple[str, timedelta]]:
-    """Return how long hosts took for tasks that went well."""
+    """Return how long hosts took for tasks that went well; taking one back is no visit."""
     for task in tasks:
+        if taken_back(task.metadata.name):
+            continue
         made, ended = times.parse(task.metadata.creation_timestamp), ended_at(task, now)
         said = times.parse(task.status.finished_at)
         late = said is None or said > now  # such a clock tells nothing about how long it took

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
@@ -15,14 +15,24 @@ import msgspec
 
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
 from nodemanager.api.maintenance.nodemaintenance import (
+    ANNOTATION_PREVIEW,
     ANNOTATION_TOKEN,
     ANNOTATION_VISIT,
     NODE_MAINTENANCES,
     NodeMaintenance,
 )
-from nodemanager.api.maintenance.nodetask import MAINTENANCE, MAX_TTL, NODE, NODE_TASKS, RUN, NodeTask
+from nodemanager.api.maintenance.nodetask import (
+    MAINTENANCE,
+    MAX_TTL,
+    NODE,
+    NODE_TASKS,
+    NOT_DONE,
+    RUN,
+    NodeTask,
+)
 from nodemanager.api.maintenance.task_steps import TaskStep
 from nodemanager.client.calls import DeleteOptions
+from nodemanager.client.node_draining import Unanswered
 from nodemanager.client.patches import MergePatch
 from nodemanager.client.verbs import Client
 from nodemanager.controllers.disruption.holding import CordonHolder, NodeHold
@@ -30,6 +40,8 @@ from nodemanager.controllers.node_maintenances.ahead import HostsAhead, TasksAhe
 from nodemanager.controllers.node_maintenances.observing import LABEL_ATTEMPT
 from nodemanager.fleet.maintenance import claims
 from nodemanager.fleet.maintenance.claims import Claim, State
+from nodemanager.fleet.maintenance.previews import KEPT, Request
+from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.kube import errors, times
 from nodemanager.kube.objects import ObjectKey, key_of
 
@@ -44,6 +56,17 @@ class Work:
     steps: tuple[TaskStep, ...]
     deadline: datetime
     plan_hash: str = ""
+    not_after: datetime | None = None
+    """When the window closes in which it has to begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """What a host is asked."""
+
+    request: Request
+    steps: list[dict[str, Any]]
+    deadline: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +76,7 @@ class Orders:
     client: Client
     hosts: HostsAhead
     tasks: TasksAhead
+    unanswered: Unanswered = field(default_factory=Unanswered)
 
     async def write_claim(self, host: ManagedNode, claim: Claim, now: datetime) -> ManagedNode:
         """Write down what is about to be done, if nobody else wrote anything since we looked.
@@ -64,8 +88,7 @@ class Orders:
         notes = {ANNOTATION_VISIT: claims.encode(claim)}
         task = task_of(claim)
         if task and not token_of(host, task):
-            newer = max(_last_token(host) + 1, int(now.timestamp()))
-            notes[ANNOTATION_TOKEN] = f"{newer} {task}"
+            notes[ANNOTATION_TOKEN] = _newer_token(host, task, now)
         return await self._note(host, notes, before.resource_version)
 
     async def forget(self, host: ManagedNode) -> ManagedNode:
@@ -95,6 +118,17 @@ class Orders:
         self.tasks.made(made)
         return made
 
+    async def create_preview(
+        self, owner: NodeMaintenance, host: ManagedNode, name: str, asking: Asking, now: datetime
+    ) -> None:
+        """Have a host that nobody works on tell what would be done, once."""
+        if not token_of(host, name):
+            note = {ANNOTATION_TOKEN: _newer_token(host, name, now)}
+            host = await self._note(host, note, host.metadata.resource_version)
+        with contextlib.suppress(errors.AlreadyExists):
+            body = _preview(owner, host, name, asking)
+            await self.client.create(NODE_TASKS, body, owner.metadata.namespace)
+
     async def task(self, key: ObjectKey) -> NodeTask | None:
         """Return a task as the server has it."""
         try:
@@ -102,6 +136,15 @@ class Orders:
         except errors.NotFound:
             self.tasks.gone(key)
             return None
+
+    async def note_not_done(self, task: NodeTask, reason: Reason) -> None:
+        """Write on a task that succeeded why its visit failed: the claim, which says so, will be another."""
+        if task.metadata.annotations.get(NOT_DONE) == reason:
+            return
+        meta = task.metadata
+        body = MergePatch({"metadata": {"uid": meta.uid, "annotations": {NOT_DONE: reason.value}}})
+        with contextlib.suppress(errors.NotFound):
+            await self.client.patch(NODE_TASKS, meta.name, meta.namespace, body)
 
     async def delete_task(self, task: NodeTask) -> None:
         """Delete a task, if nobody has written anything into it since."""
@@ -116,18 +159,23 @@ class Orders:
         meta = owner.metadata
         since = times.rfc3339(claim.begun)
         holder = CordonHolder(meta.namespace, meta.name, meta.uid, claim.generation, since)
-        return NodeHold(self.client, host, holder)
+        return NodeHold(self.client, host, holder, self.unanswered)
 
 
 def task_of(claim: Claim) -> str:
     """Return the name of the task that a visit orders in its state."""
-    return f"{claim.task}-undo" if claim.task and claim.state is State.UNDOING else claim.task
+    return claims.undo_name(claim.task) if claim.task and claim.state is State.UNDOING else claim.task
 
 
 def token_of(host: ManagedNode, task: str) -> int:
     """Return the fencing token that was taken for a task; 0 = none was."""
     number, _, name = host.metadata.annotations.get(ANNOTATION_TOKEN, "").partition(" ")
     return int(number) if number.isdecimal() and name == task else 0
+
+
+def _newer_token(host: ManagedNode, task: str, now: datetime) -> str:
+    """Return the token that a task takes on a host, with its name."""
+    return f"{max(_last_token(host) + 1, int(now.timestamp()))} {task}"
 
 
 def _last_token(host: ManagedNode) -> int:
@@ -146,10 +194,6 @@ def _task(owner: NodeMaintenance, host: ManagedNode, claim: Claim, work: Work, t
         "kind": NODE_MAINTENANCES.kind, "name": meta.name, "uid": meta.uid, "generation": claim.generation,
         "planHash": work.plan_hash,
     }  # fmt: skip
-    owned = {
-        "apiVersion": NODE_MAINTENANCES.api_version, "kind": NODE_MAINTENANCES.kind, "name": meta.name,
-        "uid": meta.uid, "controller": True, "blockOwnerDeletion": False,
-    }  # fmt: skip
     return {
         "metadata": {
             "name": task_of(claim),
@@ -157,15 +201,47 @@ def _task(owner: NodeMaintenance, host: ManagedNode, claim: Claim, work: Work, t
                 NODE: label(host.metadata.name), MAINTENANCE: label(meta.name), RUN: claim.run,
                 LABEL_ATTEMPT: str(claim.attempt),
             },
-            "ownerReferences": [owned],
+            "ownerReferences": [_owned_by(owner)],
         },
         "spec": {
             "nodeName": host.metadata.name,
             "steps": msgspec.to_builtins(list(work.steps)),
             "deadline": times.rfc3339(work.deadline),
             "notBefore": times.rfc3339(claim.begun),
+            **({"notAfter": times.rfc3339(work.not_after)} if work.not_after is not None else {}),
             "fencingToken": token,
             "reason": about,
             "ttlSecondsAfterFinished": MAX_TTL,  # until its run has ended, which only we know
         },
+    }  # fmt: skip
+
+
+def _preview(owner: NodeMaintenance, host: ManagedNode, name: str, asking: Asking) -> dict[str, Any]:
+    """Return a task that only tells. It is part of no run: its reason has no uid, by which others count."""
+    meta, request = owner.metadata, asking.request
+    return {
+        "metadata": {
+            "name": name,
+            "labels": {NODE: label(host.metadata.name), ANNOTATION_PREVIEW: request.id},
+            "ownerReferences": [_owned_by(owner)],
+        },
+        "spec": {
+            "nodeName": host.metadata.name,
+            "steps": asking.steps,
+            "deadline": times.rfc3339(asking.deadline),
+            "fencingToken": token_of(host, name),
+            "reason": {
+                "kind": NODE_MAINTENANCES.kind, "name": meta.name, "generation": meta.generation,
+                "planHash": request.plan_hash,
+            },
+            "ttlSecondsAfterFinished": int(KEPT.total_seconds()),
+        },
+    }  # fmt: skip
+
+
+def _owned_by(owner: NodeMaintenance) -> dict[str, Any]:
+    meta = owner.metadata
+    return {
+        "apiVersion": NODE_MAINTENANCES.api_version, "kind": NODE_MAINTENANCES.kind, "name": meta.name,
+        "uid": meta.uid, "controller": True, "blockOwnerDeletion": False,
     }  # fmt: skip

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet
+from nodemanager.api.common.enforcement import EnforcedSpan
+from nodemanager.api.maintenance.maintenance_status import RealtimePlan
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
 from nodemanager.api.maintenance.operations import Operation
 from nodemanager.client.calls import DeleteOptions
 from nodemanager.client.patches import MergePatch, difference
 from nodemanager.client.verbs import Client
 from nodemanager.controllers.node_maintenances.inputs import InputReader
-from nodemanager.controllers.node_maintenances.undertaking import Seen
+from nodemanager.controllers.node_maintenances.undertaking import Seen, approvers
 from nodemanager.fleet.maintenance import realtime
 from nodemanager.fleet.maintenance.realtime import RealtimeError
 from nodemanager.kube import errors
@@ -32,6 +34,31 @@ class RealtimeKept:
 
     sets: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    plan: RealtimePlan | None = None
+    """What somebody has to say yes to; None: nobody has to."""
+    approved: bool = True
+
+
+def declared(
+    seen: Seen, inputs: InputReader, operation: Operation, openings: Sequence[EnforcedSpan] = ()
+) -> ConfigSet:
+    """Return the set of an operation; raise RealtimeError if there can be none."""
+    hosts = [host for group in seen.inputs.groups for host in group.hosts]
+    if not hosts:
+        why = seen.inputs.problem.message if seen.inputs.problem else "the series chooses no host"
+        raise RealtimeError(f"operation {operation.name}: {why}")
+    chosen = realtime.chosen(inputs.series(seen.maintenance), hosts)
+    templates = inputs.templates(seen.maintenance, operation)
+    return realtime.wanted(seen.maintenance, operation, templates, chosen, openings)
+
+
+def planned(seen: Seen, sets: Mapping[str, ConfigSet]) -> RealtimePlan | None:
+    """Return what somebody has to say yes to, of the sets by operation; None: nobody has to."""
+    approval = seen.maintenance.spec.approval
+    if approval is None or not approval.required or not sets:
+        return None
+    hashed = realtime.plan_hash(seen.maintenance, sets, seen.inputs.calendar.spec)
+    return RealtimePlan(hash=hashed, operations=sorted(sets))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,48 +74,47 @@ class RealtimeSets:
         maintenance = seen.maintenance
         await self._remove(realtime.obsolete(self.sets.values(), maintenance))
         found = realtime.operations(maintenance)
-        kept: list[str] = []
+        if not found:
+            return None
+        wanted: dict[str, ConfigSet] = {}
         problems: list[str] = []
         for operation in found:
             try:
-                kept.append(await self._keep_one(seen, operation))
+                openings = await self._openings(seen, operation)
+                wanted[operation.name] = declared(seen, self.inputs, operation, openings)
+            except RealtimeError as error:
+                problems.append(str(error))
+        plan = planned(seen, wanted)
+        approved = plan is None or bool(approvers(maintenance, plan.hash, self.inputs.caches))
+        kept: list[str] = []
+        for one in wanted.values():
+            try:
+                await self._keep_one(maintenance, one, approved=approved)
+                kept.append(one.metadata.name)
             except (RealtimeError, errors.KubeError) as error:
                 problems.append(str(error))
-        return RealtimeKept(tuple(kept), tuple(problems)) if found else None
+        return RealtimeKept(tuple(kept), tuple(problems), plan, approved)
 
-    async def _keep_one(self, seen: Seen, operation: Operation) -> str:
-        maintenance = seen.maintenance
-        name = realtime.set_name(maintenance.metadata.name, operation.name)
-        known = self._known(maintenance, name)
-        wanted = await self._wanted(seen, operation, known)
-        if known is None:
-            await self._create(wanted)
-        elif known.spec != wanted.spec:
-            await self._change(known, wanted)
-        return name
+    async def _openings(self, seen: Seen, operation: Operation) -> list[EnforcedSpan]:
+        """Return the spans that hosts are given; those that they have, while these are true."""
+        meta = seen.maintenance.metadata
+        known = self.sets.get(ObjectKey(meta.namespace, realtime.set_name(meta.name, operation.name)))
+        given = known.spec.enforcement if known is not None else None
+        spans = given.openings if given is not None else []
+        return await asyncio.to_thread(realtime.openings, seen.inputs.calendar, spans, seen.now)
 
-    def _known(self, maintenance: NodeMaintenance, name: str) -> ConfigSet | None:
+    async def _keep_one(self, maintenance: NodeMaintenance, wanted: ConfigSet, *, approved: bool) -> None:
+        """Write a set. What nobody approved reaches no host: until then, the set before is only looked at."""
+        name = wanted.metadata.name
         known = self.sets.get(ObjectKey(maintenance.metadata.namespace, name))
         if known is not None and not realtime.is_ours(known, maintenance):
             raise RealtimeError(_taken(name))
-        return known
-
-    async def _wanted(self, seen: Seen, operation: Operation, known: ConfigSet | None) -> ConfigSet:
-        approval = seen.maintenance.spec.approval
-        if approval is not None and approval.required:
-            raise RealtimeError(
-                f"operation {operation.name}: what is enforced at all times cannot be approved yet; put it"
-                " into a maintenance without approval"
-            )
-        hosts = [host for group in seen.inputs.groups for host in group.hosts]
-        if not hosts:
-            raise RealtimeError(f"operation {operation.name}: the series chooses no host")
-        chosen = realtime.chosen(self.inputs.series(seen.maintenance), hosts)
-        given = known.spec.enforcement if known is not None else None
-        spans = given.openings if given is not None else []
-        openings = await asyncio.to_thread(realtime.openings, seen.inputs.calendar, spans, seen.now)
-        templates = self.inputs.templates(seen.maintenance, operation)
-        return realtime.wanted(seen.maintenance, operation, templates, chosen, openings)
+        if not approved:
+            wanted = realtime.shut(known) if known is not None else wanted
+        if known is None and approved:
+            await self._create(wanted)
+        elif known is not None and known.spec != wanted.spec:
+            await self._change(known, wanted)
 
     async def _create(self, wanted: ConfigSet) -> None:
         try:

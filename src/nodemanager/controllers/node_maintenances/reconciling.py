@@ -17,33 +17,41 @@ import msgspec
 
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
-from nodemanager.api.maintenance.maintenance_status import RunState
 from nodemanager.api.maintenance.nodemaintenance import (
-    ANNOTATION_RETRY,
+    ANNOTATION_PREVIEW,
     FINALIZER,
     NODE_MAINTENANCES,
     NodeMaintenance,
 )
 from nodemanager.api.maintenance.nodetask import NODE_TASKS, RUN, NodeTask
-from nodemanager.client.patches import MergePatch
-from nodemanager.client.subresources import write_status
 from nodemanager.controllers.disruption.nodes import NODES
-from nodemanager.controllers.node_maintenances import deleting, observing, recording, undertaking
+from nodemanager.controllers.node_maintenances import (
+    deleting,
+    observing,
+    previewing,
+    remembering,
+    undertaking,
+    upcoming,
+)
 from nodemanager.controllers.node_maintenances.ahead import HostsAhead, TasksAhead
-from nodemanager.controllers.node_maintenances.gates import gates_of
+from nodemanager.controllers.node_maintenances.asking import Asker
+from nodemanager.controllers.node_maintenances.gates import Gates, gates_of
 from nodemanager.controllers.node_maintenances.inputs import InputReader, Problem
-from nodemanager.controllers.node_maintenances.observing import SignsOfLife
+from nodemanager.controllers.node_maintenances.maintenance_writer import MaintenanceWriter
+from nodemanager.controllers.node_maintenances.observing import HostsKnown, SignsOfLife
 from nodemanager.controllers.node_maintenances.orders import Orders
+from nodemanager.controllers.node_maintenances.previewing import Previewer
+from nodemanager.controllers.node_maintenances.protecting import ProtectedHosts
 from nodemanager.controllers.node_maintenances.realtime_sets import RealtimeSets
-from nodemanager.controllers.node_maintenances.recording import Record
+from nodemanager.controllers.node_maintenances.recording import News, Record
 from nodemanager.controllers.node_maintenances.undertaking import Seen
 from nodemanager.controllers.node_maintenances.visiting import Undertaking, VisitDriver, Visited
 from nodemanager.controllers.registration import ControllerContext
-from nodemanager.fleet.maintenance import beginning, openings, passes
+from nodemanager.fleet.maintenance import beginning, openings, passes, questions
 from nodemanager.fleet.maintenance.beginning import Owner
 from nodemanager.fleet.maintenance.claims import Claim, State
-from nodemanager.fleet.maintenance.decide import Facts, Start
-from nodemanager.fleet.maintenance.facts import HostFacts
+from nodemanager.fleet.maintenance.decide import Start
+from nodemanager.fleet.maintenance.facts import Facts, HostFacts
 from nodemanager.fleet.maintenance.passes import Look, Upkeep
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.maintenance.states import Move
@@ -61,6 +69,7 @@ AT_ONCE: Final = 0.0
 CATCH_UP: Final = 0.05
 CONFLICT: Final = 0.2
 """Somebody else wrote on a host, such as its agent: by then the watch has told us."""
+DECISION_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.5)
 TTL: Final = timedelta(days=1)
 _POLLED: Final = (State.CORDONING, State.DRAINING, State.PROVING, State.SOAKING, State.RETURNING)
 
@@ -70,8 +79,6 @@ class Maintainer:
 
     def __init__(self, context: ControllerContext) -> None:
         caches = context.caches
-        self._client = context.client
-        self._events = context.events
         self._now = context.now
         self._caches = caches
         self._maintenances = caches.of(NODE_MAINTENANCES)
@@ -79,67 +86,85 @@ class Maintainer:
         self._tasks = TasksAhead(caches.of(NODE_TASKS))
         self._orders = Orders(context.client, self._hosts, self._tasks)
         self._driver = VisitDriver(self._orders, context.events, context.metrics)
+        self._protected = ProtectedHosts(context.client)
         self._inputs = InputReader(context.client, caches)
+        self._previews = Previewer(self._orders, self._hosts, self._inputs)
         self._realtime = RealtimeSets(context.client, caches.of(CONFIG_SETS), self._inputs)
+        self._asker = Asker(context.client, context.now, context.queue.add)
         self._signs = SignsOfLife(context.now)
         caches.of(LEASES).subscribe(self._signs.saw)
-        self._behind: dict[ObjectKey, str] = {}
-        """The version from which a status was last written: a cache that still has it is behind."""
+        self._known_hosts = HostsKnown()
+        caches.of(MANAGED_NODES).subscribe(self._known_hosts.forget)
+        self._writer = MaintenanceWriter(context)
         self._took = context.metrics.histogram(
-            "nodemanager_maintenance_decision_seconds", "How long one decision took."
+            "nodemanager_maintenance_decision_seconds",
+            "How long one decision took.",
+            buckets=DECISION_BUCKETS,
         ).labels()
-        self._runs = context.metrics.counter(
-            "nodemanager_maintenance_runs_total", "Runs of maintenances that have ended.", ("outcome",)
-        )
-        self._counts = context.metrics.gauge(
-            "nodemanager_maintenance_hosts", "Hosts of the run under way.", ("maintenance", "stage")
-        )
 
     async def reconcile(self, key: ObjectKey) -> ReconcileResult | None:
         """Look at a maintenance, and say when to look again."""
         maintenance = self._maintenances.get(key)
         if maintenance is None:
-            self._behind.pop(key, None)
+            self._writer.forget(key)
+            self._inputs.forget(key)
             return None
-        if self._behind.get(key) == maintenance.metadata.resource_version:
+        if self._writer.is_ahead_of(maintenance):
             return ReconcileResult(CATCH_UP)
         if maintenance.metadata.deletion_timestamp and FINALIZER not in maintenance.metadata.finalizers:
             return None
         if FINALIZER not in maintenance.metadata.finalizers:
-            await self._add_finalizer(maintenance)
+            await self._writer.keep(maintenance)
             return None
         seen = await self._look_around(maintenance)
         about, problem = self._undertaking(seen)
         soon = await self._drive(seen, about)
+        self._asker.want(key, self._gates(seen).questions_after(seen.nodes, maintenance.metadata.uid))
         seen = replace(seen, tasks=self._tasks.of(maintenance.metadata.uid))
         if maintenance.metadata.deletion_timestamp:
             return await self._delete(seen, soon)
-        if (run := recording.retried(maintenance, seen.now)) is not None:
-            await self._retry(maintenance, run)
+        if deleting.is_over(seen):
+            await self._writer.expire(maintenance)
+            return None
+        if (run := remembering.retried(maintenance, seen.now)) is not None:
+            await self._writer.retry(maintenance, run)
             return ReconcileResult(AT_ONCE)
+        if ANNOTATION_PREVIEW in maintenance.metadata.annotations:
+            return await self._preview(seen, problem)
         return await self._decide(seen, about, problem, soon)
 
     # Seeing
 
     async def _look_around(self, maintenance: NodeMaintenance) -> Seen:
         now, namespace = self._now(), maintenance.metadata.namespace
-        nodes = list(self._hosts.values(namespace))
-        inputs = await self._inputs.read(maintenance, nodes, now)
+        everyone = self._hosts.everyone(namespace)
+        inputs = await self._inputs.read(maintenance, everyone, now, self._hosts.labelled)
         tasks = self._tasks.of(maintenance.metadata.uid)
-        return Seen(maintenance, now, nodes, inputs, tasks, recording.run_of(maintenance))
+        visited = [host.metadata.name for host in self._hosts.visited_by(maintenance.metadata.uid)]
+        names = [
+            *(name for group in inputs.groups for name in group.hosts),
+            *visited,
+            *(task.spec.node_name for task in tasks),
+        ]
+        nodes = self._hosts.chosen(namespace, dict.fromkeys(names))
+        return Seen(maintenance, now, nodes, inputs, tasks, remembering.run_of(maintenance))
+
+    def _gates(self, seen: Seen) -> Gates:
+        return gates_of(seen.maintenance, self._asker.answers, seen.now)
 
     def _facts(self, seen: Seen) -> dict[str, HostFacts]:
-        """Return what is known of all hosts of the namespace, with what we wrote meanwhile."""
+        """Return what is known of the hosts that matter to a maintenance, with what we wrote meanwhile."""
         known = self._caches.of(NODES)
-        gates = gates_of(seen.maintenance)
+        gates = self._gates(seen)
         owners = {one.metadata.uid for one in self._maintenances.values()}
         found: dict[str, HostFacts] = {}
-        for host in self._hosts.values(seen.maintenance.metadata.namespace):
+        names = [host.metadata.name for host in seen.nodes]
+        for host in self._hosts.chosen(seen.maintenance.metadata.namespace, names):
             name = host.metadata.name
             node = known.get(ObjectKey("", name)) if not known.refused else None
-            heard = self._signs.heard(key_of(host))
-            known_of = observing.host_facts(host, node, heard, gates.failing(host, node))
-            found[name] = observing.with_owner(known_of, owners, seen.now)
+            facts = observing.with_gates(self._known_hosts.facts(host, node), gates.failing(host, node))
+            facts = observing.with_owner(facts, owners, seen.now)
+            found[name] = self._protected.on(seen.maintenance.metadata.uid, facts)
         return found
 
     def _undertaking(self, seen: Seen) -> tuple[Undertaking, Problem | None]:
@@ -160,15 +185,15 @@ class Maintainer:
         for task in seen.tasks:
             tasks.setdefault(task.spec.node_name, []).append(task)
         uid = seen.maintenance.metadata.uid
-        for host in seen.nodes:
+        for host in self._hosts.visited_by(uid):
             known = facts.get(host.metadata.name)
             claim = known.claim if known is not None else None
             if known is None or not isinstance(claim, Claim) or claim.uid != uid:
                 continue
             if not (claim.holds or (claim.state is State.HALTED and claim.reason is Reason.HOST_LOST)):
                 continue
-            newest = self._hosts.get(key_of(host)) or host
-            visited = Visited(newest, known, claim, tasks.get(host.metadata.name, ()))
+            known = replace(known, health=replace(known.health, heard=self._signs.heard(key_of(host))))
+            visited = Visited(host, known, claim, tasks.get(host.metadata.name, ()))
             try:
                 found = await self._driver.drive(about, visited)
             except (errors.Conflict, errors.NotFound):  # somebody else was faster: look again
@@ -185,27 +210,34 @@ class Maintainer:
     async def _decide(
         self, seen: Seen, about: Undertaking, problem: Problem | None, soon: float
     ) -> ReconcileResult:
+        await self._protected.refresh(about)
         began = time.perf_counter()
         known = self._known(seen, problem)
         look = passes.look(self._upkeep(seen), known, seen.maintenance.metadata.uid, seen.now)
         self._took.observe(time.perf_counter() - began)
         run, ended = seen.maintenance.status.run, None
         if known is None and look.begins and problem is None:
-            run = recording.began(seen.maintenance.metadata.uid, look.begins, seen.now)
+            run = remembering.began(seen.maintenance.metadata.uid, look.begins, seen.now)
             work, _ = undertaking.work_of(seen, run, self._inputs)
             run = msgspec.structs.replace(run, digest=work.digest)
             soon = AT_ONCE
         elif run is not None and look.decision is not None:
             if look.decision.outcome:
-                ended, run = recording.ended(run, look.decision, seen.now), None
+                ended, run = remembering.ended(run, look.decision, seen.now), None
                 soon = AT_ONCE
             else:
-                run = recording.kept(run, look, seen.now)
+                run = remembering.kept(run, look, seen.now)
         plan = undertaking.plan_of(seen, run, self._inputs)
         realtime = await self._realtime.keep(seen)
-        await self._write(Record(seen.maintenance, look, run, ended, problem, plan, seen.now, realtime))
+        await self._writer.write(
+            Record(seen.maintenance, look, run, ended, problem, plan, seen.now, realtime)
+        )
         if run is not None and known is not None and look.decision is not None:
             soon = min(soon, await self._begin(seen, about, known, look.decision.starts))
+            asks = self._asker.want(
+                key_of(seen.maintenance), self._gates(seen).questions_before(look.decision.waits)
+            )
+            soon = min(soon, questions.FRESH.total_seconds()) if asks else soon
         await self._clean(seen)
         return ReconcileResult(min(soon, self._next(seen, look)))
 
@@ -213,10 +245,6 @@ class Maintainer:
         run = seen.run
         if run is None:
             return None
-        tasks: dict[str, list[NodeTask]] = {}
-        for task in seen.tasks:
-            if task.metadata.labels.get(RUN) == run.id and not task.metadata.name.endswith("-undo"):
-                tasks.setdefault(task.spec.node_name, []).append(task)
         return Facts(
             uid=seen.maintenance.metadata.uid,
             spec=seen.maintenance.spec,
@@ -225,11 +253,10 @@ class Maintainer:
             hosts=self._facts(seen),
             now=seen.now,
             window=seen.inputs.view,
-            tasks={
-                host: [observing.task_facts(one, seen.now) for one in found] for host, found in tasks.items()
-            },
+            tasks=observing.run_tasks(seen.tasks, run.id, seen.now),
             durations=openings.measured(observing.durations(seen.tasks, seen.now)),
             problem=(problem.reason, problem.object) if problem is not None else None,
+            series_known=seen.inputs.series_known,
             approved=undertaking.is_approved(seen, self._caches, self._inputs),
         )
 
@@ -237,7 +264,7 @@ class Maintainer:
         status, created = seen.maintenance.status, seen.maintenance.metadata.creation_timestamp
         return Upkeep(
             operations=seen.inputs.operations,
-            memories=recording.memories(status),
+            memories=remembering.memories(status),
             created=datetime.fromisoformat(created) if created else seen.now,
             calendar=seen.inputs.calendar,
             view=seen.inputs.view,
@@ -254,6 +281,8 @@ class Maintainer:
             facts = known.hosts[start.host]
             if host is None or host.metadata.uid != facts.uid:
                 continue
+            if await self._protected.keep(about, facts):  # the next one has its turn, at the next look
+                continue
             claim = beginning.claim(owner, facts, start.attempt, seen.maintenance.spec, about.rules, seen.now)
             try:
                 await self._driver.write(about, host, claim)
@@ -261,51 +290,32 @@ class Maintainer:
                 soon = CONFLICT
         return soon
 
-    # Writing
+    async def _preview(self, seen: Seen, problem: Problem | None) -> ReconcileResult:
+        """Have hosts asked what a run would do, then take the request off."""
+        maintenance = seen.maintenance
+        found = passes.look(self._upkeep(seen), None, maintenance.metadata.uid, seen.now)
+        run = upcoming.run_of(maintenance, found, seen.now, begins=problem is None)
+        try:
+            news = await self._previews.answer(seen, run, self._facts(seen))
+        except (errors.Conflict, errors.NotFound):  # a host has changed, or is gone: ask again
+            return ReconcileResult(CONFLICT)
+        except errors.KubeError as error:  # the run does not wait until somebody can be asked
+            said = f"cannot ask hosts what an upgrade would do: {error}; ask again once that is mended"
+            news = News(previewing.REFUSED, said, bad=True)
+        try:
+            await self._writer.answered(maintenance, news)
+        except (errors.Conflict, errors.NotFound):  # somebody asks anew, or has deleted it
+            return ReconcileResult(CONFLICT)
+        return ReconcileResult(CATCH_UP)
 
-    async def _write(self, record: Record) -> None:
-        maintenance = record.maintenance
-        wanted = recording.status_of(record)
-        self._tell(record, recording.news(maintenance.status, wanted))
-        if await write_status(self._client, NODE_MAINTENANCES, maintenance, maintenance.status, wanted):
-            self._behind[key_of(maintenance)] = maintenance.metadata.resource_version
-        if wanted.hosts is not None:
-            for stage in ("waiting", "running", "succeeded", "failed", "skipped"):
-                count = float(getattr(wanted.hosts, stage))
-                self._counts.labels(maintenance.metadata.name, stage).set(count)
-        if record.ended is not None:
-            self._runs.labels(record.ended.outcome).inc()
-
-    def _tell(self, record: Record, news: Sequence[recording.News]) -> None:
-        for one in news:
-            tell = self._events.warning if one.bad else self._events.normal
-            tell(NODE_MAINTENANCES, record.maintenance, one.reason, one.message)
-
-    async def _add_finalizer(self, maintenance: NodeMaintenance) -> None:
-        await self._patch_meta(maintenance, {"finalizers": [*maintenance.metadata.finalizers, FINALIZER]})
-
-    async def _patch_meta(self, maintenance: NodeMaintenance, changes: dict[str, object]) -> None:
-        meta = maintenance.metadata
-        body = MergePatch({"metadata": {"resourceVersion": meta.resource_version, **changes}})
-        await self._client.patch(NODE_MAINTENANCES, meta.name, meta.namespace, body)
-
-    async def _retry(self, maintenance: NodeMaintenance, run: RunState) -> None:
-        """Have a run go on: first what failed stops counting, then the request is taken off."""
-        wanted = msgspec.structs.replace(maintenance.status, run=run)
-        await write_status(self._client, NODE_MAINTENANCES, maintenance, maintenance.status, wanted)
-        meta = maintenance.metadata
-        body = MergePatch({"metadata": {"annotations": {ANNOTATION_RETRY: None}}})
-        await self._client.patch(NODE_MAINTENANCES, meta.name, meta.namespace, body)
+    # Ending
 
     async def _delete(self, seen: Seen, soon: float) -> ReconcileResult | None:
         """Give back what is still held, then let the maintenance go."""
         busy = await deleting.restore(self._orders, seen.maintenance, self._hosts)
         if busy or soon < LOOK_SECONDS:
             return ReconcileResult(min(soon, BUSY_SECONDS))
-        rest = [one for one in seen.maintenance.metadata.finalizers if one != FINALIZER]
-        await self._patch_meta(seen.maintenance, {"finalizers": rest})
-        for stage in ("waiting", "running", "succeeded", "failed", "skipped"):
-            self._counts.remove(seen.maintenance.metadata.name, stage)
+        await self._writer.let_go(seen.maintenance)
         return None
 
     async def _clean(self, seen: Seen) -> None:
@@ -322,10 +332,12 @@ class Maintainer:
 
     def _next(self, seen: Seen, look: Look) -> float:
         """Return in how many seconds to look again."""
-        if any(_is_polled(host, seen.maintenance) for host in seen.nodes):
+        visited = self._hosts.visited_by(seen.maintenance.metadata.uid)
+        if any(_is_polled(host, seen.maintenance) for host in visited):
             return BUSY_SECONDS
         edges = [look.window.opens_at, look.window.closes_at, *(one.next_run for one in look.judgements)]
         ahead = [(edge - seen.now).total_seconds() for edge in edges if edge is not None]
+        ahead += [wait] if (wait := self._protected.next(seen.maintenance.metadata.uid, seen.now)) else []
         return max(CATCH_UP, min([LOOK_SECONDS, *(one for one in ahead if one > 0)]))
 
 

@@ -1,8 +1,8 @@
-"""What the status of a maintenance remembers and says; pure. Its size does not depend on the fleet."""
+"""What the status of a maintenance says; pure. Its size does not depend on the fleet."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from nodemanager.api.maintenance.maintenance_status import (
-    COMPLETE,
+    MAX_NEXT,
     MAX_REASONS,
     PROGRESSING,
     VALID,
@@ -23,99 +23,38 @@ from nodemanager.api.maintenance.maintenance_status import (
     WaitReason,
     WindowState,
 )
-from nodemanager.api.maintenance.nodemaintenance import (
-    ANNOTATION_ABORT,
-    ANNOTATION_RETRY,
-    DEFAULT_HISTORY,
-    NodeMaintenance,
-)
-from nodemanager.api.maintenance.operations import ONE_SHOT
+from nodemanager.api.maintenance.nodemaintenance import DEFAULT_HISTORY, NodeMaintenance
+from nodemanager.api.maintenance.operations import ONE_SHOT, Operation
+from nodemanager.controllers.node_maintenances import noticing
 from nodemanager.controllers.node_maintenances.inputs import Problem
+from nodemanager.controllers.node_maintenances.maintenance_conditions import (
+    REALTIME_KEPT,
+    SHOWN,
+    conditions_of,
+)
+from nodemanager.controllers.node_maintenances.noticing import Change
 from nodemanager.controllers.node_maintenances.realtime_sets import RealtimeKept
 from nodemanager.fleet.maintenance import runs
-from nodemanager.fleet.maintenance.decide import Decision, Run, Wait
+from nodemanager.fleet.maintenance.decide import Decision, Wait
 from nodemanager.fleet.maintenance.openings import WindowView
 from nodemanager.fleet.maintenance.passes import Look
 from nodemanager.fleet.maintenance.progress import Stage
-from nodemanager.fleet.maintenance.reasons import REMEDIES, Reason
-from nodemanager.fleet.maintenance.runs import Judgement, Memory
+from nodemanager.fleet.maintenance.reasons import Reason, remedy
+from nodemanager.fleet.maintenance.runs import Judgement
 from nodemanager.kube import conditions, times, wording
 from nodemanager.kube.conditions import Condition
 
-REALTIME_KEPT: Final = "RealtimeKept"
-"""Condition type: what operations of type realtime declare is enforced. Absent where there are none."""
-KEPT: Final = "Kept"
-NOT_KEPT: Final = "NotKept"
-GOOD: Final = "Good"
 FAILED: Final = "Failed"
 SUCCEEDED: Final = "Succeeded"
-SHOWN: Final = 5
+MAX_OBJECT: Final = 320
+MAX_REMEDY: Final = 512
+MAX_CONDITION: Final = 4096
 _WHOLE: Final = (Reason.PAUSED, Reason.NOT_APPROVED, Reason.WINDOW_CLOSED)
 _PHASES: Final = {
     Reason.PAUSED: "Paused",
     Reason.NOT_APPROVED: "WaitingForApproval",
     Reason.WINDOW_CLOSED: "WaitingForWindow",
 }
-
-
-def memories(status: NodeMaintenanceStatus) -> dict[str, Memory]:
-    """Return what is remembered of operations."""
-    return {one.name: Memory(_moment(one.last_slot), one.done) for one in status.operations}
-
-
-def run_of(maintenance: NodeMaintenance) -> Run | None:
-    """Return the run that is under way."""
-    run = maintenance.status.run
-    if run is None or not run.started_at:
-        return None
-    notes = maintenance.metadata.annotations
-    ending: Reason | None = None
-    if maintenance.metadata.deletion_timestamp:
-        ending = Reason.DELETED
-    elif notes.get(ANNOTATION_ABORT) == run.id:
-        ending = Reason.ABORTED
-    elif run.replaced:
-        ending = Reason.REPLACED
-    return Run(
-        run.id,
-        datetime.fromisoformat(run.started_at),
-        retried_at=_moment(run.retried_at),
-        stopped=run.stopped_at is not None,
-        ending=ending,
-    )
-
-
-def retried(maintenance: NodeMaintenance, now: datetime) -> RunState | None:
-    """Return the run under way, if somebody has just had it go on in spite of failures."""
-    run = maintenance.status.run
-    if run is None or maintenance.metadata.annotations.get(ANNOTATION_RETRY) != run.id:
-        return None
-    # To the microsecond: what failed in the same second was before.
-    return msgspec.structs.replace(run, retried_at=times.rfc3339_micro(now), stopped_at=None)
-
-
-def _moment(text: str | None) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None
-
-
-def began(uid: str, due: Mapping[str, str], now: datetime) -> RunState:
-    """Return a run that begins now."""
-    return RunState(
-        id=runs.run_id(uid, due),
-        operations=list(due),
-        started_at=times.rfc3339(now),
-        slots=dict(due),
-    )
-
-
-def kept(run: RunState, look: Look, now: datetime) -> RunState:
-    """Return a run that goes on, and remembers that it was stopped, or is being replaced."""
-    changes: dict[str, object] = {}
-    if look.decision is not None and look.decision.stops and run.stopped_at is None:
-        changes["stopped_at"] = times.rfc3339(now)
-    if any(one.replaces for one in look.judgements):
-        changes["replaced"] = True
-    return msgspec.structs.replace(run, **changes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +85,11 @@ def news(old: NodeMaintenanceStatus, new: NodeMaintenanceStatus) -> list[News]:
     """Return what a new status has to tell that the old one had not."""
     found: list[News] = []
     if new.run is not None and (old.run is None or old.run.id != new.run.id):
-        hosts = f" on {new.plan.hosts} hosts" if new.plan is not None else ""
-        found.append(News("RunStarted", f"run {new.run.id} of {', '.join(new.run.operations)}{hosts}"))
+        named = ", ".join(new.run.operations)
+        found.append(News("RunStarted", f"run {new.run.id} of {named}{_meant(new.plan)}"))
     if new.phase != old.phase and new.phase == "Stopped":
-        found.append(News("RunStopped", "too many hosts failed; look at them, then retry", bad=True))
+        progressing = conditions.get(new.conditions, PROGRESSING)
+        found.append(News("RunStopped", progressing.message if progressing is not None else "", bad=True))
     if new.history and (not old.history or old.history[0].id != new.history[0].id):
         ended = new.history[0]
         text = ended.hosts.text if ended.hosts is not None else ""
@@ -157,6 +97,21 @@ def news(old: NodeMaintenanceStatus, new: NodeMaintenanceStatus) -> list[News]:
         found.append(News(f"Run{ended.outcome}", f"run {ended.id}: {text} hosts are done", bad=not good))
     found += _shown_conditions(old.conditions, new.conditions)
     return found
+
+
+def _meant(plan: PlanState | None) -> str:
+    """Return on how many hosts, and who takes no part although a nodeSelector may be meant to choose it."""
+    if plan is None:
+        return ""
+    said = f" on {wording.plural(plan.hosts, 'host')}"
+    if plan.without_agent:
+        named = wording.listed(plan.first_without_agent, SHOWN, plan.without_agent)
+        said += (
+            f"; {wording.plural(plan.without_agent, 'Kubernetes Node')} without an agent, left out: {named}"
+        )
+    if plan.without_node:
+        said += f"; {wording.plural(plan.without_node, 'host')} without a Kubernetes Node, left out"
+    return said
 
 
 def _shown_conditions(old: Sequence[Condition], new: Sequence[Condition]) -> Iterable[News]:
@@ -175,6 +130,7 @@ def status_of(record: Record) -> NodeMaintenanceStatus:
     operations = [_operation(record, judged) for judged in record.look.judgements]
     counts = host_counts(decision) if decision is not None else old.hosts
     nexts = [one.next_run for one in operations if one.next_run]
+    waits = decision.waits if decision is not None and not decision.outcome else ()
     made = msgspec.structs.replace(
         old,
         observed_generation=maintenance.metadata.generation,
@@ -183,13 +139,24 @@ def status_of(record: Record) -> NodeMaintenanceStatus:
         next_run=min(nexts) if nexts else None,
         operations=operations,
         run=record.run,
-        waiting=waiting(decision.waits if decision is not None and not decision.outcome else ()),
+        waiting=waiting(waits, maintenance.metadata.name),
         history=history,
         plan=record.plan,
+        realtime=record.realtime.plan if record.realtime is not None else None,
+        next_hosts=decision.coming(MAX_NEXT) if decision is not None and record.run is not None else [],
     )
     phase = _phase(record, made)
     made = msgspec.structs.replace(made, phase=phase)
-    return msgspec.structs.replace(made, conditions=_conditions(record, made))
+    enforced = record.realtime is None or record.realtime.approved
+    made = noticing.noticed(Change(maintenance, made, decision, record.ended, record.now, enforced))
+    stopped = _stop_text(decision, maintenance.metadata.name) if decision and phase == "Stopped" else ""
+    said = conditions_of(maintenance, made, record.problem, record.realtime, record.now, stopped)
+    return msgspec.structs.replace(made, conditions=[_plain(one) for one in said])
+
+
+def _plain(said: Condition) -> Condition:
+    """Return a condition in one line: it may quote others, and the API refuses a whole status for that."""
+    return msgspec.structs.replace(said, message=wording.flat(said.message, MAX_CONDITION))
 
 
 def host_counts(decision: Decision) -> HostCounts:
@@ -202,27 +169,29 @@ def host_counts(decision: Decision) -> HostCounts:
     )  # fmt: skip
 
 
-def waiting(waits: Iterable[Wait]) -> list[WaitReason]:
+def waiting(waits: Iterable[Wait], name: str) -> list[WaitReason]:
     """Return why hosts wait, one entry for each reason and object, those of most hosts first."""
     by_reason: dict[Reason, list[Wait]] = {}
     for wait in waits:
         by_reason.setdefault(wait.reason, []).append(wait)
     ordered = sorted(by_reason.items(), key=lambda one: (-len(one[1]), one[0]))
-    return [_reason(reason, found) for reason, found in ordered[:MAX_REASONS]]
+    return [_reason(reason, found, name) for reason, found in ordered[:MAX_REASONS]]
 
 
-def _reason(reason: Reason, found: Sequence[Wait]) -> WaitReason:
+def _reason(reason: Reason, found: Sequence[Wait], name: str) -> WaitReason:
     objects = {wait.object for wait in found}
+    about = wording.flat(objects.pop(), MAX_OBJECT) if len(objects) == 1 else ""
     checks = [wait.next_check for wait in found if wait.next_check is not None]
     since = [wait.since for wait in found if wait.since is not None]
+    said = remedy(reason, name, found[0].host if len(found) == 1 else "", about)
     return WaitReason(
         reason=reason,
         hosts=len(found),
         first=[wait.host for wait in found[:SHOWN]],
-        object=objects.pop()[:320] if len(objects) == 1 else "",
+        object=about,
         since=times.rfc3339(min(since)) if since else None,
         next_check=times.rfc3339(min(checks)) if checks else None,
-        remedy=REMEDIES[reason],
+        remedy=wording.flat(said, MAX_REMEDY),
     )
 
 
@@ -264,8 +233,20 @@ def _is_news(old: OperationState, slot: datetime) -> bool:
 
 
 def _is_slot(record: Record, operation: str) -> bool:
-    found = next((one for one in record.maintenance.spec.operations if one.name == operation), None)
+    found = _declared(record, operation)
     return found is not None and found.type != ONE_SHOT
+
+
+def _is_over(record: Record, state: OperationState) -> bool:
+    """Tell whether an operation was done as it is declared now: a one-shot may have become another."""
+    found = _declared(record, state.name)
+    if found is not None and found.type == ONE_SHOT:
+        return runs.has_ended(record.maintenance.metadata.uid, found, state.done)
+    return bool(state.last_slot)
+
+
+def _declared(record: Record, operation: str) -> Operation | None:
+    return next((one for one in record.maintenance.spec.operations if one.name == operation), None)
 
 
 def _history(record: Record) -> list[EndedRun]:
@@ -297,11 +278,13 @@ def _phase(record: Record, made: NodeMaintenanceStatus) -> str:
         reasons = {wait.reason for wait in decision.waits}
         return next((_PHASES[one] for one in _WHOLE if one in reasons), "Running")
     pending = [one for one in look.judgements if one.next_run is not None or one.due]
-    if not pending and made.operations and all(one.done or one.last_slot for one in made.operations):
+    if not pending and made.operations and all(_is_over(record, one) for one in made.operations):
         outcome = record.ended.outcome if record.ended is not None else _last_outcome(record)
         return "Succeeded" if outcome == SUCCEEDED else "Failed"
     if record.problem is not None:
         return "Pending"
+    if record.realtime is not None and not record.realtime.approved:
+        return "WaitingForApproval"
     return "WaitingForWindow" if look.reason is Reason.WINDOW_CLOSED else "WaitingForSlot"
 
 
@@ -312,53 +295,7 @@ def _last_outcome(record: Record) -> str:
     return status.history[0].outcome if status.history else SUCCEEDED
 
 
-def _conditions(record: Record, made: NodeMaintenanceStatus) -> list[Condition]:
-    found = list(record.maintenance.status.conditions)
-    for said in _said(record, made):
-        dated = msgspec.structs.replace(said, observed_generation=record.maintenance.metadata.generation)
-        found = conditions.set_condition(found, dated, times.rfc3339(record.now))
-    return found
-
-
-def _said(record: Record, made: NodeMaintenanceStatus) -> Iterable[Condition]:
-    problem = record.problem
-    if problem is not None:
-        yield Condition(type=VALID, status=conditions.FALSE, reason=problem.reason, message=problem.message)
-    else:
-        yield Condition(type=VALID, status=conditions.TRUE, reason=GOOD)
-    runs_now = made.phase == "Running"
-    reason = made.waiting[0].reason if made.waiting else made.phase
-    message = made.waiting[0].remedy if made.waiting else ""
-    yield Condition(
-        type=PROGRESSING,
-        status=conditions.TRUE if runs_now else conditions.FALSE,
-        reason=reason,
-        message=message,
-    )
-    done = made.phase == "Succeeded"
-    yield Condition(
-        type=COMPLETE, status=conditions.TRUE if done else conditions.FALSE, reason=made.phase or "Pending"
-    )
-    if record.realtime is not None:
-        yield _realtime(record.realtime)
-
-
-def _realtime(kept: RealtimeKept) -> Condition:
-    """Return whether operations of type realtime have become ConfigSets."""
-    if kept.problems:
-        said = "; ".join(kept.problems)
-        return Condition(
-            type=REALTIME_KEPT, status=conditions.FALSE, reason=NOT_KEPT, message=wording.shorten(said, 1024)
-        )
-    named = ", ".join(kept.sets[:SHOWN])
-    return Condition(
-        type=REALTIME_KEPT, status=conditions.TRUE, reason=KEPT, message=f"see ConfigSet {named}"
-    )
-
-
-def ended(run: RunState, decision: Decision, now: datetime) -> EndedRun:
-    """Return a run that has ended."""
-    return EndedRun(
-        id=run.id, operations=run.operations, outcome=decision.outcome, started_at=run.started_at,
-        ended_at=times.rfc3339(now), hosts=host_counts(decision),
-    )  # fmt: skip
+def _stop_text(decision: Decision, name: str) -> str:
+    """Return why a run has stopped, also if no host is left that waits for it, and what has it go on."""
+    failed = wording.plural(decision.counts()[Stage.FAILED], "host")
+    return f"{failed} failed: {decision.stops[0].object}. {remedy(Reason.STOPPED, name)}"

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.api.maintenance.disruption import EVICT, Drain
 from nodemanager.api.maintenance.maintenance_status import PlanState, RunState
 from nodemanager.api.maintenance.maintenanceapproval import MAINTENANCE_APPROVALS
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
@@ -22,12 +23,13 @@ from nodemanager.controllers.node_maintenances.inputs import InputReader, Inputs
 from nodemanager.controllers.node_maintenances.visiting import Undertaking
 from nodemanager.controllers.registration import Caches
 from nodemanager.fleet.maintenance import beginning, openings, plan
-from nodemanager.fleet.maintenance.claims import Claim
-from nodemanager.fleet.maintenance.decide import Run
+from nodemanager.fleet.maintenance.claims import Claim, taken_back
+from nodemanager.fleet.maintenance.facts import Run
 from nodemanager.fleet.maintenance.plan import PlanInput
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.maintenance.states import VisitRules
 from nodemanager.fleet.maintenance.steps import StepsError, TemplateMissing, Work, digest
+from nodemanager.fleet.series import LeftOut
 from nodemanager.kube import times
 
 FIRST: Final = 20
@@ -53,7 +55,7 @@ def work_of(seen: Seen, run: RunState, reader: InputReader) -> tuple[Work, Probl
     Once a host has begun, that is what its task says, whatever becomes of templates and operations meanwhile.
     """
     for task in seen.tasks:
-        if task.metadata.labels.get(RUN) == run.id and not task.metadata.name.endswith("-undo"):
+        if task.metadata.labels.get(RUN) == run.id and not taken_back(task.metadata.name):
             return Work(tuple(task.spec.steps), run.digest), None
     try:
         found = reader.run_work(seen.maintenance, run.operations)
@@ -80,32 +82,38 @@ def of_run(seen: Seen, reader: InputReader) -> tuple[Undertaking, Problem | None
     ending = seen.run.ending if seen.run is not None else Reason.ABORTED
     if maintenance.metadata.deletion_timestamp:
         ending = Reason.DELETED
-    drain = spec.disruption.drain if spec.disruption is not None else None
     rules = beginning.rules_of(spec, window, work) if work.steps else VisitRules()
     hashed = maintenance.status.plan.hash if maintenance.status.plan is not None else ""
 
     def task(claim: Claim) -> orders.Work:
         deadline = beginning.task_deadline(claim, window, inputs.view)
-        return orders.Work(work.steps, deadline, hashed)
+        return orders.Work(work.steps, deadline, hashed, inputs.view.last_start)
 
     about = Undertaking(
         maintenance=maintenance,
         rules=rules,
         work=task,
-        drain=DrainRules() if drain is None else DrainRules(drain.pod_selector, drain.grace_period_seconds),
+        drain=_drain_rules(spec.disruption.drain if spec.disruption is not None else None, seen.now),
         now=seen.now,
         may_work=inputs.view.has_time(seen.now, timedelta()) and bool(work.steps),
         ending=ending if ending in (Reason.DELETED, Reason.ABORTED) else None,
     )
-    return about, problem or wrong or _unsupported(maintenance)
+    return about, problem or wrong or nobody_asks(maintenance)
 
 
-def _unsupported(maintenance: NodeMaintenance) -> Problem | None:
+def _drain_rules(drain: Drain | None, now: datetime) -> DrainRules:
+    drain = drain or Drain()
+    asked_at = None if drain.protected_pods == EVICT else now
+    return DrainRules(drain.pod_selector, drain.grace_period_seconds, asked_at)
+
+
+def nobody_asks(maintenance: NodeMaintenance) -> Problem | None:
+    """Return that nobody can tell whether an approval is of somebody else: our policy was not in force."""
     approval = maintenance.spec.approval
-    if approval is not None and approval.different_user:
-        said = "approval.differentUser cannot be checked yet; remove it"
-        return Problem(Reason.NOT_SUPPORTED_YET, "approval.differentUser", said)
-    return None
+    if approval is None or not approval.different_user or approval.requester:
+        return None
+    said = "approval.requester: must be the name of whoever wrote this, as somebody else has to approve it"
+    return Problem(Reason.REQUESTER_UNKNOWN, "approval.requester", said)
 
 
 def is_approved(seen: Seen, caches: Caches, reader: InputReader) -> bool:
@@ -116,14 +124,19 @@ def is_approved(seen: Seen, caches: Caches, reader: InputReader) -> bool:
     approval, shown = seen.maintenance.spec.approval, seen.maintenance.status.plan
     if approval is None or not approval.required:
         return True
-    meta, now = seen.maintenance.metadata, plan_of(seen, seen.maintenance.status.run, reader)
+    now = plan_of(seen, seen.maintenance.status.run, reader)
     if shown is None or now is None or now.hash != shown.hash:
         return False
-    return any(
-        one.spec.maintenance == meta.name
-        and one.metadata.namespace == meta.namespace
-        and one.spec.plan_hash == now.hash
+    return bool(approvers(seen.maintenance, now.hash, caches))
+
+
+def approvers(maintenance: NodeMaintenance, plan_hash: str, caches: Caches) -> tuple[str, ...]:
+    """Return who said yes to a plan."""
+    return tuple(
+        one.spec.approver
         for one in caches.of(MAINTENANCE_APPROVALS).values()
+        if one.metadata.namespace == maintenance.metadata.namespace
+        and plan.approves(one.spec, maintenance, plan_hash)
     )
 
 
@@ -140,14 +153,26 @@ def plan_of(seen: Seen, run: RunState | None, reader: InputReader) -> PlanState 
     made_of = PlanInput(seen.maintenance.spec, run.slots, work, inputs.calendar.spec, inputs.groups, uids)
     hashed = plan.hash_of(made_of)
     if old is not None and old.hash == hashed:
-        return old
+        return _told(old, inputs.left_out)
     taken = openings.measured(observing.durations(seen.tasks, seen.now))
     made = plan.plan(made_of, inputs.calendar, taken, seen.now)
-    return PlanState(
+    found = PlanState(
         hash=hashed,
         hosts=len(made.hosts),
         disruption=work.disruption,
         first=list(made.hosts[:FIRST]),
         starts_at=times.rfc3339(made.starts_at) if made.starts_at else None,
         ends_at=times.rfc3339(made.ends_at) if made.ends_at else None,
+    )
+    return _told(found, inputs.left_out)
+
+
+def _told(plan: PlanState, left_out: LeftOut) -> PlanState:
+    """Return a plan with who takes no part in it, which is nothing that its hash depends on."""
+    agentless, nodeless = left_out
+    return msgspec.structs.replace(
+        plan,
+        without_agent=len(agentless),
+        first_without_agent=list(agentless[:FIRST]),
+        without_node=len(nodeless),
     )

@@ -27,8 +27,8 @@ from nodemanager.controllers.disruption.nodes import (
 from nodemanager.controllers.node_maintenances import observing
 from nodemanager.controllers.node_maintenances.orders import Orders, Work
 from nodemanager.fleet.maintenance import undoing, visits
-from nodemanager.fleet.maintenance.claims import Claim, State
-from nodemanager.fleet.maintenance.facts import HALTED, SUCCEEDED, HostFacts, NodeFacts
+from nodemanager.fleet.maintenance.claims import Claim, State, undo_name
+from nodemanager.fleet.maintenance.facts import HALTED, SUCCEEDED, GateFinding, HostFacts, NodeFacts
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.maintenance.states import STATES, Hold, Move, Order, Visit, VisitRules
 from nodemanager.kube import errors
@@ -40,6 +40,7 @@ log = logging.getLogger("nodemanager.operator")
 UNDO_TIME: Final = timedelta(minutes=50)
 """From when on no step that takes something back begins: before the visit is given up."""
 _BEFORE_WORK: Final = (State.CORDONING, State.DRAINING)
+_FAILED: Final = (State.UNDONE, State.HALTED)
 _HELD: Final = (State.CORDONING, State.DRAINING, State.RETURNING)
 """States in which the Node itself is asked, not the cache."""
 
@@ -97,8 +98,21 @@ class VisitDriver:
             return Hold(STATES[seen.claim.state].reason, f"node/{seen.host.metadata.name}")
         found = _cut_short(about, visit) or visits.advance(visit)
         if isinstance(found, Move):
+            await self._remember(visit, seen, found.claim)
             await self.write(about, seen.host, found.claim, seen.claim)
         return found
+
+    async def _remember(self, visit: Visit, seen: Visited, ended: Claim) -> None:
+        """Note on a task that succeeded that its host does not count as done, before the claim says so.
+
+        The claim is the record of it only until another maintenance visits the host.
+        """
+        done, reason = visit.task, ended.reason
+        if done is None or done.phase != SUCCEEDED or reason is None or ended.state not in _FAILED:
+            return
+        for task in seen.tasks:
+            if task.metadata.name == done.name:
+                await self._orders.note_not_done(task, reason)
 
     async def write(
         self, about: Undertaking, host: ManagedNode, claim: Claim, before: Claim | None = None
@@ -113,6 +127,7 @@ class VisitDriver:
 
     def _tell(self, host: ManagedNode, claim: Claim) -> None:
         why = f": {claim.reason}" if claim.reason is not None else ""
+        why += f": {claim.missing}" if claim.missing else ""
         said = f"{claim.state} for maintenance {claim.maintenance}, run {claim.run}{why}"
         bad = claim.state in (State.UNDONE, State.HALTED, State.UNDOING)
         tell = self._events.warning if bad else self._events.normal
@@ -142,7 +157,8 @@ class VisitDriver:
         if claim.cordoned and claim.state in _HELD:
             facts = replace(facts, node=await self._held(about, seen, order))
         if claim.state in (State.PROVING, State.SOAKING) and task is not None:
-            missing = facts.health.failing_after or observing.unproven_reboot(task)
+            unproven = observing.unproven_reboot(task)
+            missing = GateFinding(unproven) if unproven else facts.health.failing_after
             facts = replace(facts, health=replace(facts.health, failing_after=missing))
         return Visit(
             claim, facts, about.rules, about.now,
@@ -162,8 +178,8 @@ class VisitDriver:
         if begins and task is None:
             task = await self._created(about, seen, about.work(claim))
         if order is Order.CREATE_UNDO:
-            undo = await self._task(about, seen, f"{claim.task}-undo")
-            back = undoing.inverse(task.spec.steps, task.status.steps) if task is not None else []
+            undo = await self._task(about, seen, undo_name(claim.task))
+            back = undoing.inverse(task) if task is not None else []
             if undo is None and back:
                 work = Work(tuple(back), claim.since + UNDO_TIME)
                 undo = await self._created(about, seen, work) or _as_if(task, HALTED)

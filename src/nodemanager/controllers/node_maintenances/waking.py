@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from nodemanager.api.common.configset import ConfigSet
-from nodemanager.api.common.managednode import ManagedNode, is_held
+from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode, is_held, upgrading_since
 from nodemanager.api.maintenance.maintenanceapproval import MaintenanceApproval
 from nodemanager.api.maintenance.nodemaintenance import (
     ANNOTATION_VISIT,
     NODE_MAINTENANCES,
     NodeMaintenance,
 )
+from nodemanager.api.maintenance.nodeseries import NODE_SERIES, NodeSeries
 from nodemanager.api.maintenance.nodetask import NodeTask
 from nodemanager.controllers.disruption.nodes import Node
+from nodemanager.controllers.node_maintenances import observing
 from nodemanager.controllers.registration import Caches, Wake
-from nodemanager.fleet.maintenance import claims
+from nodemanager.fleet import series
 from nodemanager.fleet.maintenance.claims import Claim
+from nodemanager.fleet.maintenance.plan import series_of
 from nodemanager.kube.objects import ObjectKey, key_of
 from nodemanager.runtime.cache import Change
 
@@ -78,30 +81,63 @@ def on_approval(change: Change[MaintenanceApproval], _caches: Caches) -> Iterato
 
 
 def on_task(change: Change[NodeTask], _caches: Caches) -> Iterator[Wake]:
-    """Wake the maintenance that a task is part of."""
-    found = change.new or change.old
+    """Wake the maintenance that a task is part of, if it got on in a way that matters."""
+    old, new = change.old, change.new
+    if old is not None and new is not None and _got_to(old) == _got_to(new):
+        return
+    found = new or old
     reason = found.spec.reason if found is not None else None
     if reason is not None and reason.kind == NODE_MAINTENANCES.kind:
         yield Wake(ObjectKey(change.key.namespace, reason.name))
 
 
+def _got_to(task: NodeTask) -> tuple[object, ...]:
+    status = task.status
+    return status.phase, status.claim is None, status.step, task.metadata.deletion_timestamp
+
+
 def on_host(change: Change[ManagedNode], caches: Caches) -> Iterator[Wake]:
-    """Wake who works on a host that changed; the others if it counts otherwise for them."""
+    """Wake who works on a host that changed, and those that could begin with it, or another one, now."""
     old, new = change.old, change.new
     if old is not None and new is not None and _counted_as(old) == _counted_as(new):
         return
-    workers = {_worker(host) for host in (old, new) if host is not None}
-    for one in _all(caches, change.key.namespace):
-        yield Wake(key_of(one), 0.0 if one.metadata.name in workers else SETTLE_SECONDS)
+    namespace = change.key.namespace
+    workers = {name for host in (old, new) if host is not None and (name := _worker(host))}
+    for name in sorted(workers):
+        yield Wake(ObjectKey(namespace, name))
+    if old is not None and new is not None and not _concerns_others(old, new):
+        return
+    for one in _choosing(caches, namespace, [host for host in (old, new) if host is not None]):
+        if one.metadata.name not in workers:
+            yield Wake(key_of(one), SETTLE_SECONDS)
+
+
+def _concerns_others(old: ManagedNode, new: ManagedNode) -> bool:
+    """Tell whether anybody but who works there could decide otherwise now.
+
+    Who begins with a host only takes of the budget, and who goes on leaves it as it is: nobody can begin for
+    that. What ends gives it back, and then whoever waits for it is woken.
+    """
+    if _judged(old) != _judged(new):
+        return True
+    before, after = observing.claim_of(old), observing.claim_of(new)
+    return before is not None and before.holds and not (after is not None and after.holds)
 
 
 def on_node(change: Change[Node], caches: Caches) -> Iterator[Wake]:
-    """Wake all if a Node came, went, or takes pods otherwise than before."""
+    """Wake those whose host a Node is, if it came, went, was labelled, or takes pods otherwise."""
     old, new = change.old, change.new
     if old is not None and new is not None and _taken_as(old) == _taken_as(new):
         return
-    for one in caches.of(NODE_MAINTENANCES).values():
-        yield Wake(key_of(one), SETTLE_SECONDS)
+    namespaces = {one.metadata.namespace for one in caches.of(NODE_MAINTENANCES).values()}
+    for namespace in sorted(namespaces):
+        host = caches.of(MANAGED_NODES).get(ObjectKey(namespace, change.key.name))
+        worker = _worker(host) if host is not None else ""
+        if worker:
+            yield Wake(ObjectKey(namespace, worker))
+        for one in _choosing(caches, namespace, [host] if host is not None else []):
+            if one.metadata.name != worker:
+                yield Wake(key_of(one), SETTLE_SECONDS)
 
 
 def _all(caches: Caches, namespace: str) -> Iterator[NodeMaintenance]:
@@ -110,20 +146,39 @@ def _all(caches: Caches, namespace: str) -> Iterator[NodeMaintenance]:
             yield one
 
 
-def _counted_as(host: ManagedNode) -> tuple[object, ...]:
+def _choosing(caches: Caches, namespace: str, hosts: Sequence[ManagedNode]) -> Iterator[NodeMaintenance]:
+    """Yield the maintenances that mean one of the hosts: budgets count nobody else.
+
+    And those that choose by labels of Nodes: whom they mean, a look finds out.
+    """
+    for one in _all(caches, namespace):
+        reference, referred = one.spec.series_ref, None
+        if reference is not None:
+            known: NodeSeries | None = caches.of(NODE_SERIES).get(ObjectKey(namespace, reference.name))
+            if known is None:  # nothing is begun with until it is there, and that wakes it
+                continue
+            referred = known.spec
+        spec = series_of(one.spec, referred)
+        if spec.node_selector is not None or any(series.members(spec, [host]).groups for host in hosts):
+            yield one
+
+
+def _judged(host: ManagedNode) -> tuple[object, ...]:
     """Return what others count of a host; a drift that was repaired is nothing to them."""
     meta, status = host.metadata, host.status
     judged = {one.type: one.status for one in status.conditions if one.type in ("Alive", "Ready", "Held")}
-    return (
-        meta.uid, meta.labels, meta.annotations.get(ANNOTATION_VISIT), judged, is_held(host),
-        status.kubernetes_node_cordoned,
-    )  # fmt: skip
+    return meta.uid, meta.labels, judged, is_held(host), upgrading_since(status)
+
+
+def _counted_as(host: ManagedNode) -> tuple[object, ...]:
+    return host.metadata.annotations.get(ANNOTATION_VISIT), *_judged(host)
 
 
 def _worker(host: ManagedNode) -> str:
-    claim = claims.decode(host.metadata.annotations.get(ANNOTATION_VISIT))
+    claim = observing.claim_of(host)
     return claim.maintenance if isinstance(claim, Claim) else ""
 
 
 def _taken_as(node: Node) -> tuple[object, ...]:
-    return node.metadata.uid, node.spec.unschedulable, node.is_ready, node.mark, node.status.node_info
+    meta, spec = node.metadata, node.spec
+    return meta.uid, meta.labels, spec.unschedulable, node.is_ready, node.mark, node.status.node_info

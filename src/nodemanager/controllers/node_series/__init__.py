@@ -7,6 +7,7 @@ from typing import Final
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.api.maintenance.nodeseries import NODE_SERIES
 from nodemanager.api.rights.operator_rights import Right
+from nodemanager.controllers.disruption.nodes import NODES
 from nodemanager.controllers.node_series import resolving
 from nodemanager.controllers.registration import Registration, WatchedKind
 
@@ -16,6 +17,7 @@ REGISTRATION: Final = Registration(
     watches=(
         WatchedKind(NODE_SERIES, resolving.on_series),
         WatchedKind(MANAGED_NODES, resolving.on_node),
+        WatchedKind(NODES, resolving.on_kubernetes_node, optional=True),
     ),
     build=resolving.build,
     rights=(Right(NODE_SERIES, ("patch",), "status"),),

@@ -14,10 +14,8 @@ from nodemanager.fleet.maintenance.claims import Claim, State
 from nodemanager.fleet.maintenance.facts import HostFacts
 from nodemanager.fleet.maintenance.openings import WindowView
 from nodemanager.fleet.maintenance.states import VisitRules
-from nodemanager.fleet.maintenance.steps import Work
+from nodemanager.fleet.maintenance.steps import PROOF_TIMEOUT, Work
 from nodemanager.kube.go import durations
-
-PROOF_TIMEOUT = "10m"
 
 
 @dataclass(frozen=True, slots=True)

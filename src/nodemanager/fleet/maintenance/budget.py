@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from nodemanager.api.maintenance.disruption import Budget
+from nodemanager.fleet.maintenance import facts
+from nodemanager.fleet.maintenance.facts import Facts
 from nodemanager.fleet.maintenance.reasons import Reason
 
 
@@ -83,3 +85,20 @@ class Room:
         if most is not None and self._groups[place.group] >= most:
             return Reason.GROUP_BUDGET_SPENT
         return None
+
+
+def room(known: Facts) -> Room:
+    """Return what the budget of a run leaves: of its series, and of its hosts in work that have left that."""
+    budget = known.spec.budget or Budget()
+    label = budget.per_zone.label if budget.per_zone is not None else ""
+    places = {
+        name: Place(group.name, known.hosts[name].labels.get(label, "") if label else "")
+        for group in known.groups
+        for name in group.hosts
+        if name in known.hosts
+    }
+    found = Room(budget, places)
+    away = {name for name in places if facts.unavailable(known.hosts[name]) is not None}
+    left = sum(host.works and known.is_ours(host) for name, host in known.hosts.items() if name not in places)
+    found.count(away, {name for name in away if known.hosts[name].works}, left)
+    return found

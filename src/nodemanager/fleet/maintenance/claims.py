@@ -18,6 +18,7 @@ from nodemanager.fleet.maintenance.reasons import Reason
 
 MAX_TEXT: Final = 2048
 """Longer than every claim that we write: names are bounded."""
+_UNDO: Final = "-undo"
 
 
 class State(StrEnum):
@@ -73,6 +74,8 @@ class Claim(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """How it will have ended when the host is given back."""
     reason: Reason | None = None
     """Why it ends so."""
+    missing: str = ""
+    """What did not hold when it had to be proven."""
 
     @property
     def holds(self) -> bool:
@@ -113,6 +116,16 @@ def decode(text: str | None) -> Claim | Unreadable | None:
     if claim.state is State.RETURNING and claim.end is None:
         return Unreadable("it is Returning, and does not say how it ends")
     return claim
+
+
+def undo_name(task: str) -> str:
+    """Return the name of the task that takes another one back."""
+    return f"{task}{_UNDO}"
+
+
+def taken_back(task: str) -> str:
+    """Return the name of the task that one takes back; empty = it is no such task."""
+    return task.removesuffix(_UNDO) if task.endswith(_UNDO) else ""
 
 
 def task_name(host: str, maintenance_uid: str, run: str, host_uid: str, attempt: int) -> str:

@@ -6,23 +6,22 @@ the next: all is in the objects.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
-from nodemanager.api.maintenance.disruption import Budget
-from nodemanager.api.maintenance.nodemaintenance import DEFAULT_STOP_AFTER, NodeMaintenanceSpec
-from nodemanager.fleet.maintenance import facts, progress
-from nodemanager.fleet.maintenance.budget import Place, Room
-from nodemanager.fleet.maintenance.claims import Claim
-from nodemanager.fleet.maintenance.facts import HostFacts, TaskFacts
-from nodemanager.fleet.maintenance.openings import Durations, WindowView
+from nodemanager.api.maintenance.nodemaintenance import DEFAULT_STOP_AFTER
+from nodemanager.fleet.maintenance import budget, facts, progress
+from nodemanager.fleet.maintenance.budget import Room
+from nodemanager.fleet.maintenance.claims import Claim, State
+from nodemanager.fleet.maintenance.facts import Facts, HostFacts
 from nodemanager.fleet.maintenance.progress import Progress, Stage
-from nodemanager.fleet.maintenance.reasons import OWN_FAULT, REMEDIES, Reason
+from nodemanager.fleet.maintenance.reasons import OWN_FAULT, Reason
 from nodemanager.fleet.maintenance.states import STATES
-from nodemanager.fleet.series import CANARIES, HostGroup
+from nodemanager.fleet.series import CANARIES
 
 PATIENCE: Final = timedelta(days=7)
 """How long a run waits for hosts that cannot be begun with, after the last of the others has ended."""
@@ -33,40 +32,8 @@ _STUCK: Final = OWN_FAULT | {
 """What may last for ever while none of our hosts is in work: whoever is away is not away for us."""
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """The run that is under way."""
-
-    id: str
-    started_at: datetime
-    retried_at: datetime | None = None
-    stopped: bool = False
-    """It was stopped before, and nobody has had it go on since."""
-    ending: Reason | None = None
-    """Why no further host is begun with: DELETED, ABORTED, REPLACED."""
-    superseded: bool = False
-    """Whether another slot is due: then it does not wait for hosts that cannot be begun with."""
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """All that a decision is made from."""
-
-    uid: str
-    spec: NodeMaintenanceSpec
-    run: Run
-    groups: Sequence[HostGroup]
-    """The hosts of the series, in their order."""
-    hosts: Mapping[str, HostFacts]
-    """All hosts of the namespace."""
-    now: datetime
-    window: WindowView = field(default_factory=WindowView)
-    tasks: Mapping[str, Sequence[TaskFacts]] = field(default_factory=dict)
-    """The NodeTasks of this run, by host."""
-    durations: Durations = field(default_factory=Durations)
-    problem: tuple[Reason, str] | None = None
-    """What is wrong with what it needs, such as a template that is not there, and which object."""
-    approved: bool = True
+_TURN: Final = (_STUCK - OWN_FAULT) | {Reason.WINDOW_CLOSED, Reason.BACKING_OFF}
+"""What a host waits for that is begun with as soon as others, or the time, allow it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +56,6 @@ class Wait:
     next_check: datetime | None = None
     """None: when something happens."""
 
-    @property
-    def remedy(self) -> str:
-        """What ends it."""
-        return REMEDIES[self.reason]
-
 
 @dataclass(frozen=True, slots=True)
 class Stop:
@@ -101,6 +63,12 @@ class Stop:
 
     reason: Reason
     hosts: tuple[str, ...]
+
+    @property
+    def object(self) -> str:
+        """What to look at: the first of the hosts that failed."""
+        more = f" and {len(self.hosts) - 1} more" if len(self.hosts) > 1 else ""
+        return f"managednode/{self.hosts[0]}{more}" if self.hosts else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +88,10 @@ class Decision:
         """Return how many hosts are how far."""
         return Counter(one.stage for one in self.progress.values())
 
+    def coming(self, most: int) -> list[str]:
+        """Return the hosts that come next, in their order."""
+        return list(itertools.islice((wait.host for wait in self.waits if wait.reason in _TURN), most))
+
 
 def decide(known: Facts) -> Decision:
     """Return what happens now to the hosts of a run."""
@@ -127,7 +99,7 @@ def decide(known: Facts) -> Decision:
     stops = _stops(known, found)
     starts: list[Start] = []
     waits: list[Wait] = []
-    for one in _begin(known, found, stopped=bool(stops)):
+    for one in _begin(known, found, stops):
         starts.append(one) if isinstance(one, Start) else waits.append(one)
     lonely = not starts and bool(waits) and all(wait.reason in OWN_FAULT for wait in waits)
     stuck = not starts and all(wait.reason in _STUCK for wait in waits)
@@ -144,7 +116,7 @@ def _progress(known: Facts) -> dict[str, Progress]:
     """Return how far the hosts of the run are: all that were there when it began, and have not left since."""
     found: dict[str, Progress] = {}
     in_series = {host for group in known.groups for host in group.hosts}
-    touched = set(known.tasks) | {host.name for host in known.hosts.values() if _is_ours(host, known)}
+    touched = set(known.tasks) | {host.name for host in known.hosts.values() if known.is_ours(host)}
     for name in (*(host for group in known.groups for host in group.hosts), *sorted(touched - in_series)):
         host = known.hosts.get(name)
         if host is not None and host.created > known.run.started_at:
@@ -159,11 +131,6 @@ def _progress(known: Facts) -> dict[str, Progress]:
             one = Progress(Stage.SKIPPED, one.attempt, Reason.HOST_LEFT_SERIES)
         found[name] = one
     return found
-
-
-def _is_ours(host: HostFacts, known: Facts) -> bool:
-    claim = host.claim
-    return isinstance(claim, Claim) and claim.run == known.run.id and claim.uid == known.uid
 
 
 def _stops(known: Facts, found: Mapping[str, Progress]) -> tuple[Stop, ...]:
@@ -186,10 +153,10 @@ def _stops(known: Facts, found: Mapping[str, Progress]) -> tuple[Stop, ...]:
     return ()
 
 
-def _begin(known: Facts, found: Mapping[str, Progress], *, stopped: bool) -> Iterator[Start | Wait]:
+def _begin(known: Facts, found: Mapping[str, Progress], stops: Sequence[Stop]) -> Iterator[Start | Wait]:
     """Yield a start or a wait for every host that has not ended."""
-    general = _general(known, stopped=stopped)
-    room = _room(known)
+    general = _general(known, stops)
+    room = budget.room(known)
     working = sum(one.stage is Stage.RUNNING for one in found.values())
     before: Reason | None = None
     for group in known.groups:
@@ -213,7 +180,7 @@ def _begin(known: Facts, found: Mapping[str, Progress], *, stopped: bool) -> Ite
                 continue
             room.take(name)
             working += 1
-            yield Start(name, one.attempt)
+            yield _asked(known, host) or Start(name, one.attempt)
         if pending and before is None:
             before = Reason.CANARIES_FIRST if group.name == CANARIES else Reason.EARLIER_GROUP
     for name, one in found.items():
@@ -224,13 +191,13 @@ def _begin(known: Facts, found: Mapping[str, Progress], *, stopped: bool) -> Ite
 _Why = tuple[Reason, str, datetime | None]
 
 
-def _general(known: Facts, *, stopped: bool) -> _Why | None:
+def _general(known: Facts, stops: Sequence[Stop]) -> _Why | None:
     """Return why no host at all may be begun with."""
     now, window, run = known.now, known.window, known.run
     if run.ending is not None:
         return run.ending, "", None
-    if stopped:
-        return Reason.STOPPED, "", None
+    if stops:
+        return Reason.STOPPED, stops[0].object, None
     if known.problem is not None:
         return *known.problem, None
     if known.spec.paused:
@@ -248,7 +215,8 @@ def _own(known: Facts, host: HostFacts, one: Progress) -> _Why | None:
     """Return why this host may not be begun with, whatever the others do."""
     unfit = facts.unfit(host)
     if unfit is not None:
-        return *unfit, None
+        asked = host.node.protected if host.node is not None else None
+        return *unfit, asked.until if asked is not None else None
     if one.retry_at is not None and known.now < one.retry_at:
         return Reason.BACKING_OFF, "", one.retry_at
     if not known.window.has_time(known.now, known.durations.expected(host.name)):
@@ -266,40 +234,33 @@ def _turn(known: Facts, name: str, before: Reason | None, room: Room, working: i
     return None if refusal is None else (refusal, "", None)
 
 
-def _room(known: Facts) -> Room:
-    budget = known.spec.budget or Budget()
-    label = budget.per_zone.label if budget.per_zone is not None else ""
-    places = {
-        name: Place(group.name, known.hosts[name].labels.get(label, "") if label else "")
-        for group in known.groups
-        for name in group.hosts
-        if name in known.hosts
-    }
-    room = Room(budget, places)
-    away = {name for name in places if facts.unavailable(known.hosts[name]) is not None}
-    left = sum(
-        host.works and _is_ours(host, known) for name, host in known.hosts.items() if name not in places
-    )
-    room.count(away, {name for name in away if known.hosts[name].works}, left)
-    return room
+def _asked(known: Facts, host: HostFacts) -> Wait | None:
+    """Return that gates are asked now that its turn has come; it keeps its place, so that no others are."""
+    gate = host.health.failing_before
+    return None if gate is None else Wait(host.name, gate.reason, gate.said, known.run.started_at)
 
 
 def _in_work(host: HostFacts) -> Wait:
     claim = host.claim
     if not isinstance(claim, Claim):
         return Wait(host.name, Reason.CLAIM_UNREADABLE, f"managednode/{host.name}")
-    reason = STATES[claim.state].reason
-    return Wait(host.name, reason, f"nodetask/{claim.task}" if claim.task else "", claim.since, claim.expires)
+    reason, about = STATES[claim.state].reason, f"nodetask/{claim.task}" if claim.task else ""
+    if claim.state is State.PROVING and host.health.failing_after is not None:
+        about = host.health.failing_after.said
+    return Wait(host.name, reason, about, claim.since, claim.expires)
 
 
 def _outcome(known: Facts, found: Mapping[str, Progress], *, lonely: bool, stuck: bool, stopped: bool) -> str:
-    """Return how the run has ended; empty = it has not. One that is stopped waits for somebody."""
+    """Return how the run has ended; empty = it has not.
+
+    One that is stopped waits for somebody, and so does one of which nobody can tell the hosts.
+    """
     stages = {one.stage for one in found.values()}
     if Stage.RUNNING in stages:
         return ""
     if known.run.ending is not None:
         return "Replaced" if known.run.ending is Reason.REPLACED else "Aborted"
-    if stopped:
+    if stopped or not known.series_known:
         return ""
     if Stage.WAITING in stages:
         ended = [one.ended for one in found.values() if one.ended is not None]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
+from nodemanager.api.maintenance.nodemaintenance import NodeMaintenanceSpec
 from nodemanager.fleet.maintenance.claims import Claim, Unreadable
+from nodemanager.fleet.maintenance.openings import Durations, WindowView
+from nodemanager.fleet.maintenance.protected_pods import Protection
 from nodemanager.fleet.maintenance.reasons import Reason
+from nodemanager.fleet.series import HostGroup
 
 SUCCEEDED: Final = "Succeeded"
 FAILED: Final = "Failed"
@@ -18,6 +22,19 @@ EXPIRED: Final = "Expired"
 REFUSED: Final = "Refused"
 ENDS: Final = frozenset((SUCCEEDED, FAILED, UNDONE, HALTED, EXPIRED, REFUSED))
 """Phases of a NodeTask after which nothing comes."""
+
+
+@dataclass(frozen=True, slots=True)
+class GateFinding:
+    """A gate of health that does not hold, or of which nobody knows whether it does."""
+
+    said: str
+    reason: Reason = Reason.GATE_BEFORE
+
+    @property
+    def is_open(self) -> bool:
+        """Whether only its answer is missing, which comes in a moment."""
+        return self.reason is Reason.GATE_NOT_ASKED
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +49,10 @@ class HostHealth:
     upgrading: bool = False
     """It upgrades by itself, as its spec.upgrade says."""
     boot_id: str = ""
-    failing_before: str = ""
-    """Which gate of health.before does not hold; empty = all hold."""
-    failing_after: str = ""
-    """Which gate of health.after does not hold; empty = all hold."""
+    failing_before: GateFinding | None = None
+    """Which gate of health.before does not hold; None = all hold."""
+    failing_after: GateFinding | None = None
+    """Which gate of health.after does not hold; None = all hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +67,8 @@ class NodeFacts:
     """How many pods a drain has yet to move."""
     blocked_by: str = ""
     """What keeps them, such as poddisruptionbudget/web."""
+    protected: Protection | None = None
+    """A pod that asks for time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +104,63 @@ class TaskFacts:
     rebooted: bool = False
     """Whether a step of it has rebooted the host."""
     ended: datetime | None = None
+    windowed: bool = False
+    """Whether it had to begin before a window closed, and no step of it has."""
+    not_done: Reason | None = None
+    """Why its visit failed although it succeeded."""
 
     @property
     def is_end(self) -> bool:
         """Whether it has ended."""
         return self.phase in ENDS
+
+    @property
+    def missed_window(self) -> bool:
+        """Whether a window closed before anything was done."""
+        return self.phase == EXPIRED and self.windowed
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The run that is under way."""
+
+    id: str
+    started_at: datetime
+    retried_at: datetime | None = None
+    stopped: bool = False
+    """It was stopped before, and nobody has had it go on since."""
+    ending: Reason | None = None
+    """Why no further host is begun with: DELETED, ABORTED, REPLACED."""
+    superseded: bool = False
+    """Whether another slot is due: then it does not wait for hosts that cannot be begun with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All that a decision is made from."""
+
+    uid: str
+    spec: NodeMaintenanceSpec
+    run: Run
+    groups: Sequence[HostGroup]
+    """The hosts of the series, in their order."""
+    hosts: Mapping[str, HostFacts]
+    """All that matter to it: those of the series, and those that it works on or has tasks for."""
+    now: datetime
+    window: WindowView = field(default_factory=WindowView)
+    tasks: Mapping[str, Sequence[TaskFacts]] = field(default_factory=dict)
+    """The NodeTasks of this run, by host."""
+    durations: Durations = field(default_factory=Durations)
+    problem: tuple[Reason, str] | None = None
+    """What is wrong with what it needs, such as a template that is not there, and which object."""
+    series_known: bool = True
+    """Whether anybody can tell which hosts are meant; if not, that there are none means nothing."""
+    approved: bool = True
+
+    def is_ours(self, host: HostFacts) -> bool:
+        """Tell whether the last visit of a host was one of this run."""
+        claim = host.claim
+        return isinstance(claim, Claim) and claim.run == self.run.id and claim.uid == self.uid
 
 
 def unavailable(host: HostFacts) -> Reason | None:
@@ -118,6 +189,9 @@ def unfit(host: HostFacts) -> tuple[Reason, str] | None:
         return reason, f"managednode/{host.name}"
     if host.health.held:
         return Reason.HOST_HELD, f"managednode/{host.name}"
-    if host.health.failing_before:
-        return Reason.GATE_BEFORE, host.health.failing_before
+    gate = host.health.failing_before
+    if gate is not None and not gate.is_open:
+        return gate.reason, gate.said
+    if host.node is not None and host.node.protected is not None:
+        return Reason.POD_PROTECTED, host.node.protected.object
     return None

@@ -25,6 +25,11 @@ class WindowView:
     opens_at: datetime | None = None
     minimum: timedelta = timedelta()
 
+    @property
+    def last_start(self) -> datetime | None:
+        """Until when something may be begun with; None: it is shut, or no end is in sight."""
+        return self.closes_at - self.minimum if self.closes_at is not None else None
+
     def has_time(self, now: datetime, needed: timedelta) -> bool:
         """Tell whether something that takes so long may be begun with now."""
         if not self.open or self.closes_at is None:

@@ -12,7 +12,8 @@ from datetime import datetime
 
 from nodemanager.api.maintenance.operations import CRON, Operation
 from nodemanager.fleet.maintenance import openings, runs
-from nodemanager.fleet.maintenance.decide import Decision, Facts, Run, decide
+from nodemanager.fleet.maintenance.decide import Decision, decide
+from nodemanager.fleet.maintenance.facts import Facts, Run
 from nodemanager.fleet.maintenance.openings import WindowView
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.maintenance.runs import Judgement, Memory, Moment

@@ -15,7 +15,8 @@ from typing import Any, Final
 import msgspec
 
 from nodemanager.api.maintenance.disruption import Budget
-from nodemanager.api.maintenance.nodemaintenance import NodeMaintenanceSpec
+from nodemanager.api.maintenance.maintenanceapproval import MaintenanceApprovalSpec
+from nodemanager.api.maintenance.nodemaintenance import Approval, NodeMaintenance, NodeMaintenanceSpec
 from nodemanager.api.maintenance.series import SeriesSpec
 from nodemanager.api.maintenance.windows import WindowSpec
 from nodemanager.fleet.maintenance import budget
@@ -33,6 +34,19 @@ _NOT_LOOKED_AT: Final = (
     "ttlSecondsAfterFinished", "successfulRunsHistoryLimit", "failedRunsHistoryLimit",
 )  # fmt: skip
 """Fields that change nothing of what is done, or that are in the plan as what they stand for."""
+
+
+def approves(said: MaintenanceApprovalSpec, maintenance: NodeMaintenance, plan_hash: str) -> bool:
+    """Tell whether an approval is of this plan, and of somebody who may approve it."""
+    asked = maintenance.spec.approval or Approval()
+    may = not asked.different_user or (bool(asked.requester) and said.approver != asked.requester)
+    return may and said.maintenance == maintenance.metadata.name and said.plan_hash == plan_hash
+
+
+def asked_for_by(spec: NodeMaintenanceSpec) -> dict[str, str]:
+    """Return who asked for a plan, where that counts: what was approved is what that person asked for."""
+    asked = spec.approval or Approval()
+    return {"requester": asked.requester} if asked.different_user else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +96,13 @@ def hash_of(made_of: PlanInput) -> str:
             [group.name, [[host, made_of.uids.get(host, "")] for host in group.hosts]]
             for group in made_of.groups
         ],
+        **asked_for_by(made_of.spec),
     }
+    return digest(said)
+
+
+def digest(said: Mapping[str, Any]) -> str:
+    """Return the hash of what a person is shown."""
     return hashlib.sha256(msgspec.json.encode(said, order="sorted")).hexdigest()
 
 

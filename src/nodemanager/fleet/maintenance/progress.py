@@ -115,16 +115,19 @@ def _is_of(claim: Claim, host: HostFacts, run: str) -> bool:
 
 
 def _ends(claim: Claim | None, tasks: Iterable[TaskFacts]) -> list[_End]:
-    """Return how every try ended. What the claim says of its own is the last word: a host may not be
-    proven."""
-    found = {
-        task.attempt: _End(task.attempt, task.phase == facts.SUCCEEDED, _TASK_ENDS[task.phase], task.ended)
-        for task in tasks
-        if task.is_end and task.ended is not None
-    }
+    """Return how every try ended. What the claim says of its own is the last word, as long as it is there."""
+    found = {task.attempt: _end(task, task.ended) for task in tasks if task.is_end and task.ended is not None}
     if claim is not None:
         stops = claim.state is State.HALTED and claim.reason is Reason.DRAIN_TIMED_OUT
         done = claim.state is State.DONE
         reason = claim.reason or (Reason.SUCCEEDED if done else Reason.TASK_FAILED)
         found[claim.attempt] = _End(claim.attempt, done, reason, claim.since, stops)
     return list(found.values())
+
+
+def _end(task: TaskFacts, at: datetime) -> _End:
+    """Return how the try of a task ended, which is known also when another maintenance has the host now."""
+    if task.phase == facts.SUCCEEDED and task.not_done is not None:
+        return _End(task.attempt, succeeded=False, reason=task.not_done, at=at)
+    reason = Reason.TIME_TOO_SHORT if task.missed_window else _TASK_ENDS[task.phase]
+    return _End(task.attempt, task.phase == facts.SUCCEEDED, reason, at)

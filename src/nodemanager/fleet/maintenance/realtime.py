@@ -19,8 +19,9 @@ from nodemanager.api.maintenance.nodemaintenance import NODE_MAINTENANCES, NodeM
 from nodemanager.api.maintenance.nodeoperationtemplate import NodeOperationTemplateSpec
 from nodemanager.api.maintenance.operations import REALTIME, Operation
 from nodemanager.api.maintenance.series import SeriesSpec
+from nodemanager.api.maintenance.windows import WindowSpec
 from nodemanager.api.rights.host_rights import HOSTNAME_LABEL
-from nodemanager.fleet.maintenance import steps
+from nodemanager.fleet.maintenance import plan, steps
 from nodemanager.fleet.maintenance.steps import StepsError, TemplateMissing
 from nodemanager.fleet.windows.calendar import Calendar, Opened
 from nodemanager.kube import times
@@ -88,14 +89,32 @@ def wanted(
     )
 
 
+def shut(found: ConfigSet) -> ConfigSet:
+    """Return a set that is only looked at from now on, whatever it declares."""
+    given = found.spec.enforcement or Enforcement()
+    closed = msgspec.structs.replace(given, openings=[])
+    return msgspec.structs.replace(found, spec=msgspec.structs.replace(found.spec, enforcement=closed))
+
+
+def plan_hash(maintenance: NodeMaintenance, sets: Mapping[str, ConfigSet], window: WindowSpec) -> str:
+    """Return the hash of what is enforced: declarations, what chooses the hosts, and the window.
+
+    Which openings come next is no part of it, nor which hosts have the labels today: else it would be another
+    plan every few days, and for every host that joins.
+    """
+    said = {name: msgspec.to_builtins(shut(one).spec) for name, one in sets.items()}
+    whole = {"realtime": said, "window": msgspec.to_builtins(window), **plan.asked_for_by(maintenance.spec)}
+    return plan.digest(whole)
+
+
 def chosen(series: SeriesSpec, hosts: Sequence[str]) -> LabelSelector:
     """Return what chooses the hosts of a series: its own selector, or else their names."""
-    if not series.names and series.exclude is None:
+    if not series.names and series.exclude is None and series.node_selector is None:
         return series.selector or LabelSelector()
     if len(hosts) > MAX_NAMED:
         raise RealtimeError(
-            f"a series with names or exclude may choose {MAX_NAMED} hosts for operations of type realtime,"
-            f" and this one chooses {len(hosts)}; choose them by a label"
+            f"a series with names, exclude or nodeSelector may choose {MAX_NAMED} hosts for operations of"
+            f" type realtime, and this one chooses {len(hosts)}; choose them by a label"
         )
     named = Requirement(key=HOSTNAME_LABEL, operator=IN, values=sorted(hosts))
     return LabelSelector(match_expressions=[named])

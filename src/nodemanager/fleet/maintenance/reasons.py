@@ -5,6 +5,7 @@ The same code is in the status, in Events, in metrics, and in what `nodemanager 
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import Final
 
@@ -24,7 +25,9 @@ class Reason(StrEnum):
     TEMPLATE_NOT_FOUND = "TemplateNotFound"
     STEPS_INVALID = "StepsInvalid"
     NODES_UNKNOWN = "NodesUnknown"
-    NOT_SUPPORTED_YET = "NotSupportedYet"
+    GATE_INVALID = "GateInvalid"
+    REQUESTER_UNKNOWN = "RequesterUnknown"
+    NODE_LABELS_UNKNOWN = "NodeLabelsUnknown"
     NOT_APPROVED = "NotApproved"
     STOPPED = "Stopped"
     REPLACED = "Replaced"
@@ -39,6 +42,10 @@ class Reason(StrEnum):
     NODE_NOT_READY = "NodeNotReady"
     NODE_CORDONED = "NodeCordoned"
     GATE_BEFORE = "GateBefore"
+    GATE_NOT_ASKED = "GateNotAsked"
+    GATE_UNANSWERED = "GateUnanswered"
+    GATE_FORBIDDEN = "GateForbidden"
+    POD_PROTECTED = "PodProtected"
     CLAIM_UNREADABLE = "ClaimUnreadable"
     BACKING_OFF = "BackingOff"
     TIME_TOO_SHORT = "TimeTooShort"
@@ -96,7 +103,14 @@ REMEDIES: Final[dict[Reason, str]] = {
         "Let the operator cordon and drain Nodes: kubectl apply -f config/rbac/operator-disruption.yaml, or"
         " operator.disruption of the chart. Or set disruption.cordon to false, if no host is a Node."
     ),
-    Reason.NOT_SUPPORTED_YET: "Remove what the condition Valid names: the operator cannot do that yet.",
+    Reason.GATE_INVALID: "Correct the expression or the address that the condition Valid names.",
+    Reason.REQUESTER_UNKNOWN: (
+        "Write your user name (`kubectl auth whoami`) into spec.approval.requester: somebody else approves."
+    ),
+    Reason.NODE_LABELS_UNKNOWN: (
+        "Let the operator read Nodes: kubectl apply -f config/rbac/operator-disruption.yaml, or"
+        " operator.disruption of the chart. Or choose hosts by selector, by labels of ManagedNodes."
+    ),
     Reason.NOT_APPROVED: "Look at the plan, then run `nodemanager maintenance approve NAME`.",
     Reason.STOPPED: "Look at the hosts that failed, then run `nodemanager maintenance retry NAME`.",
     Reason.REPLACED: "Nothing to do: a newer slot begins when the hosts in work are done.",
@@ -104,12 +118,27 @@ REMEDIES: Final[dict[Reason, str]] = {
     Reason.DELETED: "Nothing to do: hosts in work are finished and given back, then the object goes.",
     Reason.HOST_SILENT: "Find out why its agent is silent; it is begun with when it is heard again.",
     Reason.HOST_WITHOUT_AGENT: "Install the agent, or exclude the host from the series.",
-    Reason.HOST_HELD: "Wait for the end of the hold, or run `nodemanager unhold HOST`.",
+    Reason.HOST_HELD: (
+        "Wait for the end of the hold, or run `nodemanager unhold HOST`. A task that was begun pauses until"
+        " then, between two steps; its deadline holds."
+    ),
     Reason.HOST_BUSY: "Nothing to do: another maintenance is at work there, one at a time.",
     Reason.HOST_UPGRADING: "Nothing to do: the host is upgrading by itself (spec.upgrade).",
     Reason.NODE_NOT_READY: "Repair the Kubernetes Node; it is begun with when it is Ready.",
     Reason.NODE_CORDONED: "Uncordon the Node, if whoever cordoned it is done: `kubectl uncordon HOST`.",
     Reason.GATE_BEFORE: "See to it that the gate of health.before holds, or remove it.",
+    Reason.GATE_NOT_ASKED: "Nothing to do: its turn has come, and the operator asks its gates.",
+    Reason.GATE_UNANSWERED: (
+        "See to it that the operator reaches what the gate of health.before asks, and gets an answer in 5 s."
+    ),
+    Reason.GATE_FORBIDDEN: (
+        "Let the operator read the object that the gate asks for: give its account nodemanager-operator a"
+        " Role with get on that kind."
+    ),
+    Reason.POD_PROTECTED: (
+        "Nothing to do: a pod there asks for time. Take the annotation off the pod, or set"
+        " disruption.drain.protectedPods to evict."
+    ),
     Reason.CLAIM_UNREADABLE: (
         "Look whether anything is at work there, then remove the annotation maintenance.nodemanager/visit."
     ),
@@ -125,7 +154,7 @@ REMEDIES: Final[dict[Reason, str]] = {
     Reason.CORDONING: "Nothing to do; if it lasts, see whether the operator may patch Nodes.",
     Reason.DRAINING: "See which pods are left, and which PodDisruptionBudget keeps them.",
     Reason.TASK_NOT_TAKEN: "See whether the agent of the host runs and may read NodeTasks.",
-    Reason.WORKING: "Nothing to do: `nodemanager describe nodetask NAME` says at which step it is.",
+    Reason.WORKING: "Nothing to do: `nodemanager describe nodetask TASK` says at which step it is.",
     Reason.REBOOTING: "Nothing to do; if it lasts, look at the console of the host.",
     Reason.PROVING: "See which gate of health.after does not hold yet.",
     Reason.SOAKING: "Nothing to do: it has to stay healthy for as long as spec.soak says.",
@@ -133,13 +162,25 @@ REMEDIES: Final[dict[Reason, str]] = {
     Reason.UNDOING: "Nothing to do: what was done is being taken back.",
     Reason.SUCCEEDED: "Nothing to do.",
     Reason.DRAIN_TIMED_OUT: "See which PodDisruptionBudget kept its pods; add replicas, or time.",
-    Reason.TASK_FAILED: "Read the output of the step that failed, in the status of the NodeTask.",
-    Reason.TASK_UNDONE: "Read the output of the step that failed; what was done has been taken back.",
-    Reason.TASK_HALTED: "Repair the host by hand: taking back failed, too. The NodeTask says at which step.",
+    Reason.TASK_FAILED: (
+        "Read what the step said that failed: `nodemanager describe nodetask TASK`; when that is repaired,"
+        " run `nodemanager maintenance retry NAME`."
+    ),
+    Reason.TASK_UNDONE: (
+        "What was done has been taken back. Read what the step said that failed: `nodemanager describe"
+        " nodetask TASK`; when that is repaired, run `nodemanager maintenance retry NAME`."
+    ),
+    Reason.TASK_HALTED: (
+        "Repair the host by hand: taking back failed, too; `nodemanager describe nodetask TASK` says at which"
+        " step. Then run `nodemanager maintenance retry NAME`."
+    ),
     Reason.TASK_EXPIRED: "Give it more time: activeDeadlineSeconds, or a window that is open for longer.",
-    Reason.TASK_REFUSED: "Read why its agent refused the NodeTask, in the status of that.",
+    Reason.TASK_REFUSED: "Read why its agent refused it: `nodemanager describe nodetask TASK`.",
     Reason.TASK_LOST: "Somebody deleted the NodeTask while it ran: look at the host, then retry.",
-    Reason.NOT_PROVEN: "See which gate of health.after did not hold; what was done has been taken back.",
+    Reason.NOT_PROVEN: (
+        "What was done has been taken back, as far as its steps know how. Repair what did not hold"
+        " afterwards, then run `nodemanager maintenance retry NAME`."
+    ),
     Reason.DEADLINE_EXCEEDED: "Find out what took so long, or raise activeDeadlineSeconds.",
     Reason.HOST_LOST: "The host fell silent while it was worked on: look at its console, then retry.",
     Reason.HOST_GONE: "Nothing to do: its ManagedNode was deleted or made anew.",
@@ -153,6 +194,17 @@ REMEDIES: Final[dict[Reason, str]] = {
 
 OWN_FAULT: Final = frozenset((
     Reason.HOST_SILENT, Reason.HOST_WITHOUT_AGENT, Reason.HOST_HELD, Reason.HOST_BUSY, Reason.HOST_UPGRADING,
-    Reason.NODE_NOT_READY, Reason.NODE_CORDONED, Reason.GATE_BEFORE, Reason.CLAIM_UNREADABLE,
+    Reason.NODE_NOT_READY, Reason.NODE_CORDONED, Reason.GATE_BEFORE, Reason.GATE_UNANSWERED,
+    Reason.GATE_FORBIDDEN, Reason.CLAIM_UNREADABLE, Reason.POD_PROTECTED,
 ))  # fmt: skip
 """What only the host itself waits for: the others, and later groups, do not wait for it."""
+_TASK: Final = re.compile(r"nodetask/([^\s:]+)")
+
+
+def remedy(reason: Reason, maintenance: str = "", host: str = "", about: str = "") -> str:
+    """Return what ends a wait, as it can be typed: with the names that are known."""
+    task = _TASK.search(about)
+    names = {"NAME": maintenance, "HOST": host, "TASK": task[1] if task is not None else ""}
+    said = re.sub(r"\b(?:NAME|HOST|TASK)\b", lambda found: names[found[0]] or found[0], REMEDIES[reason])
+    whole = "describe` of the maintenance"
+    return said.replace(whole, f"describe nmaint {maintenance}`") if maintenance else said

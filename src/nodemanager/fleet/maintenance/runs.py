@@ -112,6 +112,11 @@ def one_shot_id(uid: str, operation: Operation) -> str:
     return hashlib.sha256(said).hexdigest()[:16]
 
 
+def has_ended(uid: str, operation: Operation, done: str) -> bool:
+    """Tell whether the one-shot that has ended is the one that is declared now."""
+    return done == one_shot_id(uid, operation)
+
+
 def _one_shot(operation: Operation, memory: Memory, moment: Moment) -> Judgement:
     identity = one_shot_id(moment.uid, operation)
     if memory.done == identity or operation.name in moment.running:
@@ -122,7 +127,9 @@ def _one_shot(operation: Operation, memory: Memory, moment: Moment) -> Judgement
     if opened is None or opened.start > moment.now:
         begins = opened.start if opened is not None else None
         return Judgement(operation.name, next_run=begins, reason=Reason.WINDOW_CLOSED)
-    return Judgement(operation.name, due=identity, next_run=moment.now)
+    # Since when it is due, not now: what waits is not to be written down anew at every look.
+    since = moment.created if moment.window.always else max(opened.start, moment.created)
+    return Judgement(operation.name, due=identity, next_run=since)
 
 
 def _cron(operation: Operation, memory: Memory, moment: Moment) -> Judgement:

@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from nodemanager.api.maintenance import nodetask
+from nodemanager.api.maintenance.health_gates import Health
 from nodemanager.api.maintenance.nodeoperationtemplate import (
     BOOLEAN,
     INTEGER,
@@ -24,21 +25,32 @@ from nodemanager.api.maintenance.nodeoperationtemplate import (
 )
 from nodemanager.api.maintenance.operations import REALTIME, Operation
 from nodemanager.api.maintenance.realtime_set import RealtimeSet
-from nodemanager.api.maintenance.task_steps import CONTINUE, STOP, UNDO, RebootAction, TaskStep
+from nodemanager.api.maintenance.task_steps import (
+    CONTINUE,
+    STOP,
+    UNDO,
+    ProbeAction,
+    RebootAction,
+    TaskStep,
+)
 from nodemanager.kube.go import durations
 from nodemanager.kube.schemas import patterns
 
 MAX_NAME: Final = 63
+PROOF: Final = "health-after"
+PROOF_TIMEOUT: Final = "10m"
 SHELLS: Final = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh", "busybox"))
 INTERPRETERS: Final = SHELLS | {"python", "python3", "perl", "ruby", "su"}
-_CODE_OPTION: Final = re.compile(r"-[A-Za-z]*[ce]")
+_CODE_OPTION: Final = re.compile(r"-[A-Za-z]*[ceE][A-Za-z]*|--command(=.*)?", re.DOTALL)
 _CODE: Final = (
     "cannot fill in parameters in {}: they would be read as code; write a script that uses"
     ' "$PARAM_NAME" instead of $(params.name)'
 )
 _REFERENCE: Final = re.compile(r"\$\(params\.([^)]*)\)")
 _INTEGER: Final = re.compile(r"-?[0-9]{1,18}")
-_SEVERITY: Final = ("", CONTINUE, STOP, UNDO)
+_SEVERITY: Final = (CONTINUE, STOP, UNDO)
+_TIMEOUT: Final = "10m"
+"""What a step has that says nothing."""
 
 
 class StepsError(ValueError):
@@ -69,16 +81,32 @@ class Work:
         return "restart" if any(step.service or step.packages for step in self.steps) else "none"
 
 
-def work(operations: Iterable[Operation], templates: Mapping[str, NodeOperationTemplateSpec]) -> Work:
-    """Return the steps of operations that are due together, in their order."""
+def work(
+    operations: Iterable[Operation],
+    templates: Mapping[str, NodeOperationTemplateSpec],
+    health: Health | None = None,
+) -> Work:
+    """Return the steps of operations that are due together, in their order, and what proves them."""
     parts = [(one.name, of_operation(one, templates)) for one in operations if one.type != REALTIME]
     steps = tuple(merged(parts))
+    steps += tuple(_proofs(health)) if steps else ()
     if len(steps) > nodetask.MAX_STEPS:
         raise StepsError(
             f"cannot make one task of {len(steps)} steps: it takes {nodetask.MAX_STEPS}; give operations"
             " other schedules, or make fewer steps of them"
         )
     return Work(steps, digest(steps))
+
+
+def _proofs(health: Health | None) -> Iterator[TaskStep]:
+    """Yield what only the host itself can prove: whether its ConfigSets hold after the work.
+
+    Its status may have been written before it. And an agent can take back all that it has done.
+    """
+    gates = [gate for gate in health.after if gate.config_sets_hold] if health is not None else []
+    for gate in gates[:1]:
+        timeout = gate.timeout or PROOF_TIMEOUT
+        yield TaskStep(name=PROOF, probe=ProbeAction(config_sets_hold=True), timeout=timeout, on_failure=UNDO)
 
 
 def of_operation(
@@ -200,11 +228,14 @@ def _refuse_code(value: Any, where: str) -> None:
 
 def _code_in(argv: Sequence[str]) -> Iterator[str]:
     """Yield the arguments that an interpreter of the command line reads as a program."""
-    reads = False
-    for place, word in enumerate(argv):
-        before = argv[place - 1] if place else ""
-        if reads and _CODE_OPTION.fullmatch(before):
+    reads = follows = False
+    for word in argv:
+        if follows:
             yield word
+            follows = word.startswith("-")  # more options may come before the program: sh -c -x -- PROGRAM
+        if reads and _CODE_OPTION.fullmatch(word):
+            yield word
+            follows = True
         reads = reads or word.rpartition("/")[2] in INTERPRETERS
 
 
@@ -259,13 +290,18 @@ def _one_reboot(reboots: Sequence[TaskStep]) -> list[TaskStep]:
     if not reboots:
         return []
     always = any(step.reboot is not None and step.reboot.when == "always" for step in reboots)
+    # What a step does not say is not nothing: it is the default.
     return [
         msgspec.structs.replace(
             reboots[0],
             reboot=RebootAction(when="always" if always else "ifNeeded"),
-            timeout=max((step.timeout for step in reboots), key=lambda text: durations.parse(text or "0")),
+            timeout=max(
+                (step.timeout for step in reboots), key=lambda text: durations.parse(text or _TIMEOUT)
+            ),
             retries=max(step.retries for step in reboots),
-            on_failure=max((step.on_failure for step in reboots), key=_SEVERITY.index),
+            on_failure=max(
+                (step.on_failure for step in reboots), key=lambda how: _SEVERITY.index(how or STOP)
+            ),
         )
     ]
 

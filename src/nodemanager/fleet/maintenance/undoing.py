@@ -1,19 +1,15 @@
 """What takes back a task that succeeded, if its host is not proven afterwards: inverse steps, the last first.
 
-An agent takes back by itself what fails while it works. This is for what only the operator sees later.
+An agent takes back by itself what fails while it works. This is for what only the operator sees later. Which
+packages there were, the agent has on disk: a status has room for some of them only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Sequence
 
-import msgspec
-
-from nodemanager.api.maintenance.nodetask import TaskStepStatus
-from nodemanager.api.maintenance.task_steps import CONTINUE, PackagesAction, TaskPackage, TaskStep
-
-_ARROW: Final = "->"
+from nodemanager.api.maintenance.nodetask import NodeTask
+from nodemanager.api.maintenance.task_steps import PackagesAction, PackagesBefore, TaskStep
 
 
 def is_possible(steps: Sequence[TaskStep]) -> bool:
@@ -21,13 +17,12 @@ def is_possible(steps: Sequence[TaskStep]) -> bool:
     return any(step.undo is not None or step.packages is not None for step in steps)
 
 
-def inverse(steps: Sequence[TaskStep], became: Sequence[TaskStepStatus]) -> list[TaskStep]:
+def inverse(task: NodeTask) -> list[TaskStep]:
     """Return the steps that take a task back: of all that changed something and know how."""
-    by_name = {one.name: one for one in became}
+    changed = {one.name for one in task.status.steps if one.changed}
     found: list[TaskStep] = []
-    for step in reversed(steps):
-        status = by_name.get(step.name)
-        if status is None or not status.changed:
+    for step in reversed(task.spec.steps):
+        if step.name not in changed:
             continue
         if step.undo is not None:
             found.append(
@@ -41,29 +36,7 @@ def inverse(steps: Sequence[TaskStep], became: Sequence[TaskStepStatus]) -> list
                 )
             )
         elif step.packages is not None:
-            found += _packages(step, status.evidence)
+            before = PackagesBefore(task=task.metadata.uid, step=step.name)
+            action = PackagesAction(restore=before)
+            found.append(TaskStep(name=step.name, packages=action, timeout=step.timeout))
     return found
-
-
-def _packages(step: TaskStep, evidence: Mapping[str, str]) -> list[TaskStep]:
-    """Return steps that bring back the versions that were there, from what the status says: `1.0 -> 1.1`."""
-    back: list[TaskPackage] = []
-    new: list[str] = []
-    for name, change in sorted(evidence.items()):
-        before, arrow, _ = change.partition(_ARROW)
-        if not arrow:
-            continue
-        if before.strip():
-            back.append(TaskPackage(name=name, version=before.strip()))
-        else:
-            new.append(name)
-    actions = [PackagesAction(install=back)] if back else []
-    actions += [PackagesAction(remove=new)] if new else []
-    # Both are tried: what is left of one is better than nothing of both.
-    return [
-        msgspec.structs.replace(
-            TaskStep(name=f"{step.name[:55]}-{place}", packages=action, timeout=step.timeout),
-            on_failure=CONTINUE if place < len(actions) - 1 else "",
-        )
-        for place, action in enumerate(actions)
-    ]

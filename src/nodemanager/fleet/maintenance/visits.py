@@ -4,7 +4,8 @@
                                          (it was not proven) Undoing -> Returning -> Undone | Halted
 
 A state is written down (`claims`) before its order is given; the order may be given again and again, so
-whoever is killed in between loses nothing. A host that is no Kubernetes Node begins with Working.
+whoever is killed in between loses nothing. A host that is no Kubernetes Node begins with Working; one that we
+did not cordon ends without Returning.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ import msgspec
 
 from nodemanager.api.maintenance.disruption import STOP, WAIT
 from nodemanager.fleet.maintenance import facts
-from nodemanager.fleet.maintenance.claims import State
+from nodemanager.fleet.maintenance.claims import State, undo_name
 from nodemanager.fleet.maintenance.facts import HostFacts, TaskFacts
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.maintenance.states import STATES, Hold, Move, Visit, VisitRules
+from nodemanager.kube import wording
 
+MISSING_MAX: Final = 256
 GRACE: Final = timedelta(hours=1)
 """How much longer than it may take one waits for somebody who should have ended by himself."""
 
@@ -111,6 +114,8 @@ def _ended(visit: Visit, task: TaskFacts) -> Move:
             return _halt(visit, Reason.TASK_HALTED)
         case facts.EXPIRED if task.taken and visit.rules.undo_expired and visit.rules.can_undo:
             return _to(visit, State.UNDOING, reason=Reason.TASK_EXPIRED)
+        case facts.EXPIRED if task.missed_window:
+            return _give_back(visit, State.UNDONE, Reason.TIME_TOO_SHORT)
         case facts.EXPIRED:
             end = State.HALTED if task.taken else State.UNDONE
             return _give_back(visit, end, Reason.TASK_EXPIRED)
@@ -130,34 +135,43 @@ def _unproven(visit: Visit) -> str:
     rebooted = task is not None and task.rebooted
     if rebooted and claim.boot_id and host.health.boot_id == claim.boot_id:
         return f"managednode/{host.name}: still the old boot"
-    return host.health.failing_after
+    gate = host.health.failing_after
+    return gate.said if gate is not None and not gate.is_open else ""
+
+
+def _unasked(visit: Visit) -> str:
+    """Return which gate nobody has asked yet; empty = none."""
+    gate = visit.host.health.failing_after
+    return gate.said if gate is not None and gate.is_open else ""
 
 
 def _proving(visit: Visit) -> Move | Hold:
     heard = visit.host.health.heard
     stale = heard is not None and heard < visit.claim.since
     missing = f"managednode/{visit.host.name}: not heard of since" if stale else _unproven(visit)
+    missing = missing or _unasked(visit)
     if not missing:
         if visit.rules.soak:
             return _to(visit, State.SOAKING)
-        return _give_back(visit, State.DONE, Reason.SUCCEEDED)
+        return _done(visit)
     until = min(visit.claim.since + visit.rules.proof_timeout, visit.claim.expires)
     if visit.now < until:
         return Hold(Reason.PROVING, missing, until)
     if not visit.host.health.alive:
         return _halt(visit, Reason.HOST_LOST)
+    missing = wording.shorten("".join(one if one.isprintable() else "?" for one in missing), MISSING_MAX)
     if visit.rules.can_undo:
-        return _to(visit, State.UNDOING, reason=Reason.NOT_PROVEN)
-    return _give_back(visit, State.HALTED, Reason.NOT_PROVEN)
+        return _to(visit, State.UNDOING, reason=Reason.NOT_PROVEN, missing=missing)
+    return _to(visit, State.RETURNING, end=State.HALTED, reason=Reason.NOT_PROVEN, missing=missing)
 
 
 def _soaking(visit: Visit) -> Move | Hold:
     until = visit.claim.since + visit.rules.soak
     if _unproven(visit):
         return _to(visit, State.PROVING)
-    if visit.now >= until:
-        return _give_back(visit, State.DONE, Reason.SUCCEEDED)
-    return Hold(Reason.SOAKING, f"managednode/{visit.host.name}", until)
+    if visit.now >= until and not _unasked(visit):
+        return _done(visit)
+    return Hold(Reason.SOAKING, _unasked(visit) or f"managednode/{visit.host.name}", until)
 
 
 def _undoing(visit: Visit) -> Move | Hold:
@@ -168,7 +182,7 @@ def _undoing(visit: Visit) -> Move | Hold:
         return _halt(visit, Reason.TASK_HALTED)
     if visit.passed >= GRACE:
         return _halt(visit, Reason.TASK_HALTED)
-    return Hold(Reason.UNDOING, f"nodetask/{claim.task}-undo", claim.since + GRACE)
+    return Hold(Reason.UNDOING, f"nodetask/{undo_name(claim.task)}", claim.since + GRACE)
 
 
 def _returning(visit: Visit) -> Move | Hold:
@@ -187,7 +201,8 @@ def _ended_before(visit: Visit) -> Move | Hold:
     """Go on with a host that was given up as lost, and has come back."""
     claim, task = visit.claim, visit.task
     back = claim.state is State.HALTED and claim.reason is Reason.HOST_LOST and visit.host.health.alive
-    if back and claim.cordoned and task is not None and task.is_end:
+    # No task: it was deleted, which is done to those that have ended.
+    if back and claim.cordoned and (task is None or task.is_end):
         return _give_back(visit, State.HALTED, Reason.HOST_LOST)
     return Hold(claim.reason or Reason.SUCCEEDED, f"managednode/{visit.host.name}")
 
@@ -198,6 +213,13 @@ def _to(visit: Visit, state: State, **changes: Any) -> Move:
 
 def _give_back(visit: Visit, end: State, reason: Reason) -> Move:
     return _to(visit, State.RETURNING, end=end, reason=reason)
+
+
+def _done(visit: Visit) -> Move:
+    """End it well; a host whose Node we did not cordon has nothing that could be given back."""
+    if visit.claim.cordoned:
+        return _give_back(visit, State.DONE, Reason.SUCCEEDED)
+    return _to(visit, State.DONE, reason=Reason.SUCCEEDED)
 
 
 def _halt(visit: Visit, reason: Reason) -> Move:

@@ -12,8 +12,8 @@ from nodemanager.fleet import series
 from nodemanager.fleet.maintenance import beginning, facts, openings, passes, visits
 from nodemanager.fleet.maintenance.beginning import Owner
 from nodemanager.fleet.maintenance.claims import Claim, State
-from nodemanager.fleet.maintenance.decide import Decision, Facts, Run
-from nodemanager.fleet.maintenance.facts import HostFacts, TaskFacts
+from nodemanager.fleet.maintenance.decide import Decision
+from nodemanager.fleet.maintenance.facts import Facts, HostFacts, Run, TaskFacts
 from nodemanager.fleet.maintenance.passes import Look, Upkeep
 from nodemanager.fleet.maintenance.runs import Memory, run_id
 from nodemanager.fleet.maintenance.states import Hold, Visit
@@ -125,7 +125,12 @@ class Engine:
                 ManagedNode(metadata=ObjectMeta(name=one.name, labels=one.labels))
                 for one in self.hosts.values()
             ]
-            self._groups[maintenance.uid] = series.members(maintenance.series, nodes).groups
+            self._groups[maintenance.uid] = series.members(
+                # A file has hosts and no Kubernetes Nodes: each is taken for a Node with the same labels.
+                maintenance.series,
+                nodes,
+                {one.name: one.labels for one in self.hosts.values()},
+            ).groups
         return self._groups[maintenance.uid]
 
     # Runs

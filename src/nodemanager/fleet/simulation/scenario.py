@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
@@ -11,13 +11,14 @@ from typing import Final
 import msgspec
 
 from nodemanager.api.common.managednode import ManagedNode
-from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
+from nodemanager.api.maintenance.health_gates import Health
+from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance, NodeMaintenanceSpec
 from nodemanager.api.maintenance.nodeoperationtemplate import NodeOperationTemplateSpec
 from nodemanager.api.maintenance.operations import REALTIME
 from nodemanager.api.maintenance.series import SeriesSpec
 from nodemanager.api.maintenance.task_steps import ExecutionAction, RebootAction, TaskStep
 from nodemanager.api.maintenance.windows import WindowSpec
-from nodemanager.fleet.maintenance import steps
+from nodemanager.fleet.maintenance import questions, steps
 from nodemanager.fleet.simulation.engine import Engine
 from nodemanager.fleet.simulation.remembering import RememberingCalendar
 from nodemanager.fleet.simulation.world import Behaviour, Dice, SimHost, SimMaintenance
@@ -96,14 +97,22 @@ def _maintenance(
             if wanted not in templates:
                 templates[wanted] = _stand_in(wanted, sorted(operation.parameters))
                 remarks.append(f"template {wanted} is not in these files: one step stands for it")
-    if spec.paused:
-        remarks.append(f"{name} is paused: simulated as if it were not")
-    if spec.approval is not None and spec.approval.required:
-        remarks.append(f"{name} needs an approval: simulated as if it had one")
+    remarks += [f"{name} {said}" for said in _waived(spec)]
     steps.work(spec.operations, templates)  # what cannot be read is said now, and not in the middle
     spec = msgspec.structs.replace(spec, paused=False)
     calendar = RememberingCalendar(window)
     return SimMaintenance(name, f"uid-{name}", start, spec, series or SeriesSpec(), calendar, templates)
+
+
+def _waived(spec: NodeMaintenanceSpec) -> Iterator[str]:
+    """Yield what would keep it from beginning, and is passed over here."""
+    if spec.paused:
+        yield "is paused: simulated as if it were not"
+    if spec.approval is not None and spec.approval.required:
+        yield "needs an approval: simulated as if it had one"
+    health = spec.health or Health()
+    if any(questions.question(gate, "", "") for gate in (*health.before, *health.after)):
+        yield "has gates that ask others: simulated as if all of them held"
 
 
 def _stand_in(name: str, parameters: list[str]) -> NodeOperationTemplateSpec:
@@ -127,7 +136,7 @@ def _invented(count: int, made: list[SimMaintenance], taken: set[str], start: da
     for place, name in enumerate(names):
         labels = {"topology.kubernetes.io/zone": ZONES[place % len(ZONES)]}
         for one in made:
-            labels |= _matching(one.series.selector)
+            labels |= _matching(one.series.selector) | _matching(one.series.node_selector)
             zone = one.spec.budget.per_zone.label if one.spec.budget and one.spec.budget.per_zone else ""
             for label in filter(None, (one.series.group_by, zone)):
                 labels[label] = ZONES[place % len(ZONES)]

@@ -13,8 +13,7 @@ from nodemanager.api.maintenance.operations import CRON, ONE_SHOT
 from nodemanager.api.maintenance.series import SeriesSpec
 from nodemanager.fleet.maintenance import beginning, facts, openings, steps
 from nodemanager.fleet.maintenance.claims import Claim
-from nodemanager.fleet.maintenance.decide import Run
-from nodemanager.fleet.maintenance.facts import HostFacts, HostHealth, NodeFacts, TaskFacts
+from nodemanager.fleet.maintenance.facts import HostFacts, HostHealth, NodeFacts, Run, TaskFacts
 from nodemanager.fleet.maintenance.openings import Durations
 from nodemanager.fleet.maintenance.runs import Memory
 from nodemanager.fleet.maintenance.states import VisitRules

@@ -1,8 +1,8 @@
 """What becomes of a task without its host: nobody took it in time, its host is gone, or it ended long ago.
 
-    nobody took it until its deadline  ->  Expired
-    its host is gone for a while       ->  Expired, or Halted if it had begun
-    it ended, and its time is up       ->  removed, unless its run goes on
+    nobody took it until its deadline or the end of its window  ->  Expired
+    its host is gone for a while                                ->  Expired, or Halted if it had begun
+    it ended, and its time is up                                ->  removed, unless its run goes on
 
 What the agent says wins: a task that was taken is ended here only when there is no host left to speak.
 """
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from nodemanager.api.maintenance.nodetask import HOST_GONE, RUN, NodeTask, is_ended
+from nodemanager.api.maintenance.nodetask import HOST_GONE, RUN, NodeTask, NodeTaskSpec, is_ended
 from nodemanager.kube import times
 
 EXPIRED: Final = "Expired"
@@ -76,11 +76,21 @@ def judge(task: NodeTask, known: Circumstances) -> Verdict:
         if known.now >= due[-1]:
             return _gone(task)
     if task.status.claim is None:
-        due.append((times.parse(task.spec.deadline) or known.now - SKEW) + SKEW)
+        until = _latest(task.spec)
+        due.append((times.parse(until) or known.now - SKEW) + SKEW)
         if known.now >= due[-1]:
-            said = f"nobody took it until its deadline {task.spec.deadline}: see whether the host is alive"
+            said = f"nobody took it until {until}: see whether the host is alive and not held"
             return Over(EXPIRED, EXPIRED, said)
     return Look(min(due, default=None))
+
+
+def _latest(spec: NodeTaskSpec) -> str:
+    """Return when it is too late to begin: at the deadline, or before, where a window closes."""
+    closes = times.parse(spec.not_after)
+    deadline = times.parse(spec.deadline)
+    if spec.not_after is None or closes is None or (deadline is not None and deadline <= closes):
+        return spec.deadline
+    return spec.not_after
 
 
 def is_kept(task: NodeTask, going_on: Container[str]) -> bool:

@@ -11,6 +11,7 @@ from nodemanager.api.maintenance.nodetask import (
     COMPLETE,
     HOST_GONE,
     NodeTask,
+    NodeTaskSpec,
     NodeTaskStatus,
     TaskClaim,
     is_ended,
@@ -135,8 +136,8 @@ def _fresh(task: NodeTask, ledger: Ledger, here: Situation) -> Answer:
     if spec.fencing_token <= ledger.fence:
         said = f"its fencing token {spec.fencing_token} is not above {ledger.fence}, which was seen before"
         return Refused(TaskPhase.REFUSED, STALE, said)
-    if here.now >= datetime.fromisoformat(spec.deadline):
-        return Refused(TaskPhase.EXPIRED, EXPIRED, f"its deadline {spec.deadline} passed before it began")
+    if late := too_late(spec, here.now):
+        return Refused(TaskPhase.EXPIRED, EXPIRED, late)
     if spec.boot_id and spec.boot_id != here.boot_id:
         said = f"it was planned in boot {spec.boot_id}, and this is boot {here.boot_id}"
         return Refused(TaskPhase.REFUSED, OTHER_BOOT, said)
@@ -146,6 +147,15 @@ def _fresh(task: NodeTask, ledger: Ledger, here: Situation) -> Answer:
         begin.append(datetime.fromisoformat(task.metadata.creation_timestamp) - SKEW)
     latest = max(begin, default=here.now)
     return Later(latest) if here.now < latest else Taken()
+
+
+def too_late(spec: NodeTaskSpec, now: datetime) -> str:
+    """Return why a task does not begin any more; empty = it may."""
+    if now >= datetime.fromisoformat(spec.deadline):
+        return f"its deadline {spec.deadline} passed before it began"
+    if spec.not_after is not None and now >= datetime.fromisoformat(spec.not_after):
+        return f"it had to begin before {spec.not_after}, when the window closed"
+    return ""
 
 
 def _is_known(step: TaskStep) -> bool:

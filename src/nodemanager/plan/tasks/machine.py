@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from nodemanager.api.maintenance.task_steps import CONTINUE, STOP, UNDO, TaskStep
+from nodemanager.api.maintenance.task_steps import CONTINUE, UNDO, TaskStep
 from nodemanager.plan.tasks.record import StepPhase, TaskPhase, TaskRecord
 
 _INVERTED: Final = (StepPhase.SUCCEEDED, StepPhase.FAILED)
@@ -78,21 +78,26 @@ def barred(deadline: str, now: datetime, *, withdrawn: bool) -> str:
     return f"its deadline {deadline} passed" if now >= datetime.fromisoformat(deadline) else ""
 
 
+def shut_out(not_after: str | None, now: datetime) -> str:
+    """Return why a task of which no step was begun does not begin any more; empty = it may."""
+    if not_after is None or now < datetime.fromisoformat(not_after):
+        return ""
+    return f"the window closed at {not_after}"
+
+
 def _forwards(steps: Sequence[TaskStep], record: TaskRecord, barred: str) -> Move:
     passed_over: list[str] = []
     for place, (step, known) in enumerate(zip(steps, record.steps, strict=True)):
         match known.phase:
             case StepPhase.SUCCEEDED:
-                continue
+                pass
             case StepPhase.RUNNING:
                 return Settle(place)
             case StepPhase.FAILED if known.attempts > step.retries:
-                how = step.on_failure or STOP
                 why = f"step {step.name} failed: {known.message}"
-                if how == CONTINUE:
-                    passed_over.append(step.name)
-                    continue
-                return TurnBack(why) if how == UNDO else End(TaskPhase.FAILED, why)
+                if step.on_failure != CONTINUE:
+                    return TurnBack(why) if step.on_failure == UNDO else End(TaskPhase.FAILED, why)
+                passed_over.append(step.name)
             case _:
                 if barred:
                     return _too_late(step, barred, begun=place > 0 or known.attempts > 0)
@@ -109,7 +114,7 @@ def _too_late(step: TaskStep, barred: str, *, begun: bool) -> Move:
 
 
 def _backwards(steps: Sequence[TaskStep], record: TaskRecord) -> Move:
-    for place in range(len(steps) - 1, -1, -1):
+    for place in reversed(range(len(steps))):
         known = record.steps[place]
         if known.phase is StepPhase.RUNNING:
             return Settle(place)

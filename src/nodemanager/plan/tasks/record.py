@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from datetime import datetime
 from enum import StrEnum
 
@@ -76,6 +77,8 @@ class TaskRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """What its claim is told from that of any other agent by."""
     reason: str = ""
     """Why it was not done, in one word; empty = it was."""
+    paused: str = ""
+    """Why it does not go on now, for people: the host is held. Empty = it does."""
 
     @property
     def ends(self) -> int:
@@ -87,9 +90,12 @@ class TaskRecord(msgspec.Struct, frozen=True, omit_defaults=True):
         steps = (*self.steps[:place], step, *self.steps[place + 1 :])
         return msgspec.structs.replace(self, steps=steps)
 
-    def without_inverses(self) -> TaskRecord:
-        """Return it without what would take it back, which nobody needs once it has ended."""
-        steps = tuple(msgspec.structs.replace(one, inverse=b"") for one in self.steps)
+    def without_inverses(self, but: Container[int] = ()) -> TaskRecord:
+        """Return it without what would take it back, which nobody needs once it has ended, but for some."""
+        steps = tuple(
+            one if place in but else msgspec.structs.replace(one, inverse=b"")
+            for place, one in enumerate(self.steps)
+        )
         return msgspec.structs.replace(self, steps=steps)
 
 

@@ -36,10 +36,10 @@ def of_record(task: NodeTask, spec: NodeTaskSpec, record: TaskRecord, now: datet
     phase = record.phase if record.phase.is_end else TaskPhase.RUNNING
     steps = [_step(step.name, known) for step, known in zip(spec.steps, record.steps, strict=False)]
     said = NodeTaskStatus(
-        phase=phase, message=reported.text(record.message), step=_at(spec, record),
+        phase=phase, message=reported.text(record.paused or record.message), step=step_at(spec, record),
         finished_at=_time(record.ended_at), claim=claim, steps=steps,
     )  # fmt: skip
-    return _judged(task, said, record.reason or phase, now)
+    return _judged(task, said, record.reason or (HELD if record.paused else phase), now)
 
 
 def of_refusal(task: NodeTask, refused: Refused, now: datetime) -> NodeTaskStatus:
@@ -69,7 +69,7 @@ def _judged(task: NodeTask, said: NodeTaskStatus, reason: str, now: datetime) ->
     return msgspec.structs.replace(said, observed_generation=generation, conditions=found)
 
 
-def _at(spec: NodeTaskSpec, record: TaskRecord) -> str:
+def step_at(spec: NodeTaskSpec, record: TaskRecord) -> str:
     """Return the step that a task is at: the one that is being done, else the last one that was."""
     busy = (StepPhase.RUNNING, StepPhase.UNDOING)
     named = list(zip((step.name for step in spec.steps), record.steps, strict=False))

@@ -178,3 +178,39 @@ def test_in_our_own_namespace_no_pod_has_rights_on_its_node(name: str, ours: boo
         labels = found["metadata"].get("labels", {})
         modes = [f"pod-security.kubernetes.io/{mode}" for mode in ("enforce", "audit", "warn")]
         assert labels == (dict.fromkeys(modes, "restricted") if ours else {})
+
+
+@pytest.mark.parametrize(
+    ("lease", "host"),
+    [
+        ("nodemanager-web1", "web1"),
+        ("nodemanager-operator", ""),
+        ("nodemanager-daemonset", ""),
+        ("group", ""),
+        ("other-web1", ""),
+    ],
+)
+def test_whose_sign_of_life_a_lease_is(lease: str, host: str) -> None:
+    assert host_rights.host_of(lease) == host
+
+
+@pytest.mark.parametrize(
+    ("user", "host"),
+    [
+        ("system:serviceaccount:ns:nodemanager-web1", "web1"),
+        ("system:serviceaccount:ns:nodemanager-operator", ""),
+        ("system:serviceaccount:other:nodemanager-web1", ""),
+        ("nodemanager-web1", ""),
+        ("system:serviceaccount:ns:builder", ""),
+    ],
+)
+def test_which_host_a_user_is(user: str, host: str) -> None:
+    assert host_rights.host_of_account(user, "ns") == host
+
+
+@pytest.mark.parametrize("labels", [[], ["role=web"]])
+def test_a_host_may_set_the_labels_that_it_was_given_and_no_others(labels: list[str]) -> None:
+    objects = host_rights.manifests(HostAccess("web1", "ns", labels=labels))
+    user = "ns:nodemanager-web1"
+    assert may(objects, user, "set", "labels", group=GROUP, name="role=web") == bool(labels)
+    assert not may(objects, user, "set", "labels", group=GROUP, name="role=db")

@@ -43,7 +43,8 @@ The hash is in: nodemanager maintenance plan monday -o json
 def approve(name: str, yes: bool, pinned: str, comment: str, settings: connect.Settings) -> None:
     """Show the plan of a maintenance and, after a yes, approve it under your name.
 
-    The approval is of this plan: a change of steps, hosts, order, ceilings or window needs another one.
+    The approval is of this plan: a change of steps, hosts, order, ceilings or window needs another one. What
+    operations of type realtime enforce is a plan of its own, and stays approved until it is changed.
     """
     if pinned and not re.fullmatch(rf"[0-9a-f]{{{SHORTEST},64}}", pinned):
         raise click.BadParameter(
@@ -60,45 +61,60 @@ async def _approve(settings: connect.Settings, name: str, pinned: str, comment: 
     async with connect.connect(settings) as client:
         shown = await planned.read(client, settings.namespace, name, "approve")
         judged = shown.judged
-        found = _hash(judged, pinned)
+        plans = _plans(judged, pinned)
         user = await identity.whoami(client, f"approve {name}")
-        if by := _approved(judged, user):
+        missing = [one for one, approvers in plans.items() if not approvers]
+        if not missing:
+            by = ", ".join(dict.fromkeys(one for approvers in plans.values() for one in approvers))
             click.echo(output.one_line(f"{name} is approved already, by {by}"))
             return
+        _check_user(judged, user)
         planned.show(shown)
         if not yes and not click.confirm(f"\nApprove this plan as {output.one_line(user)}?"):
             raise click.ClickException(f"{name} was not approved: you said no")
-        said = await _create(client, settings.namespace, _body(name, found, user, comment))
-    click.echo(output.one_line(said))
+        for found in missing:
+            said = await _create(client, settings.namespace, _body(name, found, user, comment))
+            click.echo(output.one_line(said))
 
 
-def _approved(judged: Judged, user: str) -> str:
-    """Return who approved it already, if another yes would add nothing."""
-    approval = judged.maintenance.spec.approval
-    if user in judged.approvers or (approval is not None and not approval.different_user):
-        return ", ".join(judged.approvers)
-    return ""
+def _check_user(judged: Judged, user: str) -> None:
+    """Refuse who asks for it himself, where somebody else has to say yes."""
+    approval, name = judged.maintenance.spec.approval, judged.maintenance.metadata.name
+    if approval is not None and approval.different_user and user == approval.requester:
+        raise click.ClickException(
+            output.one_line(
+                f"cannot approve {name}: {user} changed it last, and differentUser asks for somebody else's"
+                " yes; ask somebody who may create MaintenanceApprovals"
+            )
+        )
 
 
-def _hash(judged: Judged, pinned: str) -> str:
-    """Return the hash of the plan to approve, or refuse."""
+def _plans(judged: Judged, pinned: str) -> dict[str, tuple[str, ...]]:
+    """Return what there is to approve by hash, and who did; or refuse.
+
+    A run and what is enforced at all times are two plans: one comes anew with every slot, the other stays.
+    """
     name, spec = judged.maintenance.metadata.name, judged.maintenance.spec
     what = f"cannot approve {name}: "
     if spec.approval is None or not spec.approval.required:
         raise click.ClickException(
             f"{what}it needs no approval; to need one, set spec.approval.required: true"
         )
-    found = plan_table.hash_of(judged)
+    found = {one: judged.approvers for one in (plan_table.hash_of(judged),) if one}
+    if judged.realtime is not None:
+        found[judged.realtime.plan.hash] = judged.realtime.approvers
     if not found:
         raise click.ClickException(
             f"{what}there is no plan yet; see what it waits for: nodemanager maintenance plan {name}"
         )
-    if pinned and not found.startswith(pinned):
+    chosen = {one: approvers for one, approvers in found.items() if one.startswith(pinned)}
+    if not chosen:
+        there = ", ".join(f"{one[:SHORTEST]}..." for one in found)
         raise click.ClickException(
-            f"{what}its plan is {found[:SHORTEST]}..., not {pinned[:SHORTEST]}...: something has changed "
+            f"{what}its plan is {there}, not {pinned[:SHORTEST]}...: something has changed "
             f"since; look at it: nodemanager maintenance plan {name}"
         )
-    return found
+    return chosen
 
 
 def _body(name: str, plan_hash: str, user: str, comment: str) -> dict[str, Any]:

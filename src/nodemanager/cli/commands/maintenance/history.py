@@ -12,7 +12,7 @@ import msgspec
 from nodemanager.api.maintenance.nodemaintenance import LABEL_MAINTENANCE, NodeMaintenance
 from nodemanager.api.maintenance.nodetask import NODE_TASKS, NodeTask, node_label
 from nodemanager.cli import kinds
-from nodemanager.cli.maintenance import objects
+from nodemanager.cli.maintenance import objects, tries
 from nodemanager.cli.settings import connect
 from nodemanager.cli.views import forms, output
 from nodemanager.cli.views.maintenance import history_view
@@ -59,9 +59,9 @@ async def _history(settings: connect.Settings, name: str, wanted: str, failed: b
             tasks = (await client.list(NODE_TASKS, Selection(settings.namespace, label))).items
     tasks = [task for task in tasks if _is_of(task, found)]
     run = _chosen(found, tasks, wanted)
-    shown = [task for task in tasks if history_view.run_of(task) == run]
+    shown = tries.tries(task for task in tasks if history_view.run_of(task) == run)
     if failed:
-        shown = [task for task in shown if history_view.went_wrong(task)]
+        shown = [one for one in shown if one.went_wrong]
     if form != "table":
         click.echo(forms.dump(plain(found, run, shown), form), nl=False)
         return
@@ -92,7 +92,7 @@ def _chosen(found: NodeMaintenance, tasks: Sequence[NodeTask], wanted: str) -> s
     return meant[0]
 
 
-def plain(found: NodeMaintenance, run: str, tasks: Sequence[NodeTask]) -> dict[str, Any]:
+def plain(found: NodeMaintenance, run: str, hosts: Sequence[tries.Try]) -> dict[str, Any]:
     """Return the history for programs."""
     status = found.status
     return {
@@ -103,11 +103,12 @@ def plain(found: NodeMaintenance, run: str, tasks: Sequence[NodeTask]) -> dict[s
             "run": run,
             "tasks": [
                 {
-                    "host": task.spec.node_name, "task": task.metadata.name, "phase": task.status.phase,
-                    "step": task.status.step, "startedAt": task.metadata.creation_timestamp,
-                    "finishedAt": task.status.finished_at, "message": task.status.message,
+                    "host": one.task.spec.node_name, "task": one.task.metadata.name, "phase": one.phase,
+                    "undo": one.undo.metadata.name if one.undo is not None else "",
+                    "step": one.task.status.step, "startedAt": one.task.metadata.creation_timestamp,
+                    "finishedAt": one.task.status.finished_at, "message": one.message,
                 }
-                for task in tasks
+                for one in hosts
             ],
         },
     }  # fmt: skip

@@ -23,6 +23,8 @@ from nodemanager.cli.views.maintenance import live, progress
 from nodemanager.kube import selectors
 from nodemanager.kube.wording import plural
 
+TTL_SECONDS: Final = 86400
+"""A day: whoever asked can look at its history tomorrow, and nobody has to clean up."""
 EXIT_FAILED: Final = 1
 EXIT_TIMEOUT: Final = 3
 EXIT_INTERRUPTED: Final = 130
@@ -98,6 +100,9 @@ Which templates there are: nodemanager get notmpl
 @click.option(
     "--wait/--no-wait", default=True, show_default=True, help="Whether to watch until it has ended."
 )
+@click.option(
+    "--keep", is_flag=True, help="Keep the NodeMaintenance for ever; without it, it goes a day after its end."
+)
 @click.option("--dry-run", is_flag=True, help="Print the NodeMaintenance that would be made, and make none.")
 @connect.options(namespaced=True)
 def command(
@@ -156,9 +161,9 @@ def _values(given: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def _limits(max_unavailable: str, stop_after: int | None, drain: bool | None) -> dict[str, Any]:
+def _limits(max_unavailable: str, stop_after: int | None, drain: bool | None, keep: bool) -> dict[str, Any]:
     """Return the fields of the spec that options are about."""
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {} if keep else {"ttlSecondsAfterFinished": TTL_SECONDS}
     if max_unavailable:
         number = max_unavailable.removesuffix("%")
         percent = number != max_unavailable

@@ -49,7 +49,7 @@ async def _why(settings: connect.Settings, node: str, form: str) -> None:
                 f"nodemanager get {MANAGED_NODES.plural} -A"
             )
         judged = [judging.judge(one, around) for one in found]
-        reasons = [*reasons_of_host.others(host, around.found), *reasons_of_host.concerning(node, judged)]
+        reasons = reasons_of_host.of_host(host, around.found, judged)
         if any(one.code == Reason.DRAINING for one in reasons):
             left = await draining.left_on(client, node)
             reasons = [one._replace(message=left) if one.code == Reason.DRAINING else one for one in reasons]

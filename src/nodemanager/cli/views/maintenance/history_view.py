@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Final
 
 from nodemanager.api.maintenance.maintenance_status import HostCounts
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
 from nodemanager.api.maintenance.nodetask import RUN, NodeTask
+from nodemanager.cli.maintenance.tries import Try
 from nodemanager.cli.views import output
 from nodemanager.cli.views.describing import MESSAGE_LIMIT
 from nodemanager.cli.views.maintenance import progress
-
-WELL: Final = ("", "Pending", "Running", "Succeeded")
 
 
 def run_of(task: NodeTask) -> str:
@@ -21,19 +19,15 @@ def run_of(task: NodeTask) -> str:
     return task.metadata.labels.get(RUN, "")
 
 
-def went_wrong(task: NodeTask) -> bool:
-    """Tell whether a task has ended other than well."""
-    return task.status.phase not in WELL
-
-
-def text(found: NodeMaintenance, run: str, tasks: Sequence[NodeTask], now: datetime) -> str:
+def text(found: NodeMaintenance, run: str, hosts: Sequence[Try], now: datetime) -> str:
     """Return both tables."""
     report = output.Report()
     report.table("Runs", ["RUN", "OUTCOME", "BEGAN", "TOOK", "HOSTS", "OPERATIONS"], _runs(found, now))
     if run:
-        rows = [_host(task, now) for task in sorted(tasks, key=_order)]
         report.table(
-            f"Hosts of run {output.one_line(run)}", ["HOST", "PHASE", "STEP", "TOOK", "MESSAGE"], rows
+            f"Hosts of run {output.one_line(run)}",
+            ["HOST", "PHASE", "STEP", "TOOK", "TASK", "MESSAGE"],
+            [_host(one, now) for one in hosts],
         )
     return report.text()
 
@@ -63,17 +57,13 @@ def _counts(counts: HostCounts | None) -> str:
     return ", ".join([progress.hosts(counts), *(f"{many} {word}" for word, many in bad.items() if many)])
 
 
-def _order(task: NodeTask) -> tuple[str, str]:
-    return task.metadata.creation_timestamp or "", task.metadata.name
-
-
-def _host(task: NodeTask, now: datetime) -> list[str]:
-    status = task.status
+def _host(one: Try, now: datetime) -> list[str]:
+    task, status = one.task, one.task.status
     begun = status.claim.time if status.claim is not None else None
     lasts = progress.took(begun, status.finished_at)
     if lasts == "-" and begun and not status.finished_at:
         lasts = output.age(begun, now)
     return [
-        task.spec.node_name, status.phase or "Pending", status.step or "-", lasts,
-        output.one_line(status.message, MESSAGE_LIMIT) or "-",
+        task.spec.node_name, one.phase or "Pending", status.step or "-", lasts, task.metadata.name,
+        output.one_line(one.message, MESSAGE_LIMIT) or "-",
     ]  # fmt: skip

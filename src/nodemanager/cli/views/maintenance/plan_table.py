@@ -8,14 +8,17 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from nodemanager.cli.maintenance.draining import Leaving
-from nodemanager.cli.maintenance.judged import Judged
+from nodemanager.cli.maintenance.judged import Judged, RealtimeJudged
 from nodemanager.cli.views import output
 from nodemanager.cli.views.maintenance import progress, wait_view
+from nodemanager.fleet.maintenance import reasons
 from nodemanager.fleet.maintenance.progress import Progress
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.kube import times
 from nodemanager.kube.wording import plural
 
+LEFT_OUT: Final = 10
+"""Names of those that take no part."""
 NOTHING: Final[Mapping[str, Leaving]] = MappingProxyType({})
 
 
@@ -114,6 +117,8 @@ def _add_head(report: output.Report, judged: Judged, now: datetime) -> None:
         report.field("Problem", f"{judged.problem.reason}: {judged.problem.message}")
     report.field("Run", _run(judged, now))
     report.field("Hosts", series_words(judged))
+    if left_out := judged.inputs.left_out.words(LEFT_OUT):
+        report.field("Left out", left_out)
     if plan is not None:
         report.field("At once", plural(plan.at_once, "host"))
     report.field("Window", _window(judged, now))
@@ -122,6 +127,11 @@ def _add_head(report: output.Report, judged: Judged, now: datetime) -> None:
         report.field("Expected end", ends)
         report.field("Hash", hash_of(judged))
     report.field("Approval", approval_words(judged))
+    if (realtime := judged.realtime) is not None:
+        by = f"approved by {', '.join(realtime.approvers)}" if realtime.approvers else "not enforced yet"
+        said = f"{', '.join(realtime.plan.operations)}: {by}; a change needs another approval"
+        report.field("Realtime", said)
+        report.field("Realtime hash", realtime.plan.hash)
 
 
 def series_words(judged: Judged) -> str:
@@ -138,7 +148,10 @@ def _run(judged: Judged, now: datetime) -> str:
     status = judged.maintenance.status
     if status.run is not None and status.run.id:
         counts = f": {progress.summary(status.hosts)}" if status.hosts is not None else ""
-        return f"{status.run.id}, under way since {output.ago(status.run.started_at, now)}{counts}"
+        state, since = "under way", status.run.started_at
+        if status.run.stopped_at:
+            state, since = "stopped", status.run.stopped_at
+        return f"{status.run.id}, {state} since {output.ago(since, now)}{counts}"
     if judged.run:
         return "begins at the operator's next look"
     return (
@@ -175,7 +188,9 @@ def approval_words(judged: Judged) -> str:
         return "not required"
     if judged.approvers:
         return f"by {', '.join(judged.approvers)}"
-    whose = " of somebody else than who wrote it" if approval.different_user else ""
+    if judged.realtime is not None and judged.realtime.approvers and judged.plan is None:
+        return "nothing is left to approve"
+    whose = f" of somebody else than {approval.requester or 'requester'}" if approval.different_user else ""
     return f"required{whose}: nodemanager maintenance approve {judged.maintenance.metadata.name}"
 
 
@@ -189,6 +204,7 @@ def plain(
         "run": judged.run,
         "nextRun": _moment(judged.next_run),
         "hash": hash_of(judged),
+        "realtime": _plain_realtime(judged.realtime),
         "allHosts": judged.maintenance.spec.series is None and judged.maintenance.spec.series_ref is None,
         "atOnce": plan.at_once if plan is not None else None,
         "startsAt": _moment(plan.starts_at) if plan is not None else None,
@@ -196,15 +212,24 @@ def plain(
         "problem": {"reason": problem.reason, "object": problem.object, "message": problem.message}
         if problem is not None
         else None,
+        "withoutAgent": [*judged.inputs.left_out.agentless],
+        "withoutNode": [*judged.inputs.left_out.nodeless],
         "hosts": [_plain_host(judged, one, leaving.get(one.host)) for one in hosts(judged)],
         "unread": [*unread],
     }
 
 
+def _plain_realtime(found: RealtimeJudged | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    plan = found.plan
+    return {"hash": plan.hash, "operations": [*plan.operations], "approvers": [*found.approvers]}
+
+
 def _plain_host(judged: Judged, one: Planned, leaving: Leaving | None) -> dict[str, Any]:
     wait = judged.hosts.waits.get(one.host)
     name = judged.maintenance.metadata.name
-    remedy = wait_view.remedy(Reason(one.reason), one.host, name, wait.object) if wait is not None else ""
+    remedy = reasons.remedy(Reason(one.reason), name, one.host, wait.object) if wait is not None else ""
     return {
         "order": one.order, "host": one.host, "group": one.group, "state": one.state,
         "disruption": one.disruption, "startsAt": _moment(one.starts_at), "endsAt": _moment(one.ends_at),

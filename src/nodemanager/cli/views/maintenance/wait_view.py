@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from nodemanager.cli.views import output
 from nodemanager.fleet.maintenance.decide import Wait
-from nodemanager.fleet.maintenance.reasons import REMEDIES, Reason
+from nodemanager.fleet.maintenance.reasons import remedy
 from nodemanager.kube import times
 
 BEGINS: Final = "Begins"
 """In place of a reason code: the operator begins with the host at its next look."""
-_TASK: Final = re.compile(r"nodetask/(\S+)")
 
 
 class Why(NamedTuple):
@@ -34,20 +32,8 @@ def why(host: str, wait: Wait, maintenance: str, run: str, message: str = "") ->
     """Return why a host of a maintenance waits."""
     return Why(
         wait.reason.value, maintenance, run, wait.object, wait.since, wait.next_check,
-        remedy(wait.reason, host, maintenance, wait.object), message,
+        remedy(wait.reason, maintenance, host, wait.object), message,
     )  # fmt: skip
-
-
-def remedy(reason: Reason, host: str, maintenance: str, about: str = "") -> str:
-    """Return what ends a wait, as it can be typed."""
-    said = REMEDIES[reason]
-    if maintenance:
-        said = said.replace("describe` of the maintenance", f"describe nmaint {maintenance}`")
-    task = _TASK.search(about)
-    if task is not None:
-        said = re.sub(r"\bnodetask NAME\b", f"nodetask {task[1]}", said)
-    said = re.sub(r"\bNAME\b", maintenance or "NAME", said)
-    return re.sub(r"\bHOST\b", host or "HOST", said)
 
 
 def add(report: output.Report, one: Why, now: datetime) -> None:

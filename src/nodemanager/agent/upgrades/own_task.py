@@ -1,0 +1,188 @@
+"""The task that a host writes itself to be upgraded, and how far it has got with what is around it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from nodemanager.agent.tasks.attempts import Attempt, AttemptResult, Performer
+from nodemanager.agent.tasks.ledger import Entry
+from nodemanager.agent.tasks.packages import Packages
+from nodemanager.agent.tasks.probes import Probes
+from nodemanager.agent.tasks.reboots import ALWAYS, Reboots
+from nodemanager.api.common.managednode import ANNOTATION_REBOOT
+from nodemanager.api.maintenance.nodetask import NodeTaskSpec, TaskReason
+from nodemanager.api.maintenance.task_steps import PackagesAction, ProbeAction, RebootAction, TaskStep
+from nodemanager.kube import times
+from nodemanager.plan.tasks.record import StepPhase, StepRecord, TaskPhase, TaskRecord
+
+UPGRADE, REBOOT = range(2)
+"""Places of steps."""
+REBOOT_NEEDED: Final = "reboot needed"
+"""Evidence of the first step: why the second one has something to do."""
+LATEST: Final = timedelta(days=30)
+"""A host that was off for so long in the middle of its upgrade does not go on with it."""
+
+
+class Stage(StrEnum):
+    """What is being done, or was about to be done when we were interrupted."""
+
+    LOCKING = "Locking"
+    CORDONING = "Cordoning"
+    DRAINING = "Draining"
+    WORKING = "Working"
+    """The task is carried out."""
+    RETURNING = "Returning"
+    """Uncordoning and giving back the lock, after a success as after a failure."""
+    OVER = "Over"
+
+
+class UpgradeResult(StrEnum):
+    """How an upgrade ended."""
+
+    SUCCESS = "success"
+    ERROR = "error"
+    SKIPPED = "skipped"
+    """It was not our turn during the whole window."""
+
+
+_RESULTS: Final = {TaskPhase.SUCCEEDED: UpgradeResult.SUCCESS, TaskPhase.EXPIRED: UpgradeResult.SKIPPED}
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What to do in which slot."""
+
+    slot: datetime
+    group: str = ""
+    reboot: bool = False
+    """Reboot in any case, not only if the upgrade needs it."""
+
+
+class UpgradeEntry(Entry, frozen=True, omit_defaults=True):
+    """One upgrade on disk: a task as any other, in a ledger of its own, and what is around it."""
+
+    slot: datetime | None = None
+    group: str = ""
+    cordoned: datetime | None = None
+    """Since when we keep the Kubernetes Node cordoned."""
+    stage: Stage = Stage.RETURNING
+    """Unknown, as in a record that cannot be read: clean up."""
+
+    @property
+    def result(self) -> UpgradeResult:
+        """How it ended."""
+        return _RESULTS.get(self.record.phase, UpgradeResult.ERROR)
+
+    @property
+    def message(self) -> str:
+        """How it ended, for people."""
+        if self.record.phase is not TaskPhase.SUCCEEDED:
+            return self.record.message
+        return f"upgraded; {self.why_reboot() or 'no reboot was needed'}"
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether nothing was done to the host yet, of what is still to be done."""
+        return self.stage is not Stage.RETURNING and self.record.steps[UPGRADE].phase is StepPhase.PENDING
+
+    @property
+    def awaits_reboot(self) -> bool:
+        """Whether packages are upgraded, and the reboot that may be needed has not been asked for."""
+        steps = [one.phase for one in self.record.steps]
+        return self.stage is Stage.WORKING and steps[:2] == [StepPhase.SUCCEEDED, StepPhase.PENDING]
+
+    @property
+    def seconds(self) -> float:
+        """How long it took, or 0 if a clock went back meanwhile."""
+        began, ended = self.record.claimed_at, self.record.ended_at
+        return max(0.0, (ended - began).total_seconds()) if began and ended else 0.0
+
+    def why_reboot(self) -> str:
+        """Return why the host has to reboot, as far as that is known from the steps."""
+        action = self.spec.steps[REBOOT].reboot
+        if action is not None and action.when == ALWAYS:
+            return f"{ANNOTATION_REBOOT} asks for it"
+        return self.record.steps[UPGRADE].evidence.get(REBOOT_NEEDED, "")
+
+
+NOTHING: Final = UpgradeEntry("", NodeTaskSpec(), TaskRecord(""), stage=Stage.OVER)
+"""What a host has that was never upgraded."""
+
+
+def write(order: Order, host: str, token: int, now: datetime) -> UpgradeEntry:
+    """Return the task for an order, of which nothing was done yet."""
+    when = RebootAction(when=ALWAYS if order.reboot else "ifNeeded")
+    steps = [
+        TaskStep(name="upgrade", packages=PackagesAction(upgrade="all")),
+        TaskStep(name="reboot", reboot=when, timeout="10m"),  # so long it may take to go down
+        TaskStep(name="prove", probe=ProbeAction(config_sets_hold=True), timeout="15m"),
+    ]
+    spec = NodeTaskSpec(
+        node_name=host,
+        steps=steps,
+        deadline=times.rfc3339(now + LATEST),
+        not_before=times.rfc3339(order.slot),
+        fencing_token=token,
+        reason=TaskReason(kind="ManagedNode", name=host),
+    )
+    record = TaskRecord(f"upgrade-{token}", token, steps=(StepRecord(),) * len(steps), claimed_at=now)
+    return UpgradeEntry(record.uid, spec, record, order.slot, order.group, stage=Stage.LOCKING)
+
+
+def latest(entries: Iterable[Entry]) -> UpgradeEntry:
+    """Return what is under way, or else came last: one that could not be read, or the last that was written.
+
+    An earlier one that seems to be under way ended when its end could not be written.
+    """
+    found = [one for one in entries if isinstance(one, UpgradeEntry)]
+    unread = [one for one in found if one.stage is not Stage.OVER and not one.record.token]
+    return max(unread or found, key=lambda one: one.record.token, default=NOTHING)
+
+
+def last_success(entries: Iterable[Entry]) -> TaskRecord | None:
+    """Return the last upgrade that succeeded."""
+    done = [one.record for one in entries if one.record.phase is TaskPhase.SUCCEEDED]
+    return max(done, key=lambda one: one.token, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradeTools:
+    """What carries out the steps, as in every task."""
+
+    packages: Packages
+    reboots: Reboots
+    probes: Probes
+    base: Callable[[], Awaitable[bool]] | None = None
+    """Upgrades what is no package, such as FreeBSD's base system, and tells whether there was anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrades(Performer):
+    """Upgrades all packages, then what is no package, and notes whether that needs a reboot."""
+
+    UNBROKEN = True
+    tools: UpgradeTools
+    check: Callable[[], None]
+    """Raises HostError if it is not our turn any more."""
+
+    async def perform(self, action: PackagesAction, attempt: Attempt) -> AttemptResult:
+        """Upgrade everything."""
+        self.check()
+        found = await self.tools.packages.perform(action, attempt)
+        if not found.succeeded:
+            return found
+        reason = ""
+        if self.tools.base is not None:
+            async with self.tools.packages.exclusive():
+                reason = "the base system was upgraded" if await self.tools.base() else ""
+        reason = reason or await self.tools.reboots.needed()
+        return replace(found, evidence={**found.evidence, REBOOT_NEEDED: reason}, inverse=b"")
+
+    async def settle(self, action: PackagesAction, attempt: Attempt) -> AttemptResult:
+        """Upgrade at most once per slot: what went down with the host may do so again."""
+        del action, attempt
+        return AttemptResult(False, "the agent or the host went down during the upgrade of its packages")
