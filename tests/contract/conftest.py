@@ -13,6 +13,7 @@ from support import either
 from support.agent_process import Agent, Api, Starts, api_of
 from support.either import Place
 from support.joined_host import guard, join
+from support.maintenance_site import Site, site_at
 
 
 @pytest.fixture(scope="session")
@@ -75,3 +76,10 @@ async def _start(place: Place, tmp_path: Path) -> AsyncIterator[Starts]:
     yield start
     for one in started:
         one.end()
+
+
+@pytest.fixture(name="site")
+async def _site(place: Place) -> AsyncIterator[Site]:
+    """A namespace with hosts that only pretend, for an operator and its maintenances."""
+    async with site_at(place) as site:
+        yield site

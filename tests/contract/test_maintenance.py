@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -42,12 +41,6 @@ ONCE = "one-shot"
 @pytest.fixture(name="quick", autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reconciling, "BUSY_SECONDS", 0.1)
-
-
-@pytest.fixture(name="site")
-async def _site(place: Place) -> AsyncIterator[Site]:
-    async with site_at(place) as site:
-        yield site
 
 
 def operation(steps: list[dict[str, Any]], **more: Any) -> dict[str, Any]:

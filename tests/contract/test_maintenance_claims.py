@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -26,7 +25,7 @@ from nodemanager.controllers.node_maintenances import reconciling
 from nodemanager.kube import conditions, core
 from support import cli
 from support.either import Place
-from support.maintenance_site import REBOOT, TOUCH, Site, site_at
+from support.maintenance_site import REBOOT, TOUCH, Site
 from support.pretend_agents import HANG
 
 ONCE = "one-shot"
@@ -36,12 +35,6 @@ ONCE = "one-shot"
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reconciling, "BUSY_SECONDS", 0.1)
     monkeypatch.setattr(reconciling, "LOOK_SECONDS", 0.5)
-
-
-@pytest.fixture(name="site")
-async def _site(place: Place) -> AsyncIterator[Site]:
-    async with site_at(place) as site:
-        yield site
 
 
 async def run(place: Place, site: Site, *args: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -20,8 +20,7 @@ from nodemanager.controllers.node_maintenances import protecting, reconciling
 from nodemanager.fleet.maintenance.protected_pods import NOT_BEFORE
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.kube import core, times
-from support.either import Place
-from support.maintenance_site import ENTRIES, REBOOT, Site, site_at
+from support.maintenance_site import ENTRIES, REBOOT, Site
 from support.pretend_agents import HANG
 
 REBOOTS: list[dict[str, Any]] = [{"name": "work", "type": "one-shot", "steps": REBOOT}]
@@ -31,12 +30,6 @@ REBOOTS: list[dict[str, Any]] = [{"name": "work", "type": "one-shot", "steps": R
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reconciling, "BUSY_SECONDS", 0.05)
     monkeypatch.setattr(protecting, "AGAIN", timedelta(milliseconds=500))
-
-
-@pytest.fixture(name="site")
-async def _site(place: Place) -> AsyncIterator[Site]:
-    async with site_at(place) as site:
-        yield site
 
 
 async def say(site: Site, pod: str, **annotations: str | None) -> None:

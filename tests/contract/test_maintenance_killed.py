@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 
 from nodemanager.controllers.disruption import forgotten
 from nodemanager.controllers.node_maintenances import reconciling
-from support.either import Place
-from support.maintenance_site import PATIENCE, REBOOT, Site, site_at
+from support.maintenance_site import PATIENCE, REBOOT, Site
 
 MOST_WRITES = 60
 PARTS = 3
@@ -20,12 +18,6 @@ PARTS = 3
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reconciling, "BUSY_SECONDS", 0.05)
     monkeypatch.setattr(forgotten, "SETTLE_SECONDS", 0.05)
-
-
-@pytest.fixture(name="site")
-async def _site(place: Place) -> AsyncIterator[Site]:
-    async with site_at(place) as site:
-        yield site
 
 
 @pytest.mark.parametrize("part", range(PARTS))

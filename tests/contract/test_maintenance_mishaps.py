@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
@@ -18,8 +17,7 @@ from nodemanager.controllers.node_maintenances import maintenance_writer, reconc
 from nodemanager.fleet.maintenance.protected_pods import NOT_BEFORE
 from nodemanager.kube import conditions
 from nodemanager.kube.objects import Resource
-from support.either import Place
-from support.maintenance_site import REBOOT, Site, site_at
+from support.maintenance_site import REBOOT, Site
 from support.pretend_agents import HANG
 
 
@@ -27,12 +25,6 @@ from support.pretend_agents import HANG
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reconciling, "BUSY_SECONDS", 0.1)
     monkeypatch.setattr(reconciling, "LOOK_SECONDS", 0.5)
-
-
-@pytest.fixture(name="site")
-async def _site(place: Place) -> AsyncIterator[Site]:
-    async with site_at(place) as site:
-        yield site
 
 
 async def test_a_run_whose_series_is_gone_waits_for_it(site: Site) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,8 +15,7 @@ from nodemanager.client.patches import MergePatch
 from nodemanager.controllers.node_maintenances import reconciling
 from nodemanager.controllers.notifications import due, sending
 from nodemanager.kube import core
-from support.either import Place
-from support.maintenance_site import Mortal, Site, site_at
+from support.maintenance_site import Mortal, Site
 from support.pretend_agents import HANG
 from support.scripted_server import Exchange, ScriptedServer, serve, until
 
@@ -28,12 +26,6 @@ SECRET_PATH = "/services/T0/B0/very-secret?token=also-secret"
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reconciling, "BUSY_SECONDS", 0.1)
     monkeypatch.setattr(due, "FIRST_RETRY", timedelta(seconds=0.2))
-
-
-@pytest.fixture(name="site")
-async def _site(place: Place) -> AsyncIterator[Site]:
-    async with site_at(place) as site:
-        yield site
 
 
 async def accept(exchange: Exchange) -> None:

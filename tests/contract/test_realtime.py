@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +17,12 @@ from nodemanager.kube.selectors import matches
 from support.clients import connected
 from support.either import Place
 from support.joined_host import guard
-from support.maintenance_site import TOUCH, Site, site_at
+from support.maintenance_site import TOUCH, Site
 
 SSHD = {
     "name": "sshd", "type": "realtime",
     "configSet": {"files": [{"path": "/etc/ssh/x.conf", "mode": "0600", "content": "PermitRootLogin no\n"}]},
 }  # fmt: skip
-
-
-@pytest.fixture(name="site")
-async def _site(place: Place) -> AsyncIterator[Site]:
-    async with site_at(place) as site:
-        yield site
 
 
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:

@@ -159,7 +159,7 @@ def _proving(visit: Visit) -> Move | Hold:
         return Hold(Reason.PROVING, missing, until)
     if not visit.host.health.alive:
         return _halt(visit, Reason.HOST_LOST)
-    missing = wording.shorten("".join(one if one.isprintable() else "?" for one in missing), MISSING_MAX)
+    missing = wording.flat(missing, MISSING_MAX)
     if visit.rules.can_undo:
         return _to(visit, State.UNDOING, reason=Reason.NOT_PROVEN, missing=missing)
     return _to(visit, State.RETURNING, end=State.HALTED, reason=Reason.NOT_PROVEN, missing=missing)
