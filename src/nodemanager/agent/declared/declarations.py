@@ -11,6 +11,7 @@ from nodemanager.agent.declared.desired_state import DesiredState, DesiredStateC
 from nodemanager.agent.declared.sources import Sources
 from nodemanager.agent.declared.staged_sets import StagedSets
 from nodemanager.agent.report.node_object import NodeObject
+from nodemanager.api.common.choosing import Wait
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.host.inventory.identity import Identity
@@ -27,7 +28,7 @@ class Declared:
 
     sets: Sequence[ConfigSet]
     desired_state: DesiredState
-    waits: Mapping[str, str] = field(default_factory=dict)
+    waits: Mapping[str, Wait] = field(default_factory=dict)
     """Why sets have another revision than they shall have, by name."""
 
 

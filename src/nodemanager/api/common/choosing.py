@@ -39,6 +39,19 @@ class Choice(NamedTuple):
     """None = nothing."""
 
 
+class Wait(NamedTuple):
+    """Why a host does not have what it shall have of a set."""
+
+    code: str
+    """A reason of `node_conditions`."""
+    message: str
+    bare: bool
+    """It has nothing of the set meanwhile."""
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}"
+
+
 def position(uid: str, digest: str) -> int:
     """Return where a host stands in the order in which hosts take a change: anew for every change."""
     found = int.from_bytes(hashlib.sha256(f"{uid}/{digest}".encode()).digest()[:8])
@@ -52,8 +65,11 @@ def takes_part(status: RolloutStatus, host: ObjectMeta) -> bool:
 
 
 def is_canary(status: RolloutStatus, labels: Mapping[str, str]) -> bool:
-    """Tell whether a host is one of those that go first."""
-    return status.canary is not None and selectors.matches(status.canary, labels)
+    """Tell whether a host is one of those that go first; a selector that says nothing chooses none."""
+    wanted = status.canary
+    if wanted is None or not (wanted.match_labels or wanted.match_expressions):
+        return False
+    return selectors.matches(wanted, labels)
 
 
 def is_meant(revision: RevisionRef | None, labels: Mapping[str, str]) -> bool:
@@ -81,6 +97,43 @@ def chosen(config_set: ConfigSet, host: ObjectMeta) -> Choice:
     return Choice(Content.REVISION, status.next if has_turn(status, host) else status.stable)
 
 
+def for_host(config_set: ConfigSet, kept: ConfigSet | None, host: ObjectMeta) -> Choice:
+    """Return what of a set is for a host that has `kept` of it; only a revision that is meant for it.
+
+    HELD is what it has. If that is nothing, the set is for it, and nobody has decided about it yet.
+    """
+    choice = chosen(config_set, host)
+    if choice.content is Content.SPEC or (choice.content is Content.HELD and kept is not None):
+        return choice
+    if is_meant(choice.revision, host.labels):
+        return Choice(Content.REVISION, choice.revision)
+    if choice.content is Content.HELD and choice.revision is None:
+        waits = matching.matches(config_set, host.labels)
+    else:
+        waits = kept is not None and may_be_ahead(config_set, kept, choice)
+    return Choice(Content.HELD if waits else Content.REVISION)
+
+
+def may_be_ahead(config_set: ConfigSet, kept: ConfigSet, choice: Choice) -> bool:
+    """Tell whether what is stable may be older than what a host has.
+
+    It took that when changes still reached all hosts at once, maybe while no operator was there to see it.
+    """
+    status = config_set.status.rollout
+    if status is None or applied(kept).revision or (status.next is None and status.refused is None):
+        return False
+    return choice.revision == status.stable
+
+
+def is_newest(config_set: ConfigSet, revision: RevisionRef) -> bool:
+    """Tell whether a revision is what a set says now."""
+    status, meta = config_set.status.rollout, config_set.metadata
+    return status is not None and (status.current, status.observed_generation) == (
+        revision.name,
+        meta.generation,
+    )
+
+
 def in_force(
     config_set: ConfigSet, revision: RevisionRef, spec: ConfigSetSpec, written: ObjectMeta
 ) -> ConfigSet:
@@ -88,12 +141,8 @@ def in_force(
 
     It has the labels and the generation of the revision, and says by itself which one it is (`applied`).
     """
-    status, meta = config_set.status.rollout, config_set.metadata
-    newest = status is not None and (status.current, status.observed_generation) == (
-        revision.name,
-        meta.generation,
-    )
-    generation = meta.generation if newest else written.generation
+    meta = config_set.metadata
+    generation = meta.generation if is_newest(config_set, revision) else written.generation
     published = RolloutStatus(observed_generation=generation, current=revision.name, stable=revision)
     return ConfigSet(
         metadata=msgspec.structs.replace(
