@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
-from nodemanager.kube.hints import ASCII, DURATION, DURATION_MAX, HEX, NAME_MAX, POSITIVE_DURATION, TEXT, meta
+from nodemanager.kube.hints import (
+    ASCII,
+    DURATION,
+    DURATION_MAX,
+    HEX,
+    NAME_MAX,
+    POSITIVE_DURATION,
+    TEXT,
+    Rule,
+    meta,
+)
 from nodemanager.kube.objects import Struct
 from nodemanager.kube.selectors import LabelSelector
 
@@ -34,6 +44,15 @@ _COUNT: Final = "([1-9][0-9]{0,6}|[1-9][0-9]?%|100%)"
 
 class Canary(Struct):
     """Hosts that get every change first."""
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "(has(self.selector.matchLabels) && self.selector.matchLabels.size() > 0) ||"
+            " (has(self.selector.matchExpressions) && self.selector.matchExpressions.size() > 0)",
+            "must say which hosts go first: one that is empty would choose all of them",
+            ".selector",
+        ),
+    )
 
     selector: Annotated[
         LabelSelector,
