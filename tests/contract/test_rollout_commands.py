@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.rollout import STABLE, UNDONE
+from nodemanager.cli import rollout_objects
+from nodemanager.cli.commands.rollout import changing
+from nodemanager.client.patches import MergePatch
 from nodemanager.controllers.rollouts import reconciling, waking
 from support import cli
-from support.rollout_site import NAMESPACE, RolloutSite, rollout_site
+from support.rollout_site import LABELS, NAMESPACE, RolloutSite, rollout_site
 
 
 @pytest.fixture(name="quick", autouse=True)
@@ -86,3 +91,60 @@ async def test_pause_and_resume(tmp_path: Path) -> None:
         assert site.seen == {"a": [1]}
         missing = await ran(site, "pause", "nothing")
         assert (missing.code, "there is no such ConfigSet" in missing.stderr) == (1, True)
+
+
+async def test_undo_is_about_what_the_set_says_although_no_operator_has_seen_it(tmp_path: Path) -> None:
+    async with rollout_site(tmp_path) as site:
+        async with site.operator():
+            for content in ("zero", "one"):
+                await site.declare("web", content, **({"strategy": "AllAtOnce"} if content == "zero" else {}))
+                await site.until("web", lambda status: status.phase == STABLE)
+            await site.until("web", lambda status: status.observed_generation == 2)
+        await site.declare("web", "two")  # which all hosts have at once
+        patch = MergePatch({"metadata": {"labels": {"argocd.argoproj.io/instance": "site"}}})
+        await site.client.patch(CONFIG_SETS, "web", NAMESPACE, patch)
+        undone = await ran(site, "undo", "web")
+        assert "says again what revision 2 said" in undone.stdout
+        found = await site.config_set("web")
+        assert found.spec.files[0].content == "one"
+        # What GitOps knows the set by stays: it came after that revision.
+        assert found.metadata.labels == {**LABELS, "argocd.argoproj.io/instance": "site"}
+        await site.declare("web", "three")
+        undone = await ran(site, "undo", "web", "--to-revision", "2")
+        assert "says again what revision 2 said" in undone.stdout
+        assert (await site.config_set("web")).spec.files[0].content == "one"
+        again = await ran(site, "undo", "web", "--to-revision", "2")
+        assert again.stdout == "web says already what revision 2 said\n"
+
+
+async def test_undo_does_not_overwrite_what_others_write_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Labels have no generation, and are part of what a set says."""
+    async with rollout_site(tmp_path) as site:
+        async with site.operator():
+            await site.declare("web", "one", strategy="AllAtOnce")
+            await site.until("web", lambda status: status.phase == STABLE)
+        await site.declare("web", "two")
+        known, later = rollout_objects.known, [{"tier": "a"}]
+
+        async def slowly(*args: Any) -> rollout_objects.KnownSet:
+            found = await known(*args)
+            for labels in later:
+                await args[0].patch(
+                    CONFIG_SETS, "web", NAMESPACE, MergePatch({"metadata": {"labels": labels}})
+                )
+            later.clear()
+            return found
+
+        monkeypatch.setattr(rollout_objects, "known", slowly)
+        assert "says again what revision 1 said" in (await ran(site, "undo", "web")).stdout
+        assert (
+            await site.config_set("web")
+        ).metadata.labels == LABELS  # it was read again, and undone with it
+        later.extend({"tier": str(each)} for each in range(20))
+        monkeypatch.setattr(changing, "ATTEMPTS", 1)
+        await site.declare("web", "two")
+        refused = await ran(site, "undo", "web")
+        assert (refused.code, "change it at the same time" in refused.stderr) == (1, True), refused
+        assert (await site.config_set("web")).metadata.labels["tier"] == "19"

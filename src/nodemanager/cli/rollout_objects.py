@@ -7,8 +7,9 @@ from typing import Final, NamedTuple
 
 import click
 
+from nodemanager.api.common import configsetrevision, matching
 from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet
-from nodemanager.api.common.configsetrevision import CONFIG_SET_REVISIONS, ConfigSetRevision
+from nodemanager.api.common.configsetrevision import CONFIG_SET_REVISIONS, BadRevision, ConfigSetRevision
 from nodemanager.api.common.rollout import RevisionRef
 from nodemanager.cli import completing, kinds
 from nodemanager.cli.settings import connect
@@ -44,6 +45,31 @@ class KnownSet(NamedTuple):
     def newest(self) -> ConfigSetRevision | None:
         """What the set says now, once the operator has seen it."""
         return self.revisions[-1] if self.revisions else None
+
+    @property
+    def previous(self) -> ConfigSetRevision | None:
+        """What hosts had before what the set says now, also where no operator has seen that yet."""
+        newest = self.newest
+        if newest is None:
+            return None
+        return self.before(newest.spec.revision + (not self.says(newest)))
+
+    def says(self, revision: ConfigSetRevision) -> bool:
+        """Tell whether the set says now what a revision said."""
+        try:
+            said = configsetrevision.spec_of(revision, revision.spec.digest)
+        except BadRevision:
+            return False
+        same = configsetrevision.content_of(said) == configsetrevision.content_of(self.config_set.spec)
+        return same and self.labels_of(revision) == self.config_set.metadata.labels
+
+    def labels_of(self, revision: ConfigSetRevision) -> dict[str, str]:
+        """Return the labels that a revision chooses hosts by, with those that GitOps knows the set by now."""
+        chosen = {
+            name: value for name, value in revision.spec.labels.items() if not matching.is_of_gitops(name)
+        }
+        now = self.config_set.metadata.labels.items()
+        return {**chosen, **{name: value for name, value in now if matching.is_of_gitops(name)}}
 
     def before(self, number: int) -> ConfigSetRevision | None:
         """Return what hosts had before a revision: what is stable, or else the last that says otherwise."""

@@ -67,7 +67,12 @@ def gitops_labels(config_set: ConfigSet) -> list[str]:
     """Return the labels of GitOps tools that keep a set, which has no selector, from matching any host."""
     if config_set.spec.node_selector is not None:
         return []
-    return sorted(name for name in config_set.metadata.labels if name.startswith(_GITOPS))
+    return sorted(filter(is_of_gitops, config_set.metadata.labels))
+
+
+def is_of_gitops(label: str) -> bool:
+    """Tell whether a label is such that GitOps tools know their objects by it; no host has it."""
+    return label.startswith(_GITOPS)
 
 
 def _has(labels: Mapping[str, str], key: str, value: str) -> bool:

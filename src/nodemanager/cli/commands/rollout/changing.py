@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -16,12 +16,15 @@ from nodemanager.cli import rollout_objects
 from nodemanager.cli.settings import connect
 from nodemanager.cli.views import output
 from nodemanager.client.patches import JsonPatch, MergePatch
+from nodemanager.client.verbs import Client
 from nodemanager.kube import errors, times
 
 Change = Callable[[ConfigSet], tuple[dict[str, Any], str]]
 """What is to be changed (nothing: {}), and what to say of it."""
 _KEPT = ("rollout", "revisionHistoryLimit", "enforcement")
 """Parts of a spec that no revision has: they stay as they are."""
+ATTEMPTS: Final = 5
+"""The status of a set changes often while it is rolled out, and then it has to be read again."""
 
 
 @click.command(
@@ -46,49 +49,39 @@ def undo(name: str, number: int | None, settings: connect.Settings) -> None:
 
 async def _undo(name: str, number: int | None, settings: connect.Settings) -> None:
     async with connect.connect(settings) as client:
-        found = await rollout_objects.known(client, settings, name, "undo")
-        newest = found.newest
-        if number is not None:
-            target = found.numbered(number, "undo")
-        else:
-            before = found.before(newest.spec.revision) if newest else None
-            if before is None:
-                raise click.ClickException(f"cannot undo {name}: it has no revision before the newest one")
-            target = before
-        raw = await client.get(CONFIG_SETS.untyped(), name, settings.namespace)
-        if newest is not None and target.spec.digest == newest.spec.digest:
-            click.echo(output.one_line(f"{name} says already what revision {target.spec.revision} said"))
-            return
-        kept = {key: value for key, value in (raw.get("spec") or {}).items() if key in _KEPT}
-        await _patch_exactly(
-            client.patch, name, settings, raw, {**target.spec.content, **kept}, target.spec.labels
-        )
-    said = f"{name} says again what revision {target.spec.revision} said"
-    click.echo(output.one_line(f"{said}; see nodemanager rollout status {name}"))
+        for left in reversed(range(ATTEMPTS)):
+            try:
+                said = await _undone(client, name, number, settings)
+                break
+            except (errors.Conflict, errors.Invalid) as error:
+                if not left:
+                    raise click.ClickException(
+                        f"cannot undo {name}: {error}; if others change it at the same time, try again"
+                    ) from error
+    click.echo(output.one_line(said))
 
 
-async def _patch_exactly(
-    patch: Callable[..., Any],
-    name: str,
-    settings: connect.Settings,
-    raw: dict[str, Any],
-    spec: dict[str, Any],
-    labels: dict[str, str],
-) -> None:
-    """Replace the spec as a whole, if nobody else has changed the set since it was read."""
+async def _undone(client: Client, name: str, number: int | None, settings: connect.Settings) -> str:
+    """Have a set say again what a revision said, if nobody has changed it since it was read."""
+    found = await rollout_objects.known(client, settings, name, "undo")
+    target = found.numbered(number, "undo") if number is not None else found.previous
+    if target is None:
+        raise click.ClickException(f"cannot undo {name}: it has no revision before the newest one")
+    if found.says(target):
+        return f"{name} says already what revision {target.spec.revision} said"
+    raw = await client.get(CONFIG_SETS.untyped(), name, settings.namespace)
+    kept = {key: value for key, value in (raw.get("spec") or {}).items() if key in _KEPT}
+    version = found.config_set.metadata.resource_version
     body = JsonPatch(
         [
-            {"op": "test", "path": "/metadata/generation", "value": raw["metadata"]["generation"]},
-            {"op": "add", "path": "/spec", "value": spec},
-            {"op": "add", "path": "/metadata/labels", "value": labels},
+            {"op": "test", "path": "/metadata/resourceVersion", "value": version},
+            {"op": "add", "path": "/spec", "value": {**target.spec.content, **kept}},
+            {"op": "add", "path": "/metadata/labels", "value": found.labels_of(target)},
         ]
     )
-    try:
-        await patch(CONFIG_SETS, name, settings.namespace, body)
-    except (errors.Conflict, errors.Invalid) as error:
-        raise click.ClickException(
-            f"cannot undo {name}: {error}; if somebody else changed it at the same time, try again"
-        ) from error
+    await client.patch(CONFIG_SETS, name, settings.namespace, body)
+    done = f"{name} says again what revision {target.spec.revision} said"
+    return f"{done}; see nodemanager rollout status {name}"
 
 
 @click.command(
