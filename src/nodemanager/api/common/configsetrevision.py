@@ -12,6 +12,7 @@ from nodemanager.api.common.configset import GROUP, VERSION, ConfigSet, ConfigSe
 from nodemanager.api.common.rollout import HISTORY_LIMIT, RevisionRef
 from nodemanager.kube.hints import HEX, NAME_MAX, PRINTABLE, Rule, meta
 from nodemanager.kube.objects import ObjectMeta, Resource, Struct
+from nodemanager.kube.selectors import LabelSelector
 
 CHANGE: Final = f"{GROUP}/change"
 """Annotation of a ConfigSet: where its change came from, such as the URL of a commit."""
@@ -70,7 +71,7 @@ class ConfigSetRevision(Struct):
     metadata: ObjectMeta = ObjectMeta()
     spec: Annotated[
         ConfigSetRevisionSpec,
-        # A rule cannot see content: its digest says what that has to be.
+        # A rule does not see all of content: a policy does, and hosts check the digest.
         meta(
             "What the set said.",
             Rule("self == oldSelf", "cannot be changed: it is what was said at one time"),
@@ -112,42 +113,57 @@ def digest_of(labels: dict[str, str], content: dict[str, Any]) -> str:
 
 
 def says_the_same(revision: ConfigSetRevision, config_set: ConfigSet) -> bool:
-    """Tell whether a set still says what a revision does, in whatever version that was written."""
+    """Tell whether a set still says what a revision does, in whatever version that was written.
+
+    A revision that is not what its digest says does not: hosts would refuse it.
+    """
     if revision.spec.labels != config_set.metadata.labels:
         return False
     try:
-        return content_of(_decoded(revision)) == content_of(config_set.spec)
-    except msgspec.ValidationError:
+        return content_of(spec_of(revision, revision.spec.digest)) == content_of(config_set.spec)
+    except BadRevision:
         return False
 
 
 def reference(revision: ConfigSetRevision) -> RevisionRef:
-    """Return what hosts have to know of a revision to tell whether it is for them."""
+    """Return what hosts have to know of a revision to tell whether it is for them; raises BadRevision.
+
+    Of its content only that is read: a newer version may have made it.
+    """
     spec = revision.spec
+    _check(revision, spec.digest)
+    try:
+        selector = msgspec.convert(spec.content.get("nodeSelector"), LabelSelector | None)
+    except msgspec.ValidationError as error:
+        raise _unreadable(revision, f"nodeSelector: {error}") from None
     return RevisionRef(
         name=revision.metadata.name,
         revision=spec.revision,
         digest=spec.digest,
         labels=spec.labels,
-        node_selector=_decoded(revision).node_selector,
+        node_selector=selector,
     )
 
 
 def spec_of(revision: ConfigSetRevision, digest: str) -> ConfigSetSpec:
     """Return what a revision says, if it is what the digest says."""
+    _check(revision, digest)
+    try:
+        return msgspec.convert(revision.spec.content, ConfigSetSpec)
+    except msgspec.ValidationError as error:
+        raise _unreadable(revision, str(error)) from None
+
+
+def _check(revision: ConfigSetRevision, digest: str) -> None:
     spec = revision.spec
     if spec.digest != digest or digest_of(spec.labels, spec.content) != digest:
         raise BadRevision(
             f"cannot use ConfigSetRevision {revision.metadata.name}: its content has another digest than"
             f" {digest[:12]}; have the operator make a new one, by another change of the ConfigSet"
         )
-    try:
-        return _decoded(revision)
-    except msgspec.ValidationError as error:
-        raise BadRevision(
-            f"cannot use ConfigSetRevision {revision.metadata.name}: {error}; update the agent"
-        ) from None
 
 
-def _decoded(revision: ConfigSetRevision) -> ConfigSetSpec:
-    return msgspec.convert(revision.spec.content, ConfigSetSpec)
+def _unreadable(revision: ConfigSetRevision, why: str) -> BadRevision:
+    return BadRevision(
+        f"cannot use ConfigSetRevision {revision.metadata.name}: {why}; update nodemanager here"
+    )

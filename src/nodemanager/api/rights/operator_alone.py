@@ -27,7 +27,7 @@ _HOLDS: Final = {
     "delete": f"!({DELETE})",
     # A write that changes nothing is none: storage is migrated so.
     "change": f"request.operation != 'UPDATE' ||"
-    f" ({unchanged('metadata.labels', 'metadata.annotations', *LIFE)})",
+    f" ({unchanged('spec', 'metadata.labels', 'metadata.annotations', *LIFE)})",
 }
 
 

@@ -24,6 +24,6 @@ def policies() -> list[Object]:
             "it removes those that are not needed; where no operator runs any more, delete the"
             f" ValidatingAdmissionPolicyBinding {POLICY} first"
         ),
-        "change": "not even labels and annotations are for others",
+        "change": "it is what was said at one time, and not even labels and annotations are for others",
     }
     return operator_alone.policies(POLICY, CONFIG_SET_REVISIONS, remedies)

@@ -31,16 +31,8 @@ def by_set(revision: ConfigSetRevision) -> Iterable[str]:
 def current(config_set: ConfigSet, known: Sequence[ConfigSetRevision]) -> ConfigSetRevision | None:
     """Return the newest revision, if it is what the set says; None = there has to be a new one."""
     newest = max(known, key=_number, default=None)
-    if newest is None:
-        return None
-    status, meta = config_set.status.rollout, config_set.metadata
-    looked = status is not None and (status.current, status.observed_generation) == (
-        newest.metadata.name,
-        meta.generation,
-    )
-    if looked and newest.spec.labels == meta.labels:
-        return newest  # nothing has changed since we last compared them
-    return newest if configsetrevision.says_the_same(newest, config_set) else None
+    # Compared at each look: what an older version made of the same generation may lack what it did not know.
+    return newest if newest and configsetrevision.says_the_same(newest, config_set) else None
 
 
 async def create(
