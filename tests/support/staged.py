@@ -17,12 +17,12 @@ LABELS = {"role": "web"}
 HOST = ObjectMeta(name="a", uid="u1", labels=LABELS)
 
 
-def revision(number: int, content: str) -> ConfigSetRevision:
+def revision(number: int, content: str, generation: int = 0) -> ConfigSetRevision:
     """A revision of the set with one file."""
     said = {"files": [{"path": "/motd", "content": content}]}
     spec = {
-        "configSet": "web", "revision": number, "generation": number, "labels": LABELS, "content": said,
-        "digest": configsetrevision.digest_of(LABELS, said),
+        "configSet": "web", "revision": number, "generation": generation or number, "labels": LABELS,
+        "content": said, "digest": configsetrevision.digest_of(LABELS, said),
     }  # fmt: skip
     meta = {"name": f"web-{number}", "resourceVersion": str(number)}
     return msgspec.convert({"metadata": meta, "spec": spec}, ConfigSetRevision)
