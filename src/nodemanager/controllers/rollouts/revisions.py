@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from nodemanager.api.common import configsetrevision, set_reports
 from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet
 from nodemanager.api.common.configsetrevision import (
@@ -38,7 +40,7 @@ def current(config_set: ConfigSet, known: Sequence[ConfigSetRevision]) -> Config
         newest.metadata.name,
         meta.generation,
     )
-    if looked and newest.spec.labels == meta.labels:
+    if looked and newest.spec.labels == meta.labels and _is_readable(newest):
         return newest  # nothing has changed since we last compared them
     return newest if configsetrevision.says_the_same(newest, config_set) else None
 
@@ -68,6 +70,15 @@ def needless(
     reports = (set_reports.report_of(node, config_set.metadata.name) for node in nodes)
     used = {one.digest for one in reports if one is not None}
     return [one.metadata.name for one in beyond if one.spec.digest not in used]
+
+
+def _is_readable(revision: ConfigSetRevision) -> bool:
+    """Tell whether this version can say whom a revision is for; a newer one may have made it."""
+    try:
+        configsetrevision.reference(revision)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 def _number(revision: ConfigSetRevision) -> int:
