@@ -71,8 +71,10 @@ class Rollouts:
 
     def _look(self, config_set: ConfigSet) -> Look:
         now, published = self.now(), config_set.status.rollout
+        monotonic = asyncio.get_running_loop().time()
+        interrupted = self.nodes.interrupted or self.config_sets.interrupted
         steady = max(self.nodes.steady_since, self.config_sets.steady_since)
-        watched = self.clock.watched(now, asyncio.get_running_loop().time(), steady)
+        watched = self.clock.watched(now, monotonic, monotonic if interrupted else steady)
         edited = published is not None and published.observed_generation != config_set.metadata.generation
         return Look(now, watched, edited)
 
