@@ -66,7 +66,7 @@ async def story(site: RolloutSite, name: str) -> None:
         found[1][1],
     )
     assert (status.next, status.threshold) == (None, 0)
-    assert [one for one, seen in site.seen.items() if 2 in seen] in (["a"], ["b"], ["c"])
+    assert len(site.exposure(2).hosts) == 1
     for host in site.seen:
         node = await site.node(host)
         assert [(one.revision, one.error) for one in node.status.configsets] == [(1, "")]

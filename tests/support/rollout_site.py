@@ -5,9 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
 
 from nodemanager.agent import service
 from nodemanager.agent.assembly import HostSetup
@@ -16,8 +21,9 @@ from nodemanager.api.common import choosing
 from nodemanager.api.common.choosing import Content
 from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet
 from nodemanager.api.common.configsetrevision import CONFIG_SET_REVISIONS, ConfigSetRevision
-from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
-from nodemanager.api.common.rollout import RolloutStatus
+from nodemanager.api.common.managednode import MANAGED_NODES, AppliedConfigSet, ManagedNode
+from nodemanager.api.common.node_conditions import ALIVE
+from nodemanager.api.common.rollout import RevisionRef, RolloutStatus
 from nodemanager.client.auth.config import ClientConfig
 from nodemanager.client.calls import Selection
 from nodemanager.client.http.transport import Transport
@@ -26,18 +32,31 @@ from nodemanager.client.verbs import Client
 from nodemanager.controllers import assembly, rollouts
 from nodemanager.controllers.assembly import Dependencies
 from nodemanager.host.process import runner
-from nodemanager.kube import errors
+from nodemanager.kube import errors, times
+from nodemanager.kube.wording import plural
 from nodemanager.runtime.metrics import Registry
 from support import whole_server
 from support.accounts import operator_of
 from support.clients import connected
-from support.either import NAMESPACES
-from support.maintenance_site import Mortal
+from support.either import NAMESPACES, Place
+from support.maintenance_site import Mortal, site_at
 from support.scripted_server import until
+from support.tcp_proxy import TcpProxy, proxy
 
 NAMESPACE = "nodemanager"
 PATIENCE = 60.0
 LABELS = {"role": "web"}
+
+
+class Exposure(NamedTuple):
+    """Who ever had a revision."""
+
+    hosts: frozenset[str]
+    seconds: float
+    """How long the one that had it longest did."""
+
+    def __str__(self) -> str:
+        return f"{plural(len(self.hosts), 'host')} had it, at most for {self.seconds:.2f} s"
 
 
 @dataclass
@@ -47,10 +66,20 @@ class RolloutSite:
     client: Client
     config: ClientConfig
     kubeconfig: Path
+    namespace: str = NAMESPACE
+    own: ClientConfig | None = None
+    """How the operator connects; None = as its account, by the word of the administrator."""
     broken: set[int] = field(default_factory=set)
     """Revisions, by number, with which hosts that only report fail."""
+    hung: set[int] = field(default_factory=set)
+    """Those with which they never come to an end."""
     seen: dict[str, list[int]] = field(default_factory=dict)
     """Revisions that such a host ever had."""
+    moves: list[tuple[str, int, float]] = field(default_factory=list)
+    """Which of them took which revision, and when; 0 = none."""
+    silent: set[str] = field(default_factory=set)
+    link: TcpProxy | None = None
+    """What the operator, and hosts that only report, have between them and the API."""
 
     async def declare(self, name: str, content: str, *more: dict[str, Any], **rollout: Any) -> None:
         """Make a set that is rolled out in stages, or change what it declares."""
@@ -59,21 +88,21 @@ class RolloutSite:
         if rollout:
             spec["rollout"] = {"strategy": "Staged", **rollout}
             body = {"metadata": {"name": name, "labels": LABELS}, "spec": spec}
-            await self.client.create(CONFIG_SETS, body, NAMESPACE)
+            await self.client.create(CONFIG_SETS, body, self.namespace)
         else:
-            await self.client.patch(CONFIG_SETS, name, NAMESPACE, MergePatch({"spec": spec}))
+            await self.client.patch(CONFIG_SETS, name, self.namespace, MergePatch({"spec": spec}))
 
     async def config_set(self, name: str) -> ConfigSet:
-        return await self.client.get(CONFIG_SETS, name, NAMESPACE)
+        return await self.client.get(CONFIG_SETS, name, self.namespace)
 
     async def revisions(self, name: str) -> list[ConfigSetRevision]:
-        found = (await self.client.list(CONFIG_SET_REVISIONS, Selection(NAMESPACE))).items
+        found = (await self.client.list(CONFIG_SET_REVISIONS, Selection(self.namespace))).items
         return sorted(
             (one for one in found if one.spec.config_set == name), key=lambda one: one.spec.revision
         )
 
     async def node(self, name: str) -> ManagedNode:
-        return await self.client.get(MANAGED_NODES, name, NAMESPACE)
+        return await self.client.get(MANAGED_NODES, name, self.namespace)
 
     async def until(self, name: str, holds: Callable[[RolloutStatus], object]) -> RolloutStatus:
         """Wait until the rollout of a set is so far; hosts that only report do so meanwhile."""
@@ -95,32 +124,66 @@ class RolloutSite:
         """Have hosts join that have no agent but `report`."""
         for name in names:
             meta = {"name": name, "labels": {**LABELS, **labels}}
-            await self.client.create(MANAGED_NODES, {"metadata": meta}, NAMESPACE)
+            await self.client.create(MANAGED_NODES, {"metadata": meta}, self.namespace)
             self.seen[name] = []
 
+    async def hush(self, *names: str) -> None:
+        """Have only these hosts be silent."""
+        for name in {*names} ^ self.silent:
+            alive = "False" if name in names else "True"
+            said = {
+                "type": ALIVE,
+                "status": alive,
+                "reason": "Told",
+                "lastTransitionTime": _stamp(),
+                "message": "",
+            }
+            await self._say(name, conditions=[said])
+        self.silent = {*names}
+
     async def report(self, config_set: ConfigSet) -> None:
-        """Have every such host take what is its own, and say so."""
-        for name, seen in self.seen.items():
-            node = await self.node(name)
+        """Have every such host that is heard take what is its own, and say so."""
+        if self.link is not None and not self.link.open:
+            return
+        for node in (await self.client.list(MANAGED_NODES, Selection(self.namespace))).items:
+            name = node.metadata.name
             choice = choosing.chosen(config_set, node.metadata)
-            if choice.content is not Content.REVISION:
+            if name not in self.seen or name in self.silent or choice.content is not Content.REVISION:
                 continue
-            ref, report = choice.revision, {}
-            if ref is not None:
-                error = {"error": "it failed"} if ref.revision in self.broken else {}
-                report = {
-                    "name": config_set.metadata.name, "revision": ref.revision, "digest": ref.digest, **error
-                }  # fmt: skip
+            ref = choice.revision or RevisionRef()
+            said = [
+                AppliedConfigSet(
+                    name=config_set.metadata.name,
+                    observed_generation=config_set.metadata.generation,
+                    revision=ref.revision,
+                    digest=ref.digest,
+                    error="it failed" if ref.revision in self.broken else "",
+                    waiting="something runs" if ref.revision in self.hung else "",
+                )
+            ]
+            if choice.revision is None:
+                said = []
             last = [one for one in node.status.configsets if one.name == config_set.metadata.name]
-            if [(one.digest, one.error) for one in last] == (
-                [(report["digest"], report.get("error", ""))] if report else []
-            ):
+            if [_told(one) for one in last] == [_told(one) for one in said]:
                 continue
-            if ref is not None:
-                seen.append(ref.revision)
-            status = {"release": "6.1", "configsets": [report] if report else []}
-            patch = MergePatch({"status": status})
-            await self.client.patch(MANAGED_NODES, name, NAMESPACE, patch, subresource="status")
+            if [one.digest for one in last] != [one.digest for one in said]:
+                self.moves.append((name, ref.revision, asyncio.get_running_loop().time()))
+                self.seen[name] += [ref.revision] if said else []
+            await self._say(name, release="6.1", configsets=msgspec.to_builtins(said))
+
+    def exposure(self, revision: int) -> Exposure:
+        """Return who ever had a revision, and how long those did that have it no more."""
+        lasted: dict[str, float] = {}
+        for host, seen in self.seen.items():
+            mine = [(number, at) for name, number, at in self.moves if name == host]
+            spans = [end - at for (number, at), (_, end) in pairwise(mine) if number == revision]
+            if revision in seen:
+                lasted[host] = sum(spans)
+        return Exposure(frozenset(lasted), max(lasted.values(), default=0.0))
+
+    async def _say(self, name: str, **status: Any) -> None:
+        patch = MergePatch({"status": status})
+        await self.client.patch(MANAGED_NODES, name, self.namespace, patch, subresource="status")
 
     # Agents of folders
 
@@ -129,7 +192,7 @@ class RolloutSite:
         """Run the agent of a folder."""
         config = ClientConfig(server) if server else self.config
         async with connected(config) as client:
-            options = AgentOptions(NAMESPACE, HostSetup(str(root), name), "0", "0", realtime=False)
+            options = AgentOptions(self.namespace, HostSetup(str(root), name), "0", "0", realtime=False)
             agent = service.build(client, options, Registry())
             running = asyncio.create_task(agent.manager.run())
             try:
@@ -151,9 +214,12 @@ class RolloutSite:
             mortals.append(Mortal(inner, kill_at, after))
             return mortals[0]
 
-        async with connected(operator_of(self.config, NAMESPACE)) as own:
+        config = self.own or operator_of(self.config, self.namespace)
+        if self.link is not None:
+            config = replace(config, server=f"https://127.0.0.1:{self.link.port}")
+        async with connected(config) as own:
             given = Dependencies(
-                own.through(wrap), NAMESPACE, Registry(), runner.companion, leader_elect=False
+                own.through(wrap), self.namespace, Registry(), runner.companion, leader_elect=False
             )
             manager = assembly.assemble(given, (rollouts.REGISTRATION,)).manager
             running = asyncio.create_task(manager.run())
@@ -174,3 +240,23 @@ async def rollout_site(folder: Path) -> AsyncIterator[RolloutSite]:
         with contextlib.suppress(errors.AlreadyExists):
             await client.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
         yield RolloutSite(client, config, path)
+
+
+@contextlib.asynccontextmanager
+async def rollout_site_at(place: Place) -> AsyncIterator[RolloutSite]:
+    """A namespace of one of the servers, with a link to it that can be cut."""
+    async with site_at(place, disruptive=False) as site:
+        server = urlsplit(site.own.server)
+        assert server.hostname is not None
+        assert server.port is not None
+        async with proxy(server.hostname, server.port) as link:
+            config = whole_server.load(place.kubeconfig)
+            yield RolloutSite(site.client, config, place.kubeconfig, place.namespace, site.own, link=link)
+
+
+def _told(report: AppliedConfigSet) -> tuple[object, ...]:
+    return report.digest, report.error, report.waiting
+
+
+def _stamp() -> str:
+    return times.rfc3339(datetime.now(UTC))

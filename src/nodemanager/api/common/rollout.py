@@ -95,8 +95,9 @@ class Rollout(Struct):
     progress_deadline: Annotated[
         str,
         meta(
-            "A host that is alive, and has not become healthy with the change for so long, has failed; "
-            f"default {PROGRESS_DEADLINE}.",
+            "A host that is alive, and has not become healthy with the change for so long, has failed; it "
+            "begins anew for a host that was silent, and after nobody could hear of hosts. Default "
+            f"{PROGRESS_DEADLINE}.",
             POSITIVE_DURATION,
             max_length=DURATION_MAX,
         ),
@@ -104,9 +105,9 @@ class Rollout(Struct):
     max_unavailable: Annotated[
         int | str | None,
         meta(
-            "How many hosts may be on their way to the change at once; a stage of more is done in parts. A "
-            "number, or a percentage of the hosts such as 10%, which is rounded down but is at least 1. "
-            "Omitted: all of a stage. Canaries go together.",
+            "How many hosts may be on their way to the change at once; a stage of more is done in parts. "
+            "Hosts that failed are not on their way any more. A number, or a percentage of the hosts such as "
+            "10%, which is rounded down but is at least 1. Omitted: all of a stage. Canaries go together.",
             minimum=1,
             maximum=1000000,
             pattern="^([1-9][0-9]?|100)%$",
@@ -117,7 +118,7 @@ class Rollout(Struct):
         int,
         meta(
             f"How many hosts have to fail for the rollout to stop; default {STOP_AFTER}. It also stops when "
-            "no host of a stage becomes healthy.",
+            "all hosts that have the change fail.",
             minimum=1,
             maximum=1000000,
         ),
@@ -156,7 +157,12 @@ class RolloutCounts(Struct, omit_defaults=False):
     healthy: Annotated[int, meta("Those of them that are healthy with the change.", format="int32")] = 0
     failed: Annotated[int, meta("Those of them that failed.", format="int32")] = 0
     silent: Annotated[
-        int, meta("Those of them that are silent or held: they count for nothing else.", format="int32")
+        int,
+        meta(
+            "Those of them that are silent or held, or whose agent does not know about stages: they count "
+            "for nothing else.",
+            format="int32",
+        ),
     ] = 0
 
 

@@ -11,11 +11,14 @@ from nodemanager.api.common.configsetrevision import RESTART, ConfigSetRevision
 from nodemanager.api.common.managednode import ManagedNode, is_held, is_silent
 from nodemanager.api.common.rollout import is_staged
 from nodemanager.controllers.registration import Caches, Wake
+from nodemanager.fleet.rollout import facts
+from nodemanager.kube import conditions
 from nodemanager.kube.objects import ObjectKey, key_of
 from nodemanager.runtime.cache import Change
 
 SETTLE_SECONDS: Final = 0.5
 """Hosts report at about the same time; their reports are looked at together."""
+TROUBLES: Final = (*facts.TROUBLES, conditions.READY)
 
 
 def on_config_set(change: Change[ConfigSet], _caches: Caches) -> Iterator[Wake]:
@@ -53,4 +56,5 @@ def on_node(change: Change[ManagedNode], caches: Caches) -> Iterator[Wake]:
 def _news(node: ManagedNode, config_set: str) -> tuple[object, ...]:
     heard = bool(node.status.release or node.status.agent_version)
     report = set_reports.report_of(node, config_set)
-    return node.metadata.labels, is_silent(node), is_held(node), heard, report
+    troubles = [(one.type, one.status, one.reason) for one in node.status.conditions if one.type in TROUBLES]
+    return node.metadata.labels, is_silent(node), is_held(node), heard, report, troubles

@@ -2,13 +2,13 @@
 
 | phase       | means                                 | ends when                                           |
 |-------------|---------------------------------------|-----------------------------------------------------|
-| Waiting     | nobody can prove the change           | a canary or a host of the stage is there            |
-| Progressing | some host of the stage is not healthy | all are, or the deadline is over: those have failed |
+| Waiting     | nobody can prove the change now       | a canary or a host of the stage is there            |
+| Progressing | some host of the stage is not healthy | all are, or their deadline is over: they failed     |
 | Soaking     | all are healthy                       | the soak is over: the next stage, or the end        |
 | Paused      | somebody said so, or too many failed  | somebody says so                                    |
 | Undoing     | hosts return to what is stable        | none that is alive reports the change any more      |
 
-Whatever the phase: as many failed hosts as `stopAfter` stop it.
+Whatever the phase: as many failed hosts as `stopAfter` stop it. It is over when all hosts have the change.
 """
 
 from __future__ import annotations
@@ -28,18 +28,21 @@ from nodemanager.api.common.rollout import (
     UNDONE,
     WAITING,
     Rollout,
-    RolloutCounts,
     RolloutStatus,
 )
-from nodemanager.fleet.rollout import stages
+from nodemanager.fleet.rollout import looking, stages
 from nodemanager.fleet.rollout.beginning import is_stopped, stable
-from nodemanager.fleet.rollout.facts import Progress, RolloutHost
+from nodemanager.fleet.rollout.facts import UNAWARE, RolloutHost
+from nodemanager.fleet.rollout.looking import Look, Seen, elapsed, seconds
 from nodemanager.fleet.rollout.reasons import RolloutReason
-from nodemanager.kube import times
-from nodemanager.kube.go import durations
+from nodemanager.kube import times, wording
 from nodemanager.kube.wording import plural
 
 MAX_NAMED: Final = 5
+MAX_MESSAGE: Final = 1024
+"""Characters, as in the schema of the status."""
+SILENCE_SECONDS: Final = 84.0
+"""After so long, hosts that are gone are known to be: the patience of whoever judges signs of life."""
 
 
 class Decision(NamedTuple):
@@ -50,117 +53,99 @@ class Decision(NamedTuple):
     """Seconds; None = only when something happens."""
 
 
-class _Seen(NamedTuple):
-    """Hosts, by what matters."""
-
-    hosts: Sequence[RolloutHost]
-    moved: Sequence[RolloutHost]
-    awake: Sequence[RolloutHost]
-    """Those that moved and are neither silent nor held."""
-    bad: Sequence[RolloutHost]
-    """Those of them that are not healthy."""
-    failed: Sequence[RolloutHost]
-    late: bool
-    """Those that are not healthy had their time."""
-
-
-def decide(rollout: Rollout, status: RolloutStatus, hosts: Sequence[RolloutHost], now: datetime) -> Decision:
+def decide(rollout: Rollout, status: RolloutStatus, hosts: Sequence[RolloutHost], look: Look) -> Decision:
     """Return the next status; one step per look."""
     if status.next is None:
-        return _settled(status, hosts, now)
-    seen = _look(rollout, status, hosts, now)
-    given_up = _given_up(status, seen)
-    counted = msgspec.structs.replace(status, counts=_counts(seen, given_up))
+        return _settled(status, hosts, look.now)
+    status = stages.refitted(rollout, status, hosts, edited=look.edited)
+    seen = looking.of(rollout, status, hosts, look)
+    counted = msgspec.structs.replace(status, counts=seen.counts)
     if is_stopped(counted):
         return Decision(counted)
-    if len(seen.failed) >= rollout.stop_after or (
-        seen.late and seen.awake and len(seen.bad) == len(seen.awake)
-    ):
-        return Decision(_stopped(rollout, counted, seen, now))
-    if not hosts:
-        return Decision(stable(counted, counted.next, RolloutReason.NO_HOSTS, now))
+    if len(seen.failed) >= rollout.stop_after or (seen.failed and len(seen.failed) == len(seen.awake)):
+        return Decision(_stopped(rollout, counted, seen, look.now))
     if rollout.paused:
         said = "somebody paused it: spec.rollout.paused"
-        return Decision(_in(counted, PAUSED, RolloutReason.PAUSED, said, now))
-    return _advance(rollout, counted, seen, given_up, now)
+        return Decision(_in(counted, PAUSED, RolloutReason.PAUSED, said, look.now))
+    if not hosts and not status.stage:
+        return Decision(stable(counted, counted.next, RolloutReason.NO_HOSTS, look.now))
+    return _advance(rollout, counted, seen, look)
 
 
-def _look(rollout: Rollout, status: RolloutStatus, hosts: Sequence[RolloutHost], now: datetime) -> _Seen:
-    moved = stages.moved(status, hosts)
-    awake = [one for one in moved if one.progress is not Progress.ABSENT]
-    bad = [one for one in awake if one.progress is not Progress.HEALTHY]
-    deadline = _seconds(rollout.progress_deadline)
-    late = status.phase == PROGRESSING and _elapsed(status, now) >= deadline
-    failed = bad if late else [one for one in bad if one.progress is Progress.FAILED]
-    return _Seen(hosts, moved, awake, bad, failed, late)
-
-
-def _given_up(status: RolloutStatus, seen: _Seen) -> int:
-    """Return how many hosts that are not healthy the stage does not wait for any more: fewer than stop it."""
-    if seen.late:
-        return len(seen.bad)
-    known = status.counts.failed if status.phase == SOAKING and status.counts else 0
-    return known if len(seen.bad) <= known else 0
-
-
-def _counts(seen: _Seen, given_up: int) -> RolloutCounts:
-    return RolloutCounts(
-        hosts=len(seen.hosts),
-        moved=len(seen.moved),
-        healthy=len(seen.awake) - len(seen.bad),
-        failed=max(len(seen.failed), min(given_up, len(seen.bad))),
-        silent=len(seen.moved) - len(seen.awake),
-    )
-
-
-def _advance(rollout: Rollout, status: RolloutStatus, seen: _Seen, given_up: int, now: datetime) -> Decision:
-    canaries = (rollout.canary if status.stage == 0 else status.canary) is not None
-    sizes = stages.sizes(rollout, len(seen.hosts), canaries=canaries)
+def _advance(rollout: Rollout, status: RolloutStatus, seen: Seen, look: Look) -> Decision:
+    now, no_canary = look.now, not any(one.canary for one in seen.hosts)
+    if status.stage == 1 and status.canary is not None and rollout.canary is None and no_canary:
+        status = msgspec.structs.replace(status, stage=0, canary=None)  # nobody has begun it, nor will
+    sizes = _sizes(rollout, status, seen)
     if status.stage == 0:
-        return _begin_stage(rollout, status, seen, sizes, now)
-    size = sizes[min(status.stage, len(sizes)) - 1]
-    words = f"stage {min(status.stage, len(sizes))} of {len(sizes)}"
-    if size == 0 and not any(one.canary for one in seen.hosts):
+        return Decision(_begin_stage(rollout, status, seen, sizes, now))
+    size, words = sizes[status.stage - 1], f"stage {status.stage} of {len(sizes)}"
+    if size == 0 and no_canary and seen.hosts:
         wanted = rollout.canary.selector if rollout.canary else status.canary
         told = _in(status, WAITING, RolloutReason.NO_CANARY, f"{words}: there is no canary", now)
         return Decision(msgspec.structs.replace(told, canary=wanted))
-    limit = stages.threshold(seen.hosts, _part(rollout, seen, size), status.threshold) if size else 0
-    if limit > status.threshold:  # also when those that were to prove it have left or fallen silent
+    limit, all_have_it = _limit(rollout, status, seen, size), len(seen.moved) == len(seen.hosts)
+    if (
+        limit > status.threshold and not all_have_it
+    ):  # also when those that were to prove it have left or fallen silent
         return Decision(_raised(status, limit, words, now))
-    if not seen.awake:
-        said = f"{words}: no host of it is there"
-        return Decision(_in(status, WAITING, RolloutReason.HOSTS_SILENT, said, now))
-    if len(seen.bad) > given_up:
-        said = f"{words}: waits for {_named(seen.bad)}"
-        told = _in(status, PROGRESSING, RolloutReason.HOSTS_UNPROVEN, said, now)
-        return Decision(told, _seconds(rollout.progress_deadline) - _elapsed(told, now))
+    if (wait := _waits(rollout, status, seen, words, look)) is not None:
+        return wait
     told = _in(status, SOAKING, RolloutReason.SOAKING, f"{words}: all its hosts are healthy", now)
-    if (left := _seconds(rollout.soak) - _elapsed(told, now)) > 0:
+    soak = seconds(rollout.soak)
+    left = max(soak - elapsed(told, now), min(soak, SILENCE_SECONDS) - look.watched)
+    if left > 0:
         return Decision(told, left)
-    if status.stage >= len(sizes) or len(seen.moved) == len(seen.hosts):
+    if late := seen.unproven:  # they are back since the soak began, and do not begin it anew
+        said = f"{words}: waits for {_named(late)}, back since a short time"
+        return Decision(_in(status, SOAKING, RolloutReason.SOAKING, said, now), seen.again)
+    if all_have_it:
         return Decision(stable(status, status.next, RolloutReason.ROLLED_OUT, now))
-    return _begin_stage(rollout, status, seen, sizes, now)
+    return Decision(_begin_stage(rollout, status, seen, sizes, now))
+
+
+def _waits(rollout: Rollout, status: RolloutStatus, seen: Seen, words: str, look: Look) -> Decision | None:
+    """Return what a stage waits for that has all its hosts; None = they are healthy."""
+    if seen.holding or (seen.awake and not seen.healthy):
+        said = f"{words}: waits for {_named(seen.holding or seen.bad)}{_besides(seen)}"
+        told = _in(status, PROGRESSING, RolloutReason.HOSTS_UNPROVEN, said, look.now)
+        again = looking.of(rollout, told, seen.hosts, look).again
+        return Decision(told, again)
+    if seen.put_off:
+        said = f"{words}: {_named(seen.put_off)}: {seen.put_off[0].why}"
+        return Decision(_in(status, WAITING, RolloutReason.HOSTS_PUT_OFF, said, look.now))
+    if not seen.awake:
+        said = f"{words}: no host of it is there{_besides(seen)}"
+        return Decision(_in(status, WAITING, RolloutReason.HOSTS_SILENT, said, look.now))
+    return None
+
+
+def _sizes(rollout: Rollout, status: RolloutStatus, seen: Seen) -> list[int]:
+    canaries = (rollout.canary if status.stage == 0 else status.canary) is not None
+    return stages.sizes(rollout, len(seen.hosts), canaries=canaries)
 
 
 def _begin_stage(
-    rollout: Rollout, status: RolloutStatus, seen: _Seen, sizes: Sequence[int], now: datetime
-) -> Decision:
+    rollout: Rollout, status: RolloutStatus, seen: Seen, sizes: Sequence[int], now: datetime
+) -> RolloutStatus:
     stage = status.stage + 1
     while stage < len(sizes) and 0 < sizes[stage - 1] <= len(seen.moved):
         stage += 1  # so many have it already
-    size = sizes[stage - 1]
     canary = rollout.canary.selector if rollout.canary and not status.stage else status.canary
-    limit = stages.threshold(seen.hosts, _part(rollout, seen, size), status.threshold) if size else 0
     begun = msgspec.structs.replace(status, stage=stage, canary=canary)
-    return Decision(_raised(begun, limit, f"stage {stage} of {len(sizes)}", now))
+    limit = _limit(rollout, begun, seen, sizes[stage - 1])
+    return _raised(begun, limit, f"stage {stage} of {len(sizes)}", now)
 
 
-def _part(rollout: Rollout, seen: _Seen, size: int) -> int:
-    """Return how many hosts may have it now: never more on their way to it than maxUnavailable."""
-    if rollout.max_unavailable is None:
-        return size
-    room = stages.count(rollout.max_unavailable, len(seen.hosts)) - len(seen.bad)
-    return min(size, len(seen.moved) + max(0, room))
+def _limit(rollout: Rollout, status: RolloutStatus, seen: Seen, size: int) -> int:
+    """Return the threshold for a stage: never more hosts on their way to it than maxUnavailable."""
+    if size == 0:
+        return status.threshold
+    part = size
+    if rollout.max_unavailable is not None:
+        room = stages.count(rollout.max_unavailable, len(seen.hosts)) - len(seen.unproven) - len(seen.put_off)
+        part = len(seen.moved) + max(0, room)
+    return stages.in_parts(seen.hosts, size, part, status.threshold)
 
 
 def _raised(status: RolloutStatus, limit: int, words: str, now: datetime) -> RolloutStatus:
@@ -174,24 +159,28 @@ def _raised(status: RolloutStatus, limit: int, words: str, now: datetime) -> Rol
     )
 
 
-def _stopped(rollout: Rollout, status: RolloutStatus, seen: _Seen, now: datetime) -> RolloutStatus:
-    bad = seen.failed or seen.bad
+def _stopped(rollout: Rollout, status: RolloutStatus, seen: Seen, now: datetime) -> RolloutStatus:
     number = status.next.revision if status.next else 0
+    said = f"revision {number} failed on {_named(seen.failed)}"
     if rollout.on_failure == PAUSE:
-        return _in(status, PAUSED, RolloutReason.STOPPED, f"revision {number} failed on {_named(bad)}", now)
+        return _in(status, PAUSED, RolloutReason.STOPPED, said, now)
     back = msgspec.structs.replace(
         status, next=None, refused=status.next, canary=None, threshold=0, stage=0, started_at=None
     )
-    said = f"revision {number} failed on {_named(bad)}, and is undone"
+    said = f"{said}, and is undone{_besides(seen)}"
     return _in(back, UNDOING, RolloutReason.HOSTS_RETURNING, said, now)
 
 
 def _settled(status: RolloutStatus, hosts: Sequence[RolloutHost], now: datetime) -> Decision:
-    """Return how far hosts are that return from what was undone; otherwise nothing is to be done."""
+    """Return how far hosts are that return from what was undone or reverted; else nothing is to be done."""
     if status.refused is None:
         return Decision(status)
-    if any(one.has_refused for one in hosts):
-        return Decision(_in(status, UNDOING, RolloutReason.HOSTS_RETURNING, status.message, now))
+    reverted = status.reason == RolloutReason.REVERTED
+    if looking.returning(hosts):
+        reason = RolloutReason.REVERTED if reverted else RolloutReason.HOSTS_RETURNING
+        return Decision(_in(status, UNDOING, reason, status.message, now))
+    if reverted:
+        return Decision(stable(status, status.stable, RolloutReason.NO_CHANGE, now))
     return Decision(_in(status, UNDONE, RolloutReason.HOSTS_FAILED, status.message, now))
 
 
@@ -199,21 +188,21 @@ def _in(
     status: RolloutStatus, phase: str, reason: RolloutReason, message: str, now: datetime
 ) -> RolloutStatus:
     """Return the status in a phase; since when is kept while that is the same, and not in the future."""
-    kept = status.phase == phase and status.reason == reason and _elapsed(status, now) >= 0
+    kept = status.phase == phase and status.reason == reason and elapsed(status, now) >= 0
     since = status.since if kept else times.rfc3339(now)
-    return msgspec.structs.replace(status, phase=phase, reason=reason, message=message, since=since)
-
-
-def _elapsed(status: RolloutStatus, now: datetime) -> float:
-    since = times.parse(status.since)
-    return -1.0 if since is None else (now - since).total_seconds()
-
-
-def _seconds(text: str) -> float:
-    return durations.parse(text) if text else 0.0
+    said = wording.shorten(message, MAX_MESSAGE)
+    return msgspec.structs.replace(status, phase=phase, reason=reason, message=said, since=since)
 
 
 def _named(hosts: Sequence[RolloutHost]) -> str:
-    names = sorted(one.name for one in hosts)
+    names = sorted(f"{one.name} ({one.why})" if one.why else one.name for one in hosts)
     more = len(names) - MAX_NAMED
     return ", ".join(names[:MAX_NAMED]) + (f" and {plural(more, 'more host')}" if more > 0 else "")
+
+
+def _besides(seen: Seen) -> str:
+    """Return what has to be said of hosts that nobody waits for."""
+    unaware = sum(one.why == UNAWARE for one in seen.hosts)
+    if not unaware:
+        return ""
+    return f"; {plural(unaware, 'host')} took it at once and will not return: the agent there knows no stages"

@@ -16,11 +16,13 @@ class RolloutReason(StrEnum):
     STARTED = "Started"
     NO_CANARY = "NoCanary"
     HOSTS_SILENT = "HostsSilent"
+    HOSTS_PUT_OFF = "HostsPutOff"
     HOSTS_UNPROVEN = "HostsUnproven"
     SOAKING = "Soaking"
     PAUSED = "Paused"
     STOPPED = "Stopped"
     HOSTS_RETURNING = "HostsReturning"
+    REVERTED = "Reverted"
     HOSTS_FAILED = "HostsFailed"
 
 
@@ -31,10 +33,13 @@ REMEDIES: Final[dict[RolloutReason, str]] = {
     RolloutReason.NO_CHANGE: "Nothing to do: the set says what its hosts have.",
     RolloutReason.STARTED: "Nothing to do: the first stage begins in a moment.",
     RolloutReason.NO_CANARY: (
-        "Correct spec.rollout.canary.selector, or label a host of the set: it chooses none of them."
+        "Correct or remove spec.rollout.canary, or label a host of the set: it chooses none of them."
     ),
     RolloutReason.HOSTS_SILENT: (
-        "Find out why the hosts of the stage are silent or held: there is nobody to prove the change."
+        "Find out why the hosts of the stage are silent, held or gone: there is nobody to prove the change."
+    ),
+    RolloutReason.HOSTS_PUT_OFF: (
+        "Nothing to do: hosts of the stage wait for the window of the set, or for a lock of another host."
     ),
     RolloutReason.HOSTS_UNPROVEN: (
         "Nothing to do; if it lasts, `nodemanager describe configset NAME` says which hosts are not done."
@@ -45,6 +50,9 @@ REMEDIES: Final[dict[RolloutReason, str]] = {
         "Look at the hosts that failed. Then change the set, or run `nodemanager rollout restart NAME`."
     ),
     RolloutReason.HOSTS_RETURNING: "Nothing to do: hosts that took the change return to what they had.",
+    RolloutReason.REVERTED: (
+        "Nothing to do: the set says again what is stable, and hosts that took the change return to it."
+    ),
     RolloutReason.HOSTS_FAILED: (
         "Look at the hosts that failed. Then change the set, or run `nodemanager rollout restart NAME`."
     ),

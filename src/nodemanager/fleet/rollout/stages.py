@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from nodemanager.api.common.rollout import SCALE, STAGES, Rollout, RolloutStatus
 from nodemanager.fleet.rollout.facts import Progress, RolloutHost
 
@@ -27,6 +29,21 @@ def moved(status: RolloutStatus, hosts: Sequence[RolloutHost]) -> list[RolloutHo
     return [one for one in hosts if one.canary or one.position < status.threshold]
 
 
+def refitted(
+    rollout: Rollout, status: RolloutStatus, hosts: Sequence[RolloutHost], *, edited: bool
+) -> RolloutStatus:
+    """Return the status in the stage that it is in by other sizes: the last one that so many hosts have done.
+
+    Nobody takes the change because of it: that stage still has to be proven before the next one.
+    """
+    found = sizes(rollout, len(hosts), canaries=status.canary is not None)
+    if status.stage == 0 or not (edited or status.stage > len(found)):
+        return status
+    have = len(moved(status, hosts))
+    done = [number for number, size in enumerate(found, 1) if size <= have]
+    return msgspec.structs.replace(status, stage=min(status.stage, max(done, default=1)))
+
+
 def threshold(hosts: Sequence[RolloutHost], size: int, old: int = 0) -> int:
     """Return the threshold at which so many hosts have the change, never less than it was.
 
@@ -44,7 +61,20 @@ def threshold(hosts: Sequence[RolloutHost], size: int, old: int = 0) -> int:
     return max(old, found)
 
 
+def in_parts(hosts: Sequence[RolloutHost], size: int, part: int, old: int) -> int:
+    """Return the threshold on the way to that of a stage, at which at most `part` hosts have the change.
+
+    Hosts at the same place go together, also where that is one more than there is room for.
+    """
+    whole, found = threshold(hosts, size, old), threshold(hosts, min(size, part), old)
+    if found > old or whole <= old or part <= sum(one.canary or one.position < old for one in hosts):
+        return found
+    following = min(one.position for one in hosts if not one.canary and one.position >= old)
+    return min(whole, following + 1)
+
+
 def _just_above(positions: Sequence[int], room: int) -> int:
     last = positions[room - 1]
     shared = room < len(positions) and positions[room] == last
-    return last if shared and last > positions[0] else last + 1
+    below = [one for one in positions[:room] if one < last]
+    return below[-1] + 1 if shared and below else last + 1
