@@ -7,15 +7,17 @@ from typing import Final
 
 from nodemanager.fleet.maintenance.reasons import REMEDIES, Reason
 from nodemanager.fleet.maintenance.states import STATES
+from nodemanager.fleet.rollout import reasons as rollout_reasons
 
 FILE: Final = "docs/reference/reason-codes.md"
 _HEAD: Final = """\
-<!-- Generated from src/nodemanager/fleet/maintenance, do not edit: make generate -->
+<!-- Generated from src/nodemanager/fleet, do not edit: make generate -->
 
 # Reason codes
 
 Why a [maintenance](../maintenance.md) or a host waits, how the visit of a host ended, and why a slot was
-skipped. The code is the same in the status, in Events and in metrics.
+skipped. The code is the same in the status, in Events and in metrics. And why a [rollout](../rollouts.md) is
+where it is.
 """
 _SECTIONS: Final = (
     ("What a whole maintenance waits for", Reason.NOTHING_DUE),
@@ -35,6 +37,8 @@ def page() -> str:
     for (title, _), begin, end in zip(_SECTIONS, starts, [*starts[1:], len(codes)], strict=True):
         rows = ([f"`{code}`", REMEDIES[code]] for code in codes[begin:end])
         parts.append(f"## {title}\n\n{_table(['Code', 'What to do'], rows)}")
+    told = ([f"`{code}`", remedy] for code, remedy in rollout_reasons.REMEDIES.items())
+    parts.append(f"## Rollouts\n\n{_table(['Code', 'What to do'], told)}")
     states = (
         [f"`{state}`", rules.gate, rules.order.value, rules.evidence, rules.compensation]
         for state, rules in STATES.items()

@@ -19,6 +19,7 @@ from nodemanager.agent.declared.desired_state import DesiredStateCache
 from nodemanager.agent.declared.memory import Memory
 from nodemanager.agent.declared.references import ReferenceWatch
 from nodemanager.agent.declared.sources import OptionalCache, Sources
+from nodemanager.agent.declared.staged_sets import StagedSets
 from nodemanager.agent.drift.delivery import Delivery
 from nodemanager.agent.drift.drift import DriftWatch
 from nodemanager.agent.drift.drift_log import DriftLog
@@ -54,6 +55,7 @@ from nodemanager.agent.tasks.task_part import Turn
 from nodemanager.agent.tasks.tasking import TaskSetup, add_tasks
 from nodemanager.agent.upgrades.upgrade_part import UpgradePart, UpgradeReporter
 from nodemanager.agent.upgrades.upgrading import upgrades
+from nodemanager.api.common.configsetrevision import CONFIG_SET_REVISIONS
 from nodemanager.client.verbs import Client
 from nodemanager.host.base import HostError
 from nodemanager.host.files.tree import Tree
@@ -220,8 +222,15 @@ def _declarations(base: _Base) -> Declarations:
         run=managed_host.converger.observer.run,
     )
     desired_states = DesiredStateCache(Contenter(renderer))
+    staged = StagedSets(
+        lambda name: link.client.get(CONFIG_SET_REVISIONS, name, link.key.namespace),
+        lambda: memory.inputs().config_sets,
+        lambda: link.reachability.offline,
+        base.requests.pass_soon,
+    )
     return Declarations(
-        node, managed_host.identity, sources, desired_states, first_look, base.holds.look, base.windows.heard
+        node, managed_host.identity, sources, staged, desired_states, first_look, base.holds.look,
+        base.windows.heard,
     )  # fmt: skip
 
 

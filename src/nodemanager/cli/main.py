@@ -53,6 +53,9 @@ COMMANDS: Final = {
     "maintenance": Entry(
         "nodemanager.cli.commands.maintenance.group", "Look at maintenances; say yes, wait, go on or stop."
     ),
+    "rollout": Entry(
+        "nodemanager.cli.commands.rollout.group", "See how changes reach hosts; wait, go on, or take back."
+    ),
     "run": Entry("nodemanager.cli.commands.maintenance.run", "Do something once on some hosts, and watch."),
     "why": Entry("nodemanager.cli.commands.maintenance.why", "Tell why a host waits, and what ends that."),
     "plan": Entry("nodemanager.cli.commands.plan", "Show what would change on this host."),
@@ -83,7 +86,7 @@ GROUPS: Final = {
     "Run": ("demo", "up", "agent", "operator", "install-service"),
     "Join": ("rbac", "token", "bootstrap"),
     "Look": ("get", "describe", "status", "why", "plan", "lint", "simulate", "schemas", "backups"),
-    "Change": ("apply", "run", "maintenance", "hold", "unhold", "restore"),
+    "Change": ("apply", "run", "maintenance", "rollout", "hold", "unhold", "restore"),
     "Serve": ("server", "crds"),
 }
 """How the help lists the commands; those that are in none come last."""

@@ -34,6 +34,7 @@ from nodemanager.controllers import (
     node_tasks,
     notifications,
     registration,
+    rollouts,
 )
 from nodemanager.controllers.registration import Caches, ControllerContext, Entry, PartContext, Registration
 from nodemanager.kube.core import LEASES
@@ -57,6 +58,7 @@ log = logging.getLogger("nodemanager.operator")
 ENTRIES: Final[tuple[Entry, ...]] = (
     liveness.REGISTRATION,
     configsets.REGISTRATION,
+    rollouts.REGISTRATION,
     host_roles.REGISTRATION,
     maintenance_windows.REGISTRATION,
     node_series.REGISTRATION,

@@ -104,7 +104,8 @@ class Cache(Generic[T]):
         """What we last complained about."""
         self.steady_since = -math.inf
         """Since when, by the clock of the loop, nothing can have gone unseen: the end of the last outage."""
-        self._interrupted = False
+        self.interrupted = False
+        """Whether the server is out of reach now, so that changes go unseen."""
 
     # What others see
 
@@ -183,7 +184,7 @@ class Cache(Generic[T]):
             self._version = ""
             return error
         except errors.KubeError as error:
-            self._interrupted = True
+            self.interrupted = True
             hint = NOT_SERVED if isinstance(error, errors.NotFound) else ""
             refused = self._options.may_be_refused and isinstance(error, errors.Forbidden)
             again = str(error) == self._complaint  # an outage is worth a line, not one per try
@@ -277,8 +278,8 @@ class Cache(Generic[T]):
         self._complaint = ""
         if version:  # what we know is whole
             self.refused = ""
-        if self._interrupted:
-            self._interrupted, self.steady_since = False, asyncio.get_running_loop().time()
+        if self.interrupted:
+            self.interrupted, self.steady_since = False, asyncio.get_running_loop().time()
         return watch
 
     # Changing the snapshot

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from nodemanager.agent.report import status
 from nodemanager.agent.report.status import Collection, HostInventory, Pass
+from nodemanager.api.common import node_conditions
+from nodemanager.api.common.choosing import Wait
 from nodemanager.api.common.managednode import Drift, Heartbeat, ManagedNodeStatus, OperatingSystem
 from nodemanager.client.patches import difference
 from nodemanager.host.results import Outcome, Result
@@ -100,6 +102,23 @@ def test_a_refused_validation_has_a_reason_of_its_own() -> None:
         ready = conditions.get(found.conditions, conditions.READY)
         assert ready is not None
         assert ready.reason == reason
+
+
+def test_a_set_of_which_the_host_has_nothing_is_a_reason_not_to_be_ready() -> None:
+    """One of which it has another revision is not: that holds, and says for what it waits."""
+    missing, undecided = node_conditions.REVISION_MISSING, node_conditions.REVISION_UNDECIDED
+    waits = {"a": Wait(missing, "no revision 2", bare=False), "b": Wait(undecided, "nobody", bare=True)}
+    done = Pass([config_set("a")], {}, [], Drift(), waits=waits)
+    found = status.of_pass(ManagedNodeStatus(), done, NOW, 1)
+    ready = conditions.get(found.conditions, conditions.READY)
+    assert ready is not None
+    assert (ready.status, ready.reason, ready.message) == ("False", undecided, "ConfigSet b: nobody")
+    assert [(one.name, one.waiting) for one in found.configsets] == [
+        ("a", "RevisionMissing: no revision 2")
+    ]  # the operator counts what a host reports of a set, and this one has nothing of b
+    only = Pass([config_set("a")], {}, [], Drift(), waits={"a": waits["a"]})
+    found = status.of_pass(ManagedNodeStatus(), only, NOW, 1)
+    assert conditions.is_true(found.conditions, conditions.READY)
 
 
 def test_many_failures_are_counted_not_listed() -> None:

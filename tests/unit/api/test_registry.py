@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from nodemanager.api import crds, kinds
+from nodemanager.api.common.configsetrevision import CONFIG_SET_REVISIONS
 from nodemanager.api.common.kinds import KINDS as COMMON
 from nodemanager.api.kind_parts import AGE, READ, WRITE, IncompleteKind, KindEntry, KindRight
 from nodemanager.api.maintenance.nodetask import NODE_TASKS
@@ -110,13 +111,16 @@ def test_rights_on_what_is_in_no_namespace_are_a_cluster_role() -> None:
     assert by_kind["ClusterRoleBinding"]["roleRef"]["kind"] == "ClusterRole"
 
 
-def test_people_look_at_every_kind_and_editors_change_it_but_no_status_and_no_task() -> None:
+MADE_BY_OPERATOR = (NODE_TASKS, CONFIG_SET_REVISIONS)
+
+
+def test_people_look_at_every_kind_and_editors_change_it_but_nothing_of_the_operators() -> None:
     viewer, editor = people.roles()
     looks = {(tuple(rule["resources"]), tuple(rule["verbs"])) for rule in viewer["rules"]}
     assert looks == {((kind.resource.plural,), READ) for kind in kinds.KINDS}
     writes = [rule for rule in editor["rules"] if rule not in viewer["rules"]]
     assert {(tuple(rule["resources"]), tuple(rule["verbs"])) for rule in writes} == {
-        ((kind.resource.plural,), WRITE) for kind in kinds.KINDS if kind.resource != NODE_TASKS
+        ((kind.resource.plural,), WRITE) for kind in kinds.KINDS if kind.resource not in MADE_BY_OPERATOR
     }
 
 

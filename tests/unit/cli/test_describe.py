@@ -10,9 +10,15 @@ import msgspec
 import pytest
 
 from nodemanager.api.common.configset import ConfigSet
+from nodemanager.api.common.configsetrevision import ConfigSetRevision
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.api.maintenance.nodetask import NodeTask
-from nodemanager.cli.views import describe_configset, describe_node, describe_nodetask
+from nodemanager.cli.views import (
+    describe_configset,
+    describe_configsetrevision,
+    describe_node,
+    describe_nodetask,
+)
 from nodemanager.kube import core, manifests
 from support import cases, cli
 from support.scripted_server import Exchange, serve
@@ -61,7 +67,7 @@ status:
      observedGeneration: 2, lastTransitionTime: "2026-01-02T02:54:05Z"}
   configsets:
   - {name: base, lastApplied: "2026-01-02T03:03:05Z", conflicts: ['file:/etc/motd (also in configset "web")']}
-  - {name: web, error: "cannot write /etc/x: no space"}
+  - {name: web, error: "cannot write /etc/x: no space", revision: 3}
   interfaces: {eth0: {ipv4: [10.0.0.1, 10.0.0.2], ipv6: ["fd00::1"]}, eth1: {}}
   sshHostKeys:
   - {algorithm: 4, fingerprintType: 2, fingerprint: aabb}
@@ -96,9 +102,9 @@ Conditions:
   TYPE    STATUS             REASON        SINCE   MESSAGE
   Ready   False (outdated)   ApplyFailed   10m     file:/etc/x: no space
 ConfigSets:
-  NAME   APPLIED   CONFLICTS   MESSAGE
-  base   60s ago   1           <none>
-  web    never     0           cannot write /etc/x: no space
+  NAME   APPLIED   REVISION   CONFLICTS   MESSAGE
+  base   60s ago   -          1           <none>
+  web    never     3          0           cannot write /etc/x: no space
 Conflicts:
   CONFIGSET   HELD BACK
   base        file:/etc/motd (also in configset "web")
@@ -410,3 +416,24 @@ def test_a_task_is_described_with_what_became_of_each_step() -> None:
     assert "Taken:          2026-01-02T03:00:05Z (4m ago)" in lines
     assert "Ended:          2026-01-02T03:03:05Z (60s ago)" in lines
     assert all(line.isprintable() for line in lines)
+
+
+def test_a_revision_and_a_set_in_stages_say_how_far_it_is() -> None:
+    spec = {
+        "configSet": "web", "revision": 3, "digest": "ab", "content": {"files": []},
+        "changedBy": {"manager": "kubectl", "time": "2026-01-02T03:00:05Z"}, "change": "https://git.test/\x1b1",
+    }  # fmt: skip
+    text = describe_configsetrevision.render(msgspec.convert({"spec": spec}, ConfigSetRevision), [], NOW)
+    assert "Changed by:     kubectl at 2026-01-02T03:00:05Z" in text
+    assert "Declares:       files (nodemanager rollout history web --revision 3)" in text
+    assert all(line.isprintable() for line in text.splitlines())
+    raw = {
+        "metadata": {"name": "web", "generation": 2}, "spec": {"rollout": {"strategy": "Staged"}},
+        "status": {"rollout": {"observedGeneration": 2, "phase": "Soaking", "reason": "Soaking",
+                               "message": "stage 1 of 4", "next": {"revision": 3},
+                               "counts": {"hosts": 9, "healthy": 1}}},
+    }  # fmt: skip
+    told = describe_configset.render(msgspec.convert(raw, ConfigSet), [], NOW)
+    assert "Soaking (Soaking), 1 of 9 hosts are healthy with revision 3: stage 1 of 4." in told
+    raw["metadata"] = {"name": "web", "generation": 3}
+    assert "waits for the operator" in describe_configset.render(msgspec.convert(raw, ConfigSet), [], NOW)

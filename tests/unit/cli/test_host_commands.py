@@ -356,7 +356,7 @@ def test_no_set_for_this_host_is_told(place: Place) -> None:
         ([manifest(files=[{"path": "x", "content": "x"}])], "spec.files[0].path"),
         ([{**manifest(), "kind": "Configset"}], "write common.nodemanager/v1 ConfigSet"),
         ([{**manifest(), "apiVersion": "common.nodemanager/v2"}], "write common.nodemanager/v1 ConfigSet"),
-        ([{**manifest(), "kind": "Jail"}], "ConfigSet or common.nodemanager/v1 ManagedNode"),
+        ([{**manifest(), "kind": "Jail"}], "Revision or common.nodemanager/v1 ManagedNode"),
         ([manifest(), manifest()], "a is declared twice"),
         ([{**manifest(), "metadata": {}}], "metadata.name is missing"),
         ([{**SECRET_OBJECT, "data": {"k": "?"}}], "not base64"),

@@ -19,9 +19,10 @@ from nodemanager.controllers import configsets, registration
 from nodemanager.controllers.configsets import rollup
 from nodemanager.controllers.configsets.validity import Validity
 from nodemanager.controllers.registration import Caches
-from nodemanager.kube import conditions, errors
+from nodemanager.kube import conditions
 from nodemanager.kube.objects import ObjectKey, ObjectMeta
 from nodemanager.runtime.cache import Cache, Change
+from nodemanager.runtime.controller import Retry
 from nodemanager.runtime.metrics import Registry
 from nodemanager.runtime.queue import WorkQueue
 from support import virtual_time
@@ -320,13 +321,13 @@ async def test_hosts_of_another_namespace_do_not_count_and_nothing_new_is_not_wr
 
 
 @virtual_time.test
-async def test_a_set_that_was_deleted_meanwhile_is_no_error_and_a_refusal_is() -> None:
+async def test_a_set_that_was_deleted_meanwhile_is_no_error_and_one_that_changed_is_counted_again() -> None:
     rolled = Rolled()
     rolled.sets._put(BASE, config_set())
     rolled.wire.answer = Answer(404, status_body(404, "NotFound"))
     await rolled.rollup.reconcile(BASE)
     rolled.wire.answer = Answer(409, status_body(409, "Conflict"))
-    with pytest.raises(errors.Conflict):
+    with pytest.raises(Retry):
         await rolled.rollup.reconcile(BASE)
     assert len(rolled.wire.bodies) == 2
     rolled.queue.shut_down()

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet
+from nodemanager.api.common import configsetrevision
+from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet, ConfigSetSpec
+from nodemanager.api.common.configsetrevision import CONFIG_SET_REVISIONS, ConfigSetRevision
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
 from nodemanager.api.maintenance.nodetask import ENDED, NODE_TASKS, NodeTask
 from nodemanager.api.rights import host_references
@@ -24,7 +26,7 @@ from nodemanager.controllers.host_roles.roles import HostRoles, Seen
 from nodemanager.controllers.registration import Caches
 from nodemanager.fleet.tasks import lookup
 from nodemanager.kube.core import ROLE_BINDINGS, ROLES, Role, RoleBinding
-from nodemanager.kube.objects import ObjectKey, Resource
+from nodemanager.kube.objects import ObjectKey, ObjectMeta, Resource
 from nodemanager.kube.rbac import escalation
 from nodemanager.kube.rbac import rules as rbac
 from nodemanager.runtime.cache import Cache
@@ -37,6 +39,14 @@ from support.rendering import Inline
 HOSTS, SETS = 200, 50
 
 
+def of_revision(secret: str) -> ConfigSetRevision:
+    """A revision that reads a Secret, of the same name."""
+    content = {"files": [{"path": "/x", "template": "x", "secretRefs": [secret]}]}
+    labels = {"a": "b"}
+    spec = {"labels": labels, "content": content, "digest": configsetrevision.digest_of(labels, content)}
+    return msgspec.convert({"metadata": {"name": secret, "namespace": "ns"}, "spec": spec}, ConfigSetRevision)
+
+
 class Cluster:
     """A transport that stores Roles and bindings, and the operator that writes them."""
 
@@ -45,14 +55,16 @@ class Cluster:
         client = Client(self)
         here = Selection("ns")
         self.seen = Seen(
-            Cache(client, CONFIG_SETS, here), Cache(client, MANAGED_NODES, here),
-            Cache(client, NODE_TASKS, here), Cache(client, ROLES, here), Cache(client, ROLE_BINDINGS, here),
+            Cache(client, CONFIG_SETS, here), Cache(client, CONFIG_SET_REVISIONS, here),
+            Cache(client, MANAGED_NODES, here), Cache(client, NODE_TASKS, here), Cache(client, ROLES, here),
+            Cache(client, ROLE_BINDINGS, here),
         )  # fmt: skip
         self.seen.tasks.add_index(lookup.BY_NODE, lookup.by_node)
         self.queue: WorkQueue[ObjectKey] = WorkQueue("hostrole", metrics=Registry())
         self.keeper = HostRoles(client, self.seen, Inline())
         found: dict[Resource[Any], Cache[Any]] = {
-            CONFIG_SETS: self.seen.config_sets, MANAGED_NODES: self.seen.nodes,
+            CONFIG_SETS: self.seen.config_sets, CONFIG_SET_REVISIONS: self.seen.revisions,
+            MANAGED_NODES: self.seen.nodes,
             NODE_TASKS: self.seen.tasks, ROLES: self.seen.roles, ROLE_BINDINGS: self.seen.bindings,
         }  # fmt: skip
         registration.connect(host_roles.REGISTRATION.watches, Caches("hostrole", found), self.queue)
@@ -83,6 +95,25 @@ class Cluster:
         files = [{"path": "/x", "template": "x", "secretRefs": list(secrets)}]
         body = {"metadata": meta, "spec": {"files": files}}
         self.seen.config_sets._put(ObjectKey("ns", name), msgspec.convert(body, ConfigSet))
+
+    def put_staged(self, name: str, **revisions: str) -> None:
+        """Put a set in stages: which Secret its stable, next and refused revision reads."""
+        refs = {
+            key: msgspec.to_builtins(configsetrevision.reference(of_revision(secret)))
+            for key, secret in revisions.items()
+        }
+        meta = {"name": name, "namespace": "ns", "labels": {"a": "b"}, "generation": 1}
+        body = {
+            "metadata": meta, "spec": {"rollout": {"strategy": "Staged"}},
+            "status": {"rollout": {"observedGeneration": 1, **refs}},
+        }  # fmt: skip
+        self.seen.config_sets._put(ObjectKey("ns", name), msgspec.convert(body, ConfigSet))
+
+    def put_revision(self, secret: str, *, forged: bool = False) -> None:
+        one = of_revision(secret)
+        if forged:
+            one.spec.content["files"] = []
+        self.seen.revisions._put(ObjectKey("ns", secret), one)
 
     def put_task(self, host: str, *steps: dict[str, Any], phase: str = "", name: str = "task") -> None:
         meta = {"name": name, "namespace": "ns"}
@@ -140,6 +171,76 @@ async def test_a_role_without_rules_is_written_once() -> None:
     assert await cluster.settle() == ["Role nodemanager-web1-references"]
     cluster.put_node("web1", status={"agentVersion": "2"})
     assert await cluster.settle() == []
+    cluster.queue.shut_down()
+
+
+@virtual_time.test
+async def test_hosts_keep_rights_that_follow_from_a_revision_which_is_not_here(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A revision may be seen after the set that names it, be deleted by somebody, or be tampered with."""
+    cluster = Cluster()
+    cluster.put_node("web1")
+    cluster.put_revision("one")
+    cluster.put_staged("set", stable="one")
+    await cluster.settle()
+    assert cluster.secrets("web1") == ["one"]
+    cluster.put_staged("set", stable="two")
+    cluster.put_set("other", "more")  # and what others need is given meanwhile
+    await cluster.settle()
+    assert cluster.secrets("web1") == ["more", "one"]
+    cluster.put_revision("two", forged=True)
+    cluster.put_node("web1", status={"agentVersion": "2"})
+    await cluster.settle()
+    assert cluster.secrets("web1") == ["more", "one"]
+    assert "hosts keep the rights that they have: cannot use ConfigSetRevision two" in caplog.text
+    cluster.seen.revisions._remove(ObjectKey("ns", "two"))
+    cluster.put_revision("two")
+    await cluster.settle()
+    assert cluster.secrets("web1") == ["more", "two"]
+    cluster.queue.shut_down()
+
+
+@virtual_time.test
+async def test_hosts_may_read_what_all_revisions_need_that_they_may_have() -> None:
+    cluster = Cluster()
+    cluster.put_node("web1")
+    for secret in ("one", "two", "three"):
+        cluster.put_revision(secret)
+    cluster.put_staged("set", stable="one", next="two")
+    await cluster.settle()
+    assert cluster.secrets("web1") == ["one", "two"]
+    cluster.put_staged("set", stable="one", refused="two")  # hosts have it until they have returned
+    await cluster.settle()
+    assert cluster.secrets("web1") == ["one", "two"]
+    cluster.put_staged("set", stable="three")
+    await cluster.settle()
+    assert cluster.secrets("web1") == ["three"]
+    cluster.queue.shut_down()
+
+
+@virtual_time.test
+async def test_a_revision_is_decoded_once_for_all_hosts_and_not_for_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Cluster()
+    decoded: list[str] = []
+    spec_of = configsetrevision.spec_of
+
+    def counted(revision: ConfigSetRevision, digest: str) -> ConfigSetSpec:
+        decoded.append(revision.metadata.name)
+        return spec_of(revision, digest)
+
+    monkeypatch.setattr(configsetrevision, "spec_of", counted)
+    cluster.put_revision("one")
+    cluster.put_staged("set", stable="one")
+    cluster.seen.nodes._put(ObjectKey("ns", "x"), ManagedNode(metadata=ObjectMeta(name="x", namespace="ns")))
+    await cluster.settle()
+    assert decoded == []
+    for number in range(HOSTS):
+        cluster.put_node(f"host{number}")
+    await cluster.settle()
+    assert decoded == ["one"]
     cluster.queue.shut_down()
 
 

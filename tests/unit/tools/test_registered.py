@@ -24,7 +24,7 @@ def test_everything_of_ours_is_registered() -> None:
     ("file", "said"),
     [
         ("api/edge/kinds.py", "edge/kinds.py is not in the registry: add its KINDS in src/"),
-        ("controllers/rollouts/__init__.py", "ENTRIES in src/nodemanager/controllers/assembly.py"),
+        ("controllers/audits/__init__.py", "ENTRIES in src/nodemanager/controllers/assembly.py"),
     ],
 )  # fmt: skip
 def test_what_is_not_is_named(tmp_path: Path, file: str, said: str) -> None:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.agent.declared.desired_state import DesiredState, DesiredStateCache
 from nodemanager.agent.declared.sources import Sources
+from nodemanager.agent.declared.staged_sets import StagedSets
 from nodemanager.agent.report.node_object import NodeObject
+from nodemanager.api.common.choosing import Wait
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.host.inventory.identity import Identity
 from nodemanager.host.process.threads import in_thread
 from nodemanager.kube import errors
+from nodemanager.kube.objects import ObjectMeta
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +28,8 @@ class Declared:
 
     sets: Sequence[ConfigSet]
     desired_state: DesiredState
+    waits: Mapping[str, Wait] = field(default_factory=dict)
+    """Why sets have another revision than they shall have, by name."""
 
 
 @dataclass(slots=True)
@@ -34,6 +39,7 @@ class Declarations:
     node: NodeObject
     identity: Identity
     sources: Sources
+    staged: StagedSets
     desired_states: DesiredStateCache
     first_look: Callable[[ManagedNode], Awaitable[ManagedNode]]
     """Fills in the status of a host that has not reported yet: its templates need not wait for that."""
@@ -41,8 +47,8 @@ class Declarations:
     """Told of our ManagedNode before anything is done about it."""
     chose: Callable[[Sequence[ConfigSet]], None] = lambda _sets: None
     """Told which sets are for this host, before anything is done about them."""
-    labels: Mapping[str, str] | None = None
-    """Labels of the host in the last pass; None before the first."""
+    own: ObjectMeta | None = None
+    """Who the host was in the last pass; None before the first."""
 
     @property
     def offline(self) -> bool:
@@ -65,15 +71,17 @@ class Declarations:
     async def current(self, node: ManagedNode) -> Declared:
         """Return what is declared for our ManagedNode as of now, and remember it."""
         self.heard(node)
-        self.labels = node.metadata.labels
-        sets = self.sources.inputs().matching(node)
+        self.own = node.metadata
+        inputs = self.sources.inputs()
+        chosen = await self.staged.choose(inputs.config_sets, node.metadata)
+        sets = replace(inputs, config_sets=tuple(chosen)).matching(node)
         self.chose(sets)
         await self.sources.follow(await self.desired_states.references(sets, node))
         # Once more: what was referred to for the first time is there only now.
         inputs = self.sources.inputs().knowing(node)
         desired_state = await self.desired_states.make(sets, inputs, node)
         await self._remember(sets, inputs, node)
-        return Declared(sets, desired_state)
+        return Declared(sets, desired_state, self.staged.waits)
 
     async def _remember(self, sets: Sequence[ConfigSet], inputs: DeclaredInputs, node: ManagedNode) -> None:
         """Keep what this pass is made of for a start without the API."""

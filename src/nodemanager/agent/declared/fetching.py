@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from nodemanager.agent.declared.declared_inputs import DeclaredInputs
+from nodemanager.agent.declared.staged_sets import StagedSets
 from nodemanager.api.common.configset import CONFIG_SETS
+from nodemanager.api.common.configsetrevision import CONFIG_SET_REVISIONS
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.client.calls import Selection
 from nodemanager.client.verbs import Client
@@ -23,6 +27,8 @@ async def fetch(client: Client, namespace: str, identity: Identity, renderer: Re
     nodes = (await client.list(MANAGED_NODES, here)).items
     inputs = DeclaredInputs(tuple(config_sets), tuple(nodes))
     node = inputs.node(identity)
+    staged = StagedSets(lambda name: client.get(CONFIG_SET_REVISIONS, name, namespace))
+    inputs = replace(inputs, config_sets=tuple(await staged.choose(config_sets, node.metadata)))
     needed = await referring.referenced(renderer, inputs.matching(node), node)
     secrets, config_maps = {}, {}
     for name in needed.secrets:

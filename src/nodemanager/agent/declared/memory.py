@@ -21,6 +21,7 @@ from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.agent.report import backup_records
 from nodemanager.api.common.configset import ConfigSet, ConfigSetStatus
 from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.api.common.rollout import is_staged
 from nodemanager.host.state.vault import Vault, VaultError
 from nodemanager.kube.errors import UNREADABLE
 from nodemanager.kube.objects import ObjectKey, Struct
@@ -103,7 +104,7 @@ class Memory:
         """Remember what a pass was made of; `inputs` and the status of `node` as they were rendered from."""
         new = _Desired(
             node=node,
-            config_sets=[msgspec.structs.replace(one, status=ConfigSetStatus()) for one in sets],
+            config_sets=[_remembered(one) for one in sets],
             nodes=list(inputs.nodes) if peers else [],
             config_maps={name: _only(str, data) for name, data in inputs.config_maps.items()},
             binary_data={name: _only(bytes, data) for name, data in inputs.config_maps.items()},
@@ -210,6 +211,12 @@ def declaring_sets(vault: Vault, path: str) -> list[str]:
         for one in found.config_sets
         if any(file.path.rstrip("/") == path.rstrip("/") for file in one.spec.files)
     ]
+
+
+def _remembered(config_set: ConfigSet) -> ConfigSet:
+    """Return a set without what the operator counts; one in stages says which revision it is."""
+    staged = is_staged(config_set.spec.rollout)
+    return config_set if staged else msgspec.structs.replace(config_set, status=ConfigSetStatus())
 
 
 def _unversioned(desired: _Desired) -> _Desired:

@@ -41,7 +41,7 @@ class PassReports:
         """Tell of a pass; while the API is away, only whoever is on this host."""
         sets, desired = declared.sets, declared.desired_state.desired
         self.reporter.passed(node, sets, desired, results)
-        about = Pass(sets, desired.conflicts, (), None, collection=collection)
+        about = Pass(sets, desired.conflicts, (), None, collection=collection, waits=declared.waits)
         self.writer.host.passed(about, node.metadata.generation)
         if await self.writer.write(look=True):
             bad = _bad_sets(results)

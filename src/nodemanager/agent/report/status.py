@@ -14,7 +14,8 @@ import msgspec
 from nodemanager.agent.drift.repair_backoff import ContestedResource
 from nodemanager.agent.report import backup_records
 from nodemanager.agent.upgrades.upgrade_part import UpgradeStatus
-from nodemanager.api.common import enforcement, node_conditions
+from nodemanager.api.common import choosing, enforcement, node_conditions
+from nodemanager.api.common.choosing import Wait
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import (
     AppliedConfigSet,
@@ -79,6 +80,8 @@ class Pass:
     """Paths of the files that are declared."""
     under_way: str = ""
     """What a pass that takes long is at; empty = none is under way."""
+    waits: Mapping[str, Wait] = field(default_factory=dict)
+    """Why sets have another revision than they shall have, by name."""
 
 
 def of_host(
@@ -229,23 +232,24 @@ def _collected(old: ManagedNodeStatus, done: Pass, stamp: str) -> str | None:
 def _entry(
     config_set: ConfigSet, old: AppliedConfigSet | None, done: Pass, mine: Sequence[Result], now: datetime
 ) -> AppliedConfigSet:
-    meta = config_set.metadata
+    meta, applied = config_set.metadata, choosing.applied(config_set)
     new = AppliedConfigSet(
         name=meta.name,
         resource_version=meta.resource_version,
         observed_generation=meta.generation,
         last_applied=old.last_applied if old else None,
         error=_joined(one for one in mine if one.failed),
-        waiting=_waiting(mine),
+        waiting=_waiting(mine) or _cut(str(done.waits.get(meta.name, ""))),
         conflicts=list(done.conflicts.get(meta.name, ())),
+        revision=applied.revision,
+        digest=applied.digest,
     )
     if held := sum(one.put_off for one in mine):
+        before = old or AppliedConfigSet()
         return msgspec.structs.replace(
-            new,
-            resource_version=old.resource_version if old else "",
-            observed_generation=old.observed_generation if old else 0,
-            held=held,
-        )
+            new, held=held, resource_version=before.resource_version, revision=before.revision,
+            observed_generation=before.observed_generation, digest=before.digest,
+        )  # fmt: skip
     changed = any(one.outcome is Outcome.CHANGED for one in mine)
     if changed or new != old or _is_old(new.last_applied, now):
         return msgspec.structs.replace(new, last_applied=times.rfc3339(now))
@@ -260,10 +264,8 @@ def _waiting(mine: Sequence[Result]) -> str:
 
 
 def _is_old(stamp: str | None, now: datetime) -> bool:
-    try:
-        return now - datetime.fromisoformat(stamp or "") > REFRESH
-    except (ValueError, TypeError):
-        return True
+    parsed = times.parse(stamp)
+    return parsed is None or now - parsed > REFRESH
 
 
 def _ready(done: Pass) -> Condition:
@@ -272,11 +274,12 @@ def _ready(done: Pass) -> Condition:
     at = _under_way(done)
     if not bad and (held := [one for one in done.results if one.outcome is Outcome.HELD]):
         waits = _listed([f"{one.id}: {one.message.partition(chr(10))[0]}" for one in held])
-        return Condition(
-            type=conditions.READY, status=conditions.FALSE, reason=node_conditions.HELD,
-            message=_cut(f"this waits for the end of the hold: {waits}"),
-        )  # fmt: skip
+        return not_ready(f"this waits for the end of the hold: {waits}", node_conditions.HELD)
     if not bad and not at:
+        lacking = {name: why for name, why in sorted(done.waits.items()) if why.bare}
+        if lacking:
+            said = _listed([f"ConfigSet {name}: {why.message}" for name, why in lacking.items()])
+            return not_ready(said, next(iter(lacking.values())).code)
         return Condition(type=conditions.READY, status=conditions.TRUE, reason=node_conditions.APPLIED)
     tried = [one for one in failed if one.outcome is Outcome.FAILED]
     if tried and all("its validation failed" in one.message for one in tried):
@@ -286,10 +289,7 @@ def _ready(done: Pass) -> Condition:
     else:
         reason = node_conditions.APPLYING if at else node_conditions.WAITING
     waiting = [one for one in bad if not one.failed]
-    return Condition(
-        type=conditions.READY, status=conditions.FALSE, reason=reason,
-        message=_joined([*failed, *waiting]) or at,
-    )  # fmt: skip
+    return not_ready(_joined([*failed, *waiting]) or at, reason)
 
 
 def _progressing(done: Pass, settled: str) -> Condition:
@@ -312,11 +312,9 @@ def applying(at: str, type_: str = node_conditions.PROGRESSING) -> Condition:
     return Condition(type=type_, status=status, reason=node_conditions.APPLYING, message=at)
 
 
-def not_ready(why: str) -> Condition:
+def not_ready(why: str, reason: str = node_conditions.APPLY_FAILED) -> Condition:
     """Return that the host is not as declared, or that nobody can tell."""
-    return Condition(
-        type=conditions.READY, status=conditions.FALSE, reason=node_conditions.APPLY_FAILED, message=_cut(why)
-    )
+    return Condition(type=conditions.READY, status=conditions.FALSE, reason=reason, message=_cut(why))
 
 
 def _drifted(done: Pass) -> Condition:

@@ -6,6 +6,7 @@ from typing import Annotated, Final
 
 from nodemanager.api.common.declarations import Execution, File, Notify, Package, Service
 from nodemanager.api.common.enforcement import Enforcement
+from nodemanager.api.common.rollout import HISTORY_LIMIT, Rollout, RolloutStatus
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.hints import meta
 from nodemanager.kube.objects import ObjectMeta, Resource, Struct
@@ -66,6 +67,20 @@ class ConfigSetSpec(Struct):
             "what differs. Written by the operator for NodeMaintenances of type realtime."
         ),
     ] = None
+    rollout: Annotated[
+        Rollout | None,
+        meta("How a change of this set reaches its hosts; omitted: all of them at once."),
+    ] = None
+    revision_history_limit: Annotated[
+        int,
+        meta(
+            "How many old ConfigSetRevisions are kept, besides those that some host has or may get. Default "
+            f"{HISTORY_LIMIT}.",
+            minimum=0,
+            maximum=100,
+            format="int32",
+        ),
+    ] = HISTORY_LIMIT
     templating: Annotated[Templating | None, meta("How the templates of this set are rendered.")] = None
     packages: Annotated[
         list[Package], meta("Packages to install or remove.", list_map_keys=("name",), max_items=8192)
@@ -93,7 +108,10 @@ class ConfigSetSpec(Struct):
         return self.templating is not None and self.templating.missing_keys == "empty"
 
 
-SETTINGS: Final = frozenset(("node_selector", "priority", "drift", "enforcement", "templating", "notifies"))
+SETTINGS: Final = frozenset((
+    "node_selector", "priority", "drift", "enforcement", "rollout", "revision_history_limit", "templating",
+    "notifies",
+))  # fmt: skip
 """Fields of the spec that say whom it is for and how; every other one is a list of host resources."""
 
 
@@ -127,6 +145,9 @@ class ConfigSetStatus(Struct):
         meta("Which hosts it is meant for, in words: by its labels OR by its nodeSelector.", max_length=1024),
     ] = ""
     nodes: Annotated[NodeCounts | None, meta("Hosts, counted by result.")] = None
+    rollout: Annotated[
+        RolloutStatus | None, meta("How far the newest change is, and which revision hosts shall have.")
+    ] = None
     conditions: Annotated[
         list[Condition],
         meta("Ready, Conflicted, and Invalid.", list_map_keys=("type",), max_items=64),

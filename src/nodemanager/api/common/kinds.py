@@ -1,10 +1,11 @@
-"""The entries of ConfigSet and ManagedNode in the registry of kinds."""
+"""The entries of ConfigSet, ConfigSetRevision and ManagedNode in the registry of kinds."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from nodemanager.api.common.configset import CONFIG_SETS
+from nodemanager.api.common.configsetrevision import CONFIG_SET_REVISIONS
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.api.kind_parts import AGE, READ, WRITE, KindColumn, KindEntry, KindRight, condition
 
@@ -23,6 +24,7 @@ _CONFIG_SET: Final = KindEntry(
             "Conflicted", ".status.nodes.conflicted", "Hosts where another set says otherwise.", "integer"
         ),
         AGE,
+        KindColumn("Rollout", ".status.rollout.phase", "Where the newest change is.", priority=1),
         KindColumn("Ready", condition("Ready"), "Whether it holds on all its hosts.", priority=1),
         KindColumn("Message", condition("Ready", "message"), "Why it does not.", priority=1),
         KindColumn("Chosen By", ".status.chosenBy", "What a host needs to get it.", priority=1),
@@ -77,4 +79,22 @@ _MANAGED_NODE: Final = KindEntry(
     editors=(KindRight(WRITE),),
 )
 
-KINDS: Final = (_MANAGED_NODE, _CONFIG_SET)
+_REVISION: Final = KindEntry(
+    resource=CONFIG_SET_REVISIONS,
+    short_names=("csrev",),
+    columns=(
+        KindColumn("ConfigSet", ".spec.configSet", "The set that said so."),
+        KindColumn("Revision", ".spec.revision", "Counts the revisions of the set.", "integer"),
+        KindColumn("By", ".spec.changedBy.manager", "What wrote it."),
+        AGE,
+        KindColumn("Change", ".spec.change", "Where it came from: a claim.", priority=1),
+        KindColumn("Digest", ".spec.digest", "SHA-256 of what it says.", priority=1),
+    ),
+    page="reference/configsetrevision.md",
+    hosts=(KindRight(("get",)),),
+    operator=(KindRight(("create", "delete")),),
+    viewers=(KindRight(READ),),
+    editors=(),  # hosts carry out what it says: it is made by the operator alone, and changed by nobody
+)
+
+KINDS: Final = (_MANAGED_NODE, _CONFIG_SET, _REVISION)

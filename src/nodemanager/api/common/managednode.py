@@ -151,6 +151,11 @@ class AppliedConfigSet(Struct):
     held: Annotated[
         int, meta("Resources that wait for the end of a hold; observedGeneration is without them.", minimum=0)
     ] = 0
+    revision: Annotated[
+        int,
+        meta("The revision that was applied, of a set that is rolled out in stages; 0 = none.", minimum=0),
+    ] = 0
+    digest: Annotated[str, meta("The digest of that revision.", pattern=HEX, max_length=64)] = ""
 
 
 class SSHHostKey(Struct, omit_defaults=False):

@@ -8,6 +8,7 @@ from typing import Final
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import LABEL_OS
 from nodemanager.kube import selectors
+from nodemanager.kube.selectors import LabelSelector
 
 OS: Final = "kubernetes.io/os"
 ARCH: Final = "kubernetes.io/arch"
@@ -38,10 +39,13 @@ def matches(config_set: ConfigSet, labels: Mapping[str, str]) -> bool:
     No labels and no selector is no host at all: an empty set of labels is a mistake more often
     than a wish, and this one would reach every machine.
     """
-    wanted = config_set.metadata.labels
+    return chooses(config_set.metadata.labels, config_set.spec.node_selector, labels)
+
+
+def chooses(wanted: Mapping[str, str], selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
+    """Tell the same of a set, or a revision of one, with these labels and this nodeSelector."""
     if wanted and all(_has(labels, key, value) for key, value in wanted.items()):
         return True
-    selector = config_set.spec.node_selector
     return selector is not None and selectors.matches(selector, labels)
 
 
@@ -63,7 +67,12 @@ def gitops_labels(config_set: ConfigSet) -> list[str]:
     """Return the labels of GitOps tools that keep a set, which has no selector, from matching any host."""
     if config_set.spec.node_selector is not None:
         return []
-    return sorted(name for name in config_set.metadata.labels if name.startswith(_GITOPS))
+    return sorted(filter(is_of_gitops, config_set.metadata.labels))
+
+
+def is_of_gitops(label: str) -> bool:
+    """Tell whether a label is such that GitOps tools know their objects by it; no host has it."""
+    return label.startswith(_GITOPS)
 
 
 def _has(labels: Mapping[str, str], key: str, value: str) -> bool:

@@ -24,6 +24,14 @@ WAITING: Final = "Waiting"
 """Reason of Ready=False: what a resource needs is on its way, such as a Secret that the operator has yet to
 let the host read; what has not come after a minute is ApplyFailed."""
 
+REVISION_MISSING: Final = "RevisionMissing"
+"""Reason of Ready=False: the host cannot read the revision of a ConfigSet that is for it, and has no other
+one of that set. Where it has one, `waiting` of the set begins with this word."""
+
+REVISION_UNDECIDED: Final = "RevisionUndecided"
+"""Reason of Ready=False: a ConfigSet is rolled out in stages, the host has nothing of it, and no operator has
+said yet what of it is for whom."""
+
 VALIDATION_FAILED: Final = "ValidationFailed"
 """Reason of Ready=False: `validate` refused the new content of a file, and the old one is in place."""
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from nodemanager.api.common import matching, node_conditions
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import AppliedConfigSet, ManagedNode, is_held, is_silent
 from nodemanager.kube import conditions
+
+NO_LOCK: Final = "cannot take lock"
+"""How a host says that another one has a lock that it needs."""
 
 
 class SetProgress(StrEnum):

@@ -6,8 +6,8 @@ that the host's ConfigSets and unfinished tasks refer to, and follows every chan
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from nodemanager.api.common.configset import ConfigSet
@@ -46,6 +46,21 @@ def needs(
     own = f"wg-{wire_guard.interface}-{node.metadata.name}" if wire_guard and wire_guard.enabled else ""
     return Needs(
         tuple(sorted({*secrets, own} - {""})), tuple(sorted(set(config_maps))), tuple(sorted(groups)), own
+    )
+
+
+def with_granted(needed: Needs, granted: Sequence[Mapping[str, Any]]) -> Needs:
+    """Return needs with all that rules name already, for as long as nobody can tell what is needed."""
+
+    def joined(resource: str, names: Iterable[str]) -> tuple[str, ...]:
+        known = (one.get("resourceNames") or () for one in granted if resource in one["resources"])
+        return tuple(sorted({*names, *(name for each in known for name in each)}))
+
+    return replace(
+        needed,
+        secrets=joined("secrets", needed.secrets),
+        config_maps=joined("configmaps", needed.config_maps),
+        leases=joined("leases", needed.leases),
     )
 
 

@@ -11,67 +11,31 @@ from typing import Final
 
 from nodemanager.api.maintenance.maintenancewindow import GROUP
 from nodemanager.api.maintenance.nodetask import NODE_TASKS
-from nodemanager.api.rights import admission_policy
+from nodemanager.api.rights import operator_alone
 from nodemanager.api.rights.admission_policy import Object
-from nodemanager.api.rights.host_bounds import CREATE, DELETE, LIFE, Check, unchanged
+from nodemanager.api.rights.host_bounds import Check
 from nodemanager.api.rights.operator_rights import NAME
 
 POLICY: Final = "nodemanager-tasks"
 MAX_FACT_NAME: Final = 256
 """Characters of the name of a fact that a host tells as evidence. A schema bounds all else, but no keys."""
 _PLURAL: Final = NODE_TASKS.plural
-_CLEANERS: Final = (
-    "system:serviceaccount:kube-system:generic-garbage-collector",
-    "system:serviceaccount:kube-system:namespace-controller",
-    "system:kube-controller-manager",
-    "system:apiserver",
-)
-"""Who removes what belongs to nobody any more, in Kubernetes and in the embedded API."""
 
 
 def policies() -> list[Object]:
     """Return the policy and its binding."""
-    return admission_policy.policy(
-        POLICY,
-        [admission_policy.matched(GROUP, [_PLURAL])],
-        [
-            admission_policy.validation(
-                holds,
-                f"only the operator may {verb} NodeTasks; {remedy}",
-                f"request.userInfo.username + ' may not {verb} NodeTasks: only the operator of their"
-                f" namespace may; {remedy}'",
-            )
-            for verb, holds, remedy in _VALIDATIONS
-        ],
-        conditions={"is-not-the-operator": _IS_NOT_OPERATOR, "is-not-cleaning-up": _IS_NO_CLEANER},
-    )
+    return operator_alone.policies(POLICY, NODE_TASKS, _VALIDATIONS)
 
 
-_IS_NOT_OPERATOR = (
-    f"request.userInfo.username != 'system:serviceaccount:' + request.namespace + ':{NAME}'"  # its namespace
-)
-_IS_NO_CLEANER = f"{CREATE} || !(request.userInfo.username in {list(_CLEANERS)})"
 _NO_OPERATOR = (
     "it removes them some time after they ended; where no operator runs any more, delete the"
     f" ValidatingAdmissionPolicyBinding {POLICY} first"
 )
-_VALIDATIONS: Final = (
-    (
-        "create",
-        f"!({CREATE})",
-        f"declare what you want, and it makes tasks of that, under the account {NAME}",
-    ),
-    (
-        "delete",
-        f"!({DELETE})",
-        _NO_OPERATOR,
-    ),
-    (
-        "change",  # a write that changes nothing is none: storage is migrated so
-        f"request.operation != 'UPDATE' || ({unchanged('metadata.labels', 'metadata.annotations', *LIFE)})",
-        "not even labels and annotations are for others",
-    ),
-)
+_VALIDATIONS: Final = {
+    "create": f"declare what you want, and it makes tasks of that, under the account {NAME}",
+    "delete": _NO_OPERATOR,
+    "change": "not even labels and annotations are for others",
+}
 
 _HAS_STEPS = "has(object.status) && has(object.status.steps)"
 _ENDED: Final = (

@@ -16,8 +16,9 @@ from nodemanager.api.common import matching, set_reports
 from nodemanager.api.common.configset import ConfigSet, ConfigSetSpec
 from nodemanager.api.common.declarations import Execution, File, Package, Service
 from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.api.common.rollout import is_staged
 from nodemanager.api.common.set_reports import SetOnHost
-from nodemanager.cli.views import describing, output
+from nodemanager.cli.views import describing, output, rollout_view
 from nodemanager.cli.views.describing import ROWS_LIMIT
 from nodemanager.kube import core
 from nodemanager.plan.resources import EXEC, FILE, PACKAGE, SERVICE
@@ -50,6 +51,8 @@ def render(
     report.field("Priority", str(config.spec.priority))
     report.field("For hosts with", *_chosen(config))
     _add_counts(report, config)
+    if is_staged(config.spec.rollout):
+        report.field("Rollout", output.one_line(rollout_view.words(config), describing.MESSAGE_LIMIT))
     describing.add_conditions(report, config.status.conditions, config.metadata.generation, now)
     if nodes is not None:
         _add_hosts(report, set_reports.on_hosts(config, nodes), now)

@@ -143,12 +143,13 @@ def _add_config_sets(report: output.Report, status: ManagedNodeStatus, now: date
         [
             applied.name,
             f"{output.age(applied.last_applied, now)} ago" if applied.last_applied else "never",
+            str(applied.revision or "-"),
             str(len(applied.conflicts)),
             output.one_line(applied.error or applied.waiting, describing.MESSAGE_LIMIT),
         ]
         for applied in status.configsets
     ]
-    report.table("ConfigSets", ["NAME", "APPLIED", "CONFLICTS", "MESSAGE"], rows)
+    report.table("ConfigSets", ["NAME", "APPLIED", "REVISION", "CONFLICTS", "MESSAGE"], rows)
     conflicts = [[applied.name, held] for applied in status.configsets for held in applied.conflicts]
     if conflicts:
         report.table("Conflicts", ["CONFIGSET", "HELD BACK"], conflicts, describing.ROWS_LIMIT)

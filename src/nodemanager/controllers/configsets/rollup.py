@@ -19,12 +19,12 @@ from nodemanager.client.subresources import write_status
 from nodemanager.client.verbs import Client
 from nodemanager.controllers.configsets.validity import Validity
 from nodemanager.controllers.registration import Caches, ControllerContext, Wake
-from nodemanager.kube import conditions, times
+from nodemanager.kube import conditions, errors, times
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.objects import ObjectKey, key_of
 from nodemanager.kube.wording import listed, plural
 from nodemanager.runtime.cache import Cache, Change
-from nodemanager.runtime.controller import Reconcile
+from nodemanager.runtime.controller import Reconcile, Retry
 
 SETTLE_SECONDS = 0.5
 """Hosts report at about the same time; their reports are counted together."""
@@ -62,7 +62,10 @@ class ConfigSetRollup:
         judged = await self._validity.condition(config_set)
         nodes = [node for node in self._nodes.values() if node.metadata.namespace == key.namespace]
         wanted = summarise(config_set, nodes, times.rfc3339(self._now()), judged)
-        await write_status(self._client, CONFIG_SETS, config_set, config_set.status, wanted)
+        try:
+            await write_status(self._client, CONFIG_SETS, config_set, config_set.status, wanted)
+        except errors.Conflict:  # such as the rollout, which is another one's part of the status
+            raise Retry(SETTLE_SECONDS, "somebody else wrote the status meanwhile") from None
 
 
 def build(context: ControllerContext) -> Reconcile:
@@ -136,7 +139,13 @@ def summarise(
     found = list(config_set.status.conditions)
     for condition in (_ready(hosts, generation), _conflicted(hosts.conflicted, generation), *judged):
         found = conditions.set_condition(found, condition, now)
-    return ConfigSetStatus(generation, _shortened(" OR ".join(matching.ways(config_set))), counts, found)
+    return ConfigSetStatus(
+        observed_generation=generation,
+        chosen_by=_shortened(" OR ".join(matching.ways(config_set))),
+        nodes=counts,
+        rollout=config_set.status.rollout,
+        conditions=found,
+    )
 
 
 def _shortened(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from nodemanager.api.common.configset import CONFIG_SETS
+from nodemanager.api.common.configsetrevision import CONFIG_SET_REVISIONS
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.api.kind_parts import READ
 from nodemanager.api.maintenance.nodetask import NODE_TASKS
@@ -26,6 +27,7 @@ REGISTRATION: Final = Registration(
     kind=MANAGED_NODES,
     watches=(
         WatchedKind(CONFIG_SETS, roles.on_config_set),
+        WatchedKind(CONFIG_SET_REVISIONS, roles.on_revision),
         WatchedKind(MANAGED_NODES, roles.on_node),
         WatchedKind(NODE_TASKS, roles.on_task),
         WatchedKind(ROLES, roles.on_role, host_references.LABEL),

@@ -6,13 +6,15 @@ ConfigSets that match a host, tasks of it that have not ended  ->  names  ->  Ro
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nodemanager.api.common import matching
-from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet
+from nodemanager.api.common import choosing, configsetrevision, matching
+from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet, ConfigSetSpec
+from nodemanager.api.common.configsetrevision import CONFIG_SET_REVISIONS, BadRevision, ConfigSetRevision
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
+from nodemanager.api.common.rollout import RevisionRef, RolloutStatus, is_staged
 from nodemanager.api.maintenance.nodetask import NODE_TASKS, NodeTask, is_ended
 from nodemanager.api.rights import host_references
 from nodemanager.client.calls import WriteOptions
@@ -33,6 +35,8 @@ from nodemanager.runtime.controller import Reconcile
 log = logging.getLogger(__name__)
 SETTLE_SECONDS = 0.1
 MANAGER = "nodemanager-operator"
+MAX_SPECS = 256
+"""Contents of revisions that are kept in memory: rather read some again than keep all that ever were."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,7 @@ class Seen:
     """What the operator sees of the cluster."""
 
     config_sets: Cache[ConfigSet]
+    revisions: Cache[ConfigSetRevision]
     nodes: Cache[ManagedNode]
     tasks: Cache[NodeTask]
     """With the index `lookup.BY_NODE`."""
@@ -55,6 +60,10 @@ class HostRoles:
         self._renderer = renderer
         self._seen = seen
         self._complaints: dict[ObjectKey, str] = {}
+        self._specs: dict[str, ConfigSetSpec] = {}
+        """What revisions say, by digest: the same for all hosts."""
+        self._bad = ""
+        """What was last said of a revision that cannot be used."""
 
     async def reconcile(self, key: ObjectKey) -> None:
         """Write the Role of a host and its binding, if they are not what they should be."""
@@ -62,11 +71,9 @@ class HostRoles:
         if node is None:
             self._complaints.pop(key, None)
             return  # its Role goes with it
-        sets = [
-            one
-            for one in self._seen.config_sets.values()
-            if one.metadata.namespace == key.namespace and matching.matches(one, node.metadata.labels)
-        ]
+        declared = (one for one in self._seen.config_sets.values() if one.metadata.namespace == key.namespace)
+        found_sets = [each for one in declared for each in self._contents(one, node.metadata.labels)]
+        sets = [one for one in found_sets if one is not None]
         tasks = [
             one
             for one in self._seen.tasks.find(lookup.BY_NODE, key.name)
@@ -76,9 +83,12 @@ class HostRoles:
         self._complain(key, "; ".join(map(str, found.errors)))
         secrets = {*found.secrets, *task_references.secrets(tasks)}
         needed = host_references.needs(node, sets, secrets, found.config_maps)
-        role, binding = host_references.objects(node, needed)
-        its = ObjectKey(key.namespace, role["metadata"]["name"])
+        its = ObjectKey(key.namespace, host_references.role_name(key.name))
         current, bound = self._seen.roles.get(its), self._seen.bindings.get(its)
+        if current is not None and len(sets) < len(found_sets):
+            # A revision may be seen after the set that names it. What its hosts have needs its Secrets.
+            needed = host_references.with_granted(needed, current.rules or [])
+        role, binding = host_references.objects(node, needed)
         if current is None and not role["rules"]:
             return  # nothing is needed, and nothing is there
         if current is None or (current.rules or []) != role["rules"]:
@@ -87,6 +97,37 @@ class HostRoles:
             log.info("%s may now read %s and %s", key, read, plural(len(needed.config_maps), "ConfigMap"))
         if bound is None or bound.subjects != binding["subjects"]:
             await self._apply(ROLE_BINDINGS, binding)
+
+    def _contents(self, config_set: ConfigSet, labels: Mapping[str, str]) -> Iterator[ConfigSet | None]:
+        """Yield what a host may have of a set, in stages one of several; None = a revision that is not here.
+
+        What was undone is among them: hosts have it until they have returned.
+        """
+        status = config_set.status.rollout
+        if not is_staged(config_set.spec.rollout) or status is None:
+            if matching.matches(config_set, labels):
+                yield config_set
+            return
+        for ref in _refs(status):
+            if ref is not None and choosing.is_meant(ref, labels):
+                yield self._revision(config_set, ref)
+
+    def _revision(self, config_set: ConfigSet, ref: RevisionRef) -> ConfigSet | None:
+        revision = self._seen.revisions.get(ObjectKey(config_set.metadata.namespace, ref.name))
+        if revision is None:
+            return None
+        if (spec := self._specs.get(ref.digest)) is None:
+            try:
+                spec = configsetrevision.spec_of(revision, ref.digest)
+            except BadRevision as error:
+                if str(error) != self._bad:
+                    log.warning("hosts keep the rights that they have: %s", error)
+                self._bad = str(error)
+                return None
+            if len(self._specs) >= MAX_SPECS:
+                self._specs.clear()
+            self._specs[ref.digest] = spec
+        return choosing.in_force(config_set, ref, spec, revision.metadata)
 
     def _complain(self, key: ObjectKey, text: str) -> None:
         """Say once which references are not followed; the agent of the host reports them in its status."""
@@ -109,18 +150,47 @@ def build(context: ControllerContext) -> Reconcile:
     of = context.caches.of
     tasks = of(NODE_TASKS)
     tasks.add_index(lookup.BY_NODE, lookup.by_node)
-    seen = Seen(of(CONFIG_SETS), of(MANAGED_NODES), tasks, of(ROLES), of(ROLE_BINDINGS))
+    sets, revisions = of(CONFIG_SETS), of(CONFIG_SET_REVISIONS)
+    seen = Seen(sets, revisions, of(MANAGED_NODES), tasks, of(ROLES), of(ROLE_BINDINGS))
     return HostRoles(context.client, seen, context.renderer).reconcile
 
 
 def on_config_set(change: Change[ConfigSet], caches: Caches) -> Iterator[Wake]:
     """Wake the hosts that a set is for, or was for, when it declares something else."""
     old, new = change.old, change.new
-    if old and new and old.spec == new.spec and old.metadata.labels == new.metadata.labels:
+    if old and new and _grants_the_same(old, new):
         return
+    refs = [ref for one in (old, new) if one and one.status.rollout for ref in _refs(one.status.rollout)]
     for node in caches.of(MANAGED_NODES).values():
         labels = node.metadata.labels
-        if any(one is not None and matching.matches(one, labels) for one in (old, new)):
+        meant = any(one is not None and matching.matches(one, labels) for one in (old, new))
+        if meant or any(choosing.is_meant(ref, labels) for ref in refs):
+            yield Wake(key_of(node), SETTLE_SECONDS)
+
+
+def _grants_the_same(one: ConfigSet, other: ConfigSet) -> bool:
+    if one.spec != other.spec or one.metadata.labels != other.metadata.labels:
+        return False
+    if not is_staged(one.spec.rollout):
+        return True
+    old, new = one.status.rollout, other.status.rollout
+    return (_refs(old) if old else None) == (_refs(new) if new else None)
+
+
+def _refs(status: RolloutStatus) -> tuple[RevisionRef | None, ...]:
+    return status.stable, status.next, status.refused
+
+
+def on_revision(change: Change[ConfigSetRevision], caches: Caches) -> Iterator[Wake]:
+    """Wake the hosts that a new revision may be for: what it is in may have been seen before it."""
+    if change.old is not None or change.new is None:
+        return
+    try:
+        ref = configsetrevision.reference(change.new)
+    except BadRevision:
+        return  # who needs it says so
+    for node in caches.of(MANAGED_NODES).values():
+        if choosing.is_meant(ref, node.metadata.labels):
             yield Wake(key_of(node), SETTLE_SECONDS)
 
 

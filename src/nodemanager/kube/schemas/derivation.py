@@ -63,6 +63,8 @@ def _convert(node: inspect.Type) -> Schema:
             return _struct(node)
         case inspect.ListType():
             return {"type": "array", "items": _without_required(_convert(node.item_type))}
+        case inspect.DictType(value_type=inspect.AnyType()):
+            return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
         case inspect.DictType():
             return {"type": "object", "additionalProperties": _without_required(_convert(node.value_type))}
         case inspect.StrType():

@@ -1,0 +1,169 @@
+"""ConfigSetRevision: what a ConfigSet said at one time. The operator makes it, and nobody changes it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from nodemanager.api.common.configset import GROUP, VERSION, ConfigSet, ConfigSetSpec
+from nodemanager.api.common.rollout import HISTORY_LIMIT, RevisionRef
+from nodemanager.kube.hints import HEX, NAME_MAX, PRINTABLE, Rule, meta
+from nodemanager.kube.objects import ObjectMeta, Resource, Struct
+from nodemanager.kube.selectors import LabelSelector
+
+CHANGE: Final = f"{GROUP}/change"
+"""Annotation of a ConfigSet: where its change came from, such as the URL of a commit."""
+RESTART: Final = f"{GROUP}/restart"
+"""Annotation of a ConfigSet: another value than before has a rollout that stopped begin again."""
+CHANGE_MAX: Final = 1024
+
+
+class ChangedBy(Struct):
+    """Who wrote a spec, as far as the API knows."""
+
+    manager: Annotated[
+        str, meta("The field manager, such as kubectl.", pattern=PRINTABLE, max_length=128)
+    ] = ""
+    time: Annotated[str | None, meta("When it was written.", format="date-time", max_length=64)] = None
+
+
+class ConfigSetRevisionSpec(Struct):
+    """What a ConfigSet said."""
+
+    config_set: Annotated[str, meta("Name of the ConfigSet.", required=True, max_length=NAME_MAX)] = ""
+    revision: Annotated[int, meta("Counts the revisions of the set, from 1.", required=True, minimum=1)] = 0
+    generation: Annotated[int, meta("The metadata.generation that said so first.", minimum=0)] = 0
+    digest: Annotated[
+        str,
+        meta(
+            "SHA-256 of labels and content as JSON with sorted keys; hosts check it.",
+            required=True,
+            pattern=HEX,
+            min_length=64,
+            max_length=64,
+        ),
+    ] = ""
+    labels: Annotated[
+        dict[str, Annotated[str, meta("The value of a label.", max_length=63)]],
+        meta("The labels of the ConfigSet, by which it chooses hosts.", max_properties=256),
+    ] = {}
+    content: Annotated[
+        dict[str, Any],
+        meta("The spec of the ConfigSet, without rollout, revisionHistoryLimit and enforcement."),
+    ] = {}
+    changed_by: Annotated[ChangedBy | None, meta("Who wrote it.", atomic=True)] = None
+    change: Annotated[
+        str,
+        meta(
+            f"What the annotation {CHANGE} of the set said, such as the URL of a commit. A claim.",
+            pattern=PRINTABLE,
+            max_length=CHANGE_MAX,
+        ),
+    ] = ""
+
+
+class ConfigSetRevision(Struct):
+    """What a ConfigSet said at one time; made by the operator, and never changed."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: Annotated[
+        ConfigSetRevisionSpec,
+        # A rule does not see all of content: a policy does, and hosts check the digest.
+        meta(
+            "What the set said.",
+            Rule("self == oldSelf", "cannot be changed: it is what was said at one time"),
+            required=True,
+        ),
+    ] = ConfigSetRevisionSpec()
+
+
+CONFIG_SET_REVISIONS: Final = Resource(
+    GROUP, VERSION, "ConfigSetRevision", "configsetrevisions", ConfigSetRevision
+)
+
+
+class BadRevision(ValueError):
+    """A revision does not say what its digest says it does, or cannot be read."""
+
+
+def name_of(config_set: ObjectMeta, number: int) -> str:
+    """Return the name of a revision: the same for everybody, so that none is made twice."""
+    tail = f"-{hashlib.sha256(config_set.uid.encode()).hexdigest()[:5]}-{number}"
+    return config_set.name[: NAME_MAX - len(tail)].rstrip("-.") + tail
+
+
+def content_of(spec: ConfigSetSpec) -> dict[str, Any]:
+    """Return what of a spec is in its revision; how and when it is brought about is not.
+
+    Defaults are left out, so that it is the same whether or not an API has filled them in.
+    """
+    found: dict[str, Any] = msgspec.to_builtins(
+        msgspec.structs.replace(spec, rollout=None, enforcement=None, revision_history_limit=HISTORY_LIMIT)
+    )
+    return found
+
+
+def digest_of(labels: dict[str, str], content: dict[str, Any]) -> str:
+    """Return the digest of what a revision says."""
+    text = json.dumps({"content": content, "labels": labels}, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def says_the_same(revision: ConfigSetRevision, config_set: ConfigSet) -> bool:
+    """Tell whether a set still says what a revision does, in whatever version that was written.
+
+    A revision that is not what its digest says does not: hosts would refuse it.
+    """
+    if revision.spec.labels != config_set.metadata.labels:
+        return False
+    try:
+        return content_of(spec_of(revision, revision.spec.digest)) == content_of(config_set.spec)
+    except BadRevision:
+        return False
+
+
+def reference(revision: ConfigSetRevision) -> RevisionRef:
+    """Return what hosts have to know of a revision to tell whether it is for them; raises BadRevision.
+
+    Of its content only that is read: a newer version may have made it.
+    """
+    spec = revision.spec
+    _check(revision, spec.digest)
+    try:
+        selector = msgspec.convert(spec.content.get("nodeSelector"), LabelSelector | None)
+    except msgspec.ValidationError as error:
+        raise _unreadable(revision, f"nodeSelector: {error}") from None
+    return RevisionRef(
+        name=revision.metadata.name,
+        revision=spec.revision,
+        digest=spec.digest,
+        labels=spec.labels,
+        node_selector=selector,
+    )
+
+
+def spec_of(revision: ConfigSetRevision, digest: str) -> ConfigSetSpec:
+    """Return what a revision says, if it is what the digest says."""
+    _check(revision, digest)
+    try:
+        return msgspec.convert(revision.spec.content, ConfigSetSpec)
+    except msgspec.ValidationError as error:
+        raise _unreadable(revision, str(error)) from None
+
+
+def _check(revision: ConfigSetRevision, digest: str) -> None:
+    spec = revision.spec
+    if spec.digest != digest or digest_of(spec.labels, spec.content) != digest:
+        raise BadRevision(
+            f"cannot use ConfigSetRevision {revision.metadata.name}: its content has another digest than"
+            f" {digest[:12]}; have the operator make a new one, by another change of the ConfigSet"
+        )
+
+
+def _unreadable(revision: ConfigSetRevision, why: str) -> BadRevision:
+    return BadRevision(
+        f"cannot use ConfigSetRevision {revision.metadata.name}: {why}; update nodemanager here"
+    )

@@ -1,0 +1,1 @@
+"""`nodemanager rollout`: one module for those that look, one for those that change something."""

@@ -1,0 +1,22 @@
+"""How far the rollout of a ConfigSet is, in words. Pure."""
+
+from __future__ import annotations
+
+from nodemanager.api.common.configset import ConfigSet
+from nodemanager.api.common.rollout import STABLE
+from nodemanager.fleet.rollout.reasons import REMEDIES, RolloutReason
+
+
+def words(config_set: ConfigSet) -> str:
+    """Return how far a rollout is, and what to do about it."""
+    status, name = config_set.status.rollout, config_set.metadata.name
+    if status is None or status.observed_generation < config_set.metadata.generation:
+        return f"{name}: waits for the operator"
+    counts = status.counts
+    said = f"{name}: {status.phase} ({status.reason})"
+    if status.next is not None and counts is not None:
+        said += f", {counts.healthy} of {counts.hosts} hosts are healthy with revision {status.next.revision}"
+    if status.message:
+        said += f": {status.message}"
+    known = status.reason in list(RolloutReason) and status.phase != STABLE
+    return f"{said}. {REMEDIES[RolloutReason(status.reason)]}" if known else said

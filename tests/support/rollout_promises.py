@@ -1,0 +1,213 @@
+"""What is promised of rollouts, held against what is published: by what hosts are, not by facts of ours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from nodemanager.api.common import choosing
+from nodemanager.api.common.rollout import (
+    PAUSED,
+    PROGRESSING,
+    SOAKING,
+    STABLE,
+    UNDOING,
+    UNDONE,
+    WAITING,
+    RolloutStatus,
+    is_staged,
+)
+from nodemanager.fleet.rollout import stages
+from nodemanager.fleet.rollout.reasons import REMEDIES, RolloutReason
+from nodemanager.kube import times
+from nodemanager.kube.go import durations
+from support.rollout_world import GOOD, Host, World
+
+ENDS = (STABLE, UNDONE, PAUSED)
+
+
+@dataclass
+class Promises:
+    """Looks on while somebody has an operator look."""
+
+    here: World
+    healthy: dict[str, set[str]] = field(default_factory=dict)
+    """By digest: hosts that were healthy with it at a look while it was next."""
+    generation: int = 0
+    """The one that was published last."""
+
+    def look(self) -> RolloutStatus:
+        """Have the operator look, and hold what it publishes against what is promised."""
+        here, old = self.here, self.here.status or RolloutStatus()
+        if old.next is not None:
+            proven = self.healthy.setdefault(old.next.digest, set())
+            proven.update(one.name for one in here.hosts if is_healthy(one, old))
+        first = here.status is None
+        new = here.look()
+        assert RolloutReason(new.reason) in REMEDIES
+        assert new.phase == STABLE or new.message
+        assert len(new.message) <= 1024
+        if new == old and new.phase in (PROGRESSING, SOAKING):
+            assert here.again is not None, ("nobody will look again", new)
+        if is_staged(here.rollout):
+            self._check_end(old, new, first=first)
+            if same_rollout(old, new):
+                self._check_stage(old, new)
+            if old.next is not None and new.refused is not None and old.next.digest == new.refused.digest:
+                self._check_return(old, new)
+            if new.phase == UNDONE:
+                assert new.refused is not None
+                assert not [
+                    one
+                    for one in here.hosts
+                    if not one.silent and one.report and one.report.digest == new.refused.digest
+                ]
+        self.generation = here.generation
+        return new
+
+    def _check_end(self, old: RolloutStatus, new: RolloutStatus, *, first: bool) -> None:
+        """What becomes stable is on every host that can be asked, and was healthy there."""
+        if new.phase != STABLE or new.stable is None or old.stable == new.stable:
+            return
+        digest, here = new.stable.digest, self.here
+        if old.stable is not None and old.stable.digest == digest:
+            return
+        if first:
+            lacking = [
+                one.name
+                for one in here.hosts
+                if not one.silent and one.report and (one.kept is None or one.kept.digest != digest)
+            ]
+            assert not lacking, ("stable although not all have it", lacking)
+            return
+        if old.next is None or old.next.digest != digest:  # decided about and ended in one look
+            assert not taking_part(here, new), ("stable at once", new)
+            return
+        asked = [one for one in taking_part(here, old) if not is_absent(one)]
+        unmoved = [one.name for one in asked if not choosing.has_turn(old, one.meta)]
+        assert not unmoved, ("stable although some did not move", unmoved, old)
+        bad = [one.name for one in asked if one.name not in self.healthy.get(digest, ())]
+        assert len(bad) < here.rollout.stop_after, ("stable although not proven", bad, old)
+        assert not here.rollout.paused
+        if not asked:
+            assert not taking_part(here, old), ("stable although nobody was there", old)
+            assert old.stage == 0, ("stable although those left that had it", old)
+
+    def _check_stage(self, old: RolloutStatus, new: RolloutStatus) -> None:
+        """Never more hosts than the stage has, none without the soak, none beyond maxUnavailable."""
+        here = self.here
+        assert new.threshold >= old.threshold
+        if (new.threshold, new.canary) == (old.threshold, old.canary):
+            return
+        hosts = taking_part(here, new)
+        before, after = (
+            [one for one in hosts if choosing.has_turn(status, one.meta)] for status in (old, new)
+        )
+        if len(after) <= len(before):
+            return
+        assert not here.rollout.paused
+        sizes = stages.sizes(here.rollout, len(hosts), canaries=new.canary is not None)
+        awake = [one for one in after if not is_absent(one)]
+        first = [one for one in after if choosing.is_canary(new, one.meta.labels)]
+        size = max(sizes[min(new.stage, len(sizes)) - 1], len(first))
+        assert len(after) <= size or len(awake) <= 1, ("more than the stage", len(after), size, new)
+        edited = self.generation != here.generation
+        begun = [one for one in before if not is_absent(one)]
+        if old.stage and begun and (new.stage > old.stage or edited):
+            fits = edited and len(after) <= next(one for one in sizes if one)
+            waited = here.rollout.soak == "0" or (old.phase == SOAKING and soaked(here, old))
+            assert fits or waited, ("no soak", old, new)
+            bad = [one.name for one in begun if not is_healthy(one, new)]
+            assert fits or len(bad) < here.rollout.stop_after, ("next stage although not proven", bad)
+        most = here.rollout.max_unavailable
+        if most is not None and len(awake) > 1:
+            fresh = [
+                one.name
+                for one in awake
+                if not is_healthy(one, new) and one not in first and not (one.report and one.report.error)
+            ]
+            given_up = new.counts.failed if new.counts else 0
+            assert len(fresh) <= stages.count(most, len(hosts)) + given_up, ("too many unproven", fresh, new)
+
+    def _check_return(self, old: RolloutStatus, new: RolloutStatus) -> None:
+        """Exactly the hosts that had it return, to what is stable; and somebody was to blame for it."""
+        here = self.here
+        assert old.next is not None
+        assert (new.next, new.phase, new.threshold) == (None, UNDOING, 0)
+        assert new.stable is None or old.stable is None or new.stable.digest == old.stable.digest
+        for host in here.hosts:
+            choice = choosing.chosen(here.config_set(), host.meta)
+            assert choice.revision == new.stable
+            has = host.kept is not None and host.kept.ref is not None and host.kept.digest == old.next.digest
+            assert not has or old.next.digest in host.had
+        if here.current.digest == old.next.digest:
+            self._check_blame(old)
+
+    def _check_blame(self, old: RolloutStatus) -> None:
+        assert old.next is not None
+        behaves = {one.name: self.here.behaves(one, old.next.digest) for one in self.here.hosts if one.knows}
+        assert not all(how in GOOD for how in behaves.values()), ("undone although all were good", old)
+
+    def end(self) -> str:
+        """Let everybody be there and time pass: it comes to an end."""
+        here = self.here
+        here.shut = False
+        if here.rollout.paused:
+            here.configure(paused=False)
+        for host in here.hosts:
+            if host.silent:
+                here.hush(host)
+        quiet = 0
+        for _ in range(400):
+            here.tick(lazy=False)
+            before, status = here.status, self.look()
+            quiet = quiet + 1 if before and status.phase == before.phase else 0
+            if quiet > 1 and self._is_over(status):
+                break
+        else:
+            raise AssertionError(f"it never ends: {here.status}")
+        if status.phase in (STABLE, UNDONE) and is_staged(here.rollout):
+            stable = status.stable.digest if status.stable else ""
+            have = {one.kept.digest for one in here.hosts if one.kept and one.kept.ref and one.knows}
+            assert have <= {stable}, (have, status)
+        return status.phase
+
+    def _is_over(self, status: RolloutStatus) -> bool:
+        """Tell whether nothing more will happen, unless somebody does something."""
+        if status.phase in ENDS or status.phase != WAITING:
+            return status.phase in ENDS
+        moved = [one for one in taking_part(self.here, status) if choosing.has_turn(status, one.meta)]
+        return status.reason == RolloutReason.NO_CANARY or all(is_absent(one) for one in moved)
+
+
+def is_absent(host: Host) -> bool:
+    """Tell whether a host can prove nothing: it is silent, or its agent does not know about stages."""
+    return host.silent or not host.knows
+
+
+def is_healthy(host: Host, status: RolloutStatus) -> bool:
+    """Tell whether a host says that it is healthy with what is next."""
+    said = host.report
+    if host.silent or status.next is None or said is None or said.digest != status.next.digest:
+        return False
+    return not (said.error or said.waiting or said.held) and choosing.has_turn(status, host.meta)
+
+
+def taking_part(here: World, status: RolloutStatus) -> list[Host]:
+    """Return the hosts that take part."""
+    return [one for one in here.hosts if choosing.takes_part(status, one.meta)]
+
+
+def soaked(here: World, status: RolloutStatus) -> bool:
+    """Tell whether a soak is over, of which the operator saw at least the end."""
+    since = times.parse(status.since)
+    soak = timedelta(seconds=durations.parse(here.rollout.soak))
+    seen = here.now - here.watched_since >= min(soak, timedelta(seconds=60))
+    return since is not None and here.now - since >= soak and seen
+
+
+def same_rollout(old: RolloutStatus, new: RolloutStatus) -> bool:
+    """Tell whether both are about one rollout of one revision."""
+    if old.next is None or new.next is None:
+        return False
+    return old.next.digest == new.next.digest and old.started_at == new.started_at

@@ -1,0 +1,427 @@
+"""How far a rollout may be: one decision at a time, at the edges where it turns."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from nodemanager.api.common.rollout import (
+    PAUSED,
+    PROGRESSING,
+    SCALE,
+    SOAKING,
+    STABLE,
+    STAGED,
+    UNDOING,
+    UNDONE,
+    WAITING,
+    Canary,
+    RevisionRef,
+    Rollout,
+    RolloutCounts,
+    RolloutStatus,
+)
+from nodemanager.fleet.rollout import stages
+from nodemanager.fleet.rollout.deciding import MAX_MESSAGE, Decision, decide
+from nodemanager.fleet.rollout.facts import UNAWARE, Progress, RolloutHost
+from nodemanager.fleet.rollout.looking import Look
+from nodemanager.fleet.rollout.reasons import RolloutReason
+from nodemanager.kube import times
+from nodemanager.kube.selectors import LabelSelector
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+OLD = RevisionRef(name="web-1", revision=1, digest="a" * 64)
+NEW = RevisionRef(name="web-2", revision=2, digest="b" * 64)
+CHOSEN = LabelSelector(match_labels={"canary": "true"})
+H, U, F = Progress.HEALTHY, Progress.UNPROVEN, Progress.FAILED
+STEP = 1000
+
+
+def ago(seconds: float) -> datetime:
+    return NOW - timedelta(seconds=seconds)
+
+
+def rollout(**changes: Any) -> Rollout:
+    return Rollout(**{"strategy": STAGED, "soak": "5m", **changes})
+
+
+def status(phase: str, *, since: float = 0, moved: int = 1, **changes: Any) -> RolloutStatus:
+    reasons = {PROGRESSING: RolloutReason.HOSTS_UNPROVEN, SOAKING: RolloutReason.SOAKING}
+    return RolloutStatus(
+        **{
+            "observed_generation": 1,
+            "phase": phase,
+            "reason": reasons.get(phase, RolloutReason.STARTED),
+            "since": times.rfc3339(ago(since)),
+            "started_at": times.rfc3339(ago(7200)),
+            "stable": OLD,
+            "next": NEW,
+            "threshold": (moved - 1) * STEP + 1 if moved else 0,
+            "stage": 1,
+            **changes,
+        }
+    )
+
+
+def host(name: str, position: int, progress: Progress = U, **of: Any) -> RolloutHost:
+    return RolloutHost(name, position, **{"canary": False, "progress": progress, **of})
+
+
+def fleet(moved: str, total: int) -> list[RolloutHost]:
+    """Return hosts in the order of their positions: the first ones as told, the others as they were."""
+    words = {"h": H, "u": U, "f": F, "a": Progress.ABSENT, "p": Progress.PUT_OFF}
+    found = [words[one] for one in moved] + [U] * (total - len(moved))
+    return [host(f"h{number}", number * STEP, one) for number, one in enumerate(found)]
+
+
+def said(decision: Decision) -> tuple[str, str, int]:
+    found = decision.status
+    return found.phase, found.reason, found.stage
+
+
+def moved(decision: Decision, hosts: list[RolloutHost]) -> int:
+    return len(stages.moved(decision.status, hosts))
+
+
+# A stage, and the end
+
+
+def test_one_bad_host_and_max_unavailable_bring_it_to_nobody_unproven() -> None:
+    """As many hosts have it at the end as there are, and no two are on their way to it at once."""
+    given = rollout(stages=["5", "50%", "100%"], soak="1m", max_unavailable=1, stop_after=2)
+    now, here, most, have = NOW, status(WAITING, moved=0, stage=0), 0, set()
+    for _ in range(3000):
+        hosts = [
+            RolloutHost(
+                f"h{one}", one * STEP, canary=False, progress=U if one not in have else F if one == 1 else H
+            )
+            for one in range(100)
+        ]
+        most = max(most, sum(one.position < here.threshold and one.progress is U for one in hosts))
+        decision = decide(given, here, hosts, Look(now))
+        have = {one for one in range(100) if one * STEP < here.threshold}
+        if decision.status.phase == STABLE:
+            break
+        now += timedelta(seconds=max(1.0, decision.again or 0.0))
+        here = decision.status
+    assert (decision.status.reason, len(have), here.threshold, most) == (
+        RolloutReason.ROLLED_OUT,
+        100,
+        SCALE,
+        1,
+    )
+
+
+@pytest.mark.parametrize(
+    ("phase", "since", "hosts", "wanted"),
+    [
+        (PROGRESSING, 0, "h", (SOAKING, "Soaking", 1)),
+        (PROGRESSING, 599, "u", (PROGRESSING, "HostsUnproven", 1)),
+        (PROGRESSING, 600, "u", (UNDOING, "HostsReturning", 0)),
+        (PROGRESSING, 0, "f", (UNDOING, "HostsReturning", 0)),
+        (SOAKING, 299, "h", (SOAKING, "Soaking", 1)),
+        (SOAKING, 300, "h", (PROGRESSING, "HostsUnproven", 2)),
+        (SOAKING, 9999, "u", (PROGRESSING, "HostsUnproven", 1)),
+        (SOAKING, 0, "f", (UNDOING, "HostsReturning", 0)),
+        (SOAKING, 0, "a", (PROGRESSING, "HostsUnproven", 1)),  # goes on to the next one
+        (PROGRESSING, 9999, "p", (WAITING, "HostsPutOff", 1)),
+        (SOAKING, 9999, "p", (WAITING, "HostsPutOff", 1)),
+        (WAITING, 9999, "u", (PROGRESSING, "HostsUnproven", 1)),
+    ],
+)  # fmt: skip
+def test_the_first_stage(phase: str, since: float, hosts: str, wanted: tuple[str, str, int]) -> None:
+    given = fleet(hosts, 20)
+    decision = decide(rollout(stages=["1", "5"]), status(phase, since=since), given, Look(NOW))
+    assert said(decision) == wanted
+    assert moved(decision, given) == {2: 5, 1: 2 if hosts == "a" else 1, 0: 0}[wanted[2]]
+
+
+def test_it_looks_again_when_the_soak_or_the_first_deadline_is_over() -> None:
+    soaking = decide(rollout(), status(SOAKING, since=100), fleet("h", 20), Look(NOW))
+    assert soaking.again == 200
+    waiting = decide(rollout(), status(PROGRESSING, since=100, moved=2), fleet("hu", 20), Look(NOW))
+    assert waiting.again == 500
+    fresh = decide(rollout(), status(SOAKING, since=100, moved=2), fleet("hu", 20), Look(NOW))
+    assert fresh.again == 600
+    assert "waits for h1" in fresh.status.message
+
+
+def test_it_is_over_when_all_hosts_have_it_whatever_the_number_of_the_stage() -> None:
+    hosts = fleet("hh", 3)
+    for since, stage, limit in ((299, 1, STEP + 1), (300, 2, SCALE)):
+        late = status(SOAKING, since=since, moved=2, stage=4)
+        found = decide(rollout(stages=["2"]), late, hosts, Look(NOW)).status
+        assert (found.stage, found.threshold) == (stage, limit)
+    done = decide(
+        rollout(stages=["2"]), status(SOAKING, since=300, moved=3, stage=2), fleet("hhh", 3), Look(NOW)
+    )
+    assert (done.status.phase, done.status.stable, done.status.next) == (STABLE, NEW, None)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "stage", "size"),
+    [
+        (["1", "30%"], 1, 25),
+        (["50%"], 1, 50),  # that is what a rollout begins with now
+        (["1", "100%"], 1, 25),
+        (["1", "5%", "10%", "25%", "50%"], 3, 25),
+        ([], 3, 25),
+        (["100"], 1, 100),
+    ],
+)
+def test_other_stages_bring_it_to_nobody_before_the_soak(sizes: list[str], stage: int, size: int) -> None:
+    hosts = fleet("h" * 25, 100)
+    here = status(SOAKING, since=60, moved=25, stage=3)
+    decision = decide(rollout(stages=sizes), here, hosts, Look(NOW, edited=True))
+    assert (decision.status.stage, moved(decision, hosts)) == (stage, size)
+
+
+def test_a_stage_in_parts() -> None:
+    given = rollout(stages=["10"], max_unavailable="20%")
+    hosts = fleet("hhh", 20)
+    decision = decide(given, status(PROGRESSING, moved=3), hosts, Look(NOW))
+    assert moved(decision, hosts) == 7
+    for busy, more in (("hhhuu", 7), ("hhhuuuu", 7), ("hhhpppp", 7), ("hhhffff", 11), ("hhhhhhhhh", 10)):
+        hosts = fleet(busy, 20)
+        least = rollout(stages=["10"], max_unavailable="20%", stop_after=9)
+        decision = decide(least, status(PROGRESSING, moved=len(busy)), hosts, Look(NOW))
+        assert moved(decision, hosts) == min(10, more), busy
+
+
+def test_hosts_at_one_place_go_together_also_in_parts() -> None:
+    hosts = [
+        RolloutHost(str(number), place, canary=False, progress=H if place == 5 else U)
+        for number, place in enumerate((5, 9, 9, 20, 30))
+    ]
+    assert [stages.threshold(hosts, size) for size in (1, 2, 3, 4, 5)] == [6, 6, 10, 21, SCALE]
+    assert stages.threshold(hosts[1:], 1) == 10  # the first ones are the least that there can be
+    assert stages.in_parts(hosts, 4, 2, 6) == 10
+    assert stages.in_parts(hosts, 4, 1, 6) == 6
+    assert stages.in_parts(hosts, 2, 2, 6) == 6
+    assert stages.in_parts(hosts, 4, 4, 6) == 21
+
+
+# Who has had their time
+
+
+@pytest.mark.parametrize(
+    ("back", "told", "watched", "failed"),
+    [
+        (None, None, 9e9, True),
+        (599.0, None, 9e9, False),  # heard again since
+        (600.0, None, 9e9, True),
+        (None, 599.0, 9e9, False),  # said something new
+        (None, 600.0, 9e9, True),
+        (None, -60.0, 9e9, True),  # its clock is ahead
+        (None, None, 599.0, False),  # nobody could hear it
+        (None, None, 600.0, True),
+    ],
+)
+def test_each_host_has_a_time_of_its_own(
+    back: float | None, told: float | None, watched: float, failed: bool
+) -> None:
+    hosts = fleet("h" * 9, 20)
+    late = RolloutHost(
+        "late", 1, canary=False, progress=U,
+        back=None if back is None else ago(back), told=None if told is None else ago(told),
+    )  # fmt: skip
+    here = status(PROGRESSING, since=700, moved=9)
+    decision = decide(rollout(), here, [*hosts, late], Look(NOW, watched))
+    assert (decision.status.phase == UNDOING) == failed
+    assert not failed or decision.status.message == "revision 2 failed on late, and is undone"
+
+
+def test_who_says_something_new_for_ever_gets_its_time_twice() -> None:
+    for since, phase in ((1199, PROGRESSING), (1200, UNDOING)):
+        late = RolloutHost("late", 1, canary=False, progress=U, told=ago(1), back=ago(2))
+        here = status(PROGRESSING, since=since, moved=2)
+        assert decide(rollout(), here, [*fleet("hh", 20), late], Look(NOW)).status.phase == phase
+
+
+def test_after_an_outage_nobody_waits_longer_than_ten_minutes_for_a_long_deadline() -> None:
+    given, here = rollout(progress_deadline="24h"), status(PROGRESSING, since=90000)
+    for watched, phase in ((599.0, PROGRESSING), (600.0, UNDOING)):
+        assert decide(given, here, fleet("u", 20), Look(NOW, watched)).status.phase == phase
+
+
+@pytest.mark.parametrize(
+    ("soak", "watched", "stage"), [("5m", 83, 1), ("5m", 84, 2), ("20s", 19, 1), ("20s", 20, 2), ("0", 0, 2)]
+)
+def test_a_soak_that_nobody_saw_is_none(soak: str, watched: float, stage: int) -> None:
+    decision = decide(rollout(soak=soak), status(SOAKING, since=9999), fleet("h", 100), Look(NOW, watched))
+    assert decision.status.stage == stage
+    assert stage == 2 or decision.again == 1
+
+
+def test_who_comes_back_neither_ends_nor_restarts_a_soak() -> None:
+    back = RolloutHost("back", 1, canary=False, progress=U, back=ago(50))
+
+    def found(since: float, host: RolloutHost) -> Decision:
+        return decide(rollout(), status(SOAKING, since=since, moved=2), [*fleet("hh", 20), host], Look(NOW))
+
+    assert (said(found(100, back)), found(100, back).again) == ((SOAKING, "Soaking", 1), 200)
+    assert (said(found(400, back)), found(400, back).again) == ((SOAKING, "Soaking", 1), 550)
+    assert "waits for back" in found(400, back).status.message
+    assert found(700, back._replace(back=ago(599))).status.phase == SOAKING
+    assert found(700, back._replace(back=ago(600))).status.phase == UNDOING
+    assert found(400, back._replace(progress=H)).status.stage > 1
+    assert found(100, back._replace(back=ago(100))).status.phase == PROGRESSING
+
+
+# Failures
+
+
+def test_fewer_failed_hosts_than_stop_it_hold_nobody_up() -> None:
+    given, hosts = rollout(stop_after=2), fleet("hf", 20)
+    decision = decide(given, status(PROGRESSING, moved=2), hosts, Look(NOW))
+    assert said(decision) == (SOAKING, "Soaking", 1)
+    assert decision.status.counts == RolloutCounts(hosts=20, moved=2, healthy=1, failed=1, silent=0)
+    assert decide(given, status(PROGRESSING, moved=3), fleet("hff", 20), Look(NOW)).status.phase == UNDOING
+
+
+def test_those_that_had_their_time_are_remembered_by_their_number() -> None:
+    given = rollout(stop_after=2)
+    hung = decide(given, status(PROGRESSING, since=600, moved=2), fleet("hu", 20), Look(NOW))
+    assert said(hung) == (SOAKING, "Soaking", 1)
+    assert hung.status.counts == RolloutCounts(hosts=20, moved=2, healthy=1, failed=1)
+    still = decide(given, hung.status, fleet("hu", 20), Look(NOW + timedelta(seconds=300)))
+    assert still.status.stage > 1  # and nobody waits for it again
+    later = decide(given, hung.status, fleet("uu", 20), Look(NOW))
+    assert said(later) == (PROGRESSING, "HostsUnproven", 1)
+    well = decide(given, hung.status, fleet("hh", 20), Look(NOW))
+    assert well.status.counts == RolloutCounts(hosts=20, moved=2, healthy=2)
+
+
+def test_it_stops_when_all_that_have_it_fail() -> None:
+    given = rollout(stop_after=5)
+    for hosts, phase in (
+        ("ff", UNDOING),
+        ("fu", PROGRESSING),
+        ("fh", SOAKING),
+        ("fp", UNDOING),
+        ("fa", UNDOING),
+    ):
+        assert (
+            decide(given, status(PROGRESSING, moved=2), fleet(hosts, 20), Look(NOW)).status.phase == phase
+        ), hosts
+
+
+def test_pause_instead_of_undo_stays_as_it_is() -> None:
+    given = rollout(on_failure="pause")
+    decision = decide(given, status(SOAKING, moved=2), fleet("hf", 20), Look(NOW))
+    found = decision.status
+    assert (found.phase, found.reason, found.next, found.threshold) == (
+        PAUSED,
+        RolloutReason.STOPPED,
+        NEW,
+        STEP + 1,
+    )
+    assert found.message == "revision 2 failed on h1"
+    assert decide(given, found, fleet("hh", 20), Look(NOW)).status.phase == PAUSED
+
+
+def test_undo_takes_next_away_and_says_who_does_not_return() -> None:
+    hosts = [*fleet("hf", 20), RolloutHost("old", 5, canary=False, progress=Progress.ABSENT, why=UNAWARE)]
+    found = decide(rollout(), status(SOAKING, moved=2, canary=CHOSEN), hosts, Look(NOW)).status
+    assert (found.next, found.refused, found.stable) == (None, NEW, OLD)
+    assert (found.threshold, found.stage, found.canary, found.started_at) == (0, 0, None, None)
+    assert "1 host took it at once and will not return" in found.message
+    assert decide(rollout(), found, fleet("hu", 20), Look(NOW)).status.phase == UNDOING
+    undone = decide(rollout(), found, fleet("", 0), Look(NOW)).status
+    assert (undone.phase, undone.reason, undone.message) == (
+        UNDONE,
+        RolloutReason.HOSTS_FAILED,
+        found.message,
+    )
+
+
+def test_what_it_says_has_room_in_the_status() -> None:
+    hosts = [one._replace(name=f"{one.name}{'x' * 250}") for one in fleet("f" * 9, 20)]
+    found = decide(rollout(), status(PROGRESSING, moved=9), hosts, Look(NOW)).status
+    assert len(found.message) == MAX_MESSAGE
+    short = decide(rollout(), status(PROGRESSING, moved=9), fleet("f" * 9, 20), Look(NOW)).status
+    assert "h0, h1, h2, h3, h4 and 4 more hosts" in short.message
+
+
+# Nobody there
+
+
+def test_paused_comes_before_all_but_failures() -> None:
+    given = rollout(paused=True)
+    for hosts in ([], fleet("h", 20), fleet("u", 20)):
+        found = decide(given, status(SOAKING, since=9999), hosts, Look(NOW)).status
+        assert (found.phase, found.reason, found.next, found.stage) == (PAUSED, RolloutReason.PAUSED, NEW, 1)
+    assert decide(given, status(SOAKING), fleet("f", 20), Look(NOW)).status.phase == UNDOING
+
+
+def test_without_hosts_a_change_is_proven_only_if_none_ever_had_it() -> None:
+    never = decide(rollout(), status(WAITING, moved=0, stage=0), [], Look(NOW)).status
+    assert (never.phase, never.reason, never.stable) == (STABLE, RolloutReason.NO_HOSTS, NEW)
+    left = decide(rollout(), status(SOAKING, since=9999), [], Look(NOW)).status
+    assert (left.phase, left.reason, left.stable, left.next) == (
+        WAITING,
+        RolloutReason.HOSTS_SILENT,
+        OLD,
+        NEW,
+    )
+
+
+def test_all_silent_waits_with_a_code() -> None:
+    found = decide(rollout(), status(PROGRESSING, since=9999), fleet("aaa", 3), Look(NOW)).status
+    assert (found.phase, found.reason) == (WAITING, RolloutReason.HOSTS_SILENT)
+    assert found.counts == RolloutCounts(hosts=3, moved=1, silent=1)
+
+
+def test_what_is_put_off_brings_it_to_nobody_else() -> None:
+    """When the window opens, no more hosts take it than the stage has."""
+    hosts = fleet("p", 20)
+    found = decide(rollout(), status(PROGRESSING, since=9999), hosts, Look(NOW)).status
+    assert (found.threshold, found.reason) == (1, RolloutReason.HOSTS_PUT_OFF)
+    both = decide(rollout(), status(SOAKING, since=9999, moved=2), fleet("hp", 20), Look(NOW)).status
+    assert (both.phase, both.stage) == (WAITING, 1)
+
+
+# Canaries
+
+
+def canaries(progress: Progress, total: int = 20) -> list[RolloutHost]:
+    return [RolloutHost("c", 5 * SCALE // 10, canary=True, progress=progress), *fleet("", total)]
+
+
+def test_canaries_go_first_and_alone() -> None:
+    given = rollout(canary=Canary(CHOSEN), stages=["3"])
+    begun = decide(given, status(WAITING, moved=0, stage=0), fleet("", 20), Look(NOW)).status
+    assert (begun.stage, begun.canary, begun.threshold) == (1, CHOSEN, 0)
+    here = status(PROGRESSING, moved=0, canary=CHOSEN)
+    hosts = canaries(H)
+    assert said(decide(given, here, hosts, Look(NOW))) == (SOAKING, "Soaking", 1)
+    soaked = decide(given, status(SOAKING, since=300, moved=0, canary=CHOSEN), hosts, Look(NOW))
+    assert (soaked.status.stage, moved(soaked, hosts)) == (2, 3)
+
+
+def test_no_canary_waits_and_ends_with_the_canary() -> None:
+    given, hosts = rollout(canary=Canary(CHOSEN)), fleet("", 20)
+    here = status(PROGRESSING, moved=0, canary=CHOSEN)
+    waits = decide(given, here, hosts, Look(NOW))
+    assert said(waits) == (WAITING, "NoCanary", 1)
+    other = LabelSelector(match_labels={"first": "yes"})
+    changed = decide(rollout(canary=Canary(other)), waits.status, hosts, Look(NOW, edited=True))
+    assert (said(changed), changed.status.canary) == ((WAITING, "NoCanary", 1), other)
+    removed = decide(rollout(stages=["2"]), waits.status, hosts, Look(NOW, edited=True))
+    assert (said(removed), removed.status.canary, moved(removed, hosts)) == (
+        (PROGRESSING, "HostsUnproven", 1),
+        None,
+        2,
+    )
+    kept = decide(rollout(), here, canaries(U), Look(NOW, edited=True))
+    assert (kept.status.canary, kept.status.stage) == (CHOSEN, 1)  # somebody has it already
+
+
+def test_a_clock_that_goes_back_begins_the_phase_anew() -> None:
+    found = decide(rollout(), status(SOAKING, since=-3600), fleet("h", 20), Look(NOW)).status
+    assert found.since == times.rfc3339(NOW)
+    odd = msgspec.structs.replace(status(PROGRESSING), since=None)
+    assert decide(rollout(), odd, fleet("u", 20), Look(NOW)).status.since == times.rfc3339(NOW)

@@ -1,0 +1,323 @@
+"""What a host proves by what it reports, and which revision is rolled out."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from nodemanager.api.common import configsetrevision, enforcement, node_conditions, set_reports
+from nodemanager.api.common.configset import ConfigSet, ConfigSetSpec, ConfigSetStatus
+from nodemanager.api.common.configsetrevision import RESTART, ConfigSetRevision, ConfigSetRevisionSpec
+from nodemanager.api.common.managednode import AppliedConfigSet, ManagedNode, ManagedNodeStatus
+from nodemanager.api.common.rollout import (
+    ALL_AT_ONCE,
+    PAUSED,
+    PROGRESSING,
+    STABLE,
+    STAGED,
+    UNDOING,
+    UNDONE,
+    WAITING,
+    RevisionRef,
+    Rollout,
+    RolloutCounts,
+    RolloutStatus,
+)
+from nodemanager.controllers.rollouts import revisions
+from nodemanager.controllers.rollouts.reconciling import decide
+from nodemanager.controllers.rollouts.steady_clock import JUMP_SECONDS, SteadyClock
+from nodemanager.fleet.rollout import beginning, facts
+from nodemanager.fleet.rollout.facts import Progress
+from nodemanager.fleet.rollout.looking import Look
+from nodemanager.fleet.rollout.reasons import RolloutReason
+from nodemanager.kube import conditions, times
+from nodemanager.kube.conditions import Condition
+from nodemanager.kube.objects import ObjectMeta
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+LABELS = {"role": "web"}
+OLD = RevisionRef(name="web-1", revision=1, digest="a" * 64, labels=LABELS)
+NEW = RevisionRef(name="web-2", revision=2, digest="b" * 64, labels=LABELS)
+BEFORE, SINCE = "2026-01-01T10:00:00Z", "2026-01-01T11:30:00Z"
+STARTED = "2026-01-01T11:00:00Z"
+GENERATION = 7
+ROLLOUT = RolloutStatus(
+    observed_generation=GENERATION, phase=PROGRESSING, reason=RolloutReason.HOSTS_UNPROVEN, since=STARTED,
+    started_at=STARTED, stable=OLD, next=NEW, stage=1, threshold=10**9, current="web-2",
+)  # fmt: skip
+
+
+def report(**changes: Any) -> AppliedConfigSet:
+    given = {"name": "web", "observed_generation": 5, "digest": NEW.digest, "last_applied": SINCE, **changes}
+    return AppliedConfigSet(**given)
+
+
+def condition(kind: str, status: str, reason: str, since: str) -> Condition:
+    return Condition(type=kind, status=status, reason=reason, last_transition_time=since)
+
+
+def node(*reports: AppliedConfigSet, name: str = "h", made: str = BEFORE, **status: Any) -> ManagedNode:
+    meta = ObjectMeta(name=name, uid=name, namespace="x", labels=LABELS, creation_timestamp=made)
+    return ManagedNode(
+        metadata=meta, status=ManagedNodeStatus(**{"release": "6.1", "configsets": list(reports), **status})
+    )
+
+
+def judged(one: ManagedNode, status: RolloutStatus = ROLLOUT) -> tuple[str, str]:
+    (host,) = facts.of_hosts("web", status, [one])
+    return host.progress, host.why
+
+
+LOCK = f"service:nginx: {set_reports.NO_LOCK} web: h2 holds it; waited 60 s, and tries again"
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({}, ("healthy", "")),
+        ({"digest": OLD.digest}, ("unproven", "")),
+        ({"digest": ""}, ("unproven", "")),  # it knows about stages, and has what it had
+        ({"digest": "", "observed_generation": GENERATION}, ("absent", facts.UNAWARE)),
+        ({"digest": "", "observed_generation": 0}, ("absent", facts.UNAWARE)),
+        ({"observed_generation": GENERATION}, ("healthy", "")),
+        ({"error": "no"}, ("failed", "")),
+        ({"conflicts": ["file:/x"]}, ("failed", "")),
+        ({"error": "no", "digest": OLD.digest}, ("unproven", "")),
+        ({"waiting": "file:/x: waits for Secret db"}, ("unproven", "")),
+        ({"waiting": enforcement.WAITS}, ("put off", enforcement.WAITS)),
+        ({"held": 1, "digest": OLD.digest}, ("put off", enforcement.WAITS)),
+        ({"held": 1, "digest": "", "observed_generation": 0}, ("put off", enforcement.WAITS)),
+        ({"error": LOCK}, ("put off", "waits for a lock")),
+        ({"error": f"{LOCK}; file:/x: cannot write it"}, ("failed", "")),
+    ],
+)
+def test_what_a_report_proves(given: dict[str, Any], wanted: tuple[str, str]) -> None:
+    assert judged(node(report(**given))) == wanted
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ((node_conditions.ALIVE, "False", "LeaseExpired", SINCE), ("absent", "silent")),
+        ((node_conditions.HELD, "True", "Told", SINCE), ("absent", "held")),
+        ((node_conditions.CONTESTED, "True", "Contested", SINCE), ("unproven", "something is contested")),
+        ((node_conditions.CONTESTED, "True", "Contested", STARTED), ("unproven", "something is contested")),
+        ((node_conditions.CONTESTED, "True", "Contested", BEFORE), ("healthy", "")),
+        ((node_conditions.CONTESTED, "False", "NotContested", SINCE), ("healthy", "")),
+        ((node_conditions.DRIFTED, "True", "NotRepaired", SINCE), ("unproven", "drifted")),
+        ((node_conditions.DRIFTED, "True", "Observed", SINCE), ("healthy", "")),
+        ((conditions.READY, "False", "ApplyFailed", SINCE), ("unproven", "its last pass broke off")),
+        ((conditions.READY, "False", "ApplyFailed", BEFORE), ("healthy", "")),
+        ((conditions.READY, "False", "Applying", SINCE), ("healthy", "")),
+        ((conditions.READY, "True", "ApplyFailed", SINCE), ("healthy", "")),
+    ],
+)
+def test_what_a_condition_says_of_a_host_that_reports_the_change(
+    given: tuple[str, str, str, str], wanted: tuple[str, str]
+) -> None:
+    assert judged(node(report(), conditions=[condition(*given)])) == wanted
+
+
+def test_another_set_that_fails_is_no_pass_that_broke_off() -> None:
+    broken = [condition(conditions.READY, "False", "ApplyFailed", SINCE)]
+    for fault in ({"error": "no"}, {"conflicts": ["file:/x"]}):
+        other = report(name="other", **fault)
+        assert judged(node(report(), other, conditions=broken)) == ("healthy", "")
+    assert judged(node(report(), report(name="other"), conditions=broken))[0] == "unproven"
+
+
+def test_hosts_that_say_nothing() -> None:
+    assert judged(node(release="")) == ("absent", "has no agent")
+    assert judged(node()) == ("unproven", "")
+    elsewhere = msgspec.structs.replace(ROLLOUT, next=msgspec.structs.replace(NEW, labels={"role": "db"}))
+    assert judged(node(), elsewhere) == ("healthy", "")
+    assert judged(node(report(digest=OLD.digest)), elsewhere) == ("unproven", "")  # it is to forget the set
+
+
+def test_who_takes_part_and_since_when() -> None:
+    alive = [condition(node_conditions.ALIVE, "True", "LeaseRenewed", SINCE)]
+    (one,) = facts.of_hosts("web", ROLLOUT, [node(report(), conditions=alive), node(made=SINCE)])
+    assert (one.back, one.told) == (times.parse(SINCE), times.parse(SINCE))
+    (one,) = facts.of_hosts("web", ROLLOUT, [node(report(digest=OLD.digest))])
+    assert (one.back, one.told) == (None, None)
+
+
+def test_who_has_yet_to_leave_what_was_undone() -> None:
+    undone = msgspec.structs.replace(ROLLOUT, next=None, refused=NEW)
+    assert judged(node(report()), undone)[0] == Progress.UNPROVEN
+    assert judged(node(report(digest=OLD.digest)), undone)[0] == Progress.HEALTHY
+    silent = [condition(node_conditions.ALIVE, "False", "LeaseExpired", SINCE)]
+    assert judged(node(report(), conditions=silent), undone)[0] == Progress.ABSENT
+
+
+# Which revision is rolled out
+
+
+def config_set(status: RolloutStatus | None, strategy: str = STAGED, **annotations: str) -> ConfigSet:
+    meta = ObjectMeta(
+        name="web", namespace="x", uid="u", generation=GENERATION, labels=LABELS, annotations=annotations,
+        creation_timestamp=STARTED,
+    )  # fmt: skip
+    return ConfigSet(meta, ConfigSetSpec(rollout=Rollout(strategy=strategy)), ConfigSetStatus(rollout=status))
+
+
+def published(
+    nodes: list[ManagedNode], status: RolloutStatus | None = None, now: datetime = NOW, restart: str = ""
+) -> RolloutStatus:
+    more = {RESTART: restart} if restart else {}
+    return decide(config_set(status, **more), NEW, nodes, Look(now)).status
+
+
+@pytest.mark.parametrize(
+    ("reports", "stable"),
+    [
+        ([report()], True),
+        ([report(digest="", observed_generation=GENERATION)], True),  # as it was before there were revisions
+        ([report(digest="", observed_generation=GENERATION, last_applied=STARTED)], True),
+        ([report(digest="", observed_generation=GENERATION, last_applied=BEFORE)], False),  # of a deleted set
+        ([report(digest="", observed_generation=GENERATION, last_applied=None)], False),
+        ([report(digest="", observed_generation=GENERATION - 1)], False),
+        ([report(digest=OLD.digest, observed_generation=GENERATION)], False),
+        ([report(), report(digest=OLD.digest)], False),
+        ([report(), None], False),
+        ([], False),
+    ],
+)
+def test_a_set_without_a_status_is_stable_only_if_all_hosts_have_it(
+    reports: list[AppliedConfigSet | None], stable: bool
+) -> None:
+    nodes = [node(*([one] if one else []), name=f"h{number}") for number, one in enumerate(reports)]
+    silent = [condition(node_conditions.ALIVE, "False", "LeaseExpired", SINCE)]
+    nodes += [node(release="", name="never"), node(report(digest=OLD.digest), conditions=silent)]
+    found = published(nodes)
+    assert (found.phase == STABLE, found.stable == NEW, found.next == NEW) == (stable, stable, not stable)
+
+
+def test_hosts_that_were_made_again_begin_anew() -> None:
+    old = msgspec.structs.replace(ROLLOUT, stage=3)
+    again = published([node(made=SINCE)], old)
+    assert (again.next, again.stable, again.started_at, again.stage) == (NEW, OLD, times.rfc3339(NOW), 1)
+    nobody = published([], old)
+    assert (nobody.phase, nobody.next, nobody.started_at) == (WAITING, NEW, STARTED)
+
+
+def test_a_clock_behind_that_of_the_api_leaves_no_host_out() -> None:
+    behind = times.parse("2026-01-01T09:00:00Z")
+    assert behind is not None
+    found = published([node(name="a", made=BEFORE), node(name="b", made=STARTED)], now=behind)
+    assert (found.started_at, found.since) == (STARTED, "2026-01-01T09:00:00Z")
+
+
+def undone(**changes: Any) -> RolloutStatus:
+    given = {
+        "phase": UNDONE, "reason": RolloutReason.HOSTS_FAILED, "next": None, "refused": NEW, "stage": 0,
+        "started_at": None, "restarted": "one", "message": "no", "threshold": 0,
+    }  # fmt: skip
+    return msgspec.structs.replace(ROLLOUT, **{**given, **changes})
+
+
+@pytest.mark.parametrize(("annotation", "tried"), [("", False), ("one", False), ("two", True)])
+def test_only_a_new_word_has_it_tried_again(annotation: str, tried: bool) -> None:
+    found = published([node(report(digest=OLD.digest))], undone(), restart=annotation)
+    assert (found.next == NEW, found.refused == NEW) == (tried, not tried)
+    assert found.restarted == ("two" if tried else "one")
+
+
+def test_a_new_word_has_what_stopped_go_on() -> None:
+    stopped = msgspec.structs.replace(
+        ROLLOUT, phase=PAUSED, reason=RolloutReason.STOPPED, counts=RolloutCounts(failed=3), restarted="one"
+    )
+    same = beginning.seen(stopped, GENERATION, "one", NOW)
+    assert (same.phase, same.counts) == (PAUSED, RolloutCounts(failed=3))
+    found = beginning.seen(stopped, GENERATION + 1, "two", NOW)
+    assert (found.phase, found.reason, found.since) == (
+        PROGRESSING,
+        RolloutReason.HOSTS_UNPROVEN,
+        times.rfc3339(NOW),
+    )
+    assert (found.counts, found.restarted, found.observed_generation) == (None, "two", GENERATION + 1)
+    assert found.message
+    going = beginning.seen(msgspec.structs.replace(ROLLOUT, restarted="one"), GENERATION, "two", NOW)
+    assert (going.since, going.restarted) == (STARTED, "two")
+    first = beginning.seen(None, GENERATION, "two", NOW)
+    assert (first.observed_generation, first.restarted, first.phase) == (GENERATION, "two", "")
+
+
+def begun(status: RolloutStatus, current: RevisionRef, strategy: str = STAGED) -> RolloutStatus:
+    return beginning.begin(Rollout(strategy=strategy), status, current, NOW, NOW)
+
+
+def test_a_change_that_is_reverted_is_over_when_hosts_have_returned() -> None:
+    back = begun(ROLLOUT, OLD)
+    assert (back.phase, back.reason, back.stable, back.refused) == (UNDOING, RolloutReason.REVERTED, OLD, NEW)
+    assert (back.next, back.threshold, back.stage, back.since) == (None, 0, 0, times.rfc3339(NOW))
+    later = beginning.begin(Rollout(strategy=STAGED), back, OLD, NOW + timedelta(seconds=9), NOW)
+    assert later == back
+    waits = decide(config_set(back), OLD, [node(report())], Look(NOW)).status
+    assert (waits.phase, waits.reason) == (UNDOING, RolloutReason.REVERTED)
+    over = decide(config_set(back), OLD, [node(report(digest=OLD.digest))], Look(NOW)).status
+    assert (over.phase, over.reason, over.refused) == (STABLE, RolloutReason.NO_CHANGE, None)
+    again = begun(back, NEW)  # nobody refused it
+    assert (again.phase, again.next, again.refused) == (WAITING, NEW, None)
+    assert begun(undone(), OLD).reason == RolloutReason.REVERTED
+    assert begun(undone(), NEW).refused == NEW
+
+
+def test_a_change_takes_the_place_of_another() -> None:
+    third = RevisionRef(name="web-3", revision=3, digest="c" * 64, labels=LABELS)
+    found = begun(ROLLOUT, third)
+    assert (found.phase, found.reason, found.stable, found.next) == (
+        WAITING,
+        RolloutReason.STARTED,
+        OLD,
+        third,
+    )
+    assert (found.stage, found.threshold, found.started_at) == (0, 0, times.rfc3339(NOW))
+    assert (found.current, found.message) == ("web-3", "revision 3 is to be rolled out")
+    renamed = msgspec.structs.replace(NEW, name="web-4")
+    assert begun(ROLLOUT, renamed).next == renamed
+    assert begun(ROLLOUT, renamed).stage == 1
+    assert begun(ROLLOUT, NEW, ALL_AT_ONCE).stable == NEW
+    assert begun(ROLLOUT, NEW, ALL_AT_ONCE).reason == RolloutReason.ALL_AT_ONCE
+
+
+@pytest.mark.parametrize(
+    ("reason", "wanted"),
+    [("RolledOut", "RolledOut"), ("AllAtOnce", "NoChange"), ("OfANewerVersion", "OfANewerVersion")],
+)
+def test_what_is_stable_stays_so(reason: str, wanted: str) -> None:
+    old = RolloutStatus(phase=STABLE, reason=reason, stable=OLD, since=STARTED)
+    found = begun(old, OLD)
+    assert (found.phase, found.reason, found.since, found.stable) == (STABLE, wanted, STARTED, OLD)
+    assert begun(msgspec.structs.replace(old, since=None), OLD).since == times.rfc3339(NOW)
+
+
+# The operator
+
+
+def test_a_revision_of_a_newer_version_is_made_anew() -> None:
+    here = config_set(msgspec.structs.replace(ROLLOUT, current="web-2"))
+    digest = configsetrevision.digest_of(LABELS, {})
+    spec = ConfigSetRevisionSpec(config_set="web", revision=2, labels=LABELS, digest=digest)
+    good = ConfigSetRevision(ObjectMeta(name="web-2"), spec)
+    assert revisions.current(here, [good]) is good
+    content = {"files": 1}
+    digest = configsetrevision.digest_of(LABELS, content)
+    odd = ConfigSetRevision(
+        ObjectMeta(name="web-2"), msgspec.structs.replace(spec, content=content, digest=digest)
+    )
+    assert revisions.current(here, [odd]) is None
+
+
+def test_time_without_witnesses_does_not_count() -> None:
+    clock, never = SteadyClock(), float("-inf")
+    assert clock.watched(NOW, 1000.0, never) == 0
+    assert clock.watched(NOW + timedelta(seconds=100), 1100.0, never) == 100
+    assert clock.watched(NOW + timedelta(seconds=100), 1100.0, 1070.0) == 30  # an outage ended then
+    small = timedelta(seconds=200 + JUMP_SECONDS)
+    assert clock.watched(NOW + small, 1200.0, never) == 200
+    assert clock.watched(NOW + small + timedelta(seconds=1), 1200.0, never) == 0  # somebody set the clock
+    assert clock.watched(NOW + small + timedelta(seconds=6), 1205.0, never) == 5
