@@ -425,3 +425,85 @@ def test_a_clock_that_goes_back_begins_the_phase_anew() -> None:
     assert found.since == times.rfc3339(NOW)
     odd = msgspec.structs.replace(status(PROGRESSING), since=None)
     assert decide(rollout(), odd, fleet("u", 20), Look(NOW)).status.since == times.rfc3339(NOW)
+
+
+# What is said, and by whom
+
+
+def test_it_says_for_whom_it_waits() -> None:
+    given = rollout(stop_after=5)
+    both = decide(given, status(PROGRESSING, moved=2), fleet("fu", 20), Look(NOW)).status
+    assert both.message == "stage 1 of 4: waits for h1"
+    known = status(PROGRESSING, counts=RolloutCounts(failed=1))
+    alone = decide(given, known, fleet("u", 20), Look(NOW))
+    assert (alone.status.message, alone.again) == ("stage 1 of 4: waits for h0", 600)
+    old = RolloutHost("old", 0, canary=False, progress=Progress.ABSENT, why=UNAWARE)
+    told = decide(given, status(PROGRESSING, moved=2), [*fleet("hu", 20), old], Look(NOW)).status.message
+    assert told.startswith("stage 1 of 4: waits for h1; 1 host took it at once")
+    waits = host("web", 1, Progress.PUT_OFF, why="waits for a lock")
+    put_off = decide(given, status(PROGRESSING, moved=2), [*fleet("hh", 20), waits], Look(NOW)).status.message
+    assert put_off == "stage 1 of 4: web (waits for a lock)"
+
+
+def test_those_that_failed_now_are_among_those_that_did_before() -> None:
+    given = rollout(stop_after=3)
+    known = status(PROGRESSING, moved=3, counts=RolloutCounts(failed=1))
+    found = decide(given, known, fleet("hfu", 20), Look(NOW)).status
+    assert (found.phase, found.message) == (PROGRESSING, "stage 1 of 4: waits for h2")
+    assert found.counts == RolloutCounts(hosts=20, moved=3, healthy=1, failed=1)
+    two = status(PROGRESSING, moved=3, counts=RolloutCounts(failed=2))
+    assert decide(given, two, fleet("hfu", 20), Look(NOW)).status.phase == SOAKING
+
+
+def test_who_is_put_off_is_not_silent() -> None:
+    found = decide(rollout(), status(SOAKING, moved=3), fleet("hpa", 20), Look(NOW)).status
+    assert found.counts == RolloutCounts(hosts=20, moved=3, healthy=1, silent=1)
+
+
+def test_they_return_until_the_last_one_has() -> None:
+    undoing = status(
+        UNDOING, moved=0, next=None, refused=NEW, reason=RolloutReason.HOSTS_RETURNING, message="no"
+    )
+    for hosts, phase in (("u", UNDOING), ("h", UNDONE), ("a", UNDONE), ("hu", UNDOING)):
+        assert decide(rollout(), undoing, fleet(hosts, len(hosts)), Look(NOW)).status.phase == phase
+    nothing = status(STABLE, next=None)
+    assert decide(rollout(), nothing, fleet("u", 1), Look(NOW)) == (nothing, None)
+
+
+def test_a_stage_in_parts_goes_on_if_nobody_edits_it() -> None:
+    for sizes in (["1"], ["1", "10"]):
+        here = status(PROGRESSING, moved=3, stage=2)
+        for edited, stage in ((False, 2), (True, 1)):
+            found = decide(
+                rollout(stages=sizes, max_unavailable=1), here, fleet("hhu", 20), Look(NOW, edited=edited)
+            )
+            assert (found.status.stage, found.status.threshold) == (stage, here.threshold)
+
+
+def test_somebody_has_to_prove_it_and_no_more_than_one() -> None:
+    hosts = [host("a", 5, Progress.ABSENT), host("b", 6), host("c", 7), host("d", 90)]
+    assert stages.threshold(hosts, 1) == 7
+    assert stages.threshold(hosts, 1, 8) == 8
+    assert stages.threshold([host("c", 50, canary=True), *hosts], 1) == 0
+    gone = [one._replace(progress=Progress.ABSENT) for one in hosts]
+    assert stages.threshold(gone, 1) == 6
+
+
+def test_canaries_count_in_parts() -> None:
+    hosts = [host("c", 50, H, canary=True), host("a", 9), host("b", 9), host("d", 20)]
+    assert stages.in_parts(hosts, 3, 1, 0) == 0
+    assert stages.in_parts(hosts, 3, 2, 0) == 10
+
+
+@pytest.mark.parametrize(
+    ("size", "total", "wanted"),
+    [("1", 10, 1), ("50%", 10, 5), ("5%", 10, 1), ("99%", 10, 9), (3, 10, 3), ("100%", 7, 7)],
+)
+def test_how_many_hosts_are_meant(size: int | str, total: int, wanted: int) -> None:
+    assert stages.count(size, total) == wanted
+
+
+def test_the_sizes_of_stages() -> None:
+    assert stages.sizes(rollout(), 100, canaries=False) == [1, 5, 25, 100]
+    assert stages.sizes(rollout(stages=["7"]), 10, canaries=True) == [0, 7, 10]
+    assert stages.sizes(rollout(stages=["7", "20"]), 10, canaries=False) == [7, 10]

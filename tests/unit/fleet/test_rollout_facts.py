@@ -194,6 +194,7 @@ def test_a_set_without_a_status_is_stable_only_if_all_hosts_have_it(
     nodes += [node(release="", name="never"), node(report(digest=OLD.digest), conditions=silent)]
     found = published(nodes)
     assert (found.phase == STABLE, found.stable == NEW, found.next == NEW) == (stable, stable, not stable)
+    assert not stable or found.reason == RolloutReason.NO_CHANGE
 
 
 def test_hosts_that_were_made_again_begin_anew() -> None:
@@ -240,6 +241,8 @@ def test_a_new_word_has_what_stopped_go_on() -> None:
     )
     assert (found.counts, found.restarted, found.observed_generation) == (None, "two", GENERATION + 1)
     assert found.message
+    paused = msgspec.structs.replace(stopped, reason=RolloutReason.PAUSED)
+    assert beginning.seen(paused, GENERATION, "two", NOW).phase == PAUSED
     going = beginning.seen(msgspec.structs.replace(ROLLOUT, restarted="one"), GENERATION, "two", NOW)
     assert (going.since, going.restarted) == (STARTED, "two")
     first = beginning.seen(None, GENERATION, "two", NOW)
@@ -282,6 +285,8 @@ def test_a_change_takes_the_place_of_another() -> None:
     assert begun(ROLLOUT, renamed).stage == 1
     assert begun(ROLLOUT, NEW, ALL_AT_ONCE).stable == NEW
     assert begun(ROLLOUT, NEW, ALL_AT_ONCE).reason == RolloutReason.ALL_AT_ONCE
+    after = begun(undone(), third)
+    assert (after.next, after.refused, after.stable, after.restarted) == (third, None, OLD, "one")
 
 
 @pytest.mark.parametrize(
@@ -292,7 +297,8 @@ def test_what_is_stable_stays_so(reason: str, wanted: str) -> None:
     old = RolloutStatus(phase=STABLE, reason=reason, stable=OLD, since=STARTED)
     found = begun(old, OLD)
     assert (found.phase, found.reason, found.since, found.stable) == (STABLE, wanted, STARTED, OLD)
-    assert begun(msgspec.structs.replace(old, since=None), OLD).since == times.rfc3339(NOW)
+    for other in ({"since": None}, {"phase": UNDOING}, {"stable": msgspec.structs.replace(OLD, revision=9)}):
+        assert begun(msgspec.structs.replace(old, **other), OLD).since == times.rfc3339(NOW)
 
 
 # The operator

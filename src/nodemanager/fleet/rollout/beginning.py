@@ -7,7 +7,6 @@ from datetime import datetime
 import msgspec
 
 from nodemanager.api.common.rollout import (
-    PAUSED,
     PROGRESSING,
     STABLE,
     UNDOING,
@@ -85,7 +84,7 @@ def seen(old: RolloutStatus | None, generation: int, restart: str, now: datetime
 
 def is_stopped(status: RolloutStatus) -> bool:
     """Tell whether hosts failed, so that only somebody's word makes it go on."""
-    return status.phase == PAUSED and status.reason == RolloutReason.STOPPED
+    return status.reason == RolloutReason.STOPPED
 
 
 def stable(base: RolloutStatus, revision: RevisionRef | None, reason: str, now: datetime) -> RolloutStatus:
@@ -105,10 +104,10 @@ def stable(base: RolloutStatus, revision: RevisionRef | None, reason: str, now: 
 def _as_it_was(base: RolloutStatus, current: RevisionRef, now: datetime) -> RolloutStatus:
     """Return the status of a set that says what is stable; hosts that took something else return first."""
     left = base.next or base.refused
-    if left is None or base.phase == STABLE:
+    if left is None:
         known = base.phase == STABLE and base.reason != RolloutReason.ALL_AT_ONCE
         return stable(base, current, base.reason if known else RolloutReason.NO_CHANGE, now)
-    going = base.phase == UNDOING and base.reason == RolloutReason.REVERTED
+    going = base.reason == RolloutReason.REVERTED
     return RolloutStatus(
         observed_generation=base.observed_generation,
         phase=UNDOING,

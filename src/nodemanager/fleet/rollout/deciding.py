@@ -112,7 +112,7 @@ def _waits(rollout: Rollout, status: RolloutStatus, seen: Seen, words: str, look
         again = looking.of(rollout, told, seen.hosts, look).again
         return Decision(told, again)
     if seen.put_off:
-        said = f"{words}: {_named(seen.put_off)}: {seen.put_off[0].why}"
+        said = f"{words}: {_named(seen.put_off)}"
         return Decision(_in(status, WAITING, RolloutReason.HOSTS_PUT_OFF, said, look.now))
     if not seen.awake:
         said = f"{words}: no host of it is there{_besides(seen)}"
