@@ -344,6 +344,8 @@ def test_what_it_says_has_room_in_the_status() -> None:
     assert len(found.message) == MAX_MESSAGE
     short = decide(rollout(), status(PROGRESSING, moved=9), fleet("f" * 9, 20), Look(NOW)).status
     assert "h0, h1, h2, h3, h4 and 4 more hosts" in short.message
+    six = decide(rollout(), status(PROGRESSING, moved=6), fleet("f" * 6, 20), Look(NOW)).status
+    assert "h4 and 1 more host, and" in six.message
 
 
 # Nobody there

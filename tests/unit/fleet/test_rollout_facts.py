@@ -131,6 +131,7 @@ def test_another_set_that_fails_is_no_pass_that_broke_off() -> None:
 
 def test_hosts_that_say_nothing() -> None:
     assert judged(node(release="")) == ("absent", "has no agent")
+    assert judged(node(report(), release="")) == ("healthy", "")
     assert judged(node()) == ("unproven", "")
     elsewhere = msgspec.structs.replace(ROLLOUT, next=msgspec.structs.replace(NEW, labels={"role": "db"}))
     assert judged(node(), elsewhere) == ("healthy", "")
@@ -149,6 +150,7 @@ def test_who_has_yet_to_leave_what_was_undone() -> None:
     undone = msgspec.structs.replace(ROLLOUT, next=None, refused=NEW)
     assert judged(node(report()), undone)[0] == Progress.UNPROVEN
     assert judged(node(report(digest=OLD.digest)), undone)[0] == Progress.HEALTHY
+    assert judged(node(), undone)[0] == Progress.HEALTHY
     silent = [condition(node_conditions.ALIVE, "False", "LeaseExpired", SINCE)]
     assert judged(node(report(), conditions=silent), undone)[0] == Progress.ABSENT
 

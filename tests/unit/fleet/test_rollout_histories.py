@@ -29,6 +29,7 @@ from nodemanager.api.common.rollout import (
 )
 from nodemanager.fleet.rollout import facts, stages
 from nodemanager.fleet.rollout.facts import Progress
+from nodemanager.kube.selectors import LabelSelector
 from support.rollout_promises import Promises
 from support.rollout_world import BAD, CANARY, GOOD, STAGES, World, world
 
@@ -220,3 +221,15 @@ def test_a_host_that_joins_takes_what_is_proven_and_one_that_waits_keeps_what_it
     assert choosing.chosen(here.config_set(), meta) == (choosing.Content.HELD, RevisionRef(name="old"))
     here.status = None
     assert choosing.chosen(here.config_set(), meta) == (choosing.Content.HELD, None)
+
+
+def test_whose_turn_it_is() -> None:
+    here = world(1)
+    host, canary = here.join(), here.join(canary="true")
+    place = choosing.position(host.meta.uid, here.current.digest)
+    status = RolloutStatus(next=here.current, threshold=place)
+    assert not choosing.has_turn(status, host.meta)
+    assert choosing.has_turn(msgspec.structs.replace(status, threshold=place + 1), host.meta)
+    first = RolloutStatus(next=here.current, canary=LabelSelector(match_labels={"canary": "true"}))
+    assert [choosing.has_turn(first, one.meta) for one in (host, canary)] == [False, True]
+    assert not choosing.has_turn(msgspec.structs.replace(first, next=None), canary.meta)
