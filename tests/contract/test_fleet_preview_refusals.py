@@ -166,6 +166,20 @@ async def _seen(site: Site, holds: Callable[[ConfigSetPreview], object]) -> Conf
     return found
 
 
+@pytest.mark.parametrize("kill_at", [1, 2, 3, 5])
+async def test_an_operator_that_is_killed_while_it_asks_leaves_it_to_the_next_one(
+    site: Site, kill_at: int
+) -> None:
+    hosts = [await site.host(name) for name in ("a", "b")]
+    await site.client.create(CONFIG_SET_PREVIEWS, proposal(*hosts), site.namespace)
+    async with site.operator(kill_at, entries=OPERATOR) as first, asyncio.timeout(30):
+        await first.dead.wait()
+    async with site.operator(entries=OPERATOR):
+        await _seen(site, lambda one: one.status.phase == "Asked")
+    assert sorted(task.spec.node_name for task in await site.tasks()) == hosts
+    assert site.agents.refused == []
+
+
 async def test_a_proposal_is_not_changed_and_a_wrong_one_is_refused(site: Site) -> None:
     host = await site.host("a")
     await site.client.create(CONFIG_SET_PREVIEWS, proposal(host, digest="0" * 64), site.namespace)

@@ -36,7 +36,6 @@ from nodemanager.cli import kinds, manifest_folder
 from nodemanager.cli.watch_printer import may_pass
 from nodemanager.client.calls import Selection
 from nodemanager.client.verbs import Client
-from nodemanager.fleet.maintenance.reasons import REMEDIES
 from nodemanager.fleet.previews import asking, grouping, proposing
 from nodemanager.fleet.previews.grouping import Answer, Result, Silence
 from nodemanager.fleet.previews.proposing import Proposal
@@ -91,7 +90,7 @@ async def look(client: Client, namespace: str, question: Question, show: Show) -
     proposal = proposing.propose(inputs.config_sets, known, prune=question.prune)
     concerned = proposing.concerned(proposal, hosts)
     unfit = {
-        host.metadata.name: Silence(why, REMEDIES[why])
+        host.metadata.name: Silence(why, asking.WORDS[why])
         for host in concerned
         if (why := asking.unfit(host)) is not None
     }
@@ -174,7 +173,8 @@ async def _follow(
     loop = asyncio.get_running_loop()
     began, tasks, answers = loop.time(), dict[str, NodeTask](), dict[str, Answer]()
     of_ours = Selection(namespace, f"{ANNOTATION_PREVIEW}={name}")
-    while len(answers) < len(hosts) and loop.time() - began < timeout:
+    taken, patience = False, min(TAKEN_SECONDS, timeout)
+    while len(answers) < len(hosts) and loop.time() - began < (timeout if taken else patience):
         await asyncio.sleep(POLL_SECONDS)
         try:
             found = await client.get(CONFIG_SET_PREVIEWS, name, namespace)
@@ -187,8 +187,7 @@ async def _follow(
             if not may_pass(error):
                 raise
             continue
-        _check(found, loop.time() - began)
-        known = len(answers)
+        taken, known = _is_taken(found), len(answers)
         answers = {
             one.name: Silence(one.reason, one.message) for one in found.status.unasked if one.name in hosts
         }
@@ -199,16 +198,17 @@ async def _follow(
         }
         if len(answers) != known:
             show(len(answers), len(hosts))
+    if not taken:
+        raise click.ClickException(
+            f"cannot ask hosts: no operator took the request within {patience:g} s; it does not run, or"
+            " is older than this command; see whether it runs, and upgrade it"
+        )
     return {host: answers.get(host) or grouping.late(tasks.get(host)) for host in hosts}
 
 
-def _check(found: ConfigSetPreview, seconds: float) -> None:
-    """Refuse to wait for what will not come."""
-    if not found.status.phase and seconds > TAKEN_SECONDS:
-        raise click.ClickException(
-            f"cannot ask hosts: no operator took the request within {TAKEN_SECONDS:g} s; it does not run, or"
-            " is older than this command; see whether it runs, and upgrade it"
-        )
+def _is_taken(found: ConfigSetPreview) -> bool:
+    """Tell whether an operator has seen the request, or raise what it says against it."""
     if found.status.phase == REFUSED:
         said = conditions.get(found.status.conditions, ASKED)
         raise click.ClickException(f"cannot ask hosts: the operator refuses: {said.message if said else ''}")
+    return bool(found.status.phase)

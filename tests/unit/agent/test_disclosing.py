@@ -14,7 +14,7 @@ from nodemanager.host.files.tree import Tree
 from nodemanager.plan.desired import Content
 from nodemanager.plan.facts import FileFact, Kind
 from nodemanager.plan.resources import ResourceId, file_id
-from nodemanager.plan.steps import Blocked, InstallPackage, Lack, RemovePath, WriteFile
+from nodemanager.plan.steps import Blocked, InstallPackage, Lack, RemovePath, Waiting, WriteFile
 
 OLD = "old and private\n"
 NEW = "new\n"
@@ -116,6 +116,13 @@ def test_names_in_a_private_directory_are_not_told(tree: Tree) -> None:
 
     assert purge("/etc/left-over") == "file:/etc/left-over"
     assert purge("/root/affair.txt") == "file:/root/(not shown)"
+
+
+def test_what_waits_for_a_secret_is_a_change_and_no_obstacle(tree: Tree) -> None:
+    reason = "Secret db does not exist, or this host may not read it"
+    step = Waiting(id=file_id("/etc/app"), sources=("a",), reason=reason, awaits="Secret db")
+    said = Disclosure(tree).change(step)
+    assert (said.verb, said.reason, said.blocked) == ("cannot yet", reason, False)
 
 
 def test_programs_that_are_not_asked_make_no_obstacle(tree: Tree) -> None:

@@ -23,7 +23,7 @@ from nodemanager.host.files import file_facts
 from nodemanager.host.files.tree import Tree, TreeError
 from nodemanager.plan.facts import Kind
 from nodemanager.plan.resources import EXEC, file_id
-from nodemanager.plan.steps import Blocked, RemovePath, Step, WriteFile
+from nodemanager.plan.steps import Blocked, RemovePath, Step, Waiting, WriteFile
 
 MAX_READ: Final = 256 * 1024
 """Files beyond this are compared by size only."""
@@ -48,7 +48,9 @@ class Disclosure:
 
     def change(self, step: Step) -> PreviewedChange:
         """Return what would become of a resource, as others may know it."""
-        verb, reason, blocked = step.words.verb, step.reason, isinstance(step, Blocked)
+        # What only waits for a Secret may well be there once the host may read that.
+        blocked = isinstance(step, Blocked) and not isinstance(step, Waiting)
+        verb, reason = step.words.verb, step.reason
         if isinstance(step, Blocked) and step.id.kind == EXEC and step.lack is not None:
             verb, reason, blocked = step.lack.then, UNTOLD, False
         said = self._written(step) if isinstance(step, WriteFile) else "\n".join(step.details)

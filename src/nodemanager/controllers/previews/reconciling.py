@@ -114,7 +114,7 @@ class Previews:
                 status,
                 phase=ASKED if turn.complete else ASKING,
                 asked=len(ended),
-                unasked=[*status.unasked, *(UnaskedHost(name=h, reason=w) for h, w in unasked.items())],
+                unasked=[*status.unasked, *(_unasked(host, why) for host, why in unasked.items())],
             ),
         )
 
@@ -181,6 +181,10 @@ class Previews:
         with contextlib.suppress(errors.NotFound):
             options = DeleteOptions(uid=meta.uid)
             await self.client.delete(CONFIG_SET_PREVIEWS, meta.name, meta.namespace, options=options)
+
+
+def _unasked(host: str, why: Reason) -> UnaskedHost:
+    return UnaskedHost(name=host, reason=why, message=asking.WORDS[why])
 
 
 def _task(preview: ConfigSetPreview, host: ManagedNode, name: str, deadline: datetime) -> dict[str, Any]:

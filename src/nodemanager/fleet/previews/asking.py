@@ -21,6 +21,16 @@ LASTS: Final = timedelta(minutes=2)
 KEPT: Final = timedelta(hours=1)
 """How long a proposal and its answers are kept where whoever asked did not remove them."""
 STEP: Final = "preview"
+WORDS: Final = {
+    Reason.HOST_GONE: "it has no ManagedNode any more",
+    Reason.HOST_WITHOUT_AGENT: "its agent was never heard of; install it",
+    Reason.HOST_SILENT: "its agent sends no sign of life; find out why",
+    Reason.HOST_BUSY: "somebody works on it; ask again later",
+    Reason.CLAIM_UNREADABLE: f"its annotation {ANNOTATION_VISIT} cannot be read; look at it",
+    Reason.HOST_UPGRADING: "it is being upgraded; ask again later",
+    Reason.HOST_HELD: "it is held; ask again after `nodemanager unhold`",
+}
+"""Why hosts cannot answer, and what to do."""
 
 
 class Turn(NamedTuple):
