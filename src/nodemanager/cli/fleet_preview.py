@@ -174,6 +174,7 @@ async def _follow(
     began, tasks, answers = loop.time(), dict[str, NodeTask](), dict[str, Answer]()
     of_ours = Selection(namespace, f"{ANNOTATION_PREVIEW}={name}")
     taken, patience = False, min(TAKEN_SECONDS, timeout)
+    show(0, len(hosts))
     while len(answers) < len(hosts) and loop.time() - began < (timeout if taken else patience):
         await asyncio.sleep(POLL_SECONDS)
         try:

@@ -114,16 +114,13 @@ class Proposals:
     async def _wanted(self, sets: Sequence[ConfigSet], node: ManagedNode) -> Wanted:
         renderer, sources = self.references.renderer, self.declared.sources
         needed = await referring.referenced(renderer, sets, node)
-        withheld = sources.reachability.withheld()
-        secrets = {} if withheld else await self._found(SECRETS, needed.secrets)
-        inputs = DeclaredInputs(
+        secrets = {} if sources.reachability.withheld() else await self._found(SECRETS, needed.secrets)
+        config_maps = await self._found(CONFIG_MAPS, needed.config_maps)
+        inputs = replace(
+            sources.inputs().knowing(node),
             config_sets=tuple(sets),
-            nodes=sources.inputs().knowing(node).nodes,
             secrets={name: one.values for name, one in secrets.items()},
-            config_maps={
-                name: one.values for name, one in (await self._found(CONFIG_MAPS, needed.config_maps)).items()
-            },
-            withheld=withheld,
+            config_maps={name: one.values for name, one in config_maps.items()},
         )
         desired = merge.merge(sets, self.declared.desired_states.kinds)
         contents = await Contenter(renderer).make(desired, inputs, node)
