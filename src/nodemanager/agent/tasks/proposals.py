@@ -79,9 +79,10 @@ class Proposals:
         instead = {*preview.spec.removed, *(one.metadata.name for one in sets)}
         others = [one for one in states.sets if one.metadata.name not in instead]
         wanted = await self._wanted([*others, *_meant(sets, node)], node)
-        return await self._compared(wanted, states.last)
+        return await self.compared(wanted, states.last)
 
-    async def _compared(self, wanted: Wanted, now: DesiredState) -> TaskPreview:
+    async def compared(self, wanted: Wanted, now: DesiredState) -> TaskPreview:
+        """Return what would be done beyond what is to be done now."""
         async with self.exclusive():
             proposed = await self._plan(wanted.desired, wanted.contents)
             anyway = await self._plan(now.desired, now.contents)
