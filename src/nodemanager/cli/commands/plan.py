@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from nodemanager.agent.assembly import HostSetup, ManagedHost, NoLocks, assemble
 from nodemanager.agent.declared import fetching
@@ -82,7 +83,7 @@ def command(
     Contents that are made of Secrets are not shown. With --fleet, the operator has agents tell what
     ConfigSets of the manifests would change on their hosts; what they do not name stays as it is.
     """
-    _check(paths, everything, options, this_host=bool(hostname) or root != "/")
+    _check(paths, everything, options)
     if options["fleet"]:
         sample = None if everything else options["sample"] or SAMPLE
         question = Question(paths, options["selector"], sample, options["prune"], options["timeout"])
@@ -104,7 +105,7 @@ def command(
         raise click.exceptions.Exit(1)
 
 
-def _check(paths: tuple[Path, ...], everything: bool, options: dict[str, Any], *, this_host: bool) -> None:
+def _check(paths: tuple[Path, ...], everything: bool, options: dict[str, Any]) -> None:
     """Refuse what does not go together; not as wrong usage, whose exit code means something else here."""
     given = [f"--{name}" for name in ("selector", "sample", "prune") if options[name]]
     if not options["fleet"]:
@@ -113,7 +114,8 @@ def _check(paths: tuple[Path, ...], everything: bool, options: dict[str, Any], *
         return
     if not paths:
         raise click.ClickException("--fleet needs manifests whose ConfigSets are proposed: name them with -f")
-    if this_host:
+    source = click.get_current_context().get_parameter_source
+    if ParameterSource.COMMANDLINE in (source("root"), source("hostname")):
         raise click.ClickException("--root and --hostname are about this host: leave them out, or --fleet")
     if everything and options["sample"]:
         raise click.ClickException("give --sample or --all, not both")

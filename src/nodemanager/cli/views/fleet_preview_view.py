@@ -30,8 +30,9 @@ def lines(outcome: Outcome, style: Style) -> Iterator[str]:
     result = outcome.result
     if not outcome.concerned:
         yield "No host has one of them, or would have one."
+    told: set[tuple[str, str]] = set()
     for group in result.groups:
-        yield from _group(group, style)
+        yield from _group(group, style, told)
     if result.unchanged:
         yield from _named(result.unchanged, "nothing would change")
     yield from _silent(result.silent, "did not say")
@@ -42,13 +43,13 @@ def lines(outcome: Outcome, style: Style) -> Iterator[str]:
         yield f"It is about {hosts}, of which {asked} were asked; --all asks all of them."
 
 
-def _group(group: Group, style: Style) -> Iterator[str]:
+def _group(group: Group, style: Style, told: set[tuple[str, str]]) -> Iterator[str]:
     preview = group.preview
     said = [f"{plural(preview.changed, 'resource')} to change"] if preview.changed else []
     said += [f"{preview.blocked} that cannot be"] if preview.blocked else []
     yield from _named(group.hosts, ", ".join(said))
     for change in preview.changes:
-        yield from (f"    {line}" for line in _change(change, style))
+        yield from (f"    {line}" for line in _change(change, style, told))
     if more := preview.changed + preview.blocked - len(preview.changes):
         yield f"    ... and {plural(more, 'resource')} more"
 
@@ -61,11 +62,18 @@ def _named(hosts: tuple[str, ...], said: str) -> Iterator[str]:
     yield f"  ({output.one_line(listed(hosts, HOSTS))})"
 
 
-def _change(change: PreviewedChange, style: Style) -> Iterator[str]:
+def _change(change: PreviewedChange, style: Style, told: set[tuple[str, str]]) -> Iterator[str]:
+    """Yield what would become of a resource; a diff that was `told` of other hosts is not told again."""
     verb = "cannot" if change.blocked else change.verb
     name = style.paint(output.one_line(change.resource), "yellow" if change.blocked else "green")
     yield f"{name}  {output.one_line(verb)}: {output.one_line(change.reason, MAX_REASON)}"
-    for line in change.details.split("\n") if change.details else ():
+    if not change.details:
+        return
+    if (change.resource, change.details) in told:
+        yield "    (as above)"
+        return
+    told.add((change.resource, change.details))
+    for line in change.details.split("\n"):
         yield "    " + style.paint(output.printable(line), _COLOURS.get(line[:1], ""))
 
 
