@@ -18,8 +18,9 @@ from nodemanager.api.common.configsetpreview import CONFIG_SET_PREVIEWS, ConfigS
 from nodemanager.cli import fleet_preview
 from nodemanager.client.calls import Selection
 from nodemanager.controllers import previews
+from nodemanager.controllers.previews import reconciling
 from nodemanager.fleet.previews import asking
-from nodemanager.kube import core, manifests
+from nodemanager.kube import core, errors, manifests
 from support import cli, kubeconfigs
 from support.accounts import RBAC
 from support.either import Place
@@ -87,6 +88,20 @@ async def test_without_an_operator_it_says_so_within_seconds_and_leaves_nothing(
     assert (ran.code, ran.stdout) == (1, "")
     assert "no operator took the request within 1 s; it does not run, or is older" in ran.stderr
     assert await left(site) == []
+
+
+async def test_an_operator_that_may_make_no_tasks_says_so(
+    site: Site, place: Place, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def full(*_args: object) -> None:
+        raise errors.Forbidden("exceeded quota: tasks")
+
+    monkeypatch.setattr(reconciling.Previews, "_ask_one", full)
+    await site.host("a")
+    async with site.operator(entries=OPERATOR):
+        ran = await plan(place, folder)
+    assert (ran.code, await left(site)) == (1, [])
+    assert "the operator refuses: cannot make tasks: exceeded quota: tasks" in " ".join(ran.stderr.split())
 
 
 async def test_what_is_as_it_is_asks_nobody(site: Site, place: Place, folder: Path) -> None:

@@ -36,7 +36,7 @@ from nodemanager.fleet.maintenance import claims
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.previews import asking
 from nodemanager.fleet.tasks import fencing
-from nodemanager.kube import conditions, errors, times
+from nodemanager.kube import conditions, errors, times, wording
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.objects import ObjectKey, key_of
 from nodemanager.runtime.cache import Cache, Change
@@ -48,6 +48,7 @@ SETTLE_SECONDS: Final = 0.1
 """Hosts answer at about the same time; the next ones are asked together."""
 AGAIN_SECONDS: Final = 0.2
 TRIES: Final = 3
+MAX_MESSAGE: Final = 1024
 _BROKEN: Final = "its digest is not that of its sets; ask again"
 
 
@@ -62,7 +63,7 @@ class Previews:
     nodes: Cache[ManagedNode]
     now: Callable[[], datetime]
     made: dict[ObjectKey, dict[str, str]] = field(default_factory=dict)
-    """Hosts that we asked, by uid of the proposal: the cache of tasks may be behind."""
+    """Hosts that we asked, each with the uid of the proposal: the cache of tasks may be behind."""
 
     async def reconcile(self, key: ObjectKey) -> ReconcileResult | None:
         """Ask as many hosts as may be asked now."""
@@ -85,7 +86,11 @@ class Previews:
         elif not status.phase:
             await self._write(preview, ConfigSetPreviewStatus(phase=ASKING))
         else:
-            await self._ask(preview)
+            try:
+                await self._ask(preview)
+            except errors.Forbidden as error:  # such as by a quota: whoever asked is told
+                said = wording.flat(f"cannot make tasks: {error}", MAX_MESSAGE)
+                await self._write(preview, ConfigSetPreviewStatus(phase=REFUSED), said)
         return ReconcileResult(left)
 
     async def _ask(self, preview: ConfigSetPreview) -> None:
