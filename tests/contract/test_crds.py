@@ -188,7 +188,10 @@ def test_columns_of_a_set_and_the_category(cluster: apiserver.ApiServer) -> None
 def test_short_names(cluster: apiserver.ApiServer) -> None:
     listed = cluster.kubectl("api-resources", "--api-group=common.nodemanager", "--no-headers").stdout
     names = {line.split()[0]: line.split()[1].split(",") for line in listed.splitlines()}
-    assert names == {"configsets": ["cs", "cset"], "managednodes": ["mn"]}
+    assert names == {
+        "configsets": ["cs", "cset"], "managednodes": ["mn"], "configsetrevisions": ["csrev"],
+        "configsetpreviews": ["cspreview"],
+    }  # fmt: skip
 
 
 def test_the_status_of_a_go_agent_is_stored(cluster: apiserver.ApiServer) -> None:

@@ -30,6 +30,7 @@ ASK = {"create": "own other nobody"}  # whatever the question is called
 PLAIN: Rows = {
     "configsets.common.nodemanager": READ,
     "configsetrevisions.common.nodemanager": {"get": "own other nobody"},
+    "configsetpreviews.common.nodemanager": {"get": "own other nobody"},
     "managednodes.common.nodemanager": {**READ, **WRITE},
     "managednodes/status.common.nodemanager": dict.fromkeys(("get", "update", "patch", "apply"), "own"),
     "nodetasks.maintenance.nodemanager": READ,

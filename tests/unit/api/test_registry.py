@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from nodemanager.api import crds, kinds
+from nodemanager.api.common.configsetpreview import CONFIG_SET_PREVIEWS
 from nodemanager.api.common.configsetrevision import CONFIG_SET_REVISIONS
 from nodemanager.api.common.kinds import KINDS as COMMON
 from nodemanager.api.kind_parts import AGE, READ, WRITE, IncompleteKind, KindEntry, KindRight
@@ -120,7 +121,9 @@ def test_people_look_at_every_kind_and_editors_change_it_but_nothing_of_the_oper
     assert looks == {((kind.resource.plural,), READ) for kind in kinds.KINDS}
     writes = [rule for rule in editor["rules"] if rule not in viewer["rules"]]
     assert {(tuple(rule["resources"]), tuple(rule["verbs"])) for rule in writes} == {
-        ((kind.resource.plural,), WRITE) for kind in kinds.KINDS if kind.resource not in MADE_BY_OPERATOR
+        ((kind.resource.plural,), ("create", "delete") if kind.resource is CONFIG_SET_PREVIEWS else WRITE)
+        for kind in kinds.KINDS
+        if kind.resource not in MADE_BY_OPERATOR
     }
 
 

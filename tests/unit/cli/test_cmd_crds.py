@@ -23,14 +23,14 @@ POLICIES = "/apis/admissionregistration.k8s.io/v1/"
 BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 POLICY_NAMES = [
     f"nodemanager-{whose}.validatingadmission{kind}.admissionregistration.k8s.io"
-    for whose in ("hosts", "tasks", "revisions", "operator", "approvals")
+    for whose in ("hosts", "tasks", "revisions", "previews", "operator", "approvals")
     for kind in ("policies", "policybindings")
 ]
 STORED = [
     *NAMES,
     *(
         f"validatingadmission{kind}/nodemanager-{whose}"
-        for whose in ("hosts", "tasks", "revisions", "operator", "approvals")
+        for whose in ("hosts", "tasks", "revisions", "previews", "operator", "approvals")
         for kind in ("policies", "policybindings")
     ),
 ]
@@ -214,8 +214,8 @@ async def test_uninstalled_again_and_again(tmp_path: Path) -> None:
     first = await run(server, tmp_path, "--uninstall", "--yes")
     assert first.stdout.splitlines() == removed("deleted")
     counted = (
-        "3 ManagedNodes, 3 ConfigSets, 3 ConfigSetRevisions, 3 NodeMaintenances, 3 MaintenanceWindows,"
-        " 3 NodeSeries, 3 NodeOperationTemplates, 3 MaintenanceApprovals, 3 NodeTasks"
+        "3 ManagedNodes, 3 ConfigSets, 3 ConfigSetRevisions, 3 ConfigSetPreviews, 3 NodeMaintenances,"
+        " 3 MaintenanceWindows, 3 NodeSeries, 3 NodeOperationTemplates, 3 MaintenanceApprovals, 3 NodeTasks"
     )
     assert f"with them {counted}, from" in first.stderr
     again = await run(server, tmp_path, "--uninstall", "--yes")

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from nodemanager.api.common import node_conditions
+from nodemanager.api.common import configsetpreview, node_conditions
 from nodemanager.api.common.configset import CONFIG_SETS
+from nodemanager.api.common.configsetpreview import CONFIG_SET_PREVIEWS
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.api.maintenance.maintenancewindow import MAINTENANCE_WINDOWS
 from nodemanager.api.maintenance.nodemaintenance import NODE_MAINTENANCES
@@ -106,6 +107,8 @@ async def declare(client: Client) -> None:
         "operations": [{"name": "note", "type": "one-shot", "steps": [touch]}],
     }
     await client.create(NODE_MAINTENANCES, {"metadata": {"name": "once"}, "spec": spec}, NAMESPACE)
+    asked = {"hosts": ["web1"], "removed": ["base"], "digest": configsetpreview.digest_of([], ["base"])}
+    await client.create(CONFIG_SET_PREVIEWS, {"metadata": {"name": "what-if"}, "spec": asked}, NAMESPACE)
 
 
 @pytest.mark.parametrize("entry", CONTROLLERS)

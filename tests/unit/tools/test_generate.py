@@ -26,6 +26,7 @@ FILES = [
     "config/policy/approvals.yaml",
     "config/policy/hosts.yaml",
     "config/policy/operator.yaml",
+    "config/policy/previews.yaml",
     "config/policy/revisions.yaml",
     "config/policy/tasks.yaml",
     "config/rbac/node-role.yaml",

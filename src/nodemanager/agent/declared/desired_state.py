@@ -82,6 +82,11 @@ class DesiredStateCache:
         return self._desired
 
     @property
+    def sets(self) -> tuple[ConfigSet, ...]:
+        """The sets that were last taken."""
+        return self._sets or ()
+
+    @property
     def last(self) -> DesiredState | None:
         """What the last pass was to bring about; None before the first."""
         return self._desired_state

@@ -98,13 +98,16 @@ class Converger:
     def __post_init__(self) -> None:
         self.parts = self.kinds.each("host part", self.parts)
 
-    async def preview(self, desired: Desired, contents: Contents) -> list[Step]:
-        """Return what a pass would do, as things are now."""
+    async def preview(
+        self, desired: Desired, contents: Contents, observer: Observer | None = None
+    ) -> list[Step]:
+        """Return what a pass would do, as things are now; another `observer` may see less."""
         pending = self.tools.journal.pending()
         changing: Mapping[ResourceId, tuple[str, ...]] = {}
         steps: list[Step] = []
         for kind in self.kinds:
-            work = Work(PlanInput(desired, contents, pending, changing), self.observer, self.tools)
+            given = PlanInput(desired, contents, pending, changing)
+            work = Work(given, observer or self.observer, self.tools)
             found = kind.plan(work.given, await self._look(kind, work))
             found = unmade.without(found, unmade.held_back(desired, contents, _never))
             found = preview.expect(await self.parts[kind.name].rehearse(found, work), steps)

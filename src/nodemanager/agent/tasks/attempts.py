@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
+from nodemanager.api.maintenance.task_previews import TaskPreview
 from nodemanager.plan.tasks.record import StepRecord
 
 Exclusive = Callable[[], AbstractAsyncContextManager[None]]
@@ -36,6 +37,7 @@ class AttemptResult:
     changed: bool = False
     output: str = ""
     evidence: Mapping[str, str] = field(default_factory=dict)
+    preview: TaskPreview | None = None
     inverse: bytes = b""
     """How it was before, if more is known of that than when it began."""
 

@@ -189,6 +189,7 @@ class TaskEngine:
                 message=wording.shorten(result.message, MAX_MESSAGE),
                 output=result.output[-OUTPUT_MAX:],
                 evidence=dict(result.evidence),
+                preview=result.preview,
                 inverse=(result.inverse if last else b"") or known.inverse,
             ),
         )

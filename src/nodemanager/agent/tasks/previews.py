@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from nodemanager.agent.tasks.attempts import Attempt, AttemptResult, Exclusive, Performer
 from nodemanager.agent.tasks.packages import MAX_EVIDENCE, planner
 from nodemanager.api.maintenance.nodetask import OUTPUT_MAX
+from nodemanager.api.maintenance.task_previews import ProposalRef, TaskPreview
 from nodemanager.api.maintenance.task_steps import PreviewAction
 from nodemanager.host.base import PackageManager, Wanted
 from nodemanager.kube import wording
@@ -23,13 +25,15 @@ class Previews(Performer):
     plan: Callable[[], Awaitable[Sequence[Step]]]
     """Returns what a pass would do."""
     exclusive: Exclusive
+    propose: Callable[[ProposalRef], Awaitable[TaskPreview]] | None = None
+    """Returns what a proposal would do."""
 
     async def perform(self, action: PreviewAction, attempt: Attempt) -> AttemptResult:
         """Ask the package manager, and look at everything that is declared."""
         del attempt
         evidence: dict[str, str] = {}
         lines: list[str] = []
-        async with self.exclusive():
+        async with self.exclusive() if action.packages or action.config_sets else contextlib.nullcontext():
             if action.packages:
                 security = action.packages == "security"
                 found = await planner(self.manager).upgrades(self.pins(), security=security)
@@ -40,5 +44,9 @@ class Previews(Performer):
                 steps = [one for one in await self.plan() if one.ACTS or isinstance(one, Blocked)]
                 lines.append(f"{wording.plural(len(steps), 'resource')} would be changed")
                 lines += [f"{one.words.verb} {one.id}: {one.reason}" for one in steps]
+        preview = None
+        if action.proposal is not None and self.propose is not None:
+            preview = await self.propose(action.proposal)
+            lines.append(f"{wording.plural(preview.changed, 'resource')} would be changed by the proposal")
         output = wording.shorten("\n".join(lines), OUTPUT_MAX - 1)
-        return AttemptResult(succeeded=True, output=f"{output}\n", evidence=evidence)
+        return AttemptResult(succeeded=True, output=f"{output}\n", evidence=evidence, preview=preview)

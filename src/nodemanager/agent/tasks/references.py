@@ -61,7 +61,7 @@ class TaskReferences:
         """Return what files contain, made as for a pass."""
         files = [item.declaration for item in desired.files]
         sets = [ConfigSet(metadata=ObjectMeta(name="task"), spec=ConfigSetSpec(files=files))]
-        node = self._node()
+        node = self.node()
         needed = await referring.referenced(self.renderer, sets, node)
         secrets = {name: await self._read(SECRETS, name, PATIENCE) for name in needed.secrets}
         maps = {name: await self._read(CONFIG_MAPS, name, PATIENCE) for name in needed.config_maps}
@@ -73,17 +73,23 @@ class TaskReferences:
         )
         return await Contenter(self.renderer).make(desired, inputs, node)
 
-    def _node(self) -> ManagedNode:
+    def node(self) -> ManagedNode:
+        """Return our ManagedNode as it is known here."""
         known = self.link.nodes.get(self.link.key) or self.sources.memory.node
         return known or ManagedNode(metadata=ObjectMeta(name=self.link.key.name))
 
     async def _read(self, resource: Resource[Any], name: str, seconds: float) -> Any:
         """Return the values of an object, None if there is none for us; an outage is waited for."""
+        found = await self.find(resource, name, seconds)
+        return None if found is None else found.values
+
+    async def find(self, resource: Resource[Any], name: str, seconds: float) -> Any:
+        """Return an object, None if there is none for us; an outage is waited for."""
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
         while True:
             try:
-                return (await self.link.client.get(resource, name, self.link.key.namespace)).values
+                return await self.link.client.get(resource, name, self.link.key.namespace)
             except (errors.NotFound, errors.Forbidden):
                 return None
             except errors.KubeError as error:

@@ -27,6 +27,7 @@ from nodemanager.agent.tasks.packages import Packages
 from nodemanager.agent.tasks.previews import Previews
 from nodemanager.agent.tasks.probes import Probes
 from nodemanager.agent.tasks.programs import Programs
+from nodemanager.agent.tasks.proposals import Proposals
 from nodemanager.agent.tasks.reboots import Reboots
 from nodemanager.agent.tasks.references import TaskReferences
 from nodemanager.agent.tasks.reporter import TaskReporter
@@ -147,10 +148,7 @@ def performers_of(
 
     @contextlib.asynccontextmanager
     async def exclusive() -> AsyncIterator[None]:
-        with contextlib.suppress(TimeoutError):  # then nobody ever told this host of a ConfigSet
-            async with asyncio.timeout(FIRST_PASS):
-                while states.last is None:  # noqa: ASYNC110 - once, and not for long
-                    await asyncio.sleep(0.1)
+        await _first_pass(states)
         # `upgrading` first, as everybody who takes both: see the repair loop.
         async with converger.upgrading, converger.host_lock:
             with host.progress.allowing(WORK):
@@ -164,6 +162,14 @@ def performers_of(
         Reboots(boot_of(host), reboot_needed, exclusive),
         Probes(converger.observer.run, tools.services, requests.settled, may_act),
     )
+
+
+async def _first_pass(states: DesiredStateCache) -> None:
+    """Wait until what is declared is known; where nobody ever tells this host of a ConfigSet, for a while."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(FIRST_PASS):
+            while states.last is None:  # noqa: ASYNC110 - once, and not for long
+                await asyncio.sleep(0.1)
 
 
 def _gates(setup: TaskSetup) -> TaskGates:
@@ -216,6 +222,7 @@ def _performers(setup: TaskSetup, boot_id: str, runs: Runs, ledger: LedgerFolder
             raise HostError("cannot tell what a pass would do: what is declared is not known yet; try again")
         return await converger.preview(state.desired, state.contents)
 
+    proposals = Proposals(converger, declared, references, exclusive, partial(_first_pass, states))
     return {
         "packages": replace(packages, earlier=lambda one: ledger.inverse(one.task, one.step)),
         "service": Services(tools.services, exclusive),
@@ -223,7 +230,7 @@ def _performers(setup: TaskSetup, boot_id: str, runs: Runs, ledger: LedgerFolder
         "reboot": reboots,
         "probe": probes,
         "file": Files(converger, references.contents, exclusive, lambda: _paths(declared)),
-        "preview": Previews(tools.packages, lambda: states.pins, plan, exclusive),
+        "preview": Previews(tools.packages, lambda: states.pins, plan, exclusive, proposals.answer),
     }
 
 

@@ -1,10 +1,11 @@
-"""The entries of ConfigSet, ConfigSetRevision and ManagedNode in the registry of kinds."""
+"""The entries of ConfigSet, its revisions and previews, and ManagedNode in the registry of kinds."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from nodemanager.api.common.configset import CONFIG_SETS
+from nodemanager.api.common.configsetpreview import CONFIG_SET_PREVIEWS
 from nodemanager.api.common.configsetrevision import CONFIG_SET_REVISIONS
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.api.kind_parts import AGE, READ, WRITE, KindColumn, KindEntry, KindRight, condition
@@ -97,4 +98,21 @@ _REVISION: Final = KindEntry(
     editors=(),  # hosts carry out what it says: it is made by the operator alone, and changed by nobody
 )
 
-KINDS: Final = (_MANAGED_NODE, _CONFIG_SET, _REVISION)
+_PREVIEW: Final = KindEntry(
+    resource=CONFIG_SET_PREVIEWS,
+    short_names=("cspreview",),
+    columns=(
+        KindColumn("Phase", ".status.phase", "Whether all hosts were asked."),
+        KindColumn("Asked", ".status.asked", "Hosts that have a NodeTask.", "integer"),
+        AGE,
+        KindColumn("Digest", ".spec.digest", "SHA-256 of what is proposed.", priority=1),
+    ),
+    page="reference/configsetpreview.md",
+    hosts=(KindRight(("get",)),),
+    operator=(KindRight(("delete",)), KindRight(("patch",), "status")),
+    viewers=(KindRight(READ),),
+    # A host tells what it finds, so the policy asks whether they may write ConfigSets, too.
+    editors=(KindRight(("create", "delete")),),
+)
+
+KINDS: Final = (_MANAGED_NODE, _CONFIG_SET, _REVISION, _PREVIEW)

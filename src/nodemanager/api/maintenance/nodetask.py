@@ -11,6 +11,7 @@ from typing import Annotated, Final
 import msgspec
 
 from nodemanager.api.maintenance.maintenancewindow import GROUP, VERSION
+from nodemanager.api.maintenance.task_previews import TaskPreview
 from nodemanager.api.maintenance.task_steps import TaskStep
 from nodemanager.kube import object_names
 from nodemanager.kube.conditions import Condition
@@ -144,6 +145,7 @@ class TaskStepStatus(Struct):
         dict[str, Annotated[str, meta("A fact.", pattern=PRINTABLE, max_length=256)]],
         meta("What proves it, such as boot IDs and versions before and after.", max_properties=128),
     ] = {}
+    preview: Annotated[TaskPreview | None, meta("What a proposal would do to the host.", atomic=True)] = None
 
 
 class NodeTaskStatus(Struct):

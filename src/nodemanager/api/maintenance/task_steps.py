@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, ClassVar, Final
 
 from nodemanager.api.common.declarations import Arguments, File
+from nodemanager.api.maintenance.task_previews import ProposalRef
 from nodemanager.kube import object_names
 from nodemanager.kube.hints import (
     ABSOLUTE_PATH,
@@ -195,13 +196,17 @@ class PreviewAction(Struct):
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "has(self.packages) && self.packages != '' || has(self.configSets) && self.configSets",
-            "must have packages or configSets, or both",
+            "has(self.packages) && self.packages != '' || has(self.configSets) && self.configSets"
+            " || has(self.proposal)",
+            "must have packages, configSets or proposal",
         ),
     )
 
     packages: Annotated[str, meta("What an upgrade would do.", enum=("all", "security"))] = ""
     config_sets: Annotated[bool, meta("What a pass over the ConfigSets would do.")] = False
+    proposal: Annotated[
+        ProposalRef | None, meta("What ConfigSets would do that somebody proposes.", atomic=True)
+    ] = None
 
 
 class TaskAction(Struct):

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from nodemanager.api.rights import approval_policy, host_policy, operator_policy, revision_policy, task_policy
+from nodemanager.api.rights import (
+    approval_policy,
+    host_policy,
+    operator_policy,
+    preview_policy,
+    revision_policy,
+    task_policy,
+)
 
 BY_FILE: Final[dict[str, list[dict[str, Any]]]] = {
     "hosts": host_policy.policies(),
     "tasks": task_policy.policies(),
     "revisions": revision_policy.policies(),
+    "previews": preview_policy.policies(),
     "operator": operator_policy.policies(),
     "approvals": approval_policy.policies(),
 }

@@ -1,4 +1,4 @@
-"""`nodemanager plan`: what would change on this host, and why."""
+"""`nodemanager plan`: what would change on this host, or on the hosts of a fleet, and why."""
 
 from __future__ import annotations
 
@@ -7,19 +7,26 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from nodemanager.agent.assembly import HostSetup, ManagedHost, NoLocks, assemble
 from nodemanager.agent.declared import fetching
 from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.api.common import node_conditions
 from nodemanager.api.common.configset import CONFIG_SETS
+from nodemanager.api.common.configsetpreview import MAX_HOSTS
 from nodemanager.api.common.managednode import ManagedNode
-from nodemanager.cli import agent_credential, kinds, manifest_folder
+from nodemanager.cli import agent_credential, fleet_preview, kinds, manifest_folder
 from nodemanager.cli.commands import apply
+from nodemanager.cli.fleet_preview import Question
 from nodemanager.cli.settings import connect, host_options
-from nodemanager.cli.views import forms, output, plan_view
+from nodemanager.cli.settings.durations import Duration
+from nodemanager.cli.views import fleet_preview_view, forms, output, plan_view
+from nodemanager.cli.views.maintenance import preview_view
+from nodemanager.fleet.previews.proposing import SAMPLE
 from nodemanager.host.process import runner
 from nodemanager.kube import conditions
 from nodemanager.plan.steps import Blocked, Step, changes
@@ -35,23 +42,52 @@ Examples:
   nodemanager plan -f ./manifests          what these manifests would change here
   nodemanager plan -f . --hostname web1    as if this host were called web1
   nodemanager plan -o json                 for programs
+  nodemanager plan --fleet -f ./manifests  what they would change on 20 hosts
+  nodemanager plan --fleet -f . -l role=web --all -o json
 
 \b
-Exit codes: 0 all is as declared, 2 something would change, 1 an error, or nothing but what cannot be.
+Exit codes: 0 all is as declared, 2 something would change, 1 an error, or nothing but what cannot be;
+with --fleet also 1 if a host that was asked says nothing, and no other would change.
 """,
 )
 @host_options.manifests("File or folder with manifests, in place of the API.", required=False)
 @forms.option("diff")
-@click.option("-a", "--all", "everything", is_flag=True, help="Also show what is as declared.")
+@click.option(
+    "-a", "--all", "everything", is_flag=True,
+    help="Also show what is as declared; with --fleet, ask all hosts that it is about.",
+)  # fmt: skip
+@click.option("--fleet", is_flag=True, help="Ask hosts of the API what the manifests would change there.")
+@click.option("-l", "--selector", default="", help='With --fleet: hosts by label, such as "role=db".')
+@click.option(
+    "--sample", type=click.IntRange(1, MAX_HOSTS), default=None, metavar="N",
+    help=f"With --fleet: ask N hosts, some of each kind. [default: {SAMPLE}]",
+)  # fmt: skip
+@click.option("--prune", is_flag=True, help="With --fleet: as if other ConfigSets were deleted.")
+@click.option(
+    "--timeout", type=Duration(1), default="2m", show_default=True, metavar="TIME",
+    help="With --fleet: how long to wait for the answers.",
+)  # fmt: skip
 @host_options.host_options
 @connect.options(namespaced=True)
 def command(
-    settings: connect.Settings, paths: tuple[Path, ...], form: str, everything: bool, root: str, hostname: str
+    settings: connect.Settings,
+    paths: tuple[Path, ...],
+    form: str,
+    everything: bool,
+    root: str,
+    hostname: str,
+    **options: Any,
 ) -> None:
     """Show what would change on this host, as a diff, without changing anything.
 
-    Contents that are made of Secrets are not shown.
+    Contents that are made of Secrets are not shown. With --fleet, the operator has agents tell what
+    ConfigSets of the manifests would change on their hosts; what they do not name stays as it is.
     """
+    _check(paths, everything, options)
+    if options["fleet"]:
+        sample = None if everything else options["sample"] or SAMPLE
+        question = Question(paths, options["selector"], sample, options["prune"], options["timeout"])
+        raise click.exceptions.Exit(asyncio.run(_fleet(settings, question, form)))
     managed_host = assemble(HostSetup(root=root, hostname=hostname), NoLocks(apply.NO_API))
     try:
         found = asyncio.run(_plan(settings, paths, managed_host))
@@ -67,6 +103,37 @@ def command(
         raise click.exceptions.Exit(EXIT_CHANGES)
     if any(isinstance(one, Blocked) for one in found):
         raise click.exceptions.Exit(1)
+
+
+def _check(paths: tuple[Path, ...], everything: bool, options: dict[str, Any]) -> None:
+    """Refuse what does not go together; not as wrong usage, whose exit code means something else here."""
+    given = [f"--{name}" for name in ("selector", "sample", "prune") if options[name]]
+    if not options["fleet"]:
+        if given:
+            raise click.ClickException(f"{given[0]} is about hosts of the API: add --fleet")
+        return
+    if not paths:
+        raise click.ClickException("--fleet needs manifests whose ConfigSets are proposed: name them with -f")
+    source = click.get_current_context().get_parameter_source
+    if ParameterSource.COMMANDLINE in (source("root"), source("hostname")):
+        raise click.ClickException("--root and --hostname are about this host: leave them out, or --fleet")
+    if everything and options["sample"]:
+        raise click.ClickException("give --sample or --all, not both")
+
+
+async def _fleet(settings: connect.Settings, question: Question, form: str) -> int:
+    counter = preview_view.Counter(sys.stderr)
+    async with connect.connect(settings) as client:
+        with counter:
+            outcome = await fleet_preview.look(client, settings.namespace, question, counter.show)
+    for warning in outcome.warnings:
+        click.echo(f"warning: {output.one_line(warning)}", err=True)
+    if form != "diff":
+        click.echo(forms.dump(fleet_preview_view.plain(outcome), form), nl=False)
+    else:
+        for line in fleet_preview_view.lines(outcome, output.Style.of(sys.stdout, os.environ)):
+            click.echo(line)
+    return outcome.result.code
 
 
 async def _plan(settings: connect.Settings, paths: tuple[Path, ...], managed_host: ManagedHost) -> list[Step]:

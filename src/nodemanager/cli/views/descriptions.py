@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from nodemanager.api import kinds
 from nodemanager.api.common.configset import CONFIG_SETS
+from nodemanager.api.common.configsetpreview import CONFIG_SET_PREVIEWS
 from nodemanager.api.common.configsetrevision import CONFIG_SET_REVISIONS
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.api.maintenance.maintenanceapproval import MAINTENANCE_APPROVALS
@@ -17,6 +18,7 @@ from nodemanager.api.maintenance.nodeseries import NODE_SERIES
 from nodemanager.api.maintenance.nodetask import NODE_TASKS
 from nodemanager.cli.views import (
     describe_configset,
+    describe_configsetpreview,
     describe_configsetrevision,
     describe_maintenanceapproval,
     describe_maintenancewindow,
@@ -35,6 +37,7 @@ RENDERERS: Final[dict[str, Callable[..., str]]] = {
     MANAGED_NODES.qualified_name: describe_node.render,
     CONFIG_SETS.qualified_name: describe_configset.render,
     CONFIG_SET_REVISIONS.qualified_name: describe_configsetrevision.render,
+    CONFIG_SET_PREVIEWS.qualified_name: describe_configsetpreview.render,
     NODE_MAINTENANCES.qualified_name: describe_nodemaintenance.render,
     MAINTENANCE_WINDOWS.qualified_name: describe_maintenancewindow.render,
     NODE_SERIES.qualified_name: describe_nodeseries.render,

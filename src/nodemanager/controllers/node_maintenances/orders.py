@@ -42,6 +42,7 @@ from nodemanager.fleet.maintenance import claims
 from nodemanager.fleet.maintenance.claims import Claim, State
 from nodemanager.fleet.maintenance.previews import KEPT, Request
 from nodemanager.fleet.maintenance.reasons import Reason
+from nodemanager.fleet.tasks import fencing
 from nodemanager.kube import errors, times
 from nodemanager.kube.objects import ObjectKey, key_of
 
@@ -81,14 +82,13 @@ class Orders:
     async def write_claim(self, host: ManagedNode, claim: Claim, now: datetime) -> ManagedNode:
         """Write down what is about to be done, if nobody else wrote anything since we looked.
 
-        The next fencing token is taken with it: above every one before, also if the host was made anew and
-        has forgotten them, which is why it follows the clock.
+        The next fencing token is taken with it.
         """
         before = host.metadata
         notes = {ANNOTATION_VISIT: claims.encode(claim)}
         task = task_of(claim)
-        if task and not token_of(host, task):
-            notes[ANNOTATION_TOKEN] = _newer_token(host, task, now)
+        if task and not fencing.token_of(host, task):
+            notes[ANNOTATION_TOKEN] = fencing.newer_token(host, task, now)
         return await self._note(host, notes, before.resource_version)
 
     async def forget(self, host: ManagedNode) -> ManagedNode:
@@ -107,9 +107,9 @@ class Orders:
     ) -> NodeTask | None:
         """Create the task of a visit, once: one of this name that is there is the one we made before."""
         name = task_of(claim)
-        if not token_of(host, name):  # somebody took it away: a task without one would be refused
+        if not fencing.token_of(host, name):  # somebody took it away: a task without one would be refused
             host = await self.write_claim(host, claim, now)
-        token = token_of(host, name)
+        token = fencing.token_of(host, name)
         body = _task(owner, host, claim, work, token)
         try:
             made = await self.client.create(NODE_TASKS, body, owner.metadata.namespace)
@@ -122,8 +122,8 @@ class Orders:
         self, owner: NodeMaintenance, host: ManagedNode, name: str, asking: Asking, now: datetime
     ) -> None:
         """Have a host that nobody works on tell what would be done, once."""
-        if not token_of(host, name):
-            note = {ANNOTATION_TOKEN: _newer_token(host, name, now)}
+        if not fencing.token_of(host, name):
+            note = {ANNOTATION_TOKEN: fencing.newer_token(host, name, now)}
             host = await self._note(host, note, host.metadata.resource_version)
         with contextlib.suppress(errors.AlreadyExists):
             body = _preview(owner, host, name, asking)
@@ -165,22 +165,6 @@ class Orders:
 def task_of(claim: Claim) -> str:
     """Return the name of the task that a visit orders in its state."""
     return claims.undo_name(claim.task) if claim.task and claim.state is State.UNDOING else claim.task
-
-
-def token_of(host: ManagedNode, task: str) -> int:
-    """Return the fencing token that was taken for a task; 0 = none was."""
-    number, _, name = host.metadata.annotations.get(ANNOTATION_TOKEN, "").partition(" ")
-    return int(number) if number.isdecimal() and name == task else 0
-
-
-def _newer_token(host: ManagedNode, task: str, now: datetime) -> str:
-    """Return the token that a task takes on a host, with its name."""
-    return f"{max(_last_token(host) + 1, int(now.timestamp()))} {task}"
-
-
-def _last_token(host: ManagedNode) -> int:
-    number, _, _ = host.metadata.annotations.get(ANNOTATION_TOKEN, "").partition(" ")
-    return int(number) if number.isdecimal() else 0
 
 
 def label(name: str) -> str:
@@ -229,7 +213,7 @@ def _preview(owner: NodeMaintenance, host: ManagedNode, name: str, asking: Askin
             "nodeName": host.metadata.name,
             "steps": asking.steps,
             "deadline": times.rfc3339(asking.deadline),
-            "fencingToken": token_of(host, name),
+            "fencingToken": fencing.token_of(host, name),
             "reason": {
                 "kind": NODE_MAINTENANCES.kind, "name": meta.name, "generation": meta.generation,
                 "planHash": request.plan_hash,

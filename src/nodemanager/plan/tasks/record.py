@@ -8,6 +8,8 @@ from enum import StrEnum
 
 import msgspec
 
+from nodemanager.api.maintenance.task_previews import TaskPreview
+
 
 class StepPhase(StrEnum):
     """Where a step is."""
@@ -56,6 +58,7 @@ class StepRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     message: str = ""
     output: str = ""
     evidence: dict[str, str] = {}
+    preview: TaskPreview | None = None
     inverse: bytes = b""
     """How it was before, in the words of whoever carries it out; written down before anything changes."""
 

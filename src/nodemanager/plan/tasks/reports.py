@@ -90,6 +90,7 @@ def _step(name: str, known: StepRecord) -> TaskStepStatus:
         message=reported.text(known.message),
         output=reported.text(known.output),
         evidence={key: reported.line(value)[:256] for key, value in known.evidence.items()},
+        preview=known.preview,
     )
 
 

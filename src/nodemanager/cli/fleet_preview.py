@@ -1,0 +1,215 @@
+"""Has hosts asked, by the operator, what the ConfigSets of manifests would do to them; waits for the answers.
+
+People may not make NodeTasks. So what they propose is an object of its own, a ConfigSetPreview, and the
+operator makes tasks of that. It is removed again at the end, and the answers with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import click
+import msgspec
+
+from nodemanager.api.common import configsetpreview
+from nodemanager.api.common.configset import CONFIG_SETS
+from nodemanager.api.common.configsetpreview import (
+    ASKED,
+    CONFIG_SET_PREVIEWS,
+    MAX_BYTES,
+    MAX_HOSTS,
+    MAX_SETS,
+    REFUSED,
+    ConfigSetPreview,
+)
+from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
+from nodemanager.api.maintenance.nodemaintenance import ANNOTATION_PREVIEW
+from nodemanager.api.maintenance.nodetask import NODE_TASKS, NodeTask
+from nodemanager.cli import kinds, manifest_folder
+from nodemanager.cli.watch_printer import may_pass
+from nodemanager.client.calls import Selection
+from nodemanager.client.verbs import Client
+from nodemanager.fleet.previews import asking, grouping, proposing
+from nodemanager.fleet.previews.grouping import Answer, Result, Silence
+from nodemanager.fleet.previews.proposing import Proposal
+from nodemanager.kube import conditions, errors, selectors
+from nodemanager.kube.wording import listed
+
+POLL_SECONDS: Final = 0.5
+TAKEN_SECONDS: Final = 10.0
+"""An operator that is there says so within a moment."""
+NAMES: Final = 5
+
+Show = Callable[[int, int], None]
+"""Told how many hosts have answered, of how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What somebody wants to know."""
+
+    paths: tuple[Path, ...]
+    selector: str = ""
+    sample: int | None = proposing.SAMPLE
+    """How many hosts are asked; None = all."""
+    prune: bool = False
+    timeout: float = 120.0
+
+
+class Outcome(NamedTuple):
+    """What is known then."""
+
+    proposal: Proposal
+    concerned: int
+    """How many hosts it is about."""
+    result: Result
+    left_out: Mapping[str, Silence]
+    """Hosts that it is about, and that could not have been chosen for a sample."""
+    warnings: tuple[str, ...] = ()
+
+
+async def look(client: Client, namespace: str, question: Question, show: Show) -> Outcome:
+    """Return what hosts say."""
+    inputs = manifest_folder.load(question.paths)
+    for one in inputs.config_sets:
+        if one.metadata.namespace not in ("", namespace):
+            raise click.ClickException(
+                f"cannot preview: ConfigSet {one.metadata.name} is of namespace {one.metadata.namespace}, and"
+                f" hosts of {namespace} are asked; ask one namespace at a time, with -n"
+            )
+    hosts = await _hosts(client, namespace, question.selector)
+    with kinds.installed(CONFIG_SETS):
+        known = (await client.list(CONFIG_SETS, Selection(namespace))).items
+    proposal = proposing.propose(inputs.config_sets, known, prune=question.prune)
+    concerned = proposing.concerned(proposal, hosts)
+    unfit = {
+        host.metadata.name: Silence(why, asking.WORDS[why])
+        for host in concerned
+        if (why := asking.unfit(host)) is not None
+    }
+    fit = [host for host in concerned if host.metadata.name not in unfit]
+    asked = fit if question.sample is None else proposing.sample(proposal, fit, question.sample)
+    names = sorted(host.metadata.name for host in asked)
+    answers = await _answers(client, namespace, proposal, names, question.timeout, show) if names else {}
+    if question.sample is None or not names:
+        names, answers, unfit = [*names, *unfit], {**answers, **unfit}, {}
+    result = grouping.result(names, answers)
+    return Outcome(
+        proposal, len(concerned), result, unfit, tuple(_unsent(inputs.secrets, inputs.config_maps))
+    )
+
+
+def _unsent(secret: Mapping[str, Any], config_maps: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{kind} {listed(sorted(names), NAMES)} of the manifests: hosts use what the API has"
+        for kind, names in (("Secret", secret), ("ConfigMap", config_maps))
+        if names
+    ]
+
+
+async def _hosts(client: Client, namespace: str, selector: str) -> list[ManagedNode]:
+    try:
+        selectors.parse_selector(selector)
+    except ValueError as error:  # exit code 1: that of wrong usage means something else here
+        raise click.ClickException(f"cannot use --selector: {error}") from None
+    with kinds.installed(MANAGED_NODES):
+        return (await client.list(MANAGED_NODES, Selection(namespace, selector))).items
+
+
+async def _answers(
+    client: Client, namespace: str, proposal: Proposal, hosts: Sequence[str], timeout: float, show: Show
+) -> dict[str, Answer]:
+    """Have the hosts asked, and return what each of them says in time, or why it does not."""
+    name = f"preview-{secrets.token_hex(5)}"
+    body = _body(proposal, hosts, name)
+    try:
+        with kinds.installed(CONFIG_SET_PREVIEWS):
+            await client.create(CONFIG_SET_PREVIEWS, body, namespace)
+    except errors.Forbidden as error:
+        raise click.ClickException(
+            f"cannot ask hosts: {error}; who asks has to be allowed to create ConfigSetPreviews and to update"
+            " ConfigSets, as with the role nodemanager-editor: ask somebody who is"
+        ) from error
+    try:
+        return await _follow(client, namespace, name, hosts, timeout, show)
+    finally:
+        with contextlib.suppress(errors.KubeError):  # then the operator removes it, after a while
+            await client.delete(CONFIG_SET_PREVIEWS, name, namespace)
+
+
+def _body(proposal: Proposal, hosts: Sequence[str], name: str) -> dict[str, Any]:
+    sets, removed = proposal.contents(), proposal.removed
+    if len(hosts) > MAX_HOSTS:
+        raise click.ClickException(
+            f"cannot ask {len(hosts)} hosts: {MAX_HOSTS} at most; choose some with --selector or --sample"
+        )
+    if (most := max(len(sets), len(removed))) > MAX_SETS:
+        raise click.ClickException(
+            f"cannot propose {most} ConfigSets: {MAX_SETS} at most; name fewer with -f"
+        )
+    spec = {
+        "sets": msgspec.to_builtins(sets),
+        "removed": removed,
+        "hosts": list(hosts),
+        "digest": configsetpreview.digest_of(sets, removed),
+    }
+    if (size := len(json.dumps(spec).encode())) > MAX_BYTES:
+        raise click.ClickException(
+            f"cannot propose {size} bytes of ConfigSets: {MAX_BYTES} at most; name fewer with -f"
+        )
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+async def _follow(
+    client: Client, namespace: str, name: str, hosts: Sequence[str], timeout: float, show: Show
+) -> dict[str, Answer]:
+    loop = asyncio.get_running_loop()
+    began, tasks, answers = loop.time(), dict[str, NodeTask](), dict[str, Answer]()
+    of_ours = Selection(namespace, f"{ANNOTATION_PREVIEW}={name}")
+    taken, patience = False, min(TAKEN_SECONDS, timeout)
+    show(0, len(hosts))
+    while len(answers) < len(hosts) and loop.time() - began < (timeout if taken else patience):
+        await asyncio.sleep(POLL_SECONDS)
+        try:
+            found = await client.get(CONFIG_SET_PREVIEWS, name, namespace)
+            tasks = {one.spec.node_name: one for one in (await client.list(NODE_TASKS, of_ours)).items}
+        except errors.NotFound as error:
+            raise click.ClickException(
+                f"cannot go on: somebody removed {name} meanwhile; ask again"
+            ) from error
+        except errors.KubeError as error:
+            if not may_pass(error):
+                raise
+            continue
+        taken, known = _is_taken(found), len(answers)
+        answers = {
+            one.name: Silence(one.reason, one.message) for one in found.status.unasked if one.name in hosts
+        }
+        answers |= {
+            host: said
+            for host, task in tasks.items()
+            if host in hosts and (said := grouping.answer(task)) is not None
+        }
+        if len(answers) != known:
+            show(len(answers), len(hosts))
+    if not taken:
+        raise click.ClickException(
+            f"cannot ask hosts: no operator took the request within {patience:g} s; it does not run, or"
+            " is older than this command; see whether it runs, and upgrade it"
+        )
+    return {host: answers.get(host) or grouping.late(tasks.get(host)) for host in hosts}
+
+
+def _is_taken(found: ConfigSetPreview) -> bool:
+    """Tell whether an operator has seen the request, or raise what it says against it."""
+    if found.status.phase == REFUSED:
+        said = conditions.get(found.status.conditions, ASKED)
+        raise click.ClickException(f"cannot ask hosts: the operator refuses: {said.message if said else ''}")
+    return bool(found.status.phase)

@@ -1,0 +1,1 @@
+"""What proposed ConfigSets would do to a fleet: what is proposed, who is asked, and what the answers say."""

@@ -1,0 +1,127 @@
+"""What is proposed, who is asked about it, and how the answers are told together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from nodemanager.api.common.configset import ConfigSet, ConfigSetSpec
+from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.api.maintenance.nodetask import NodeTask
+from nodemanager.api.maintenance.task_previews import TaskPreview
+from nodemanager.cli.fleet_preview import Outcome
+from nodemanager.cli.views import fleet_preview_view, output
+from nodemanager.fleet.maintenance.reasons import Reason
+from nodemanager.fleet.previews import asking, grouping, proposing
+from nodemanager.fleet.previews.grouping import Answer, Silence
+from nodemanager.fleet.previews.proposing import Fate, Proposal
+from nodemanager.kube.objects import ObjectMeta, OwnerReference
+
+CASES: dict[str, Any] = yaml.safe_load(
+    (Path(__file__).parents[2] / "cases/previews/groups.yaml").read_text(encoding="utf-8")
+)
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_answers_are_told_together(case: dict[str, Any]) -> None:
+    answers: dict[str, Answer] = {
+        host: Silence(said) if isinstance(said, str) else msgspec.convert(said, TaskPreview)
+        for host, said in case["hosts"].items()
+    }
+    result = grouping.result(list(answers), answers)
+    outcome = Outcome(Proposal((), {"base": Fate.CHANGED}, ()), len(answers), result, {})
+    assert "\n".join(fleet_preview_view.lines(outcome, output.PLAIN)) == case["text"].rstrip("\n")
+    assert result.code == case["code"]
+    plain = fleet_preview_view.plain(outcome)
+    told = [*plain["unchanged"], *(one["host"] for one in plain["silent"])]
+    assert sorted([*told, *(host for one in plain["groups"] for host in one["hosts"])]) == sorted(answers)
+
+
+def config_set(name: str, role: str, content: str = "", owner: str = "") -> ConfigSet:
+    owners = [OwnerReference("v1", owner, "o", "u")] if owner else []
+    spec = {"nodeSelector": {"matchLabels": {"role": role}}, "files": [{"path": "/x", "content": content}]}
+    meta = ObjectMeta(name=name, owner_references=owners)
+    return ConfigSet(metadata=meta, spec=msgspec.convert(spec, ConfigSetSpec))
+
+
+def host(name: str, role: str = "web", **status: Any) -> ManagedNode:
+    said = {"conditions": [{"type": "Alive", "status": "True"}], **status}
+    meta = {"name": name, "uid": f"uid-{name}", "labels": {"role": role}}
+    return msgspec.convert({"metadata": meta, "status": said}, ManagedNode)
+
+
+def test_only_what_differs_is_proposed() -> None:
+    known = [
+        config_set("same", "web"), config_set("other", "web", "1"), config_set("gone", "db"),
+        config_set("made", "db", owner="NodeMaintenance"),
+    ]  # fmt: skip
+    wanted = [config_set("same", "web"), config_set("other", "web", "2"), config_set("new", "db")]
+    found = proposing.propose(wanted, known)
+    assert found.fates == {"other": Fate.CHANGED, "new": Fate.NEW}
+    assert [one.name for one in found.contents()] == ["other", "new"]
+    assert proposing.propose(wanted, known, prune=True).removed == ["gone"]
+    assert proposing.propose(known, known).fates == {}
+
+
+def test_it_is_about_hosts_that_have_it_would_have_it_or_say_that_they_have() -> None:
+    found = proposing.propose([config_set("a", "web")], [config_set("a", "db")])
+    hosts = [
+        host("then"), host("now", "db"), host("never", "mail"),
+        host("still", "mail", configsets=[{"name": "a"}]),
+    ]  # fmt: skip
+    about = proposing.concerned(found, hosts)
+    assert [one.metadata.name for one in about] == ["then", "now", "still"]
+    many = [*about, *(host(f"web{number}") for number in range(50))]
+    chosen = [one.metadata.name for one in proposing.sample(found, many, 4)]
+    assert len(chosen) == len({"now", "still"} | set(chosen)) == 4, "some of each kind"
+    assert chosen == [one.metadata.name for one in proposing.sample(found, many[::-1], 4)]
+    assert len(proposing.sample(found, many, 1000)) == len(many)
+
+
+def test_few_are_asked_at_once_and_who_cannot_answer_is_named() -> None:
+    names = [f"h{number:03}" for number in range(asking.AT_ONCE + 10)]
+    known = {name: host(name) for name in names}
+    known["h001"] = host("h001", conditions=[{"type": "Alive", "status": "False"}])
+    first = asking.turn([*names, "nobody"], {}, (), known)
+    assert first.unasked == {"h001": Reason.HOST_SILENT, "nobody": Reason.HOST_GONE}
+    assert (len(first.ask), first.complete) == (asking.AT_ONCE, False)
+    ended = dict.fromkeys(first.ask, False) | {first.ask[0]: True}
+    second = asking.turn([*names, "nobody"], ended, first.unasked, known)
+    assert (second.ask, second.unasked, second.complete) == ([names[asking.AT_ONCE + 1]], {}, False)
+    last = asking.turn(names, dict.fromkeys(first.ask, True), first.unasked, known)
+    assert (len(last.ask), last.complete) == (9, True)
+
+
+@pytest.mark.parametrize(
+    ("status", "why"),
+    [
+        ({"conditions": []}, Reason.HOST_WITHOUT_AGENT),
+        ({"conditions": [{"type": "Alive", "status": "Unknown"}]}, Reason.HOST_WITHOUT_AGENT),
+        (
+            {"conditions": [{"type": "Alive", "status": "True"}, {"type": "Held", "status": "True"}]},
+            Reason.HOST_HELD,
+        ),
+        ({}, None),
+    ],
+)
+def test_who_can_answer(status: dict[str, Any], why: Reason | None) -> None:
+    assert asking.unfit(host("a", **status)) == why
+
+
+def test_what_a_task_says() -> None:
+    def said(phase: str, **step: Any) -> Answer | None:
+        steps = [{"name": "preview", **step}] if step else []
+        status = {"phase": phase, "message": "why", "steps": steps}
+        return grouping.answer(msgspec.convert({"status": status}, NodeTask))
+
+    assert said("Running") is None
+    assert said("Refused") == Silence("Refused", "why")
+    assert said("Succeeded", output="old") == Silence(
+        "TooOld", "its agent does not know proposals; upgrade it"
+    )
+    assert said("Succeeded", preview={"digest": "aa", "changed": 1}) == TaskPreview(digest="aa", changed=1)
+    assert grouping.late(None).state == grouping.UNANSWERED
