@@ -122,3 +122,59 @@ async def test_a_missing_key_is_empty_only_where_all_sets_of_a_file_say_so() -> 
     assert failed.message == (
         'cannot render /x: line 1: there is no rack in Labels; where it may be missing, add: | default "..."'
     )
+
+
+LAYERS: dict[str, Any] = {
+    "secrets": {"s": {"data.yaml": b"db: {password: geheim}\n"}},
+    "config_maps": {"m": {"data.yaml": "app: {port: 80}\n"}},
+}
+
+
+def layered(template: str, **fields: Any) -> list[Any]:
+    """Return sets of which one has data, and another a file that reads it."""
+    refs = [{"configMapRef": {"name": "m"}}, {"secretRef": {"name": "s"}}]
+    return [config_set("data", nodeSelector={}, dataFrom=refs), file(template=template, **fields)]
+
+
+@pytest.mark.parametrize(
+    ("template", "text", "is_secret"),
+    [
+        pytest.param("{{ .Data.db.password }}", "geheim", True, id="secret"),
+        pytest.param("{{ .Data.app.port }}", "80", False, id="plain"),
+        pytest.param("{{ .Data.app | toJSON }}", '{"port":80}', False, id="below-a-plain-key"),
+        pytest.param("{{ len .Data }}", "2", True, id="in-doubt"),
+        pytest.param("{{ .Node.Name }}", "web1", False, id="no-data"),
+    ],
+)
+async def test_what_is_made_of_a_secret_layer_is_secret(template: str, text: str, is_secret: bool) -> None:
+    content = await made(*layered(template), **LAYERS)
+    assert isinstance(content, Content), content
+    assert (content.data.decode(), content.secret) == (text, is_secret)
+
+
+async def test_what_is_not_seen_to_read_a_secret_gets_none() -> None:
+    """A spelling that we do not know would fail, and not leak."""
+    hidden = '{{ .Data.app.port }}{{ tpl (print "{" "{ .Dat" "a.d" "b.password }" "}") }}'
+    failed = await made(*layered(hidden), **LAYERS)
+    assert isinstance(failed, Failure)
+    assert failed.message.startswith("cannot render /x: line 1: ")
+
+
+@pytest.mark.parametrize(
+    ("known", "why", "awaits"),
+    [
+        (
+            {"secrets": {}},
+            "Secret s does not exist, or this host may not read it, and is part of",
+            "Secret s",
+        ),
+        ({"secrets": {}, "withheld": "it was alone"}, "Secret s is not used: it was alone", ""),
+        ({"config_maps": {"m": {"data.yaml": "["}}}, "cannot use ConfigMap m as data: cannot read", ""),
+    ],
+)
+async def test_without_its_data_a_file_stays_as_it_is(known: dict[str, Any], why: str, awaits: str) -> None:
+    failed = await made(*layered("{{ .Data.app.port }}"), **{**LAYERS, **known})
+    assert isinstance(failed, Failure)
+    assert failed.message.startswith(f"cannot render /x: {why}")
+    assert failed.awaits == awaits
+    assert isinstance(await made(*layered("{{ .Node.Name }}"), **{**LAYERS, **known}), Content)
