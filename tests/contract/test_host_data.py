@@ -19,7 +19,8 @@ from nodemanager.client.verbs import Client
 from nodemanager.kube import errors
 from nodemanager.kube.core import CONFIG_MAPS, EVENTS
 from nodemanager.kube.objects import Resource
-from support import operator_process
+from support import cli, operator_process
+from support.accounts import account, acting, rule
 from support.agent_process import Api, Starts, owned
 from support.either import Place
 from support.joined_host import Joined, ask, guard, join
@@ -160,3 +161,23 @@ async def test_a_change_of_a_layer_reaches_its_hosts(
     assert SECRET not in told
     assert SECRET not in agent.log.read_text()
     assert agent.stop() == 0
+
+
+async def test_people_see_what_they_may_read(api: Api, place: Place, tmp_path: Path) -> None:
+    await host(api, place, tmp_path, "web1", role="web")
+    await declare(api)
+    rights = [rule("common.nodemanager", ["*"], "get", "list"), rule("", ["configmaps"], "get")]
+    place.kubectl("apply", "-f", "-", stdin=account("reader", place.namespace, rights))
+
+    async def data(kubeconfig: str, *more: str) -> cli.Ran:
+        flags = ("--kubeconfig", kubeconfig, "-n", place.namespace)
+        return await asyncio.to_thread(cli.run, "data", "web1", *more, *flags)
+
+    ran = await data(str(place.kubeconfig), "--explain", "db.password")
+    said = "wins Secret of-web dataFrom of ConfigSet site <secret>"
+    assert " ".join(ran.stdout.splitlines()[1].split()) == said
+    async with acting(place, api, "reader"):
+        ran = await data(f"{place.kubeconfig}.{place.namespace}.reader")
+    assert ran.stderr.startswith("warning: Secret of-web is left out, and what it says is missing here: ")
+    assert [line.split()[0] for line in ran.stdout.splitlines()] == ["KEY", "app.name", "app.port"]
+    assert SECRET not in ran.stdout + ran.stderr

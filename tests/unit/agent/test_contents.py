@@ -178,3 +178,15 @@ async def test_without_its_data_a_file_stays_as_it_is(known: dict[str, Any], why
     assert failed.message.startswith(f"cannot render /x: {why}")
     assert failed.awaits == awaits
     assert isinstance(await made(*layered("{{ .Node.Name }}"), **{**LAYERS, **known}), Content)
+
+
+async def test_the_data_of_a_set_in_stages_is_that_of_the_revision_that_a_host_has() -> None:
+    def says(port: int) -> Any:
+        files = [{"path": "/x", "template": "{{ .Data.port }}"}]
+        return config_set("a", nodeSelector={}, data={"port": port}, files=files)
+
+    inputs = DeclaredInputs((says(2),))  # what the set says by now
+    state = await DesiredStateCache(Contenter(Inline())).make([says(1)], inputs, NODE)
+    content = state.contents["/x"]
+    assert isinstance(content, Content)
+    assert content.data == b"1"

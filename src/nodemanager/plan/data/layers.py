@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,7 @@ from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
 from nodemanager.kube import selectors
 from nodemanager.kube.core import CONFIG_MAPS, SECRETS
+from nodemanager.kube.selectors import LabelSelector
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,23 +46,29 @@ def layers(config_sets: Iterable[ConfigSet], node: ManagedNode) -> list[Layer]:
     in its order, then data; after all sets comes the host's own.
     """
     labels = node.metadata.labels
-    found: list[Layer] = []
-    for one in sorted(config_sets, key=lambda one: (one.spec.priority, one.metadata.name)):
-        if not (one.spec.data or one.spec.data_from) or not matching.matches(one, labels):
-            continue
-        name = one.metadata.name
-        for entry in one.spec.data_from:
-            if entry.node_selector is not None and not selectors.matches(entry.node_selector, labels):
-                continue
-            if entry.config_map_ref is not None:
-                found.append(Layer(CONFIG_MAPS.kind, entry.config_map_ref.name, name))
-            if entry.secret_ref is not None:
-                found.append(Layer(SECRETS.kind, entry.secret_ref.name, name))
-        if one.spec.data:
-            found.append(Layer(CONFIG_SETS.kind, name, own=one.spec.data))
+    having = [one for one in config_sets if one.spec.data or one.spec.data_from]
+    having.sort(key=lambda one: (one.spec.priority, one.metadata.name))
+    found = [
+        layer
+        for one in having
+        if matching.matches(one, labels)
+        for selector, layer in of_set(one)
+        if selector is None or selectors.matches(selector, labels)
+    ]
     if node.spec.data:
         found.append(Layer(MANAGED_NODES.kind, node.metadata.name, own=node.spec.data))
     return found
+
+
+def of_set(config_set: ConfigSet) -> Iterator[tuple[LabelSelector | None, Layer]]:
+    """Yield the layers of a set in their order, each with which of its hosts it is for."""
+    name, spec = config_set.metadata.name, config_set.spec
+    for entry in spec.data_from:
+        for kind, ref in ((CONFIG_MAPS.kind, entry.config_map_ref), (SECRETS.kind, entry.secret_ref)):
+            if ref is not None:
+                yield entry.node_selector, Layer(kind, ref.name, name)
+    if spec.data:
+        yield None, Layer(CONFIG_SETS.kind, name, own=spec.data)
 
 
 def names(found: Sequence[Layer], kind: str) -> list[str]:
