@@ -10,9 +10,12 @@ import pytest
 from nodemanager.agent.declared.contents import Contenter
 from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.agent.declared.desired_state import DesiredStateCache
+from nodemanager.agent.declared.template_views import TemplateViews, View
+from nodemanager.api.common.declarations import File
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.kube.objects import ObjectMeta
 from nodemanager.plan.desired import Content, Failure
+from nodemanager.plan.templates import References
 from support.rendering import Inline
 from support.root_tree import config_set
 
@@ -152,12 +155,18 @@ async def test_what_is_made_of_a_secret_layer_is_secret(template: str, text: str
     assert (content.data.decode(), content.secret) == (text, is_secret)
 
 
-async def test_what_is_not_seen_to_read_a_secret_gets_none() -> None:
-    """A spelling that we do not know would fail, and not leak."""
-    hidden = '{{ .Data.app.port }}{{ tpl (print "{" "{ .Dat" "a.d" "b.password }" "}") }}'
-    failed = await made(*layered(hidden), **LAYERS)
-    assert isinstance(failed, Failure)
-    assert failed.message.startswith("cannot render /x: line 1: ")
+async def test_who_does_not_need_secrets_is_not_given_them() -> None:
+    """So a spelling that we do not know would fail, and not leak."""
+    inputs = DeclaredInputs(tuple(layered("")), **LAYERS)
+    views = TemplateViews(inputs, NODE)
+    for template, values in (
+        ("{{ .Data.app.port }}", {"app": {"port": 80}, "db": {}}),
+        ("{{ .Data.db.password }}", {"app": {"port": 80}, "db": {"password": "geheim"}}),
+        ("{{ .Node.Name }}", {}),
+    ):
+        view = views.of(File(path="/x", template=template), References())
+        assert isinstance(view, View)
+        assert (view.data.values, view.secret) == (values, "geheim" in view.data.hidden)
 
 
 @pytest.mark.parametrize(

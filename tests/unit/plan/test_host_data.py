@@ -114,6 +114,12 @@ GO, JINJA = "gotemplate", "jinja"
         (GO, "{{ $.Data.ntp }}", True, False),
         (GO, '{{ print "}}" .Data.db }}', True, True),
         (GO, '{{ template "t" $ }}', True, True),
+        (GO, "{{ tpl .Data.ntp }}", True, True),
+        (GO, "{{- /* don't, of \"data */ -}}{{ .Node.Name }}", False, None),
+        (GO, '{{ print "a \\" b" .Node.Name }} data', False, None),
+        (GO, "{{ tpl .Node.ConfigMaps.x }}", True, True),
+        (JINJA, "{% for k, v in Data.items() %}{{ k }}{% endfor %}", True, True),
+        (JINJA, "{{ Data.get('d' ~ 'b') }}", True, True),
         (JINJA, "data: {{ Node.Name }}", False, None),
         (JINJA, "{{ Data.ntp }}", True, False),
         (JINJA, "{% for one in data.ntp %}{{ one }}{% endfor %}", True, False),
@@ -127,3 +133,16 @@ def test_which_templates_read_it(engine: str, template: str, reads: bool, secret
     assert reads_data(file) == reads
     if secret is not None:
         assert may_read(file, {"db"}) == secret
+
+
+@pytest.mark.parametrize("kind", [ConfigSet, ManagedNode])
+def test_what_is_nested_too_deeply_is_not_even_read(kind: type[Any]) -> None:
+    """To compare it would end whoever does."""
+
+    def nested(levels: int) -> bytes:
+        return b'{"spec":{"data":' + b'{"a":' * levels + b"1" + b"}" * levels + b"}}"
+
+    assert msgspec.json.decode(nested(60), type=kind).spec.data
+    for levels in (70, 900):
+        with pytest.raises(msgspec.ValidationError, match="data is nested deeper than 64 levels"):
+            msgspec.json.decode(nested(levels), type=kind)

@@ -54,11 +54,14 @@ class TemplateViews:
 
     def _with_data(self, file: File) -> View | Failure:
         """Return it with the data of the host; what is secret of that only for who may need it."""
-        host = self._host
-        if isinstance(host, DataError):
-            return _failure(file, host, self._inputs.withheld)
-        secret = host.secret_keys
+        if isinstance(self._host, DataError):
+            return _failure(file, self._host, self._inputs.withheld)
+        secret = self._secret_keys
         return self._everything if secret and templates.may_read(file, secret) else self._public
+
+    @functools.cached_property
+    def _secret_keys(self) -> frozenset[str]:
+        return frozenset() if isinstance(self._host, DataError) else self._host.secret_keys
 
     @functools.cached_property
     def _layers(self) -> list[layers.Layer]:

@@ -28,7 +28,7 @@ class Templating(Struct):
     ] = "error"
 
 
-class ConfigSetSpec(Struct):
+class ConfigSetSpec(host_data.HasData):
     """What the hosts shall have; applied in the order packages, files, services, executions."""
 
     node_selector: Annotated[

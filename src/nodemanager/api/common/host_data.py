@@ -5,13 +5,35 @@ What is inside is the business of whoever writes the templates, so it has no sch
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Final
 
 from nodemanager.kube.hints import NAME_MAX, NOT_EMPTY, REFERENCE, Rule, meta
 from nodemanager.kube.objects import Struct
 from nodemanager.kube.selectors import LabelSelector
 
-KEYS_MAX = 1024
+KEYS_MAX: Final = 1024
+NESTING_MAX: Final = 64
+"""Levels that are read at all; who uses data allows less."""
+
+
+class HasData(Struct):
+    """Has a field `data` that anybody may fill: what is nested too deeply is refused when it is read.
+
+    Whoever compares or encodes it later would fail, and does not count with that.
+    """
+
+    def __post_init__(self) -> None:
+        if (data := getattr(self, "data", None)) and is_deeper(data, NESTING_MAX):
+            raise ValueError(f"data is nested deeper than {NESTING_MAX} levels")
+
+
+def is_deeper(value: Any, levels: int) -> bool:
+    """Tell whether maps and lists have more levels than this; it looks no deeper."""
+    if not isinstance(value, (dict, list)):
+        return False
+    inner = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(is_deeper(each, levels - 1) for each in inner)
+
 
 OfNode = Annotated[
     dict[str, Any],

@@ -77,7 +77,7 @@ class WireGuardSpec(Struct):
     ] = "wg0"
 
 
-class ManagedNodeSpec(Struct):
+class ManagedNodeSpec(host_data.HasData):
     """What people decide about a host."""
 
     domain: Annotated[str, meta("DNS domain of the host, for templates.", max_length=NAME_MAX)] = ""

@@ -147,8 +147,7 @@ def _values(tree: Tree, secrets: bool) -> dict[str, Any]:
 
 def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, Mapping):
-        for key, each in value.items():
-            yield str(key)
+        for each in value.values():
             yield from _texts(each)
     elif isinstance(value, list):
         for each in value:

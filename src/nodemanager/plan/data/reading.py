@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from nodemanager.api.common.host_data import is_deeper
 from nodemanager.kube import manifests
 from nodemanager.kube.manifests import ManifestError
 from nodemanager.plan.data.layers import Layer
@@ -31,13 +32,12 @@ class DataError(ValueError):
 def read(layer: Layer, stored: Mapping[str, str | bytes]) -> Mapping[str, Any]:
     """Return what a layer says; `stored` is what is in its ConfigMap or Secret, and else not looked at."""
     if layer.own is not None:
-        size, said = len(msgspec.json.encode(layer.own)), layer.own
-        _check_size(layer, size)
-    else:
-        _check_size(layer, sum(len(_bytes(key)) + len(_bytes(value)) for key, value in stored.items()))
-        said = _stored(layer, stored)
-    if _deeper(said, DEPTH_MAX):
-        raise DataError(layer, f"it is nested deeper than {DEPTH_MAX} levels; flatten it")
+        _check_depth(layer, layer.own)  # first: what is deep enough cannot even be encoded
+        _check_size(layer, len(msgspec.json.encode(layer.own)))
+        return layer.own
+    _check_size(layer, sum(len(_bytes(key)) + len(_bytes(value)) for key, value in stored.items()))
+    said = _stored(layer, stored)
+    _check_depth(layer, said)
     return said
 
 
@@ -89,13 +89,10 @@ def _check_size(layer: Layer, size: int) -> None:
         raise DataError(layer, f"it has {size} bytes, and {LAYER_MAX} are allowed; split it, or remove some")
 
 
+def _check_depth(layer: Layer, said: Mapping[str, Any]) -> None:
+    if is_deeper(said, DEPTH_MAX):
+        raise DataError(layer, f"it is nested deeper than {DEPTH_MAX} levels; flatten it")
+
+
 def _bytes(value: str | bytes) -> bytes:
     return value.encode(errors="surrogatepass") if isinstance(value, str) else value
-
-
-def _deeper(value: Any, levels: int) -> bool:
-    """Tell whether a value has more levels than this; it looks no deeper than that."""
-    if not isinstance(value, (Mapping, list)):
-        return False
-    inner = value.values() if isinstance(value, Mapping) else value
-    return levels == 0 or any(_deeper(each, levels - 1) for each in inner)

@@ -14,10 +14,16 @@ _ACTION: Final = {
 }
 """One that nobody closes reaches to the end: to look for the end from every beginning would take hours."""
 _FIELD_OF_DATA: Final = re.compile(r"""\(\s*(?:ds|datasource)\s+(?:"data"|`data`)\s*\)\s*(?=\.\w)""")
-_WHOLE: Final = re.compile(r"\b(?:ds|datasource)\b|(?<![\w.)\]])[.$](?![\w.])")
-"""The data, or the context, without a field: it may end anywhere, the nodes in it included."""
+_WHOLE: Final = re.compile(r"\b(?:ds|datasource|tpl|tmpl)\b|(?<![\w.)\]])[.$](?![\w.])")
+"""The data, or the context, without a field: it may end anywhere, the nodes in it included. So may a template
+that is made of data."""
+_COMMENT: Final = re.compile(r"-?\s*/\*")
 _DATA: Final = re.compile("data", re.IGNORECASE)
-_DATA_AS_A_WHOLE: Final = re.compile(r"data(?!\.\w)", re.IGNORECASE)
+_DATA_AS_A_WHOLE: Final = {
+    "gotemplate": re.compile(r"data(?!\.\w)", re.IGNORECASE),
+    "jinja": re.compile(r"data(?!\.\w)|data\.(?:get|items|keys|values)\b", re.IGNORECASE),
+}
+"""The data of the host without a key."""
 
 
 def reads_peers(file: File) -> bool:
@@ -29,12 +35,12 @@ def reads_peers(file: File) -> bool:
     if "nodes" in text.lower():  # a field of the data is found in any case
         return True
     # In Jinja2 the data is these few names, nothing else.
-    return file.engine != "jinja" and bool(_WHOLE.search(_actions(file)))
+    return file.engine != "jinja" and any(map(_WHOLE.search, _actions(file)))
 
 
 def reads_data(file: File) -> bool:
     """Tell whether a file may depend on the data of its host; in doubt it does."""
-    code = _actions(file)
+    code = _code(file)
     return bool(_DATA.search(code)) or (file.engine != "jinja" and bool(_WHOLE.search(code)))
 
 
@@ -43,14 +49,23 @@ def may_read(file: File, keys: Collection[str]) -> bool:
 
     In doubt it may. Who may not is to be given the data without them, so that nothing depends on our reading.
     """
-    code = _actions(file)
-    whole = _DATA_AS_A_WHOLE.search(code) or (file.engine != "jinja" and _WHOLE.search(code))
+    code = _code(file)
+    whole = _DATA_AS_A_WHOLE[_engine(file)].search(code) or (file.engine != "jinja" and _WHOLE.search(code))
     return bool(whole) or any(key in code for key in keys)
 
 
-def _actions(file: File) -> str:
+def _engine(file: File) -> str:
+    return file.engine if file.engine in _ACTION else "gotemplate"
+
+
+def _actions(file: File) -> list[str]:
     """Return what is no plain text of a template; in one of Go, `$` stands for the data."""
-    found = _ACTION[file.engine].findall(file.template)
-    if any(action.count(quote) % 2 for action in found for quote in "\"'`"):
-        return file.template  # its end may be in a text that it writes
-    return "\n".join(_FIELD_OF_DATA.sub("$", action) for action in found)
+    return [_FIELD_OF_DATA.sub("$", action) for action in _ACTION[_engine(file)].findall(file.template)]
+
+
+def _code(file: File) -> str:
+    """Return all actions; everything, if one seems to end within a text that it writes."""
+    found = [action for action in _actions(file) if not _COMMENT.match(action)]
+    quotes = "\"'" if file.engine == "jinja" else '"`'
+    cut = any(action.replace('\\"', "").count(quote) % 2 for action in found for quote in quotes)
+    return file.template if cut else "\n".join(found)
