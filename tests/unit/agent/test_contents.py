@@ -199,3 +199,10 @@ async def test_the_data_of_a_set_in_stages_is_that_of_the_revision_that_a_host_h
     content = state.contents["/x"]
     assert isinstance(content, Content)
     assert content.data == b"1"
+
+
+async def test_layers_are_followed_by_hosts_with_templates_only() -> None:
+    cache, plain = DesiredStateCache(Contenter(Inline())), file(content="x")
+    assert await cache.references([layered("")[0], plain], NODE) == References()
+    assert await cache.references(layered("{{ .Data.x }}"), NODE) == References(("s",), ("m",))
+    assert await cache.references([file(template="{{ .Data.x }}")], NODE) == References()

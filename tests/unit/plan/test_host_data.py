@@ -136,8 +136,8 @@ def test_which_templates_read_it(engine: str, template: str, reads: bool, secret
 
 
 @pytest.mark.parametrize("kind", [ConfigSet, ManagedNode])
-def test_what_is_nested_too_deeply_is_not_even_read(kind: type[Any]) -> None:
-    """To compare it would end whoever does."""
+def test_what_would_end_others_is_not_even_read(kind: type[Any]) -> None:
+    """Who compares or encodes it would fail."""
 
     def nested(levels: int) -> bytes:
         return b'{"spec":{"data":' + b'{"a":' * levels + b"1" + b"}" * levels + b"}}"
@@ -146,3 +146,7 @@ def test_what_is_nested_too_deeply_is_not_even_read(kind: type[Any]) -> None:
     for levels in (70, 900):
         with pytest.raises(msgspec.ValidationError, match="data is nested deeper than 64 levels"):
             msgspec.json.decode(nested(levels), type=kind)
+    one = msgspec.json.decode(b'{"spec":{"data":{"a":[100000000000000000000, 1]}}}', type=kind)
+    assert msgspec.json.encode(one.spec.data) == b'{"a":[1e20,1]}'
+    with pytest.raises(msgspec.ValidationError, match="data has a number that is too large; write it in"):
+        msgspec.json.decode(b'{"spec":{"data":{"a":1' + b"0" * 400 + b"}}}", type=kind)

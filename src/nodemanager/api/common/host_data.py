@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Final
 
+import msgspec
+
 from nodemanager.kube.hints import NAME_MAX, NOT_EMPTY, REFERENCE, Rule, meta
 from nodemanager.kube.objects import Struct
 from nodemanager.kube.selectors import LabelSelector
@@ -17,14 +19,16 @@ NESTING_MAX: Final = 64
 
 
 class HasData(Struct):
-    """Has a field `data` that anybody may fill: what is nested too deeply is refused when it is read.
-
-    Whoever compares or encodes it later would fail, and does not count with that.
-    """
+    """Has a field `data` that anybody may fill, and that can be compared and encoded once it was read."""
 
     def __post_init__(self) -> None:
-        if (data := getattr(self, "data", None)) and is_deeper(data, NESTING_MAX):
+        data = getattr(self, "data", None)
+        if not data:
+            return
+        if is_deeper(data, NESTING_MAX):
             raise ValueError(f"data is nested deeper than {NESTING_MAX} levels")
+        if _has_long_number(data):  # such as 1e20, of which an API makes 100000000000000000000
+            msgspec.structs.force_setattr(self, "data", _shortened(data))
 
 
 def is_deeper(value: Any, levels: int) -> bool:
@@ -91,6 +95,24 @@ class DataFrom(Struct):
         LabelSelector | None,
         meta("Which hosts of the set the layer is for, by their labels; omitted: all of them.", atomic=True),
     ] = None
+
+
+def _has_long_number(value: Any) -> bool:
+    if isinstance(value, (dict, list)):
+        return any(map(_has_long_number, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, int) and not -(2**63) <= value < 2**63
+
+
+def _shortened(value: Any) -> Any:
+    """Return a value with numbers as floats that need more than 64 bits, as YAML has them."""
+    if isinstance(value, dict):
+        return {key: _shortened(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_shortened(each) for each in value]
+    try:
+        return float(value) if _has_long_number(value) else value
+    except OverflowError:
+        raise ValueError("data has a number that is too large; write it in quotes") from None
 
 
 Layers = Annotated[

@@ -144,7 +144,7 @@ def node_data(
         **peer_data(node),
         "ConfigMaps": None if config_maps is None else dict(sorted(config_maps.items())),
         "Secrets": encoded,
-        "Spec": msgspec.to_builtins(node.spec),
+        "Spec": msgspec.to_builtins(msgspec.structs.replace(node.spec, data={})),  # that is part of `Data`
     }
 
 
