@@ -42,7 +42,7 @@ async def config_map(api: Api, name: str, text: str) -> None:
         await api.client.patch(CONFIG_MAPS, name, api.namespace, MergePatch(body))
 
 
-@pytest.fixture(name="operator", autouse=True)
+@pytest.fixture(name="operator")
 async def _operator(place: Place, api: Api, tmp_path: Path) -> AsyncIterator[Path]:
     async with operator_process.operator(place, api, tmp_path) as log:
         yield log
@@ -96,6 +96,7 @@ async def becomes(client: Client, api: Api, wanted: set[str]) -> None:
         raise AssertionError(f"after {SECONDS:g} s it is {found}, not {wanted}") from None
 
 
+@pytest.mark.usefixtures("operator")
 async def test_a_host_reads_its_own_layers_and_no_others(api: Api, place: Place, tmp_path: Path) -> None:
     web, db = (
         await host(api, place, tmp_path, "web1", role="web"),
@@ -131,6 +132,7 @@ async def everything(api: Api) -> str:
     return msgspec.json.encode(found).decode()
 
 
+@pytest.mark.usefixtures("operator")
 async def test_a_change_of_a_layer_reaches_its_hosts(
     api: Api, place: Place, tmp_path: Path, start: Starts
 ) -> None:
