@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from nodemanager.client.calls import Selection
-from nodemanager.kube.core import EVENTS, SERVICE_ACCOUNTS
+from nodemanager.kube.core import CONFIG_MAPS, EVENTS, SERVICE_ACCOUNTS
 from support import server_process
 from support.agent_process import Agent, Api, Starts, api_of, owned
 from support.apiserver import free_port
@@ -101,6 +101,24 @@ async def test_a_host_is_right_without_its_api_and_tells_once_it_is_there(tmp_pa
             await agent.reads("/etc/motd", "two\n")
         assert agent.stop() == 0
         assert not agent.at("/var/lib/nodemanager/secrets").exists()  # nothing needs them any more
+
+
+async def test_a_host_knows_its_data_without_its_api(tmp_path: Path) -> None:
+    async with managed(tmp_path) as (server, agent):
+        layers = [{"configMapRef": {"name": "site"}}, {"secretRef": {"name": "db"}}]
+        text = "{{ .Data.port }} {{ .Data.password }} {{ .Data.mine }}\n"
+        async with api_of(agent.kubeconfig, NAMESPACE) as api:
+            body = {"metadata": {"name": "site", "namespace": NAMESPACE}, "data": {"data.yaml": "port: 80\n"}}
+            await api.client.create(CONFIG_MAPS, body, NAMESPACE)
+            await api.patch_node({"spec": {"data": {"mine": "own"}}})
+            await api.config_set("data", dataFrom=layers, files=[owned("/etc/data", template=text)])
+            await agent.reads("/etc/data", "80 geheim own\n")
+            await api.ready("base", "data")
+        server.stop(signal.SIGKILL)
+        agent.end()  # without a word, as a power cut does
+        agent.at("/etc/data").unlink()
+        agent.start()
+        await agent.reads("/etc/data", "80 geheim own\n")
 
 
 async def test_a_key_keeps_secrets_from_whoever_has_the_disk(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -14,17 +13,13 @@ import pytest
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.api.maintenance.nodetask import NODE_TASKS
-from nodemanager.client.auth import host_kubeconfig, kubeconfig
 from nodemanager.client.calls import Selection
 from nodemanager.client.patches import MergePatch
-from nodemanager.client.subresources import request_token
 from nodemanager.client.verbs import Client
-from nodemanager.controllers import assembly
-from nodemanager.host.process import runner
-from nodemanager.kube import errors, manifests
+from nodemanager.kube import errors
 from nodemanager.kube.core import CONFIG_MAPS, EVENTS, ROLE_BINDINGS, ROLES
 from nodemanager.kube.objects import Resource
-from support import cli
+from support import operator_process
 from support.accounts import operating
 from support.agent_process import Api, Starts, owned
 from support.either import Place
@@ -40,28 +35,8 @@ ROLE = "nodemanager-web1-references"
 
 @pytest.fixture(name="operator", autouse=True)
 async def _operator(place: Place, api: Api, tmp_path: Path) -> AsyncIterator[Path]:
-    """`nodemanager operator` as its own ServiceAccount, and its log."""
-    rights = manifests.dump(assembly.manifests(place.namespace))
-    place.kubectl("apply", "-f", "-", stdin=rights)
-    issued = await request_token(api.client, "nodemanager-operator", place.namespace, seconds=600)
-    config = kubeconfig.load(path=str(place.kubeconfig), environ={}, run=runner.run)
-    own = tmp_path / "operator.kubeconfig"
-    own.write_bytes(host_kubeconfig.kubeconfig(config, "operator", place.namespace, issued.token))
-    argv = [
-        *cli.ARGV, "operator", "--kubeconfig", str(own), "-n", place.namespace, "--metrics-bind-address", "0",
-        "--health-probe-bind-address", "0", "--no-leader-elect",
-    ]  # fmt: skip
-    log = tmp_path / "operator.log"
-    with log.open("wb") as file:
-        process = subprocess.Popen(  # noqa: ASYNC220 - it is not waited for
-            argv, stdout=file, stderr=file, env=cli.environment()
-        )
-    yield log
-    process.terminate()
-    assert process.wait(50) == 0
-    text = log.read_text()
-    assert "orbidden" not in text, text
-    assert "ERROR" not in text, text
+    async with operator_process.operator(place, api, tmp_path) as log:
+        yield log
 
 
 @pytest.fixture(name="me")

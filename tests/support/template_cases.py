@@ -17,7 +17,7 @@ _KEYS = {"name", "engine", "template", "output", "error", "lax"}
 def data() -> Data:
     """Return the data that all cases are rendered with."""
     loaded = yaml.safe_load((FOLDER / "data.yaml").read_text(encoding="utf-8"))
-    return Data(node=loaded["node"], nodes=loaded["nodes"])
+    return Data(**loaded)
 
 
 def cases() -> list[Any]:

@@ -58,6 +58,7 @@ COMMANDS: Final = {
     ),
     "run": Entry("nodemanager.cli.commands.maintenance.run", "Do something once on some hosts, and watch."),
     "why": Entry("nodemanager.cli.commands.maintenance.why", "Tell why a host waits, and what ends that."),
+    "data": Entry("nodemanager.cli.commands.data", "Show the data of a host, and which layer says so."),
     "plan": Entry("nodemanager.cli.commands.plan", "Show what would change on this host."),
     "lint": Entry("nodemanager.cli.commands.lint", "Find mistakes in manifests before they reach hosts."),
     "simulate": Entry(
@@ -85,7 +86,7 @@ COMMANDS: Final = {
 GROUPS: Final = {
     "Run": ("demo", "up", "agent", "operator", "install-service"),
     "Join": ("rbac", "token", "bootstrap"),
-    "Look": ("get", "describe", "status", "why", "plan", "lint", "simulate", "schemas", "backups"),
+    "Look": ("get", "describe", "status", "why", "data", "plan", "lint", "simulate", "schemas", "backups"),
     "Change": ("apply", "run", "maintenance", "rollout", "hold", "unhold", "restore"),
     "Serve": ("server", "crds"),
 }

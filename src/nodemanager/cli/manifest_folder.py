@@ -9,10 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.api import kinds, manifest_checks
 from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
+from nodemanager.host.inventory.identity import HOSTNAME
 from nodemanager.kube import manifests
 from nodemanager.kube.manifests import ManifestError
 from nodemanager.kube.objects import Untyped
@@ -65,6 +68,12 @@ def load(paths: Iterable[Path]) -> DeclaredInputs:
         for obj in manifests.load_all(text(path), str(path)):
             found.add(obj, path)
     return found.inputs()
+
+
+def labelled(node: ManagedNode) -> ManagedNode:
+    """Return a host with the one label of its agent that can be told without it."""
+    labels = {HOSTNAME: node.metadata.name, **node.metadata.labels}
+    return msgspec.structs.replace(node, metadata=msgspec.structs.replace(node.metadata, labels=labels))
 
 
 def files(paths: Iterable[Path]) -> list[Path]:

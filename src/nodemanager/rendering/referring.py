@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.declarations import File
 from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.plan.data import layers
 from nodemanager.plan.templates import References, references
 from nodemanager.rendering.renderer import Rendering
 
@@ -16,6 +17,7 @@ async def referenced(
 ) -> References:
     """Return all names; one that cannot be told is an error of its own, and costs no other set its names.
 
+    Layers of the host's data are among them, whether or not some template reads it.
     `of_tasks` are files that are in no set.
     """
     data = references.visible(node)
@@ -26,4 +28,5 @@ async def referenced(
     ]
     todo += references.jobs(of_tasks, data, "a NodeTask")
     files = [*(file for one in config_sets for file in one.spec.files), *of_tasks]
-    return references.referenced(files, await renderer.render(todo) if todo else [])
+    found = references.referenced(files, await renderer.render(todo) if todo else [])
+    return references.with_layers(found, layers.layers(config_sets, node))

@@ -73,6 +73,8 @@ def fields_of(value: Any, path: str = "") -> Iterator[str]:
 
 def unknown_fields(value: Any, schema: dict[str, Any], path: str) -> Iterator[str]:
     """Yield what a structural schema does not declare."""
+    if schema.get("x-kubernetes-preserve-unknown-fields"):
+        return  # whatever is in there is declared
     if isinstance(value, list):
         for inner in value:
             yield from unknown_fields(inner, schema["items"], f"{path}[]")

@@ -263,6 +263,19 @@ def test_whatever_is_accepted_can_be_described(path: Path) -> None:
         assert all(line.isprintable() for line in text.splitlines())
 
 
+def test_the_layers_of_a_set_are_named_and_what_they_say_is_not() -> None:
+    path = cases.MANIFESTS / "accepted" / "host-data.yaml"
+    config_set = msgspec.convert(manifests.load_all(path.read_text(), path.name)[0], ConfigSet)
+    said = describe_configset.render(config_set, [], NOW)
+    assert [" ".join(line.split()) for line in said.partition("Data (3):")[2].splitlines()[1:5]] == [
+        "KIND NAME FOR HOSTS WITH",
+        "ConfigMap defaults any labels",
+        "Secret passwords zone in (a,b)",
+        "ConfigSet site any labels",
+    ]
+    assert "10.0.0.1" not in said
+
+
 def test_long_lists_are_cut() -> None:
     many = typed(SET, ConfigSet)
     packages = [msgspec.structs.replace(many.spec.packages[0], name=f"p{i}") for i in range(60)]

@@ -7,18 +7,17 @@ import binascii
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Final
 
 from nodemanager.agent.declared.declared_inputs import DeclaredInputs
+from nodemanager.agent.declared.template_views import TemplateViews
 from nodemanager.api.common.declarations import File
 from nodemanager.api.common.file_content import ContentFrom
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.plan import templates
 from nodemanager.plan.desired import Content, Contents, Desired, Failure, Item, encoded
-from nodemanager.plan.templates import Data, Job, NotRendered, RenderCache, TemplateError, references
+from nodemanager.plan.templates import Job, NotRendered, RenderCache, TemplateError, references
 from nodemanager.rendering.renderer import Rendering
-
-T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -35,7 +34,7 @@ class Contenter:
         if inputs.withheld:
             self.secret_cache.clear()
         made: dict[str, Content | Failure] = {}
-        plain = _Plain(inputs, node)
+        views = TemplateViews(inputs, node)
         waiting: list[_Waiting] = []
         lax = frozenset(one.metadata.name for one in inputs.config_sets if one.spec.lax)
         files = [item for item in desired.files if item.declaration.ensure == "file"]
@@ -49,10 +48,12 @@ class Contenter:
                 made[file.path] = _value(file, file.content_from, needed, inputs)
             else:
                 made[file.path] = _UNRENDERED  # keeps the order of the files
-                job = Job(
-                    file.template, plain.data(needed), file.engine, file.path, _owner(item), _lax(item, lax)
-                )
-                waiting.append(_Waiting(file, job, self.secret_cache if needed.secrets else self.cache))
+                view = views.of(file, needed)
+                if isinstance(view, Failure):
+                    made[file.path] = view
+                    continue
+                job = Job(file.template, view.data, file.engine, file.path, _owner(item), _lax(item, lax))
+                waiting.append(_Waiting(file, job, self.secret_cache if view.secret else self.cache))
         made.update(await self._rendered(waiting))
         return made
 
@@ -169,37 +170,6 @@ def _lacking(file: File, needed: templates.References, inputs: DeclaredInputs) -
                 awaits=f"{kind} {missing}",
             )
     return None
-
-
-class _Plain:
-    """What templates see; made once for all files that refer to no Secret or ConfigMap."""
-
-    def __init__(self, inputs: DeclaredInputs, node: ManagedNode) -> None:
-        self._inputs = inputs
-        self._node = node
-        self._data: Data | None = None
-
-    def data(self, needed: templates.References) -> Data:
-        """Return the data of a file that refers to these."""
-        if self._data is None:
-            self._data = templates.data_of(self._node, self._inputs.nodes)
-        if not (needed.secrets or needed.config_maps):
-            return self._data
-        own = templates.node_data(
-            self._node,
-            secrets=_union(self._inputs.secrets, needed.secrets),
-            config_maps={
-                key: value
-                for key, value in _union(self._inputs.config_maps, needed.config_maps).items()
-                if isinstance(value, str)
-            },
-        )
-        return Data(node=own, nodes=self._data.nodes)
-
-
-def _union(known: Mapping[str, Mapping[str, T]], names: tuple[str, ...]) -> dict[str, T]:
-    """Return all keys of several objects; those of later ones win."""
-    return {key: value for name in names for key, value in known[name].items()}
 
 
 def _field(file: File, kind: str) -> str:

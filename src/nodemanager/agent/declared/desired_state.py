@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -114,7 +114,9 @@ class DesiredStateCache:
         """Return what these sets want of a host."""
         self._take(sets)
         if self._desired_state is None or not self._still_holds(inputs, node):
-            contents = await self.contenter.make(self._desired, inputs, node)
+            # Of a set that is rolled out in stages, what counts is the revision that this host has.
+            given = replace(inputs, config_sets=tuple(sets))
+            contents = await self.contenter.make(self._desired, given, node)
             declared = drift.declarations(self._desired, contents, self.kinds)
             self._desired_state = DesiredState(self._desired, contents, declared, self.kinds)
             self._inputs, self._node = inputs, node

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
+from nodemanager.api.common import host_data
 from nodemanager.api.common.declarations import Execution, File, Notify, Package, Service
 from nodemanager.api.common.enforcement import Enforcement
 from nodemanager.api.common.rollout import HISTORY_LIMIT, Rollout, RolloutStatus
@@ -27,7 +28,7 @@ class Templating(Struct):
     ] = "error"
 
 
-class ConfigSetSpec(Struct):
+class ConfigSetSpec(host_data.HasData):
     """What the hosts shall have; applied in the order packages, files, services, executions."""
 
     node_selector: Annotated[
@@ -82,6 +83,8 @@ class ConfigSetSpec(Struct):
         ),
     ] = HISTORY_LIMIT
     templating: Annotated[Templating | None, meta("How the templates of this set are rendered.")] = None
+    data: host_data.OfSet = {}
+    data_from: host_data.Layers = []
     packages: Annotated[
         list[Package], meta("Packages to install or remove.", list_map_keys=("name",), max_items=8192)
     ] = []
@@ -110,7 +113,7 @@ class ConfigSetSpec(Struct):
 
 SETTINGS: Final = frozenset((
     "node_selector", "priority", "drift", "enforcement", "rollout", "revision_history_limit", "templating",
-    "notifies",
+    "notifies", "data", "data_from",
 ))  # fmt: skip
 """Fields of the spec that say whom it is for and how; every other one is a list of host resources."""
 

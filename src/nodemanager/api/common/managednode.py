@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from nodemanager.api.common import node_conditions
+from nodemanager.api.common import host_data, node_conditions
 from nodemanager.api.common.acting import Hold
 from nodemanager.api.common.configset import GROUP, VERSION
 from nodemanager.api.schedule_rules import SCHEDULE
@@ -77,7 +77,7 @@ class WireGuardSpec(Struct):
     ] = "wg0"
 
 
-class ManagedNodeSpec(Struct):
+class ManagedNodeSpec(host_data.HasData):
     """What people decide about a host."""
 
     domain: Annotated[str, meta("DNS domain of the host, for templates.", max_length=NAME_MAX)] = ""
@@ -100,6 +100,7 @@ class ManagedNodeSpec(Struct):
             atomic=True,
         ),
     ] = None
+    data: host_data.OfNode = {}
 
 
 class Interface(Struct):

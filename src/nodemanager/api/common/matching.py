@@ -55,12 +55,17 @@ def ways(config_set: ConfigSet) -> list[str]:
     if labels := config_set.metadata.labels:
         found.append("labels " + ",".join(f"{name}={value}" for name, value in sorted(labels.items())))
     if (selector := config_set.spec.node_selector) is not None:
-        try:
-            text = selectors.format_selector(selector)
-        except ValueError as error:
-            text = str(error)
+        text = selector_words(selector)
         found.append(f"nodeSelector {text}" if text else "any labels (nodeSelector {})")
     return found
+
+
+def selector_words(selector: LabelSelector) -> str:
+    """Return a selector as people write it, or what is wrong with it; empty = it chooses every host."""
+    try:
+        return selectors.format_selector(selector)
+    except ValueError as error:
+        return str(error)
 
 
 def gitops_labels(config_set: ConfigSet) -> list[str]:

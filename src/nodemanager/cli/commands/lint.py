@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
-import msgspec
 
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.cli import manifest_folder
@@ -17,10 +16,9 @@ from nodemanager.cli.linting import hosts
 from nodemanager.cli.linting.sources import Located, ManifestSources
 from nodemanager.cli.settings import host_options
 from nodemanager.cli.views import forms, lint_view, output
-from nodemanager.host.inventory.identity import HOSTNAME
 from nodemanager.host.process import runner
 from nodemanager.kube.manifests import ManifestError
-from nodemanager.plan.lint import config_sets, folders, syntax
+from nodemanager.plan.lint import config_sets, folders, host_data, syntax
 from nodemanager.plan.lint.findings import RULES
 from nodemanager.plan.lint.folders import Together
 from nodemanager.rendering.renderer import Renderer
@@ -108,13 +106,7 @@ def _hosts(sources: ManifestSources, chosen: Sequence[str]) -> list[ManagedNode]
             raise ManifestError(
                 f"cannot render for {one}: it is no file, and no ManagedNode here; there are {there}"
             )
-    return [_labelled(known[name]) for name in (names if chosen else known)]
-
-
-def _labelled(node: ManagedNode) -> ManagedNode:
-    """Return a host with the one label of its agent that can be told without it."""
-    labels = {HOSTNAME: node.metadata.name, **node.metadata.labels}
-    return msgspec.structs.replace(node, metadata=msgspec.structs.replace(node.metadata, labels=labels))
+    return [manifest_folder.labelled(known[name]) for name in (names if chosen else known)]
 
 
 async def _look(sources: ManifestSources, nodes: Sequence[ManagedNode]) -> None:
@@ -133,6 +125,7 @@ async def _look(sources: ManifestSources, nodes: Sequence[ManagedNode]) -> None:
     made = collection.secrets.keys() | sources.made_elsewhere
     names = {"ConfigSet": collection.sets.keys(), "ManagedNode": collection.nodes.keys()}
     sets = list(collection.sets.values())
+    sources.locate(host_data.findings(sets, nodes, collection.secrets, collection.config_maps))
     sources.locate(folders.findings(Together(sets, nodes, made, collection.config_maps.keys(), names)))
 
 

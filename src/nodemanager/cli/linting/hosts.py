@@ -19,6 +19,7 @@ from nodemanager.plan.lint.findings import Finding
 from nodemanager.rendering.renderer import Rendering
 
 _WHY: Final = re.compile(r"cannot render (?:\S+): (?:line (\d+)(?:, column (\d+))?: )?(.*)", re.DOTALL)
+_OF_DATA: Final = re.compile(r"cannot use (?:\S+ \S+) as data|does not exist, .* is part of its data;")
 _MISSING: Final = re.compile(r"(Secret|ConfigMap) (\S+) does not exist")
 
 
@@ -51,6 +52,8 @@ def _failed(
     missing = _MISSING.search(why)
     if missing and missing[1] == "Secret" and missing[2] in made_elsewhere:
         return
+    if _OF_DATA.search(why):
+        return  # it is told of the layer, or of who refers to it
     sources = next((item.sources for item in desired.files if item.declaration.path == path), ())
     for one in inputs.config_sets:
         if one.metadata.name not in sources:

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from nodemanager.api.common import matching, set_reports
-from nodemanager.api.common.configset import ConfigSet, ConfigSetSpec
+from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.declarations import Execution, File, Package, Service
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.api.common.rollout import is_staged
@@ -21,6 +21,7 @@ from nodemanager.api.common.set_reports import SetOnHost
 from nodemanager.cli.views import describing, output, rollout_view
 from nodemanager.cli.views.describing import ROWS_LIMIT
 from nodemanager.kube import core
+from nodemanager.plan.data import layers
 from nodemanager.plan.resources import EXEC, FILE, PACKAGE, SERVICE
 from nodemanager.plan.stages import KINDS, HostKinds
 
@@ -56,7 +57,7 @@ def render(
     describing.add_conditions(report, config.status.conditions, config.metadata.generation, now)
     if nodes is not None:
         _add_hosts(report, set_reports.on_hosts(config, nodes), now)
-    _add_declarations(report, config.spec, kinds, kinds.each("columns", columns or COLUMNS))
+    _add_declarations(report, config, kinds, kinds.each("columns", columns or COLUMNS))
     describing.add_events(report, events, now)
     return report.text()
 
@@ -97,12 +98,19 @@ def _add_hosts(report: output.Report, hosts: Sequence[SetOnHost], now: datetime)
 
 
 def _add_declarations(
-    report: output.Report, spec: ConfigSetSpec, kinds: HostKinds, columns: Mapping[str, Columns]
+    report: output.Report, config: ConfigSet, kinds: HostKinds, columns: Mapping[str, Columns]
 ) -> None:
+    spec = config.spec
     for kind in kinds:
         shown = columns[kind.name]
         rows = [shown.row(one) for one in getattr(spec, kind.declaring.field)]
         report.table(_title(kind.words[1].capitalize(), rows), shown.titles, rows, ROWS_LIMIT)
+    if spec.data or spec.data_from:
+        said = [
+            [one.kind, one.name, (chosen and matching.selector_words(chosen)) or "any labels"]
+            for chosen, one in layers.of_set(config)
+        ]
+        report.table(_title("Data", said), ["KIND", "NAME", "FOR HOSTS WITH"], said, ROWS_LIMIT)
     if spec.notifies:
         notified = [[each.kind, each.name or "all", each.namespace] for each in spec.notifies]
         report.table(_title("Notifies", notified), ["KIND", "NAME", "NAMESPACE"], notified, ROWS_LIMIT)

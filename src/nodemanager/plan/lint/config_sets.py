@@ -12,6 +12,7 @@ import msgspec
 from nodemanager.api.common import matching
 from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet
 from nodemanager.api.common.declarations import File
+from nodemanager.plan.lint import host_data
 from nodemanager.plan.lint.findings import Finding, Severity, Step
 from nodemanager.plan.stages import KINDS
 
@@ -39,6 +40,7 @@ def findings(config_set: ConfigSet) -> Iterator[Finding]:
         yield from _openness(config_set, where, file)
         yield from _idle(config_set, where, file)
     yield from _shell_lines(config_set)
+    yield from host_data.findings([config_set], [], {}, {})
     for place, service in enumerate(config_set.spec.services):
         asked = service.ensure or service.enable is not None or service.arguments or service.subscribe_files
         if not asked:

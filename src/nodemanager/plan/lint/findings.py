@@ -15,6 +15,7 @@ RULES: Final = {
     "duplicate-object": "two manifests declare the same object",
     "template-syntax": "a template cannot be read",
     "template-render": "a template fails on a host: a key is missing, or a function refuses its arguments",
+    "data": "a layer of data cannot be used, or replaces a map by something else",
     "missing-reference": "it refers to something that nothing here declares",
     "declared-twice": "a set declares a resource twice",
     "conflict": "sets of equal priority declare a resource differently",

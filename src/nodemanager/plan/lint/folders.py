@@ -11,6 +11,7 @@ from nodemanager.api.common import matching
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.plan import merge, resources, templates
+from nodemanager.plan.lint import host_data
 from nodemanager.plan.lint.config_sets import finding
 from nodemanager.plan.lint.findings import Finding, Step
 from nodemanager.plan.stages import KINDS
@@ -66,6 +67,9 @@ def _references(one: ConfigSet, given: Together) -> Iterator[Finding]:
                     yield finding(
                         one, "missing-reference", where, f"{file.path}: nothing here declares {kind} {ref}"
                     )
+    for way, layer in host_data.references(one):
+        if layer.name not in (given.secrets if layer.secret else given.config_maps):
+            yield finding(one, "missing-reference", way, f"nothing here declares {layer}")
 
 
 def _notified(one: ConfigSet, given: Together) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ libraries written in C cannot be bounded from within.
 from nodemanager.plan.templates.engine import ENGINES, RenderCache, is_literal, render
 from nodemanager.plan.templates.errors import NotRendered, TemplateError
 from nodemanager.plan.templates.jobs import Job, Rendered
-from nodemanager.plan.templates.peers import reads_peers
+from nodemanager.plan.templates.peers import may_read, reads_data, reads_peers
 from nodemanager.plan.templates.references import References, referenced
 from nodemanager.plan.templates.shapes import Data, data_of, node_data, peer_data
 
@@ -24,8 +24,10 @@ __all__ = [
     "TemplateError",
     "data_of",
     "is_literal",
+    "may_read",
     "node_data",
     "peer_data",
+    "reads_data",
     "reads_peers",
     "referenced",
     "render",

@@ -203,6 +203,8 @@ class Scope:
     depth: int = 0
     lax: bool = False
     """A missing key is an empty text, not an error."""
+    secretive: bool = False
+    """Some of the data is secret."""
 
 
 def compiled_once(compile_text: Callable[[str], _T]) -> Callable[[str], _T]:

@@ -70,7 +70,8 @@ def _check_size(text: str, name: str) -> None:
 
 def _rendered(text: str, data: Data, engine: str, name: str, lax: bool) -> str:
     root = data.root()
-    scope = Scope(Meter(root.weight), root, lax=lax)
+    secretive = bool(data.node.get("Secrets") or data.hidden)
+    scope = Scope(Meter(root.weight), root, lax=lax, secretive=secretive)
     if engine == "jinja":
         from nodemanager.plan.templates import jinja
 

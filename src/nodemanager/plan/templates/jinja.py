@@ -195,7 +195,7 @@ def compiled(text: str) -> jinja2.Template:
 
 
 def render(text: str, scope: Scope, name: str) -> str:
-    """Render a Jinja2 template; it sees Node and Nodes, also in lower case."""
+    """Render a Jinja2 template; it sees Node, Nodes and Data, also in lower case."""
     scope.source = text
     token = CURRENT.set(scope)
     try:
@@ -242,10 +242,11 @@ def _column(text: str, line: int) -> int | None:
 
 
 def _output(template: jinja2.Template, scope: Scope) -> str:
-    node, nodes = scope.root["Node"], scope.root["Nodes"]
+    node, nodes, data = scope.root["Node"], scope.root["Nodes"], scope.root.find("Data")
     out: list[str] = []
     length = 0
-    for part in template.generate(Node=node, Nodes=nodes, node=node, nodes=nodes):
+    seen = {"Node": node, "node": node, "Nodes": nodes, "nodes": nodes, "Data": data, "data": data}
+    for part in template.generate(seen):
         out.append(part)
         length += len(part)
         if length > OUTPUT_MAX:

@@ -83,6 +83,9 @@ class _Request(msgspec.Struct, frozen=True, array_like=True):
     peers: list[Any]
     """And which of these lists of other nodes it sees."""
     seen: list[int]
+    values: list[tuple[Any, list[str]]]
+    """And which of these it has as data of the host, with what is secret of it."""
+    have: list[int]
 
 
 _REQUEST: Final = msgspec.msgpack.Decoder(_Request)
@@ -93,7 +96,8 @@ def encoded_request(jobs: Sequence[Job]) -> bytes:
     """Return jobs as one message; data that several of them share is in it once."""
     data: dict[int, int] = {}
     peers: dict[int, int] = {}
-    request = _Request([], [], [], [])
+    values: dict[int, int] = {}
+    request = _Request([], [], [], [], [], [])
     for job in jobs:
         place = data.setdefault(id(job.data), len(request.nodes))
         if place == len(request.nodes):
@@ -102,6 +106,10 @@ def encoded_request(jobs: Sequence[Job]) -> bytes:
             if seen == len(request.peers):
                 request.peers.append(job.data.nodes)
             request.seen.append(seen)
+            have = values.setdefault(id(job.data.values), len(request.values))
+            if have == len(request.values):
+                request.values.append((job.data.values, list(job.data.hidden)))
+            request.have.append(have)
         text = job.text.encode(errors="surrogatepass")
         request.tasks.append(_Task(text, job.engine, place, job.lax, job.parse_only))
     return msgspec.msgpack.encode(request)
@@ -111,8 +119,8 @@ def decoded_request(message: bytes) -> list[Job]:
     """Return the jobs of a message, without their names and owners."""
     request = _REQUEST.decode(message)
     data = [
-        Data(node=node, nodes=request.peers[seen])
-        for node, seen in zip(request.nodes, request.seen, strict=True)
+        Data(node, request.peers[seen], *request.values[have])
+        for node, seen, have in zip(request.nodes, request.seen, request.have, strict=True)
     ]
     return [
         Job(

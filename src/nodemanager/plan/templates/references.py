@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nodemanager.api.common.declarations import File
 from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.kube.core import CONFIG_MAPS, SECRETS
 from nodemanager.kube.object_names import is_object_name
+from nodemanager.plan.data.layers import Layer, names
 from nodemanager.plan.templates.errors import TemplateError
 from nodemanager.plan.templates.jobs import Job, Rendered
 from nodemanager.plan.templates.shapes import Data, node_data
@@ -84,6 +86,18 @@ def referenced(files: Sequence[File], rendered: Iterable[Rendered]) -> Reference
         elif name or not entry:  # a template may say that this host needs none
             errors.append(_unfit(where, "Secret"))
     return References(tuple(secrets), tuple(config_maps), tuple(errors))
+
+
+def with_layers(found: References, layers: Sequence[Layer]) -> References:
+    """Return the same with what the data of a host comes from."""
+    if not layers:
+        return found
+    secrets, config_maps = (names(layers, kind) for kind in (SECRETS.kind, CONFIG_MAPS.kind))
+    return replace(
+        found,
+        secrets=tuple(dict.fromkeys((*found.secrets, *filter(is_object_name, secrets)))),
+        config_maps=tuple(dict.fromkeys((*found.config_maps, *filter(is_object_name, config_maps)))),
+    )
 
 
 def _unfit(where: str, kind: str) -> TemplateError:

@@ -57,6 +57,10 @@ _TYPES: Final[Mapping[str, type[msgspec.Struct]]] = {
 }
 
 
+_NO_DATA: Final = Entries(title="in Data")
+"""What a template sees as `Data` if the host has none; it is not there for who looks at everything."""
+
+
 class Record(Entries):
     """An object whose field names we define: found in any case, and empty when left out."""
 
@@ -90,28 +94,35 @@ class Record(Entries):
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """What a template may see: its own node, and all nodes by name."""
+    """What a template may see: its own node, all nodes by name, and the data of its host."""
 
     node: Mapping[str, Any]
     nodes: Sequence[Mapping[str, Any]] = ()
+    values: Mapping[str, Any] = field(default_factory=dict)
+    hidden: Sequence[str] = ()
+    """Texts among the values that are secret."""
     _digest: list[bytes] = field(default_factory=list, init=False, repr=False, compare=False)
     _root: list[Record] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def root(self) -> Record:
         """Return the data as templates see it; made once."""
         if not self._root:
-            self._root.append(_record({"Node": self.node, "Nodes": self.nodes}, "", 0))
+            seen = {"Node": _view(self.node, "node", 1), "Nodes": _view(self.nodes, "nodes", 1)}
+            if self.values:
+                seen["Data"] = _free(self.values, "Data", 1)
+            self._root.append(Record(seen, {"data": _NO_DATA}))
         return self._root[0]
 
     def digest(self) -> bytes:
         """Return a hash of all of it; made once."""
         if not self._digest:
-            encoded = msgspec.json.encode([self.node, self.nodes], order="sorted")
+            encoded = msgspec.json.encode([self.node, self.nodes, self.values], order="sorted")
             self._digest.append(hashlib.sha256(encoded).digest())
         return self._digest[0]
 
     def secrets(self) -> Iterable[str]:
         """Return all secret texts, plain and in base64: what an error must not repeat."""
+        yield from self.hidden
         for encoded in (self.node.get("Secrets") or {}).values():
             yield encoded
             try:
@@ -133,7 +144,7 @@ def node_data(
         **peer_data(node),
         "ConfigMaps": None if config_maps is None else dict(sorted(config_maps.items())),
         "Secrets": encoded,
-        "Spec": msgspec.to_builtins(node.spec),
+        "Spec": msgspec.to_builtins(msgspec.structs.replace(node.spec, data={})),  # that is part of `Data`
     }
 
 
@@ -199,4 +210,16 @@ def _view(value: Any, name: str, depth: int) -> Any:
         )
     if isinstance(value, (list, tuple)):
         return Items(_view(each, name, depth + 1) for each in value)
+    return value
+
+
+def _free(value: Any, way: str, depth: int) -> Any:
+    """Return a value of `Data` as templates see it: with exact keys, and an error names the way to one."""
+    if depth > DEPTH_MAX:
+        raise TooMuch(f"the data is nested deeper than {DEPTH_MAX} levels")
+    if isinstance(value, Mapping):
+        inner = {str(key): _free(each, f"{way}.{key}", depth + 1) for key, each in value.items()}
+        return Entries(inner, f"in {way}")
+    if isinstance(value, (list, tuple)):
+        return Items(_free(each, f"{way}[{place}]", depth + 1) for place, each in enumerate(value))
     return value

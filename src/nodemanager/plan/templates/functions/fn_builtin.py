@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
-from nodemanager.plan.templates.budget import CURRENT, DEPTH_MAX, Scope
+from nodemanager.plan.templates.budget import CURRENT, DEPTH_MAX
 from nodemanager.plan.templates.errors import FunctionError, TooMuch
 from nodemanager.plan.templates.functions.registry import add, checked_size
 from nodemanager.plan.templates.functions.values import as_bytes, printed
@@ -108,7 +109,7 @@ def _nested(source: str, context: tuple[Any, ...], what: str) -> str:
     scope = CURRENT.get()
     if scope.depth >= DEPTH_MAX // 5:
         raise TooMuch("templates call each other too deeply")
-    inner = Scope(scope.meter, scope.root, scope.source, scope.depth + 1, scope.lax)
+    inner = replace(scope, depth=scope.depth + 1)
     return nested(source, context[0] if context else scope.root, inner, what)
 
 

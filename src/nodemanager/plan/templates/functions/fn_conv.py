@@ -101,8 +101,7 @@ def _url(value: Any) -> dict[str, Any]:
 def said(message: Any) -> str:
     """Return what the author says; where Secrets are about, only what the template itself spells out."""
     scope = CURRENT.get()
-    secrets = (scope.root.get("Node") or {}).get("Secrets")
-    if secrets and text(message) not in scope.source:
+    if scope.secretive and text(message) not in scope.source:
         return "(the message was put together and could hold a secret)"
     return text(message)[:_MESSAGE_MAX]
 

@@ -1,0 +1,98 @@
+"""What one layer says: bounded, and an error that names the layer but nothing of what is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from nodemanager.api.common.host_data import is_deeper
+from nodemanager.kube import manifests
+from nodemanager.kube.manifests import ManifestError
+from nodemanager.plan.data.layers import Layer
+
+LAYER_MAX: Final = 64 * 1024
+"""Bytes of one layer: keys and values as they are stored, or, where they are in a spec, as JSON."""
+DEPTH_MAX: Final = 10
+"""Levels of maps and lists in each other."""
+DOCUMENTS: Final = (".yaml", ".yml", ".json")
+"""Keys of ConfigMaps and Secrets that end so hold documents."""
+
+
+class DataError(ValueError):
+    """Data that cannot be used; reads `cannot use ConfigMap web as data: why; what to do`."""
+
+    def __init__(self, layer: Layer, why: str) -> None:
+        super().__init__(f"cannot use {layer} as data: {why}")
+        self.layer = layer
+        self.why = why
+
+
+def read(layer: Layer, stored: Mapping[str, str | bytes]) -> Mapping[str, Any]:
+    """Return what a layer says; `stored` is what is in its ConfigMap or Secret, and else not looked at."""
+    if layer.own is not None:
+        _check_depth(layer, layer.own)  # first: what is deep enough cannot even be encoded
+        _check_size(layer, len(msgspec.json.encode(layer.own)))
+        return layer.own
+    _check_size(layer, sum(len(_bytes(key)) + len(_bytes(value)) for key, value in stored.items()))
+    said = _stored(layer, stored)
+    _check_depth(layer, said)
+    return said
+
+
+def overlaid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Return one map over another: maps in both are merged, anything else of the upper one replaces."""
+    found = dict(below)
+    for key, value in above.items():
+        old = found.get(key)
+        both = isinstance(old, Mapping) and isinstance(value, Mapping)
+        found[key] = overlaid(old, value) if both else value  # type: ignore[arg-type] # both are maps
+    return found
+
+
+def _stored(layer: Layer, stored: Mapping[str, str | bytes]) -> Mapping[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in sorted(stored.items()):
+        text = _text(layer, key, value)
+        if key.endswith(DOCUMENTS):
+            found = overlaid(found, _document(layer, key, text))
+        else:
+            found[key] = text
+    return found
+
+
+def _text(layer: Layer, key: str, value: str | bytes) -> str:
+    try:
+        return value if isinstance(value, str) else value.decode()
+    except UnicodeDecodeError:
+        why = f"{key} is no UTF-8 text; keep bytes in an object of their own, and use contentFrom"
+        raise DataError(layer, why) from None
+
+
+def _document(layer: Layer, key: str, text: str) -> Mapping[str, Any]:
+    try:
+        found = [value for _, value in manifests.documents(text, key) if value is not None]
+    except ManifestError as error:
+        # What is wrong with the text of a Secret cannot be said without some of it.
+        why = f"cannot read {key}: line {error.line} is no YAML" if layer.secret else str(error)
+        raise DataError(layer, f"{why}; correct it") from None
+    if len(found) > 1:
+        raise DataError(layer, f"{key} has {len(found)} documents; keep one")
+    if found and not isinstance(found[0], dict):
+        raise DataError(layer, f"{key} is no map; begin it with a key, such as `servers:`")
+    return found[0] if found else {}
+
+
+def _check_size(layer: Layer, size: int) -> None:
+    if size > LAYER_MAX:
+        raise DataError(layer, f"it has {size} bytes, and {LAYER_MAX} are allowed; split it, or remove some")
+
+
+def _check_depth(layer: Layer, said: Mapping[str, Any]) -> None:
+    if is_deeper(said, DEPTH_MAX):
+        raise DataError(layer, f"it is nested deeper than {DEPTH_MAX} levels; flatten it")
+
+
+def _bytes(value: str | bytes) -> bytes:
+    return value.encode(errors="surrogatepass") if isinstance(value, str) else value
