@@ -95,12 +95,14 @@ generate: $(VENV)/.dev ## Write config/, docs/reference/, docs/pictures/ and par
 verify: $(VENV)/.dev ## Fail when a generated file is not what the code says
 	$(BIN)/python -m tools.generate --check
 
-.PHONY: e2e  # by file, so that the hosts of a file are booted once; a benchmark wants the machine for itself
+# By file, so that the hosts of a file are booted once, and in our order: xdist has files with few tests come last,
+# however long they take. A benchmark wants the machine for itself.
+.PHONY: e2e
 ALONE := tests/hosts/test_drift_bench.py
 e2e: $(VENV)/.dev bin/manager ## Run the built bin/manager the way a user does, on real hosts, too (as root)
 	@[ "$$(id -u)" = 0 ] || { echo "cannot boot hosts: only root can; run sudo make e2e," \
 	  "or $(BIN)/pytest tests/e2e for what needs none" >&2; exit 1; }
-	$(BIN)/pytest --dist loadfile tests/e2e tests/hosts $(or $(ARGS),--ignore=$(ALONE))
+	$(BIN)/pytest --dist loadfile --no-loadscope-reorder tests/e2e tests/hosts $(or $(ARGS),--ignore=$(ALONE))
 	$(if $(ARGS),,$(BIN)/pytest -n 0 $(ALONE))
 
 .PHONY: mutate

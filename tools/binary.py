@@ -31,9 +31,14 @@ _DIGEST_LENGTH: Final = 24
 
 def build(site: Path, output: Path) -> None:
     """Write the file."""
+    pack(contents(site), output)
+
+
+def pack(files: Mapping[str, bytes], output: Path, preset: int = lzma.PRESET_DEFAULT) -> None:
+    """Write the file of what is to be in it; 0 is quick, and a third larger."""
     start = (HERE / "unpacker.py").read_bytes()
-    files = {"__main__.py": start, **contents(site)}
-    packed = zip_of({"__main__.py": start, SITE: lzma.compress(tar_of(files))}, zipfile.ZIP_STORED)
+    site = tar_of({**files, "__main__.py": start})
+    packed = zip_of({"__main__.py": start, SITE: lzma.compress(site, preset=preset)}, zipfile.ZIP_STORED)
     digest = hashlib.sha256(packed).hexdigest()[:_DIGEST_LENGTH]
     version = "{}.{}".format(*sys.version_info)
     launcher = (HERE / "launcher.sh").read_text(encoding="utf-8")

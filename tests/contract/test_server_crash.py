@@ -19,7 +19,7 @@ from support.api_ledger import Ledger, Listing, Watcher, Writer, listing
 from support.scripted_server import until
 from support.server_process import Server, admin_session, running
 
-ROUNDS = int(os.environ.get("NODEMANAGER_CRASH_ROUNDS", "8"))
+ROUNDS = int(os.environ.get("NODEMANAGER_CRASH_ROUNDS", "4"))
 CHUNK = 4
 """How many crashes one data folder goes through."""
 WRITERS = 6

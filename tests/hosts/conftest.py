@@ -12,6 +12,14 @@ from support import host_python
 from support.nspawn import Machine
 
 _HERE = Path(__file__).parent
+_SECONDS = {
+    "test_deb.py": 250, "test_monday.py": 160, "test_liveness.py": 155, "test_undo.py": 150,
+    "test_realtime.py": 95, "test_chaos.py": 95, "test_liveness_chaos.py": 95, "test_alone.py": 90,
+    "test_agent_bad_input.py": 85, "test_install_service.py": 85, "test_agent_hosts.py": 80,
+    "test_status.py": 80, "test_evil_neighbour.py": 75, "test_package_managers.py": 75,
+    "test_agent_recovery.py": 60,
+}  # fmt: skip
+"""How long files take by the clock, of those that take long: they begin first."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -19,6 +27,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(_HERE):
             item.add_marker(pytest.mark.timeout(1500))
+            if item.path.name in _SECONDS:
+                item.add_marker(pytest.mark.long(_SECONDS[item.path.name]))
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
 
 

@@ -24,16 +24,24 @@ pytestmark = pytest.mark.timeout(300)
 
 
 def renamed(folder: Path, version: str) -> Path:
-    """Return bin/manager as another version of it."""
+    """Return bin/manager as another version of it: all but one module of it is as it was."""
+    files = {}
     with (
         zipfile.ZipFile(MANAGER) as packed,
         packed.open(binary.SITE) as compressed,
         tarfile.open(fileobj=compressed, mode="r|xz") as site,
     ):
-        site.extractall(folder / version)
-    (folder / version / "__main__.py").unlink()
-    (folder / version / "nodemanager/__init__.py").write_text(f'__version__ = "{version}"\n')
-    binary.build(folder / version, folder / f"manager-{version}")
+        for member in site:
+            if (data := site.extractfile(member)) is not None:
+                files[member.name] = data.read()
+    module = folder / version / "__init__.py"
+    module.parent.mkdir()
+    module.write_text(f'__version__ = "{version}"\n')
+    compiled = binary.compile_file(module, "nodemanager/__init__.py")
+    assert compiled is not None
+    assert compiled[0] in files
+    files |= {"nodemanager/__init__.py": module.read_bytes(), compiled[0]: compiled[1]}
+    binary.pack(files, folder / f"manager-{version}", preset=0)
     return folder / f"manager-{version}"
 
 

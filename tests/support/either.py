@@ -166,7 +166,7 @@ async def _uids(client: Client) -> set[str]:
     accepted = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
     call = Call("GET", CRDS.path(), "list definitions", {}, accept=accepted)
     listed = json.loads(await client.send(call))
-    uids = {one["metadata"]["name"]: one["metadata"]["uid"] for one in listed["items"]}
+    uids = {one["metadata"]["name"]: one["metadata"]["uid"] for one in listed["items"] or ()}
     names = [one["metadata"]["name"] for one in _definitions()]
     return {uids.get(name, f"no {name}") for name in names}
 

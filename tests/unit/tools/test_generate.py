@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -66,6 +67,16 @@ def run(*argv: str, root: Path) -> int:
     return generate.main(argv, root)
 
 
+@pytest.fixture(scope="module", name="generated")
+def _generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with all files, which nobody changes."""
+    folder = tmp_path_factory.mktemp("generated")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT))
+        run(root=folder)
+    return folder
+
+
 def written(root: Path) -> list[str]:
     return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
 
@@ -78,17 +89,16 @@ def test_writes_every_file_once(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().out == ""
 
 
-def test_check_accepts_what_was_just_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run(root=tmp_path)
+def test_check_accepts_what_was_just_written(generated: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
-    assert run("--check", root=tmp_path) == 0
+    assert run("--check", root=generated) == 0
     assert capsys.readouterr().out == ""
 
 
 def test_check_shows_the_difference_and_writes_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, generated: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run(root=tmp_path)
+    shutil.copytree(generated, tmp_path, dirs_exist_ok=True)
     capsys.readouterr()
     path = tmp_path / FILES[0]
     edited = path.read_text(encoding="utf-8").replace("singular: configset", "singular: confset")
@@ -112,23 +122,21 @@ def test_check_of_an_empty_folder_shows_only_the_head(
     assert written(tmp_path) == []
 
 
-def test_the_written_crds_are_the_crds(tmp_path: Path) -> None:
-    run(root=tmp_path)
-    text = [(tmp_path / name).read_text(encoding="utf-8") for name in FILES[: len(CRDS)]]
+def test_the_written_crds_are_the_crds(generated: Path) -> None:
+    text = [(generated / name).read_text(encoding="utf-8") for name in FILES[: len(CRDS)]]
     assert [manifests.load_all(each, "crd")[0] for each in text] == crds.all_crds()
     assert all("do not edit: make generate" in each.splitlines()[0] for each in text)
 
 
-def test_the_reference_has_every_field_in_its_section(tmp_path: Path) -> None:
-    run(root=tmp_path)
-    page = (tmp_path / "docs/reference/configset.md").read_text(encoding="utf-8")
+def test_the_reference_has_every_field_in_its_section(generated: Path) -> None:
+    page = (generated / "docs/reference/configset.md").read_text(encoding="utf-8")
     section = page.split("## spec.files[]\n")[1].split("\n## ")[0]
     assert "| `path` (required) | string | Absolute path on the host" in section
     assert "decimal 644 means something else" in section
     assert "One of `gotemplate`, `jinja`" in section
     assert "target is missing" in section
     assert "## spec.files[].validate\n" in page
-    node = (tmp_path / "docs/reference/managednode.md").read_text(encoding="utf-8")
+    node = (generated / "docs/reference/managednode.md").read_text(encoding="utf-8")
     assert "## status.interfaces.*\n" in node
     assert "| `lastUpgrade` | time |" in node
     assert "| Drift | Whether the host differs" in node
