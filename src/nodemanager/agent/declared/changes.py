@@ -10,7 +10,7 @@ from nodemanager.agent.declared.declarations import Declarations
 from nodemanager.agent.declared.desired_state import visible
 from nodemanager.agent.requests import Requests
 from nodemanager.api.common import choosing, matching
-from nodemanager.api.common.configset import ConfigSet
+from nodemanager.api.common.configset import ConfigSet, is_leaving
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.api.common.node_conditions import AGENT_SILENT
 from nodemanager.api.common.rollout import is_staged
@@ -47,7 +47,7 @@ class DeclaredChanges:
             if host is None or old is None or new is None or _wanted(old, host) != _wanted(new, host):
                 self.requests.pass_soon()
             return
-        if old and new and old.spec == new.spec and old.metadata.labels == new.metadata.labels:
+        if old and new and _says(old) == _says(new):
             return  # only its status: that is the operator's
         if any(one is not None and matching.matches(one, host.labels) for one in (old, new)):
             self.requests.pass_soon()
@@ -74,9 +74,14 @@ class DeclaredChanges:
             self.requests.pass_soon()
 
 
+def _says(config_set: ConfigSet) -> tuple[object, ...]:
+    """Return what of a set is not the operator's."""
+    return config_set.spec, config_set.metadata.labels, is_leaving(config_set)
+
+
 def _wanted(config_set: ConfigSet, host: ObjectMeta) -> tuple[object, ...]:
     """Return what of a set that is rolled out in stages matters to a host."""
-    return choosing.chosen(config_set, host), config_set.spec.enforcement
+    return choosing.chosen(config_set, host), config_set.spec.enforcement, is_leaving(config_set)
 
 
 def _called_silent(node: ManagedNode) -> bool:

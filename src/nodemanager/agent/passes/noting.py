@@ -1,0 +1,45 @@
+"""Takes down what a stage is about to do, before it is done: what cannot be taken down is not done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from nodemanager.host.kind_parts import HostPart, Work
+from nodemanager.host.process.threads import in_thread
+from nodemanager.host.state.ownership_ledger import LedgerError, OwnershipLedger
+from nodemanager.plan.host_kinds import Owning
+from nodemanager.plan.ownership import Sighting
+from nodemanager.plan.steps import Blocked, Step
+
+
+async def noted(
+    ledger: OwnershipLedger, owning: Owning[Any, Any, Any], steps: list[Step], work: Work, facts: Any,
+    part: HostPart[Any, Any],
+) -> list[Step]:  # fmt: skip
+    """Return the steps, once it is on disk how their resources are now and how they leave them."""
+    if not steps:
+        return steps
+    items = {item.id: item for item in work.given.desired.items.get(steps[0].id.kind, ())}
+    try:
+        new = [
+            one
+            for one in steps
+            if one.id in items and (one.ACTS or not ledger.knows(one.id, items[one.id].sources))
+        ]
+        if not new:
+            return steps
+        seen: list[Sighting] = []
+        for one in await part.complete(new, work):
+            item = items[one.id]
+            states = owning.seen(item, one, facts)
+            if states is not None:
+                seen.append(Sighting(one.id, item.sources, *states))
+        await in_thread(lambda: ledger.note(seen))
+    except LedgerError as error:
+        return _blocked(steps, str(error))
+    return steps
+
+
+def _blocked(steps: Sequence[Step], why: str) -> list[Step]:
+    return [Blocked(id=one.id, sources=one.sources, reason=why) if one.ACTS else one for one in steps]
