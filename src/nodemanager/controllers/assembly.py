@@ -33,6 +33,7 @@ from nodemanager.controllers import (
     node_series,
     node_tasks,
     notifications,
+    pruning,
     registration,
     rollouts,
 )
@@ -59,6 +60,7 @@ ENTRIES: Final[tuple[Entry, ...]] = (
     liveness.REGISTRATION,
     configsets.REGISTRATION,
     rollouts.REGISTRATION,
+    pruning.REGISTRATION,
     host_roles.REGISTRATION,
     maintenance_windows.REGISTRATION,
     node_series.REGISTRATION,
