@@ -7,8 +7,9 @@ from typing import Final
 
 from nodemanager.api.common.declarations import File
 from nodemanager.plan import resources
+from nodemanager.plan.attributes import POWERS
 from nodemanager.plan.desired import Desired, Item
-from nodemanager.plan.facts import Facts, FileFact, Kind
+from nodemanager.plan.facts import NOBODY, Facts, FileFact, Kind
 from nodemanager.plan.host_kinds import Owning
 from nodemanager.plan.needs import ANY_SIZE, FileNeeds
 from nodemanager.plan.ownership import Owned, PutBack, State
@@ -37,8 +38,12 @@ def _state(kind: Kind, mode: int, uid: int, gid: int, *, digest: str = "", targe
 
 
 def state_of(fact: FileFact) -> State:
-    """Return what is at a path as it is kept."""
-    return _state(fact.kind, fact.mode, fact.uid, fact.gid, digest=fact.digest, target=fact.target)
+    """Return what is at a path as it is kept.
+
+    Where others can write, they may have moved a program of root's there: setuid is not theirs to have back.
+    """
+    mode = fact.mode if fact.writer == NOBODY else fact.mode & ~POWERS
+    return _state(fact.kind, mode, fact.uid, fact.gid, digest=fact.digest, target=fact.target)
 
 
 def _left_by(step: FileStep) -> State | None:

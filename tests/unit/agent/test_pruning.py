@@ -200,6 +200,31 @@ async def test_nothing_is_changed_of_which_no_record_can_be_made(
     assert not host.path("new").exists()
 
 
+async def test_what_is_left_behind_is_not_remembered_without_limit(
+    host: OwningHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ownership_ledger, "MAX_LEFT", 2)
+    many = [{"path": str(host.path(str(number))), "content": "ours"} for number in range(4)]
+    await host.has(config_set("web", files=many))
+    await host.has(config_set("web"))
+    assert list(host.left) == [f"file:{host.path('2')}", f"file:{host.path('3')}"]
+    assert host.path("0").exists()
+
+
+async def test_a_repair_writes_nothing_down(host: OwningHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    declared = pruning_set(files=files(host)[:1])
+    await host.has(declared)
+
+    def refuse(seen: object) -> None:
+        raise AssertionError(f"there is no news in {seen}")
+
+    monkeypatch.setattr(host.ledger, "note", refuse)
+    host.path("new").write_text("drift")
+    desired = merge.merge([declared])
+    await host.converger.run(desired, literal_contents(desired))
+    assert host.path("new").read_text() == "ours"
+
+
 async def test_the_backup_of_what_was_there_outlives_all_others(host: OwningHost) -> None:
     furnish(host)
     old = str(host.path("old"))

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import yaml
 
-from nodemanager.plan import ownership, resources
+from nodemanager.plan import file_ownership, ownership, resources
 from nodemanager.plan.desired import Desired, Item
 from nodemanager.plan.facts import Facts, FileFact, Kind, PackageFacts, ServiceFact
 from nodemanager.plan.ownership import Owned, Prune, SetRecord, SetsTold, Sighting
@@ -150,6 +150,12 @@ def test_files_are_put_back(before: dict[str, str], now: FileFact, said: str) ->
     found = left or (back.declaration.ensure if back.declaration is not None else "")
     assert found.startswith(said), back
     assert bool(found) == bool(said), back
+
+
+def test_setuid_is_not_given_back_where_others_can_have_put_the_program() -> None:
+    theirs = FileFact(Kind.FILE, 0o4755, digest="su", writer=1000)
+    assert file_ownership.state_of(theirs)["mode"] == "0755"
+    assert file_ownership.state_of(FileFact(Kind.FILE, 0o4755, digest="su"))["mode"] == "4755"
 
 
 def test_a_directory_goes_once_it_is_empty_but_for_what_goes_with_it() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from nodemanager.host.kind_parts import HostPart, Work
 from nodemanager.host.process.threads import in_thread
 from nodemanager.host.state.ownership_ledger import LedgerError, OwnershipLedger
+from nodemanager.plan.desired import Item
 from nodemanager.plan.host_kinds import Owning
 from nodemanager.plan.ownership import Sighting
 from nodemanager.plan.steps import Blocked, Step
@@ -23,22 +24,29 @@ async def noted(
     items = {item.id: item for item in work.given.desired.items.get(steps[0].id.kind, ())}
     try:
         new = [
-            one
-            for one in steps
-            if one.id in items and (one.ACTS or not ledger.knows(one.id, items[one.id].sources))
+            one for one in steps if one.id in items and _is_news(ledger, owning, items[one.id], one, facts)
         ]
-        if not new:
-            return steps
         seen: list[Sighting] = []
-        for one in await part.complete(new, work):
+        for one in await part.complete(new, work) if new else ():
             item = items[one.id]
-            states = owning.seen(item, one, facts)
-            if states is not None:
+            if (states := owning.seen(item, one, facts)) is not None:
                 seen.append(Sighting(one.id, item.sources, *states))
-        await in_thread(lambda: ledger.note(seen))
+        if seen:
+            await in_thread(lambda: ledger.note(seen))
     except LedgerError as error:
         return _blocked(steps, str(error))
     return steps
+
+
+def _is_news(
+    ledger: OwnershipLedger, owning: Owning[Any, Any, Any], item: Item[Any], step: Step, facts: Any
+) -> bool:
+    """Tell whether the record does not have it yet: a repair, which is in a hurry, brings no news."""
+    known = ledger.owned.get(item.id)
+    if known is None or known.left or known.sets != item.sources:
+        return True
+    states = owning.seen(item, step, facts) if step.ACTS else None
+    return states is not None and (states[1],) != known.ours[-1:]
 
 
 def _blocked(steps: Sequence[Step], why: str) -> list[Step]:

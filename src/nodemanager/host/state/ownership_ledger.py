@@ -27,6 +27,11 @@ MAX_ENTRIES: Final = 50_000
 """More than a host can declare sensibly: some 20 MB."""
 
 
+MAX_BYTES: Final = 48 * 1024 * 1024
+MAX_LEFT: Final = 8192
+"""Resources that are left behind and remembered; of more, the oldest are forgotten."""
+
+
 class LedgerError(HostError):
     """What we own cannot be written down."""
 
@@ -131,11 +136,6 @@ class OwnershipLedger:
                 found[one.id] = ownership.taken(found.get(one.id), one)
             self._update(found, self._sets, self._node)
 
-    def knows(self, one: ResourceId, sets: tuple[str, ...]) -> bool:
-        """Tell whether there is a record of something that these sets declare."""
-        entry = self._load().get(one)
-        return entry is not None and entry.sets == sets and not entry.left
-
     def declared(self, sets: Mapping[str, SetRecord], node: str) -> None:
         """Take down what is known of the sets of this host; those that are gone stay while they matter."""
         with self._lock:
@@ -148,7 +148,7 @@ class OwnershipLedger:
         """Take down why resources are left behind, and forget those that are as they were before us."""
         with self._lock:
             found = {**self._load(), **left}
-            for one in gone:
+            for one in (*gone, *_oldest(found)):
                 found.pop(one, None)
             self._update(found, self._sets, self._node)
 
@@ -164,8 +164,11 @@ class OwnershipLedger:
                 " declare fewer, or see nodemanager orphans"
             )
         document = _Document(node=node, sets=sets, owned={str(one): entry for one, entry in owned.items()})
+        data = msgspec.json.encode(document)
+        if len(data) > MAX_BYTES:
+            raise LedgerError(f"cannot take down what this host has: that would be {len(data)} bytes")
         try:
-            self._vault.save(NAME, msgspec.json.encode(document))
+            self._vault.save(NAME, data)
         except VaultError as error:
             raise LedgerError(f"{error}; nothing is changed of which that cannot be taken down") from error
         self._owned, self._sets, self._node = owned, sets, node
@@ -173,3 +176,12 @@ class OwnershipLedger:
     def close(self) -> None:
         """Give back what is held open."""
         self._vault.close()
+
+
+def _oldest(owned: Mapping[ResourceId, Owned]) -> list[ResourceId]:
+    """Return what is to be forgotten because too much is left behind; it stays, and nobody lists it."""
+    left = [one for one, entry in owned.items() if entry.left and not entry.waits]
+    over = left[: max(len(left) - MAX_LEFT, 0)]
+    for one in over:
+        log.warning("%s is left behind, and forgotten: there is too much of that", one)
+    return over
