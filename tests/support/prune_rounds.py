@@ -1,13 +1,15 @@
 """Kills passes of a host whose set is deleted: `python -m support.prune_rounds FOLDER MODE FIRST STEP`.
 
 MODE `applying` kills the pass that brings a set about, at every STEP-th boundary from FIRST on; the set is
-deleted then, and the next pass takes back what is there. `pruning` kills the pass that takes it back. In the
-end the host is as it was before the set, whatever was killed. What is not is printed, one line each.
+deleted then, and the next pass takes back what is there. `pruning` kills the pass that takes it back. The
+name of an error has the call at the boundary of the first pass fail with it. In the end the host is as it was
+before the set. What is not is printed, one line each.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import random
 import shutil
@@ -129,14 +131,15 @@ class Host:
 def main(base: Path, mode: str, first: int, step: int) -> int:
     """Go through the points; return how many passes were disturbed."""
     host = Host(base)
-    to, sets = ("fresh", host.sets) if mode == "applying" else ("applied", list[ConfigSet]())
+    to, sets = ("applied", list[ConfigSet]()) if mode == "pruning" else ("fresh", host.sets)
+    error = 0 if mode in ("applying", "pruning") else getattr(errno, mode)
     host.reset(to)
-    assert run(lambda: one_pass(host.folder, sets, Faults(-1))) == 0
-    points = range(first, 2 * host.passed(), step)
+    assert run(lambda: one_pass(host.folder, sets, Faults(-1, error))) == 0
+    points = range(first, host.passed() if error else 2 * host.passed(), step)
     for point in points:
         host.reset(to)
         dice = random.Random(point)
-        run(lambda at=point: one_pass(host.folder, sets, Faults(at)))  # type: ignore[misc]
+        run(lambda at=point: one_pass(host.folder, sets, Faults(at, error)))  # type: ignore[misc]
         if dice.random() < 0.3:  # the next one does not fare better
             again = Faults(dice.randrange(200))
             run(lambda: one_pass(host.folder, [], again))  # noqa: B023

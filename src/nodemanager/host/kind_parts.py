@@ -54,7 +54,7 @@ class HostPart(Generic[N, F]):
     rehearse: Callable[[Sequence[Step], Work], Awaitable[list[Step]]] = _as_planned
     """In a preview: returns the steps, with those held back that its tool would refuse; changes nothing."""
     complete: Callable[[Sequence[Step], Work], Awaitable[list[Step]]] = _as_planned
-    """Returns the steps with all that has to be known of what they replace."""
+    """Returns the steps with all that has to be known of what they replace; without that, held back."""
 
 
 HostParts = Mapping[str, HostPart[Any, Any]]

@@ -13,6 +13,7 @@ from typing import Final
 from nodemanager.host import apply
 from nodemanager.host.files import file_facts
 from nodemanager.host.files.file_batch import FileBatch, FileTools
+from nodemanager.host.files.tree import Tree
 from nodemanager.host.kind_parts import HostPart, HostParts, Work
 from nodemanager.host.process.threads import in_thread
 from nodemanager.host.results import Result
@@ -20,7 +21,7 @@ from nodemanager.plan.facts import Facts, Kind
 from nodemanager.plan.needs import FileNeeds, ServiceNeeds
 from nodemanager.plan.resources import EXEC, FILE, PACKAGE, SERVICE
 from nodemanager.plan.stages import KINDS
-from nodemanager.plan.steps import FileStep, Step
+from nodemanager.plan.steps import Blocked, FileStep, Step
 
 
 async def _see_files(needed: FileNeeds, work: Work) -> Facts:
@@ -38,13 +39,17 @@ async def _complete_files(steps: Sequence[Step], work: Work) -> list[Step]:
     if not unread or work.bucket is None:
         return list(steps)
     tree, limit = work.observer.tree, work.bucket.largest
-    digests = await in_thread(lambda: {one.id: file_facts.digest_of(tree, one.path, limit) for one in unread})
-    return [
-        replace(one, before=replace(one.before, digest=digests[one.id]))
-        if isinstance(one, FileStep) and one.id in digests
-        else one
-        for one in steps
-    ]
+    whole = await in_thread(lambda: {one.id: _completed(one, tree, limit) for one in unread})
+    return [whole.get(one.id, one) for one in steps]
+
+
+def _completed(step: FileStep, tree: Tree, limit: int) -> Step:
+    try:
+        digest = file_facts.digest_of(tree, step.path, limit)
+    except OSError as error:
+        said = f"cannot read {step.path}, which is to be replaced: {error.strerror or error}"
+        return Blocked(id=step.id, sources=step.sources, reason=said)
+    return replace(step, before=replace(step.before, digest=digest))
 
 
 async def _apply_files(steps: Sequence[Step], work: Work) -> list[Result]:

@@ -44,7 +44,7 @@ class World:
             name = one.metadata.name
             self.ledger.note([Sighting(file_id(f"/{name}"), (name,), {"kind": "absent"}, {"kind": "file"})])
         records = {one.metadata.name: SetRecord(one.metadata.uid, 1) for one in had}
-        self.ledger.declared(records, NODE.uid)
+        self.ledger.begin(records, NODE.uid, ())
         sources: Any = self.sources
         self.known = KnownSets(sources, self.ledger, self.names, self.again.append, lambda: self.now)
 

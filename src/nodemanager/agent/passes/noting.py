@@ -27,7 +27,8 @@ async def noted(
             one for one in steps if one.id in items and _is_news(ledger, owning, items[one.id], one, facts)
         ]
         seen: list[Sighting] = []
-        for one in await part.complete(new, work) if new else ():
+        whole = await part.complete(new, work) if new else []
+        for one in whole:
             item = items[one.id]
             if (states := owning.seen(item, one, facts)) is not None:
                 seen.append(Sighting(one.id, item.sources, *states))
@@ -35,7 +36,8 @@ async def noted(
             await in_thread(lambda: ledger.note(seen))
     except LedgerError as error:
         return _blocked(steps, str(error))
-    return steps
+    unread = {one.id: one for one in whole if isinstance(one, Blocked)}
+    return [unread.get(one.id, one) for one in steps]
 
 
 def _is_news(

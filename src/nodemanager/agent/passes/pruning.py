@@ -64,12 +64,10 @@ class Pruner:
 
         `held` is what the agent found, or brought about, before there was one. The caller has the state.
         """
+        kinds, known = self.converger.kinds, [one for one in held if one.kind in self.converger.kinds]
         try:
-            if not self.ledger.owned and self.ledger.is_new:
-                kinds = self.converger.kinds
-                self.ledger.adopt(one for one in held if one.kind in kinds and kinds[one.kind].owning)
-            if told is not None:
-                self.ledger.declared(told.records, told.node)
+            records, node = (told.records, told.node) if told else (self.ledger.sets, self.ledger.node)
+            self.ledger.begin(records, node, [one for one in known if kinds[one.kind].owning])
         except LedgerError as error:
             log.warning("%s", error)
 

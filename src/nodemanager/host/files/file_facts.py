@@ -178,7 +178,7 @@ def _leased(place: Place) -> FileFact:
 
 
 def digest_of(tree: Tree, path: str, limit: int) -> str:
-    """Return the SHA-256 of a file; nothing if it is larger than a limit that is not 0, or cannot be read."""
+    """Return the SHA-256 of a file; nothing if it is gone, leased, or larger than a limit that is not 0."""
     try:
         opened = open_file(tree.place(path))
         try:
@@ -186,7 +186,7 @@ def digest_of(tree: Tree, path: str, limit: int) -> str:
             return "" if limit and size > limit else hash_descriptor(opened, size)
         finally:
             os.close(opened)
-    except OSError:
+    except (FileNotFoundError, BlockingIOError):
         return ""
     finally:
         tree.forget()

@@ -55,6 +55,8 @@ class OwnershipLedger:
         self._owned: dict[ResourceId, Owned] | None = None
         self._sets: dict[str, SetRecord] = {}
         self._node = ""
+        self._expected: tuple[Mapping[str, SetRecord], str] | None = None
+        """What is known of sets and of our ManagedNode: it is written with whatever is written next."""
         self.is_new = False
         """Whether there was nothing on disk, or nothing of use."""
 
@@ -120,13 +122,18 @@ class OwnershipLedger:
             self.is_new = True
             return _Document()
 
-    def adopt(self, resources: Iterable[ResourceId]) -> None:
-        """Begin a record with what held before there was one: how it was before us, nobody knows."""
+    def begin(self, sets: Mapping[str, SetRecord], node: str, held: Iterable[ResourceId]) -> None:
+        """Take down what is known of the sets of this host; those that are gone stay while they matter.
+
+        Where there is no record, begin one with what `held` before: how it was before us, nobody knows.
+        """
         with self._lock:
-            found = {one: Owned() for one in resources} | self._load()
+            self._expected = sets, node
+            found = self._load()
+            if self.is_new:
+                found = {one: Owned() for one in held} | found
+            self._update(found)
             self.is_new = False
-            if found != self._owned:
-                self._save(found, self._sets, self._node)
 
     def note(self, seen: Iterable[Sighting]) -> None:
         """Take down what is about to be done to resources; returns when that is on disk."""
@@ -134,15 +141,7 @@ class OwnershipLedger:
             found = dict(self._load())
             for one in seen:
                 found[one.id] = ownership.taken(found.get(one.id), one)
-            self._update(found, self._sets, self._node)
-
-    def declared(self, sets: Mapping[str, SetRecord], node: str) -> None:
-        """Take down what is known of the sets of this host; those that are gone stay while they matter."""
-        with self._lock:
-            owned = self._load()
-            used = {name for entry in owned.values() for name in entry.sets}
-            kept = {name: one for name, one in self._sets.items() if name in used}
-            self._update(owned, {**kept, **sets}, node)
+            self._update(found)
 
     def settle(self, left: Mapping[ResourceId, Owned], gone: Iterable[ResourceId]) -> None:
         """Take down why resources are left behind, and forget those that are as they were before us."""
@@ -150,9 +149,14 @@ class OwnershipLedger:
             found = {**self._load(), **left}
             for one in (*gone, *_oldest(found)):
                 found.pop(one, None)
-            self._update(found, self._sets, self._node)
+            self._update(found)
 
-    def _update(self, owned: dict[ResourceId, Owned], sets: dict[str, SetRecord], node: str) -> None:
+    def _update(self, owned: dict[ResourceId, Owned]) -> None:
+        sets, node = self._sets, self._node
+        if self._expected is not None:
+            used = {name for entry in owned.values() for name in entry.sets}
+            sets = {name: one for name, one in sets.items() if name in used} | dict(self._expected[0])
+            node = self._expected[1]
         if owned != self._owned or sets != self._sets or node != self._node:
             self._save(owned, sets, node)
 
