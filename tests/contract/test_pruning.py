@@ -128,7 +128,14 @@ async def test_what_is_left_behind_is_told_here_and_over_the_fleet(
     reach = ("--kubeconfig", str(place.kubeconfig), "--namespace", place.namespace)
     fleet = await asyncio.to_thread(cli.run, "orphans", "--fleet", *reach)
     assert f"web1 {said}" in " ".join(fleet.stdout.split())
+    assert agent.stop() == 0
     await api.respec("web", prune=True)
+    plan = await asyncio.to_thread(cli.run, "plan", "--root", str(agent.root), "--hostname", "web1", *reach)
+    assert plan.code == 2
+    assert "/etc/one" in plan.stdout
+    assert "ConfigSet web declares it no longer, and it was not there before" in plan.stdout
+    assert "/etc/two" not in plan.stdout
+    agent.start()
     await api.until(lambda node: node.status.orphans is None)
     assert not (agent.root / "etc/one").exists()
     assert (agent.root / "etc/two").exists()
