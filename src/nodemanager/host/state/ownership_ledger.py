@@ -152,6 +152,8 @@ class OwnershipLedger:
             self._update(found)
 
     def _update(self, owned: dict[ResourceId, Owned]) -> None:
+        if not owned and not self._owned:
+            return  # where nothing is declared, nothing of ours need be
         sets, node = self._sets, self._node
         if self._expected is not None:
             used = {name for entry in owned.values() for name in entry.sets}
