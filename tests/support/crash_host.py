@@ -135,7 +135,10 @@ class DiskTools:
         self._did("install", " ".join(one.name for one in wanted), state)
 
     async def remove(self, names: Sequence[str]) -> None:
-        raise NotImplementedError
+        state = self._load()
+        for name in names:
+            state["packages"].pop(name, None)
+        self._did("remove", " ".join(names), state)
 
     async def upgrade_all(self, hold: Sequence[Wanted] = ()) -> None:
         raise NotImplementedError
@@ -162,7 +165,9 @@ class DiskTools:
         self._did("start", key.name, state)
 
     async def stop(self, key: ServiceKey) -> None:
-        raise NotImplementedError
+        state = self._load()
+        state["running"].remove(key.name)
+        self._did("stop", key.name, state)
 
     async def restart(self, key: ServiceKey) -> None:
         self._did("restart", key.name, self._load())

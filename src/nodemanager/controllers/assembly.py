@@ -34,6 +34,7 @@ from nodemanager.controllers import (
     node_tasks,
     notifications,
     previews,
+    pruning,
     registration,
     rollouts,
 )
@@ -61,6 +62,7 @@ ENTRIES: Final[tuple[Entry, ...]] = (
     configsets.REGISTRATION,
     rollouts.REGISTRATION,
     previews.REGISTRATION,
+    pruning.REGISTRATION,
     host_roles.REGISTRATION,
     maintenance_windows.REGISTRATION,
     node_series.REGISTRATION,
