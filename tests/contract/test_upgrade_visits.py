@@ -9,11 +9,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from nodemanager.api.common.managednode import ANNOTATION_HOLD, ANNOTATION_REBOOT, MANAGED_NODES
-from nodemanager.api.maintenance.nodetask import UPGRADES
+from nodemanager.api.maintenance.nodetask import UPGRADES, VISIT
 from nodemanager.client.patches import MergePatch
 from nodemanager.controllers import disruption, host_roles, node_maintenances
 from nodemanager.controllers.node_maintenances import reconciling
-from nodemanager.fleet.maintenance.claims import State
+from nodemanager.fleet.maintenance import claims
+from nodemanager.fleet.maintenance.claims import Claim, State
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.upgrades import upgrade_tasks
 from nodemanager.kube import core, errors, times
@@ -205,3 +206,15 @@ async def test_a_host_that_asks_has_no_right_to_the_lease_of_its_group(site: Sit
         await may_lock()
         await tell(site, host, {"asks": False})
         await may_lock("web")
+
+
+async def test_a_claim_that_came_back_with_a_backup_is_nobodys(site: Site) -> None:
+    host = await scheduled(site, "a")
+    begun = now()
+    run = "upgrade-20260101t030000z"
+    stale = Claim(f"managednode/{host}", "other", "other", run, 0, State.WORKING, begun,
+                  begun, begun + timedelta(hours=2), task="gone", group="web")  # fmt: skip
+    await annotate(site, host, VISIT, claims.encode(stale))
+    async with site.operator():
+        await until(site, host, lambda one: VISIT not in one.metadata.annotations)
+        assert (await until_over(site, host, await ask(site, host, now()))).state is State.DONE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -78,6 +79,7 @@ def test_why_a_host_waits(host: AskingHost, now: datetime, reason: Reason | None
 def test_a_slot_is_begun_with_once_whatever_became_of_it(state: State) -> None:
     used = claim(upgrade_tasks.run_of(SLOT), state)
     assert turns(asking("a", claim=used)) == ([], {})
+    assert turns(replace(asking("a", claim=OTHER), used=True)) == ([], {})
     if state.is_end:
         assert turns(asking("a", claim=used, slot=SLOT + SECOND)) == (["a"], {})
 

@@ -24,7 +24,7 @@ from nodemanager.api.common.managednode import (
     UpcomingUpgrades,
 )
 from nodemanager.api.maintenance.nodemaintenance import DEFAULT_DEADLINE
-from nodemanager.api.maintenance.nodetask import UPGRADES
+from nodemanager.api.maintenance.nodetask import RUN, UPGRADES
 from nodemanager.controllers.disruption.holding import DrainRules
 from nodemanager.controllers.node_maintenances.ahead import UPGRADING, HostsAhead, TasksAhead
 from nodemanager.controllers.node_maintenances.group_locks import GroupLocks
@@ -88,8 +88,8 @@ class UpgradeVisits:
 
     async def look(self, namespace: str, now: datetime) -> bool:
         """Go on with upgrades by one transition each, and begin others; tell whether to look again soon."""
-        marks = 0
-        for host in self._known(namespace):
+        marks, known = 0, self._known(namespace)
+        for host in known:
             try:
                 marks += await self._mark(host, now) if marks < MARKS else 0
                 await self._go_on(self._newest(host), now)
@@ -97,9 +97,9 @@ class UpgradeVisits:
                 continue
             except (errors.KubeError, ValueError) as error:  # of this host: the others go on
                 log.warning("cannot see to the upgrade of host %s: %s", host.metadata.name, error)
-        asking = [one for host in self._known(namespace) if (one := self._asking(host)) is not None]
+        asking = [one for host in known if (one := self._asking(self._newest(host))) is not None]
         busy = bool(asking) and await self._begin(namespace, asking, now)
-        found = [claim for host in self._known(namespace) if (claim := upgrade_tasks.visit_of(host))]
+        found = [claim for host in known if (claim := upgrade_tasks.visit_of(self._newest(host)))]
         return busy or any(claim.holds and claim.state not in _TOLD_OF for claim in found)
 
     def _known(self, namespace: str) -> list[ManagedNode]:
@@ -126,6 +126,9 @@ class UpgradeVisits:
     async def _go_on(self, host: ManagedNode, now: datetime) -> None:
         claim = upgrade_tasks.visit_of(host)
         if claim is None:
+            return
+        if claim.host_uid != host.metadata.uid:  # written back from a backup: that host is gone
+            await self.orders.forget(host)
             return
         if claim.state.is_end and claim.group:
             await self.locks.give_back(host, claim.group)
@@ -161,7 +164,9 @@ class UpgradeVisits:
         slot, until = (times.parse(due.slot), times.parse(due.until)) if due is not None else (None, None)
         if slot is None or until is None or upgrade is None or not self.sight.may_drain():
             return None
-        return AskingHost(self.sight.facts(host), slot, until, upgrade.group, _is_held(host))
+        runs = {task.metadata.labels.get(RUN) for task in self.tasks.of(host.metadata.uid)}
+        used = upgrade_tasks.run_of(slot) in runs
+        return AskingHost(self.sight.facts(host), slot, until, upgrade.group, _is_held(host), used)
 
     async def _begin(self, namespace: str, asking: Iterable[AskingHost], now: datetime) -> bool:
         """Take the Lease of each host whose turn it is, and write a claim on it; tell whether some wait."""

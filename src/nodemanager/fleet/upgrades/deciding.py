@@ -35,6 +35,8 @@ class AskingHost:
     group: str = ""
     held: bool = False
     """Whether somebody keeps it from being upgraded, and its agent has not heard of it yet."""
+    used: bool = False
+    """Whether there is a task for its slot, and its status has yet to say so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,8 @@ def decide(asking: Iterable[AskingHost], rooms: Sequence[tuple[str, Room]], now:
 def _is_used(one: AskingHost) -> bool:
     """Tell whether its slot was begun with before: it is tried once."""
     claim = one.facts.claim
-    return isinstance(claim, Claim) and claim.is_upgrade and claim.run == run_of(one.slot)
+    begun = isinstance(claim, Claim) and claim.is_upgrade and claim.run == run_of(one.slot)
+    return one.used or begun
 
 
 def _own(one: AskingHost, now: datetime) -> tuple[Reason, str] | None:

@@ -19,7 +19,7 @@ from nodemanager.fleet.maintenance.claims import Claim
 from nodemanager.kube import times
 
 ALWAYS: Final = "always"
-MARKED: Final = timedelta(days=7)
+MARKED: Final = timedelta(days=2)
 """For how long a host leaves its upgrades to an operator that it hears nothing of."""
 
 _RUN: Final = "upgrade-%Y%m%dt%H%M%Sz"
