@@ -122,14 +122,18 @@ async def test_a_drain_that_takes_too_long_is_given_up_until_the_next_slot(site:
     assert site.agents.taken == []
 
 
-async def test_somebody_holds_a_host_back_that_is_being_drained(site: Site) -> None:
+@pytest.mark.parametrize("how", ["annotation", "hold"])
+async def test_somebody_holds_a_host_back_that_is_being_drained(site: Site, how: str) -> None:
     host = await scheduled(site, "a", node=True)
     await site.pod("web", host)
     await site.protect("web")
     async with site.operator():
         run = await ask(site, host, now())
         await until_state(site, host, State.DRAINING)
-        await annotate(site, host, ANNOTATION_HOLD, "")
+        if how == "annotation":
+            await annotate(site, host, ANNOTATION_HOLD, "")
+        else:
+            await site.say(host, Alive="True", Ready="True", Held="True")
         ended = await until_over(site, host, run)
         assert (ended.state, ended.reason) == (State.UNDONE, Reason.HOST_HELD)
         await site.nothing_is_left()

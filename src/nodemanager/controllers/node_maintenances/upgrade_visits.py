@@ -22,6 +22,7 @@ from nodemanager.api.common.managednode import (
     DueUpgrade,
     ManagedNode,
     UpcomingUpgrades,
+    is_held,
 )
 from nodemanager.api.maintenance.nodemaintenance import DEFAULT_DEADLINE
 from nodemanager.api.maintenance.nodetask import RUN, UPGRADES
@@ -232,7 +233,7 @@ def _due(host: ManagedNode) -> DueUpgrade | None:
 
 
 def _is_held(host: ManagedNode) -> bool:
-    return host.spec.upgrade is None or ANNOTATION_HOLD in host.metadata.annotations
+    return host.spec.upgrade is None or ANNOTATION_HOLD in host.metadata.annotations or is_held(host)
 
 
 def _rules(host: ManagedNode) -> VisitRules:
