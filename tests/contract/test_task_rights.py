@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from nodemanager.api.maintenance.nodetask import NODE_TASKS, VISIT
+from nodemanager.api.maintenance.nodetask import NODE_TASKS, UPGRADES, VISIT
 from nodemanager.client.verbs import Client
 from nodemanager.kube import manifests
 from support import cases
@@ -180,22 +180,28 @@ async def test_a_host_tells_no_more_than_people_can_read(place: Place, me: Clien
     assert (await ask(me, "PATCH", status, {"status": {"steps": most}})).code == OK
 
 
-async def test_a_host_cannot_touch_the_claim_of_a_visit(place: Place, api: Api, me: Client) -> None:
-    """With one of its own it would keep others waiting; without the operator's, be visited twice."""
+@pytest.mark.parametrize("key", [VISIT, UPGRADES])
+async def test_a_host_cannot_touch_what_the_operator_writes_on_it(
+    place: Place, api: Api, me: Client, key: str
+) -> None:
+    """With a claim of its own it would keep others waiting; without the operator's, be visited twice.
+
+    Nor can it say who begins its upgrades.
+    """
     nodes = f"{OURS}/{place.namespace}/managednodes"
     forged = node("b", place.namespace)
-    forged["metadata"]["annotations"] = {VISIT: "{}"}
+    forged["metadata"]["annotations"] = {key: "{}"}
     refused = await ask(me, "POST", nodes, forged)
     says = "may not write labels and annotations of maintenance.nodemanager"
     assert (refused.code, says in refused.message) == (FORBIDDEN, True)
     assert (await ask(me, "POST", nodes, node("b", place.namespace))).code == OK
-    claim = {"metadata": {"annotations": {VISIT: '{"run":"r1"}'}}}
+    claim = {"metadata": {"annotations": {key: '{"run":"r1"}'}}}
     for target in (f"{nodes}/b", f"{nodes}/b/status"):
         wanted = FORBIDDEN if target.endswith("b") else OK  # the status has no annotations to write
         assert (await ask(me, "PATCH", target, claim)).code == wanted
     assert (await ask(api.client, "PATCH", f"{nodes}/b", claim)).code == OK  # as the operator may
     for value in (None, '{"run":"r2"}'):
-        change = {"metadata": {"annotations": {VISIT: value}}}
+        change = {"metadata": {"annotations": {key: value}}}
         refused = await ask(me, "PATCH", f"{nodes}/b", change)
         assert (refused.code, says in refused.message) == (FORBIDDEN, True)
     label = {"metadata": {"labels": {"maintenance.nodemanager/node": "b"}}}

@@ -1,4 +1,7 @@
-"""A host upgrades itself as its ManagedNode says, and its agent is restarted in the middle of that."""
+"""A host is upgraded as its ManagedNode says, and its agent is restarted in the middle of that.
+
+Where the operator may drain, it begins that; where it may not, the host does.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from nodemanager.controllers import assembly
+from nodemanager.kube import core
 from support.fleet import Fleet, apt_repository, until
 
 SECONDS = 240.0
@@ -37,9 +42,12 @@ def fleet(tmp_path: Any, request: pytest.FixtureRequest) -> Iterator[Fleet]:
         yield found
 
 
-def test_an_upgrade_whose_packages_restart_the_agent_and_need_a_reboot(fleet: Fleet) -> None:
+@pytest.mark.parametrize("begins", ["operator", "host"])
+def test_an_upgrade_whose_packages_restart_the_agent_and_need_a_reboot(fleet: Fleet, begins: str) -> None:
     host = fleet["alpha"]
     machine = host.machine
+    if begins == "host":
+        fleet.api.call(lambda client: client.delete(core.CLUSTER_ROLE_BINDINGS, assembly.DISRUPTION))
     before = machine.read("/proc/sys/kernel/random/boot_id")
     switch = threading.Thread(target=machine.follow_reboot, args=(SECONDS,), daemon=True)
     switch.start()
@@ -48,10 +56,14 @@ def test_an_upgrade_whose_packages_restart_the_agent_and_need_a_reboot(fleet: Fl
     switch.join()
     assert machine.read("/proc/sys/kernel/random/boot_id") != before
     assert machine.run("dpkg-query", "--show", "--showformat=${Version}", "app").stdout == "2.0"
-    lease = fleet.api.get("Lease", "web")["spec"]
-    assert "holderIdentity" not in lease
-    names = machine.run("ls", "/var/lib/nodemanager/upgrades").stdout.split()
-    records = [json.loads(host.text(f"/var/lib/nodemanager/upgrades/{name}"))["record"] for name in names]
+    until(lambda: "holderIdentity" not in fleet.api.get("Lease", "web")["spec"], "the Lease given back")
+    folder = "/var/lib/nodemanager/" + {"operator": "tasks", "host": "upgrades"}[begins]
+    names = [one for one in machine.run("ls", folder).stdout.split() if one.endswith(".json")]
+    entries = [json.loads(host.text(f"{folder}/{name}")) for name in names]
+    if begins == "operator":
+        task = fleet.api.get("NodeTask", entries[0]["name"])
+        assert (task["status"]["phase"], task["spec"]["reason"]["kind"]) == ("Succeeded", "ManagedNode")
+    records = [one["record"] for one in entries]
     tried = [one for one in records if one["phase"] != "Expired"]  # it may have had to wait for its right
     assert [(one["phase"], one.get("message", "")) for one in tried] == [("Succeeded", "")]
     steps = tried[0]["steps"]

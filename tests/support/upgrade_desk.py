@@ -10,10 +10,11 @@ from typing import Any
 
 import msgspec
 
+from nodemanager.agent.tasks.attempts import REBOOT_NEEDED
 from nodemanager.agent.upgrades import own_task
 from nodemanager.agent.upgrades.drain import KubernetesNode
 from nodemanager.agent.upgrades.locks import SharedLocks
-from nodemanager.agent.upgrades.own_task import REBOOT_NEEDED, Order, Stage, UpgradeEntry
+from nodemanager.agent.upgrades.own_task import Order, Stage, UpgradeEntry
 from nodemanager.agent.upgrades.upgrade import UpgradeDependencies, Upgrader, UpgradeSettings
 from nodemanager.client.http.transport import Request
 from nodemanager.client.verbs import Client

@@ -16,11 +16,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
+from nodemanager.agent.tasks.ledger import Entry
 from nodemanager.agent.upgrades.drain import ANNOTATION_CORDONED, KubernetesNode
 from nodemanager.agent.upgrades.locks import SharedLocks
 from nodemanager.agent.upgrades.own_task import Stage, UpgradeEntry
 from nodemanager.agent.upgrades.upgrade import UpgradeDependencies, UpgradeSettings
-from nodemanager.agent.upgrades.upgrade_part import UpgradePart, UpgradeReporter, UpgradeStatus
+from nodemanager.agent.upgrades.upgrade_part import UpgradePart
+from nodemanager.agent.upgrades.upgrade_reporter import UpgradeReporter, UpgradeStatus
 from nodemanager.api.common.managednode import ManagedNode, ManagedNodeSpec, Upgrade
 from nodemanager.client.http.transport import Request
 from nodemanager.client.verbs import Client
@@ -175,12 +177,15 @@ class Machine:
     world: World
     kills: list[Kill] = field(default_factory=list)
     delay: str = "12h"
+    schedule: str = "0 3 * * *"
     needs_reboot: bool = True
     shutdown_takes: float = SHUTDOWN_SECONDS
     upgrade_fails: bool = False
     held: bool = False
     busy: bool = False
     """Whether a task has its turn."""
+    tasks: list[Entry] = field(default_factory=list)
+    """The operator's tasks that it has taken."""
     proof_takes: float = 20.0
     files: dict[str, bytes] = field(default_factory=dict)
     """What is on its disk."""
@@ -228,7 +233,7 @@ class Machine:
                 self.going_down = asyncio.Event()
 
     def managed_node(self) -> ManagedNode:
-        upgrade = Upgrade(group=GROUP, schedule="0 3 * * *", delay=self.delay)
+        upgrade = Upgrade(group=GROUP, schedule=self.schedule, delay=self.delay)
         return ManagedNode(
             metadata=ObjectMeta(name=self.name, namespace="test"), spec=ManagedNodeSpec(upgrade=upgrade)
         )
@@ -251,6 +256,7 @@ class Process:
             clocks=clocks,
             may_act=lambda: not machine.held,
             in_turn=lambda: not machine.busy,
+            tasks=lambda: machine.tasks,
         )
         reporter = UpgradeReporter(machine.name, machine.registry, None)
         self.part = machine.part = UpgradePart(

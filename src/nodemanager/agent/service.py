@@ -55,7 +55,8 @@ from nodemanager.agent.report.status_writer import Contribution, StatusWriter
 from nodemanager.agent.requests import Requests
 from nodemanager.agent.tasks.task_part import Turn
 from nodemanager.agent.tasks.tasking import TaskSetup, add_tasks
-from nodemanager.agent.upgrades.upgrade_part import UpgradePart, UpgradeReporter
+from nodemanager.agent.upgrades.upgrade_part import UpgradePart
+from nodemanager.agent.upgrades.upgrade_reporter import UpgradeReporter
 from nodemanager.agent.upgrades.upgrading import upgrades
 from nodemanager.api.common.configsetrevision import CONFIG_SET_REVISIONS
 from nodemanager.client.verbs import Client
@@ -265,6 +266,7 @@ def _add_work(base: _Base, declared: Declarations, duplicate: DuplicateHost) -> 
     setup = TaskSetup(
         managed_host, link, requests, declared, base.holds, lambda: duplicate.duplicated,
         lambda: part is not None and part.status.busy,
+        lambda: part.used_slot() if part is not None else None,
     )  # fmt: skip
     add_tasks(base.manager, base.registry, setup, turn, base.board)
     return [] if part is None else [contributions.of_upgrades(part)]

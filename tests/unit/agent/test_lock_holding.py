@@ -368,3 +368,17 @@ async def test_work_that_fails_gives_its_lock_back_and_keeps_its_error() -> None
         async with one.hold("web"):
             raise ValueError("broken")
     assert holder(api) is None
+
+
+@virtual_time.test
+async def test_what_the_operator_holds_for_this_host_is_neither_taken_nor_given_back() -> None:
+    """Services of a host that is being upgraded restart: it is its turn."""
+    api = LeaseApi()
+    lent, link = ["web"], Link(api)
+    locks = SharedLocks(Client(link), "test", "one", lent=lambda: lent[0])
+    for users in (locks, locks.at_once()):
+        async with users.hold("web"):
+            assert api.lease is None
+    lent[0] = ""
+    async with locks.hold("web"):
+        assert spec(api)["holderIdentity"] == "one"

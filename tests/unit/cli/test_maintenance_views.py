@@ -15,7 +15,7 @@ import pytest
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.api.maintenance.maintenance_status import HostCounts, WindowState
 from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
-from nodemanager.api.maintenance.nodetask import NOT_DONE, NodeTask
+from nodemanager.api.maintenance.nodetask import NOT_DONE, VISIT, NodeTask
 from nodemanager.cli.commands.maintenance import listing, why
 from nodemanager.cli.maintenance import following, judging, reading, reasons_of_host, tries
 from nodemanager.cli.maintenance.following import HostState, Progressed
@@ -23,7 +23,8 @@ from nodemanager.cli.maintenance.judged import Judged
 from nodemanager.cli.maintenance.reading import Found
 from nodemanager.cli.views import output
 from nodemanager.cli.views.maintenance import history_view, live, plan_table, progress
-from nodemanager.fleet.maintenance import reasons
+from nodemanager.fleet.maintenance import claims, reasons
+from nodemanager.fleet.maintenance.claims import Claim, State
 from nodemanager.fleet.maintenance.reasons import Reason
 
 NOW = datetime(2026, 3, 2, 6, 10, tzinfo=UTC)
@@ -145,6 +146,22 @@ def test_why_tells_each_reason_in_80_columns() -> None:
     assert max(map(len, text.splitlines())) <= 80
     (second,) = reasons_of_host.concerning("web2", [one])
     assert (second.code, second.run != "") == ("BudgetSpent", True), "a silent host counts"
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "code", "remedy"),
+    [
+        (State.DRAINING, None, "Draining", "See which pods are left"),
+        (State.UNDONE, Reason.DRAIN_TIMED_OUT, "DrainTimedOut", "The next slot of its spec.upgrade"),
+    ],
+)  # fmt: skip
+def test_why_tells_of_an_upgrade_that_the_operator_began(
+    state: State, reason: Reason | None, code: str, remedy: str
+) -> None:
+    claim = Claim("managednode/web1", "u", "u", "upgrade-1", 0, state, NOW, NOW, NOW, reason=reason)
+    web = host("web1", annotations={VISIT: claims.encode(claim)})
+    (found,) = reasons_of_host.of_host(web, Found(NOW, [web]), [])
+    assert (found.code, found.remedy.startswith(remedy)) == (code, True)
 
 
 def test_what_the_operator_alone_can_ask_is_taken_from_the_status() -> None:

@@ -12,6 +12,7 @@ from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
 from nodemanager.client.calls import Selection
 from nodemanager.client.verbs import Client
+from nodemanager.fleet.upgrades import upgrade_tasks
 from nodemanager.kube.core import LEASES
 from nodemanager.kube.objects import ObjectKey
 from nodemanager.runtime.cache import Cache
@@ -53,12 +54,18 @@ def link(client: Client, reachability: ApiReachability, key: ObjectKey) -> ApiLi
     )
     client = client.through(lambda transport: reachability.watching(transport, own))
     here = Selection(key.namespace)
+    nodes = Cache(client, MANAGED_NODES, here)
+
+    def lent() -> str:
+        own = nodes.get(key)
+        return upgrade_tasks.lent(own) if own is not None else ""
+
     return ApiLink(
         key,
         reachability,
         client,
         Cache(client, CONFIG_SETS, here),
-        Cache(client, MANAGED_NODES, here),
+        nodes,
         EventRecorder(client, "nodemanager", key.name),
-        SharedLocks(client, key.namespace, key.name),
+        SharedLocks(client, key.namespace, key.name, lent=lent),
     )

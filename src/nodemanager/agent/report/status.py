@@ -13,7 +13,7 @@ import msgspec
 
 from nodemanager.agent.drift.repair_backoff import ContestedResource
 from nodemanager.agent.report import backup_records
-from nodemanager.agent.upgrades.upgrade_part import UpgradeStatus
+from nodemanager.agent.upgrades.upgrade_reporter import UpgradeStatus
 from nodemanager.api.common import choosing, enforcement, node_conditions
 from nodemanager.api.common.choosing import Wait
 from nodemanager.api.common.configset import ConfigSet
@@ -117,12 +117,12 @@ def filled(status: ManagedNodeStatus, inventory: HostInventory) -> ManagedNodeSt
 
 def of_upgrades(old: ManagedNodeStatus, upgrades: UpgradeStatus) -> ManagedNodeStatus:
     """Return the status with what became of upgrades."""
-    slots, started = upgrades.next_slots, upgrades.started
+    upcoming = UpcomingUpgrades(list(upgrades.next_slots), upgrades.started, upgrades.asks, upgrades.due)
     return msgspec.structs.replace(
         old,
         last_upgrade=upgrades.last_upgrade,
         kubernetes_node_cordoned=upgrades.kubernetes_node_cordoned,
-        upgrade=UpcomingUpgrades(list(slots), started) if slots or started else None,
+        upgrade=upcoming if upcoming != UpcomingUpgrades() else None,
     )
 
 

@@ -10,6 +10,8 @@ from typing import Any, ClassVar, Final
 from nodemanager.api.maintenance.task_previews import TaskPreview
 from nodemanager.plan.tasks.record import StepRecord
 
+REBOOT_NEEDED: Final = "reboot needed"
+"""Evidence of a step: why a later one, which reboots where that is needed, has something to do."""
 Exclusive = Callable[[], AbstractAsyncContextManager[None]]
 """Keeps passes and repairs from the host while inside."""
 
@@ -25,6 +27,8 @@ class Attempt:
     """What was written down when it began."""
     barred: str = ""
     """Why nothing may begin any more, also not what turns out never to have begun."""
+    reboot: str = ""
+    """Why the host has to reboot, as an earlier step of the same boot says."""
 
 
 @dataclass(frozen=True, slots=True)

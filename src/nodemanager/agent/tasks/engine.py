@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from nodemanager.agent.tasks.attempts import Attempt, AttemptResult, Performer
+from nodemanager.agent.tasks.attempts import REBOOT_NEEDED, Attempt, AttemptResult, Performer
 from nodemanager.agent.tasks.ledger import Entry, LedgerFolder
 from nodemanager.api.maintenance.nodetask import OUTPUT_MAX
 from nodemanager.api.maintenance.task_steps import ACTIONS, TaskAction, TaskStep
@@ -213,7 +213,10 @@ class TaskEngine:
         step, known = entry.spec.steps[place], entry.record.steps[place]
         key = f"{entry.record.uid}/{step.name}/{'undo' if undoing else known.attempts}"
         timeout = durations.parse(step.timeout) if step.timeout else TIMEOUT
-        return Attempt(key, timeout, known, "" if undoing else self._barred(entry))
+        said = (one.evidence.get(REBOOT_NEEDED, "") for one in entry.record.steps[:place]
+                if one.boot_id == known.boot_id)  # fmt: skip
+        barred = "" if undoing else self._barred(entry)
+        return Attempt(key, timeout, known, barred, next(filter(None, said), ""))
 
     def _put(self, entry: Entry, place: int, step: StepRecord) -> Entry:
         return self._keep(msgspec.structs.replace(entry, record=entry.record.with_step(place, step)))

@@ -40,7 +40,7 @@ class Reboots(Performer):
         """Ask for a reboot, and do nothing more in this boot; neither does anybody else."""
         if (now := await self.boot.boot_id()) != attempt.known.boot_id:
             return _proven(attempt.known.boot_id, now)
-        reason = "" if action.when == ALWAYS else await self.needed()
+        reason = "" if action.when == ALWAYS else attempt.reboot or await self.needed()
         if action.when != ALWAYS and not reason:
             return AttemptResult(succeeded=True, evidence={"reboot": "not needed"})
         async with self.exclusive():

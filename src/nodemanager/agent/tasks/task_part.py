@@ -52,6 +52,10 @@ class Turn:
     """Tells whether a task was begun and has not ended; nobody knows until what is on disk was read."""
     changed: list[Callable[[], None]] = field(default_factory=list)
     """Told when a task begins or ends."""
+    entries: Callable[[], Iterable[Entry]] = tuple
+    """Returns all tasks that are remembered."""
+    told: list[Callable[[Entry], None]] = field(default_factory=list)
+    """Told of everything that is written down of a task."""
 
     def take(self, uid: str) -> None:
         """Let a task have it; an empty uid gives it back."""
@@ -123,6 +127,7 @@ class TaskPart:
         """Finish what is unfinished, then do task by task until cancelled."""
         engine = self._engine = await self._make_engine()
         self._turn.unfinished = lambda: bool(engine.ledger.unfinished())
+        self._turn.entries = self.entries
         if engine.ledger.unfinished():
             await self._first_list()
         failures = 0

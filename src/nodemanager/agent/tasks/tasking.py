@@ -32,12 +32,14 @@ from nodemanager.agent.tasks.reboots import Reboots
 from nodemanager.agent.tasks.references import TaskReferences
 from nodemanager.agent.tasks.reporter import TaskReporter
 from nodemanager.agent.tasks.services import Services
+from nodemanager.agent.tasks.system_upgrades import Base, SystemUpgrades
 from nodemanager.agent.tasks.task_part import TaskGates, TaskPart, Turn
 from nodemanager.agent.tasks.telling import TaskNews
 from nodemanager.api.maintenance.nodetask import NODE, NODE_TASKS, NodeTask, node_label
 from nodemanager.client.calls import Selection
 from nodemanager.host.base import HostError, NotSupported
 from nodemanager.host.files.tree import Tree
+from nodemanager.host.inventory import freebsd_update
 from nodemanager.host.inventory.boot import Boot, HostBoot, current_boot
 from nodemanager.host.process.runs import Runs
 from nodemanager.plan.steps import Step
@@ -70,7 +72,9 @@ class TaskSetup:
     duplicated: Callable[[], bool]
     """Tells whether another machine reports under our name."""
     upgrading: Callable[[], bool]
-    """Tells whether the host is being upgraded as its ManagedNode says."""
+    """Tells whether the host upgrades itself, as its ManagedNode says."""
+    used_slot: Callable[[], datetime | None] = lambda: None
+    """Returns the last slot in which it was upgraded, whoever began that."""
 
 
 class ImageBoot:
@@ -112,6 +116,8 @@ def add_tasks(manager: Manager, registry: Registry, setup: TaskSetup, turn: Turn
     def tell(entry: Entry) -> None:
         reporter.tell(entry)
         board.changed()
+        for listener in turn.told:
+            listener(entry)
 
     async def engine() -> TaskEngine:
         boot_id = await boot_of(setup.managed_host).boot_id()
@@ -172,12 +178,19 @@ async def _first_pass(states: DesiredStateCache) -> None:
                 await asyncio.sleep(0.1)
 
 
+def base_of(host: ManagedHost) -> Base | None:
+    """Return what upgrades the part of a host that is no package, where there is one."""
+    run = host.converger.observer.run
+    return partial(freebsd_update.upgrade_base, run) if host.identity.system == "freebsd" else None
+
+
 def _gates(setup: TaskSetup) -> TaskGates:
     started, link = time.monotonic(), setup.link
 
     def situation(engine: TaskEngine) -> Situation:
         alone = time.monotonic() - started > DOUBT and not setup.duplicated()
-        return Situation(link.key.name, engine.boot_id, engine.now(), sure=alone)
+        now, used = engine.now(), setup.used_slot()
+        return Situation(link.key.name, engine.boot_id, now, sure=alone, used_slot=used)
 
     def obstacle() -> tuple[str, str] | None:
         if why := _held(setup.holds):
@@ -224,7 +237,11 @@ def _performers(setup: TaskSetup, boot_id: str, runs: Runs, ledger: LedgerFolder
 
     proposals = Proposals(converger, declared, references, exclusive, partial(_first_pass, states))
     return {
-        "packages": replace(packages, earlier=lambda one: ledger.inverse(one.task, one.step)),
+        "packages": SystemUpgrades(
+            replace(packages, earlier=lambda one: ledger.inverse(one.task, one.step)),
+            reboots.needed,
+            base_of(host),
+        ),
         "service": Services(tools.services, exclusive),
         "execution": Programs(runs, boot_id, references.secrets),
         "reboot": reboots,

@@ -11,16 +11,16 @@ import asyncio
 import contextlib
 import copy
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from nodemanager.agent.upgrades.leases import HostLease, LeaseLost
 from nodemanager.client.verbs import Client
 from nodemanager.host.base import Busy, HostError
 from nodemanager.kube import errors
 from nodemanager.runtime import tasks
 from nodemanager.runtime.lease import Clocks
+from nodemanager.runtime.shared_lease import LeaseLost, SharedLease
 
 log = logging.getLogger(__name__)
 WAIT_SECONDS: Final = 30.0
@@ -53,7 +53,7 @@ class LockTimings:
 class _Held:
     """A lock in use on this host."""
 
-    lease: HostLease
+    lease: SharedLease
     holds: int = 0
     """How many are inside `hold`."""
     claimed: float = 0.0
@@ -85,7 +85,10 @@ class SharedLocks:
         *,
         timings: LockTimings | None = None,
         clocks: Clocks | None = None,
+        lent: Callable[[], str] = lambda: "",
     ) -> None:
+        """`lent` returns the lock that the operator holds for this host, while it is upgraded."""
+        self._lent = lent
         self._client = client
         self._namespace = namespace
         self._hostname = hostname
@@ -106,6 +109,9 @@ class SharedLocks:
         What runs inside is never interrupted. If the lock was lost meanwhile, `LockLost` says so at
         the end: the work is done, but perhaps not alone.
         """
+        if name == self._lent():
+            yield
+            return
         await self._wait_for(name)
         try:
             yield
@@ -175,7 +181,7 @@ class SharedLocks:
     def _held(self, name: str) -> _Held:
         held = self._locks.get(name)
         if held is None:
-            lease = HostLease(self._client, (name, self._namespace), self._hostname, self._clocks)
+            lease = SharedLease(self._client, (name, self._namespace), self._hostname, self._clocks)
             held = self._locks[name] = _Held(lease, hold_seconds=self._timings.duration)
         return held
 

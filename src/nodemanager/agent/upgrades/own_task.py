@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from nodemanager.agent.tasks.attempts import Attempt, AttemptResult, Performer
+import msgspec
+
+from nodemanager.agent.tasks.attempts import REBOOT_NEEDED, Attempt, AttemptResult, Performer
 from nodemanager.agent.tasks.ledger import Entry
 from nodemanager.agent.tasks.packages import Packages
 from nodemanager.agent.tasks.probes import Probes
 from nodemanager.agent.tasks.reboots import ALWAYS, Reboots
-from nodemanager.api.common.managednode import ANNOTATION_REBOOT
-from nodemanager.api.maintenance.nodetask import NodeTaskSpec, TaskReason
-from nodemanager.api.maintenance.task_steps import PackagesAction, ProbeAction, RebootAction, TaskStep
+from nodemanager.agent.tasks.system_upgrades import WENT_DOWN, Base, SystemUpgrades
+from nodemanager.api.common.managednode import ANNOTATION_REBOOT, MANAGED_NODES
+from nodemanager.api.maintenance.nodetask import NodeTaskSpec, TaskReason, upgrade_slot
+from nodemanager.api.maintenance.task_steps import PackagesAction
+from nodemanager.fleet.upgrades import upgrade_tasks
 from nodemanager.kube import times
 from nodemanager.plan.tasks.record import StepPhase, StepRecord, TaskPhase, TaskRecord
 
 UPGRADE, REBOOT = range(2)
 """Places of steps."""
-REBOOT_NEEDED: Final = "reboot needed"
-"""Evidence of the first step: why the second one has something to do."""
 LATEST: Final = timedelta(days=30)
 """A host that was off for so long in the middle of its upgrade does not go on with it."""
 
@@ -30,6 +32,8 @@ LATEST: Final = timedelta(days=30)
 class Stage(StrEnum):
     """What is being done, or was about to be done when we were interrupted."""
 
+    ASKING = "Asking"
+    """The operator was asked to begin it; nothing of it is ours to do."""
     LOCKING = "Locking"
     CORDONING = "Cordoning"
     DRAINING = "Draining"
@@ -71,6 +75,11 @@ class UpgradeEntry(Entry, frozen=True, omit_defaults=True):
     """Since when we keep the Kubernetes Node cordoned."""
     stage: Stage = Stage.RETURNING
     """Unknown, as in a record that cannot be read: clean up."""
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether the host is being upgraded."""
+        return self.stage not in (Stage.ASKING, Stage.OVER)
 
     @property
     def result(self) -> UpgradeResult:
@@ -115,22 +124,31 @@ NOTHING: Final = UpgradeEntry("", NodeTaskSpec(), TaskRecord(""), stage=Stage.OV
 
 def write(order: Order, host: str, token: int, now: datetime) -> UpgradeEntry:
     """Return the task for an order, of which nothing was done yet."""
-    when = RebootAction(when=ALWAYS if order.reboot else "ifNeeded")
-    steps = [
-        TaskStep(name="upgrade", packages=PackagesAction(upgrade="all")),
-        TaskStep(name="reboot", reboot=when, timeout="10m"),  # so long it may take to go down
-        TaskStep(name="prove", probe=ProbeAction(config_sets_hold=True), timeout="15m"),
-    ]
+    steps = upgrade_tasks.steps(reboots=order.reboot)
     spec = NodeTaskSpec(
         node_name=host,
         steps=steps,
         deadline=times.rfc3339(now + LATEST),
         not_before=times.rfc3339(order.slot),
         fencing_token=token,
-        reason=TaskReason(kind="ManagedNode", name=host),
+        reason=TaskReason(kind=MANAGED_NODES.kind, name=host),
     )
     record = TaskRecord(f"upgrade-{token}", token, steps=(StepRecord(),) * len(steps), claimed_at=now)
     return UpgradeEntry(record.uid, spec, record, order.slot, order.group, stage=Stage.LOCKING)
+
+
+def ordered(entries: Iterable[Entry]) -> list[UpgradeEntry]:
+    """Return those of the operator's tasks that upgrade the host, as if it had begun them itself."""
+    found: list[UpgradeEntry] = []
+    for one in entries:
+        if (slot := upgrade_slot(one.spec)) is None:
+            continue
+        record = one.record
+        if record.phase is TaskPhase.EXPIRED and any(step.attempts for step in record.steps):
+            record = msgspec.structs.replace(record, phase=TaskPhase.FAILED)  # it was begun, and cut off
+        stage = Stage.OVER if record.phase.is_end else Stage.WORKING
+        found.append(UpgradeEntry(one.name, one.spec, record, slot, stage=stage))
+    return found
 
 
 def latest(entries: Iterable[Entry]) -> UpgradeEntry:
@@ -156,8 +174,7 @@ class UpgradeTools:
     packages: Packages
     reboots: Reboots
     probes: Probes
-    base: Callable[[], Awaitable[bool]] | None = None
-    """Upgrades what is no package, such as FreeBSD's base system, and tells whether there was anything."""
+    base: Base | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,14 +192,11 @@ class Upgrades(Performer):
         found = await self.tools.packages.perform(action, attempt)
         if not found.succeeded:
             return found
-        reason = ""
-        if self.tools.base is not None:
-            async with self.tools.packages.exclusive():
-                reason = "the base system was upgraded" if await self.tools.base() else ""
-        reason = reason or await self.tools.reboots.needed()
-        return replace(found, evidence={**found.evidence, REBOOT_NEEDED: reason}, inverse=b"")
+        tools = self.tools
+        completed = await SystemUpgrades(tools.packages, tools.reboots.needed, tools.base).completed(found)
+        return replace(completed, inverse=b"")
 
     async def settle(self, action: PackagesAction, attempt: Attempt) -> AttemptResult:
-        """Upgrade at most once per slot: what went down with the host may do so again."""
+        """Upgrade at most once per slot, also as earlier agents wrote it down."""
         del action, attempt
-        return AttemptResult(False, "the agent or the host went down during the upgrade of its packages")
+        return WENT_DOWN

@@ -69,6 +69,17 @@ class UpgradeRule:
         start = max(slot, earliest)
         return Decision(slot, None) if start <= now else Decision(None, start)
 
+    def newest(self, slot: datetime, now: datetime, zone: tzinfo) -> datetime:
+        """Return the last slot that has come, from one on that has: its window is open for the longest."""
+        step = now - slot
+        while step >= _SECOND:
+            later = self.schedule.first(slot + step, zone)
+            if later is not None and later <= now:
+                slot = later
+            else:
+                step /= 2
+        return slot
+
     def upcoming(self, history: History, now: datetime, zone: tzinfo, count: int) -> tuple[datetime, ...]:
         """Return the next slots in which an upgrade can start, if each of them is used."""
         found: list[datetime] = []

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final
@@ -78,6 +78,8 @@ class UpgradeDependencies:
     may_act: Callable[[], bool] = lambda: True
     in_turn: Callable[[], bool] = lambda: True
     """Whether nothing else is at work that an upgrade must not meet; asked before one begins."""
+    tasks: Callable[[], Iterable[Entry]] = tuple
+    """Returns the operator's tasks that this host remembers: some of them upgrade it."""
 
 
 class Upgrader:
@@ -105,8 +107,8 @@ class Upgrader:
     async def run(self, order: Order) -> UpgradeEntry:
         """Do one upgrade, to whatever end."""
         deps = self._deps
-        token = 1 + max((one.record.token for one in deps.ledger.entries.values()), default=0)
-        entry = own_task.write(order, deps.node.name, token, deps.clocks.wall())
+        entry = own_task.write(order, deps.node.name, self._next_token(), deps.clocks.wall())
+        self.entry = entry  # at once: whoever else wants to begin something looks at it
         try:
             boot_id = await deps.tools.reboots.boot.boot_id()
             record = msgspec.structs.replace(entry.record, boot_id=boot_id)
@@ -117,10 +119,26 @@ class Upgrader:
             return self.entry
         return await self._advance()
 
+    def ask(self, order: Order) -> None:
+        """Write down that the operator is asked to begin an upgrade."""
+        deps = self._deps
+        entry = own_task.write(order, deps.node.name, self._next_token(), deps.clocks.wall())
+        self._save_if_possible(msgspec.structs.replace(entry, stage=Stage.ASKING))
+
+    def answered(self, phase: TaskPhase, message: str) -> UpgradeEntry:
+        """Write down what became of asking; nothing is left to be cleaned up."""
+        said, now = wording.shorten(message, MAX_MESSAGE), self._deps.clocks.wall()
+        record = msgspec.structs.replace(self.entry.record, phase=phase, message=said, ended_at=now)
+        self._save_if_possible(msgspec.structs.replace(self.entry, record=record, stage=Stage.OVER))
+        return self.entry
+
+    def _next_token(self) -> int:
+        return 1 + max((one.record.token for one in self._deps.ledger.entries.values()), default=0)
+
     async def resume(self) -> UpgradeEntry | None:
         """Finish or undo what an earlier process began; None if there is nothing."""
         stage = self.entry.stage
-        if stage is Stage.OVER:
+        if not self.entry.is_under_way:
             return None
         log.info("an upgrade was interrupted in stage %s", stage)
         ours = stage is Stage.RETURNING or await self._reclaim()
@@ -238,7 +256,7 @@ class Upgrader:
         tools = self._deps.tools
         performers = {
             "packages": Upgrades(tools, self._check_lock),
-            "reboot": replace(tools.reboots, needed=self._reboot_needed, ready=self._prolong_lock),
+            "reboot": replace(tools.reboots, ready=self._prolong_lock),
             "probe": replace(tools.probes, settled=self._prove, unsettled=UNPROVEN),
         }
         boot_id = await tools.reboots.boot.boot_id()
@@ -249,11 +267,6 @@ class Upgrader:
         if isinstance(entry, UpgradeEntry):
             self.entry = entry
             self._changed(entry)
-
-    async def _reboot_needed(self) -> str:
-        reboots, upgraded = self._deps.tools.reboots, self.entry.record.steps[own_task.UPGRADE]
-        same_boot = await reboots.boot.boot_id() == upgraded.boot_id  # else it went down since
-        return (self.entry.why_reboot() if same_boot else "") or await reboots.needed()
 
     async def _prove(self) -> None:
         """Wait until all is as declared, and the Node ready; what its kubelet said before does not count."""

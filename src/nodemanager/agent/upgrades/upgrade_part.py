@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from typing import Final
 
+from nodemanager.agent.tasks.ledger import Entry
 from nodemanager.agent.upgrades import own_task
+from nodemanager.agent.upgrades.asking import Asking
 from nodemanager.agent.upgrades.own_task import Order, Stage, UpgradeEntry, UpgradeResult
 from nodemanager.agent.upgrades.schedule import History, UpgradeRule
 from nodemanager.agent.upgrades.upgrade import (
@@ -22,88 +22,27 @@ from nodemanager.agent.upgrades.upgrade import (
     Upgrader,
     UpgradeSettings,
 )
+from nodemanager.agent.upgrades.upgrade_memory import UpgradeMemory
+from nodemanager.agent.upgrades.upgrade_reporter import UpgradeReporter, UpgradeStatus
 from nodemanager.api.common.managednode import (
     ANNOTATION_HOLD,
-    ANNOTATION_REBOOT,
-    MANAGED_NODES,
     ManagedNode,
-    ManagedNodeStatus,
 )
 from nodemanager.api.maintenance.nodetask import VISIT
 from nodemanager.api.schedules import parse
 from nodemanager.fleet.maintenance import claims
 from nodemanager.fleet.maintenance.claims import Unreadable
+from nodemanager.fleet.upgrades import upgrade_tasks
 from nodemanager.host.inventory.timezone import local_zone
 from nodemanager.kube import times
 from nodemanager.kube.go import durations
-from nodemanager.plan.tasks.record import TaskRecord
-from nodemanager.runtime.events import EventRecorder
-from nodemanager.runtime.metrics import Registry
+from nodemanager.plan.tasks.record import StepPhase
 
-log = logging.getLogger(__name__)
-BUCKETS: Final = (10, 30, 60, 120, 300, 600, 1200, 1800, 3600)
-REBOOT_ALWAYS: Final = "always"
 MAX_NAP: Final = 30.0
 SLOTS: Final = 3
 """How many slots ahead are told."""
 CLOCK_WAS_SET: Final = 1.0
 """Seconds by which the time of day may run away from the time since boot."""
-
-
-@dataclass(frozen=True, slots=True)
-class UpgradeStatus:
-    """What the ManagedNode says of upgrades."""
-
-    last_upgrade: str | None
-    kubernetes_node_cordoned: str | None
-    busy: bool = False
-    """Whether the host is being upgraded."""
-    problem: str = ""
-    """Why the last upgrade failed, or why the schedule cannot be followed; empty = all is well."""
-    next_slots: tuple[str, ...] = ()
-    started: str | None = None
-    """Since when the host is being upgraded."""
-
-
-class UpgradeReporter:
-    """Says what became of upgrades: events, metrics, log."""
-
-    def __init__(self, node: str, registry: Registry, events: EventRecorder | None) -> None:
-        self._node = node
-        self._events = events
-        self._total = registry.counter(
-            "nodemanager_upgrade_total", "Upgrades of this host by result.", ("node", "result")
-        )
-        self._seconds = registry.histogram(
-            "nodemanager_upgrade_duration_seconds", "From the slot to the proof.", ("node",), BUCKETS
-        )
-        self._last = registry.gauge(
-            "nodemanager_last_upgrade_timestamp_seconds", "When the last upgrade was done.", ("node",)
-        )
-
-    def ended(self, node: ManagedNode | None, outcome: UpgradeEntry) -> None:
-        """Tell of an upgrade that has ended."""
-        self._total.labels(self._node, outcome.result).inc()
-        if outcome.result is UpgradeResult.SUCCESS:
-            self._seconds.labels(self._node).observe(outcome.seconds)
-            self.tell(node, "Upgraded", f"{outcome.message} ({outcome.seconds:.0f} s)")
-        elif outcome.result is UpgradeResult.SKIPPED:
-            self.tell(node, "UpgradeSkipped", f"not upgraded in this slot: {outcome.message}")
-        else:
-            said = f"the upgrade failed and was undone, the next slot tries again: {outcome.message}"
-            self.tell(node, "UpgradeFailed", said, bad=True)
-
-    def tell(self, node: ManagedNode | None, reason: str, message: str, *, bad: bool = False) -> None:
-        """Log it, and send it as an Event if there is an object to send it about."""
-        log.log(logging.WARNING if bad else logging.INFO, "%s", message)
-        if self._events is not None and node is not None:
-            send = self._events.warning if bad else self._events.normal
-            send(MANAGED_NODES, node, reason, message)
-
-    def upgraded_at(self, moment: datetime | None) -> None:
-        """Set when the last upgrade was done, also one that another process of ours did."""
-        if moment is not None:
-            self._last.labels(self._node).set(moment.timestamp())
 
 
 class UpgradePart:
@@ -134,25 +73,45 @@ class UpgradePart:
         self._report = report
         self._wake = asyncio.Event()
         self._complaint = ""
+        self._said: object = (False, None)
+        """What the operator was told."""
         self._known: object = None
         """What the upcoming slots were made from."""
         self._upcoming: tuple[datetime, ...] = ()
         self._upgrader = Upgrader(dependencies, self._settings, self._on_record)
+        self._memory = UpgradeMemory(dependencies, self._upgrader)
+        self._asking = Asking(dependencies, self._upgrader, self._memory, self._settings, node)
 
     @property
     def status(self) -> UpgradeStatus:
         """What is to be written into the ManagedNode."""
-        entry = self._upgrader.entry
-        busy = entry.stage is not Stage.OVER
-        failed = entry.message if entry.result is UpgradeResult.ERROR else ""
+        entry, busy = self._memory.newest(), self._upgrader.entry.is_under_way
+        asks = entry.stage is Stage.ASKING
+        failed = entry.message if entry.result is UpgradeResult.ERROR and not asks else ""
         return UpgradeStatus(
-            _text(self._last_upgrade()),
+            _text(self._memory.last_upgrade(self._node())),
             _text(entry.cordoned),
             busy,
             self._complaint or failed,
             tuple(times.rfc3339(slot) for slot in self._slots()),
-            _text(entry.record.claimed_at) if busy else None,
+            _text(entry.record.claimed_at) if entry.is_under_way else None,
+            self._asking.is_meant() and not busy,
+            self._asking.due(),
         )
+
+    def used_slot(self) -> datetime | None:
+        """Return the last slot that was used, whoever began the upgrade in it and whatever became of it."""
+        return self._memory.used_slot()
+
+    def follow(self, task: Entry) -> None:
+        """Hear what is written down of a task of the operator, and tell of it if it upgrades this host."""
+        for entry in own_task.ordered([task]):
+            if entry.record.phase.is_end:
+                self._ended(entry)
+            elif entry.record.steps[own_task.UPGRADE].phase is StepPhase.RUNNING:
+                said = f"upgrading in the slot {entry.slot}, by task {task.name}"
+                self._reporter.tell(self._node(), "UpgradeStarted", said)
+                self._report(self.status)
 
     def changed(self) -> None:
         """Look again at the ManagedNode."""
@@ -166,15 +125,27 @@ class UpgradePart:
                 self._ended(outcome)
             while True:
                 self._wake.clear()
-                self._reporter.upgraded_at(self._last_upgrade())
+                self._reporter.upgraded_at(self._memory.last_upgrade(self._node()))
+                if (vain := self._asking.give_up(held=self._is_held())) is not None:
+                    self._ended(vain)
+                self._tell_operator()
                 order, wake = self._next()
-                if order is not None:
+                if order is not None and self._asking.is_meant():
+                    await self._nap(self._asking.ask(order))
+                elif order is not None:
                     self._reporter.tell(self._node(), "UpgradeStarted", f"upgrading in the slot {order.slot}")
                     self._ended(await self._upgrader.run(order))
                 else:
                     await self._nap(wake)
         finally:
             await self._deps.locks.close()
+
+    def _tell_operator(self) -> None:
+        """Report when we leave other things to the operator, or ask it for something else, than before."""
+        said = self._asking.is_meant(), self._asking.due()
+        if said != self._said:
+            self._said = said
+            self._report(self.status)
 
     def _rule(self) -> UpgradeRule | None:
         """Return when to upgrade; None = never, as things are. Raises what is wrong with the schedule."""
@@ -186,6 +157,13 @@ class UpgradePart:
         delay = timedelta(seconds=durations.parse(spec.delay) if spec.delay else 0.0)
         return UpgradeRule(parse(spec.schedule), delay, self._settings.forgiveness)
 
+    def _is_held(self) -> bool:
+        """Tell whether nothing is due, as things are."""
+        try:
+            return self._rule() is None
+        except (ValueError, OverflowError):
+            return True
+
     def _slots(self) -> tuple[datetime, ...]:
         """Return the next slots; they stay as they are until the first of them is over."""
         try:
@@ -194,8 +172,8 @@ class UpgradePart:
             return ()
         if rule is None:
             return ()
-        now, zone, history = self._deps.clocks.wall(), self._zone(), self._history()
-        if (entry := self._upgrader.entry).stage is not Stage.OVER:  # as if it had succeeded already
+        now, zone, history = self._deps.clocks.wall(), self._zone(), self._memory.history(self._node())
+        if (entry := self._memory.newest()).is_under_way:  # as if it had succeeded already
             history = History(entry.slot, entry.record.claimed_at)
         known = (rule, zone, history)
         if self._known != known or not self._upcoming or now >= self._upcoming[0]:
@@ -216,29 +194,16 @@ class UpgradePart:
         now, visit = self._deps.clocks.wall(), claims.decode(node.metadata.annotations.get(VISIT))
         if isinstance(visit, Unreadable):  # the operator is newer than we are, and may be at work here
             return None, None
-        if visit is not None and visit.holds and now < visit.expires:
+        # Whoever only asks may do so: the operator knows that it is at work here.
+        if visit is not None and visit.holds and now < visit.expires and not self._asking.is_meant():
             return None, visit.expires
-        decision = rule.decide(self._history(), now, self._zone())
+        decision = rule.decide(self._memory.history(self._node()), now, self._zone())
         if decision.slot is None:
             return None, decision.wake
-        always = node.metadata.annotations.get(ANNOTATION_REBOOT) == REBOOT_ALWAYS
-        return Order(decision.slot, node.spec.upgrade.group, always), None
-
-    def _history(self) -> History:
-        own, last, slot = self._own_success(), self._last_upgrade(), self._upgrader.entry.slot
-        if own is not None and last == own.ended_at:
-            return History(slot, own.claimed_at)
-        return History(slot, last)  # done by the agent of the Go project, or the record was lost
-
-    def _own_success(self) -> TaskRecord | None:
-        return own_task.last_success(self._deps.ledger.entries.values())
-
-    def _last_upgrade(self) -> datetime | None:
-        """Return when the last upgrade was done: our own record, or what the status says."""
-        node, own = self._node(), self._own_success()
-        said = _moment(node.status) if node is not None else None
-        known = [one for one in (None if own is None else own.ended_at, said) if one is not None]
-        return max(known, default=None)
+        slot, always = decision.slot, upgrade_tasks.reboots_always(node.metadata.annotations)
+        if self._asking.is_meant():  # it takes a while until the operator has answered
+            slot = rule.newest(slot, now, self._zone())
+        return Order(slot, node.spec.upgrade.group, always), None
 
     async def _nap(self, wake: datetime | None) -> None:
         """Sleep until a moment; wake up before if the ManagedNode changes, or if the clock is set."""
@@ -269,14 +234,6 @@ class UpgradePart:
 
     def _on_record(self, _: UpgradeEntry) -> None:
         self._report(self.status)
-
-
-def _moment(status: ManagedNodeStatus) -> datetime | None:
-    try:
-        found = datetime.fromisoformat(status.last_upgrade or "")
-    except ValueError:
-        return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _text(moment: datetime | None) -> str | None:

@@ -17,14 +17,14 @@ from nodemanager.agent.link.api_link import ApiLink
 from nodemanager.agent.requests import Requests
 from nodemanager.agent.tasks.ledger import MAX_BYTES, LedgerFolder
 from nodemanager.agent.tasks.task_part import Turn
-from nodemanager.agent.tasks.tasking import performers_of
+from nodemanager.agent.tasks.tasking import base_of, performers_of
 from nodemanager.agent.upgrades.drain import KubernetesNode
 from nodemanager.agent.upgrades.own_task import UpgradeEntry, UpgradeTools
 from nodemanager.agent.upgrades.upgrade import UpgradeDependencies, UpgradeSettings
-from nodemanager.agent.upgrades.upgrade_part import UpgradePart, UpgradeReporter
+from nodemanager.agent.upgrades.upgrade_part import UpgradePart
+from nodemanager.agent.upgrades.upgrade_reporter import UpgradeReporter
 from nodemanager.api.maintenance.nodetask import NodeTaskSpec
 from nodemanager.host.files.tree import Tree
-from nodemanager.host.inventory import freebsd_update
 from nodemanager.host.inventory.timezone import zone_of
 from nodemanager.host.state import state_files
 from nodemanager.kube.errors import UNREADABLE
@@ -50,10 +50,9 @@ def upgrades(
     is at work in the other one.
     """
     key, state = link.key, managed_host.state
-    base = functools.partial(freebsd_update.upgrade_base, managed_host.converger.observer.run)
     tools = UpgradeTools(
         *performers_of(managed_host, states, requests, holds.may_act),
-        base if managed_host.identity.system == "freebsd" else None,
+        base_of(managed_host),
     )
     tree = Tree(managed_host.tree.root)
     ledger = LedgerFolder(tree, f"{state}/upgrades", UpgradeEntry)
@@ -66,6 +65,7 @@ def upgrades(
         clocks=Clocks(),
         may_act=holds.may_act,
         in_turn=lambda: not turn.task and not turn.unfinished(),
+        tasks=lambda: turn.entries(),  # noqa: PLW0108 - it is another function once tasks are read
     )
     part = UpgradePart(
         dependencies,
@@ -78,6 +78,7 @@ def upgrades(
     link.nodes.subscribe(lambda change: part.changed() if change.key == key else None)
     holds.subscribe(part.changed)
     turn.changed.append(part.changed)
+    turn.told.append(part.follow)
     return part
 
 

@@ -280,6 +280,21 @@ class OperatingSystem(Struct):
     kernel: Annotated[str, meta("Kernel release, as in uname -r.", pattern=ASCII, max_length=256)] = ""
 
 
+class DueUpgrade(Struct):
+    """A slot of spec.upgrade that has come, for which the host asks the operator."""
+
+    slot: Annotated[str, meta("The slot.", format="date-time", required=True, max_length=64)] = ""
+    until: Annotated[
+        str, meta("When its window ends: from then on it is missed.", format="date-time", required=True,
+                  max_length=64),
+    ] = ""  # fmt: skip
+    drain_timeout: Annotated[
+        str,
+        meta("How long draining its Node may take, as its agent was started.", DURATION,
+             max_length=DURATION_MAX),
+    ] = ""  # fmt: skip
+
+
 class UpcomingUpgrades(Struct):
     """When the host may upgrade next, and whether it does now."""
 
@@ -288,7 +303,14 @@ class UpcomingUpgrades(Struct):
         meta("The next slots of spec.upgrade, if each of them is used.", max_items=16),
     ] = []
     started_at: Annotated[
-        str | None, meta("Since when it upgrades itself; absent: it does not.", format="date-time")
+        str | None, meta("Since when it is upgraded; absent: it is not.", format="date-time")
+    ] = None
+    asks: Annotated[
+        bool,
+        meta("Whether it leaves to the operator to begin, and needs no right to the Lease of its group."),
+    ] = False
+    due: Annotated[
+        DueUpgrade | None, meta("What it asks the operator for; absent = nothing.", atomic=True)
     ] = None
 
 
@@ -375,7 +397,7 @@ class ManagedNodeStatus(Struct):
 
 
 def upgrading_since(status: ManagedNodeStatus) -> str | None:
-    """Return since when a host upgrades itself; None = it does not."""
+    """Return since when a host is upgraded as its spec says; None = it is not."""
     started = status.upgrade.started_at if status.upgrade is not None else None
     return started or status.kubernetes_node_cordoned
 

@@ -6,14 +6,16 @@ only way in which the operator acts on a host.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Final
 
 import msgspec
 
+from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.api.maintenance.maintenancewindow import GROUP, VERSION
 from nodemanager.api.maintenance.task_previews import TaskPreview
 from nodemanager.api.maintenance.task_steps import TaskStep
-from nodemanager.kube import object_names
+from nodemanager.kube import object_names, times
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.hints import NAME_MAX, PRINTABLE, TEXT, Rule, meta
 from nodemanager.kube.objects import ObjectMeta, Resource, Struct
@@ -26,6 +28,8 @@ RUN: Final = f"{GROUP}/run"
 """Label: the run of it."""
 VISIT: Final = f"{GROUP}/visit"
 """Annotation of a ManagedNode: the operator's claim on the host, while it is being worked on."""
+UPGRADES: Final = f"{GROUP}/upgrades"
+"""Annotation of a ManagedNode: until when the operator begins the upgrades of the host, which asks it to."""
 NOT_DONE: Final = f"{GROUP}/not-done"
 """Annotation: why the visit of the host counts as failed although the task succeeded, such as NotProven."""
 ENDED: Final = ("Succeeded", "Failed", "Undone", "Halted", "Expired", "Refused")
@@ -167,6 +171,13 @@ class NodeTaskStatus(Struct):
     conditions: Annotated[
         list[Condition], meta("What is true of it.", list_map_keys=("type",), max_items=16)
     ] = []
+
+
+def upgrade_slot(spec: NodeTaskSpec) -> datetime | None:
+    """Return the slot of ManagedNode.spec.upgrade that a task is for; None = it is for something else."""
+    if spec.reason is None or spec.reason.kind != MANAGED_NODES.kind:
+        return None
+    return times.parse(spec.not_before)
 
 
 def is_ended(status: NodeTaskStatus) -> bool:

@@ -31,6 +31,8 @@ ACTIONS: Final = ("packages", "service", "execution", "reboot", "probe", "file",
 """The fields of which a step has exactly one."""
 INVERTIBLE: Final = ("packages", "service", "execution", "file")
 """Those that can be the inverse of a step."""
+SYSTEM: Final = "system"
+"""Upgrade everything, as ManagedNode.spec.upgrade does."""
 _ENV_NAME: Final = "^[A-Za-z_][A-Za-z0-9_]*$"
 
 
@@ -66,8 +68,9 @@ class PackagesAction(Struct):
 
     upgrade: Annotated[
         str,
-        meta("all upgrades every package; security only where a security update is offered.",
-             enum=("all", "security")),
+        meta("all upgrades every package; security only where a security update is offered; system every"
+             " package and what is none, such as FreeBSD's base system, at most once.",
+             enum=("all", "security", SYSTEM)),
     ] = ""  # fmt: skip
     install: Annotated[list[TaskPackage], meta("Packages to have.", max_items=512)] = []
     remove: Annotated[

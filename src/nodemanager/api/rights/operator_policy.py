@@ -20,7 +20,7 @@ from nodemanager.api.maintenance.nodemaintenance import (
     FINALIZER,
     NODE_MAINTENANCES,
 )
-from nodemanager.api.maintenance.nodetask import NODE_TASKS, NOT_DONE
+from nodemanager.api.maintenance.nodetask import NODE_TASKS, NOT_DONE, UPGRADES
 from nodemanager.api.rights import admission_policy
 from nodemanager.api.rights.admission_policy import Object
 from nodemanager.api.rights.host_bounds import VARIABLES, Check, only_noted, unchanged
@@ -65,9 +65,9 @@ _CHECKS: Final = (
     Check(
         MANAGED_NODES.plural,
         f"{unchanged('spec', 'metadata.labels', 'metadata.finalizers', 'metadata.ownerReferences')} &&"
-        f" {only_noted(ANNOTATION_VISIT, ANNOTATION_TOKEN)}",
-        f"the operator may change nothing of a ManagedNode but its annotations {ANNOTATION_VISIT} and"
-        f" {ANNOTATION_TOKEN}",
+        f" {only_noted(ANNOTATION_VISIT, ANNOTATION_TOKEN, UPGRADES)}",
+        f"the operator may change nothing of a ManagedNode but its annotations {ANNOTATION_VISIT},"
+        f" {ANNOTATION_TOKEN} and {UPGRADES}",
     ),
     Check(
         NODE_MAINTENANCES.plural,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from nodemanager.api.common import managednode, node_conditions
 from nodemanager.api.common.managednode import ManagedNode
@@ -20,7 +21,12 @@ from nodemanager.fleet.maintenance.claims import Claim, Unreadable
 from nodemanager.fleet.maintenance.decide import Wait
 from nodemanager.fleet.maintenance.facts import HostFacts
 from nodemanager.fleet.maintenance.reasons import Reason
+from nodemanager.fleet.maintenance.states import STATES
 from nodemanager.kube import conditions
+
+NEXT_SLOT: Final = (
+    "The next slot of its spec.upgrade tries again; `nodemanager describe nodetask {}` tells more."
+)
 
 
 def of_host(host: ManagedNode, found: Found, judged: Iterable[Judged]) -> list[Why]:
@@ -106,15 +112,19 @@ def _of_claim(name: str, facts: HostFacts, tasks: Iterable[NodeTask]) -> Iterato
     if isinstance(claim, Unreadable):
         wait = Wait(name, Reason.CLAIM_UNREADABLE, f"managednode/{name}")
         yield wait_view.why(name, wait, "", "", f"its annotation of a visit: {claim.why}")
+    elif isinstance(claim, Claim) and claim.is_upgrade and claim.state in STATES:
+        wait = Wait(name, STATES[claim.state].reason, f"nodetask/{claim.task}", claim.since, claim.expires)
+        yield wait_view.why(name, wait, "", claim.run, "it is upgraded, as its spec.upgrade says")
     elif isinstance(claim, Claim) and not claim.holds and claim.reason not in (None, Reason.SUCCEEDED):
         ended = Wait(name, claim.reason or Reason.SUCCEEDED, f"nodetask/{claim.task}", claim.since)
         said = claim.missing or next(
             (one.status.message for one in tasks if one.metadata.name == claim.task), ""
         )
         message = f"its last visit ended {claim.state}" + (f": {said}" if said else "")
-        yield wait_view.why(
+        found = wait_view.why(
             name, ended, claim.maintenance, claim.run, output.one_line(message, MESSAGE_LIMIT)
         )
+        yield found._replace(remedy=NEXT_SLOT.format(claim.task)) if claim.is_upgrade else found
 
 
 def _said(host: ManagedNode, reason: Reason, condition: str) -> Why:

@@ -96,6 +96,7 @@ def _add_upgrade(report: output.Report, node: ManagedNode, now: datetime) -> Non
     known = node.status.upgrade or managednode.UpcomingUpgrades()
     slots, started = known.next_slots, known.started_at
     lines += [f"under way since {output.ago(started, now)}"] if started else []
+    lines += [f"waits for the operator since {output.ago(known.due.slot, now)}"] if known.due else []
     lines += [f"next {output.ahead(slot, now)}" for slot in slots]
     if managednode.ANNOTATION_HOLD in node.metadata.annotations:
         lines.append(f"held back by annotation {managednode.ANNOTATION_HOLD}")

@@ -11,14 +11,16 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from nodemanager.api.common.managednode import ManagedNode
-from nodemanager.api.maintenance.nodetask import NodeTask
+from nodemanager.api.maintenance.nodetask import UPGRADES, NodeTask
 from nodemanager.controllers.node_maintenances import observing
 from nodemanager.fleet.maintenance.claims import Claim
 from nodemanager.kube.objects import ObjectKey, key_of
 from nodemanager.runtime.cache import Cache, Change
 
 VISITORS: Final = "visitors"
-"""Index of hosts: the uid of the maintenance that works there, or worked there last."""
+"""Index of hosts: the uid of the maintenance that works there, or worked there last; or `UPGRADING`."""
+UPGRADING: Final = "upgrading"
+"""In the place of a uid, of all hosts whose upgrades are, or have to be, seen to."""
 OWNERS: Final = "owners"
 """Index of tasks: the uid of the object that wanted it."""
 
@@ -27,6 +29,9 @@ def _visitors(host: ManagedNode) -> Iterator[str]:
     claim = observing.claim_of(host)
     if isinstance(claim, Claim):
         yield claim.uid
+    upgraded = isinstance(claim, Claim) and claim.is_upgrade
+    if upgraded or host.spec.upgrade is not None or UPGRADES in host.metadata.annotations:
+        yield UPGRADING
 
 
 def _labelled(host: ManagedNode) -> tuple[object, ...]:

@@ -146,7 +146,8 @@ def with_gates(host: HostFacts, failing: Mapping[str, GateFinding | None]) -> Ho
 def with_owner(host: HostFacts, owners: AbstractSet[str], now: datetime) -> HostFacts:
     """Return a host whose claim nobody will ever end as one with a claim that somebody has to look at."""
     claim = host.claim
-    if not isinstance(claim, Claim) or not claim.holds or claim.uid in owners or now < claim.expires:
+    owned = isinstance(claim, Claim) and (claim.uid in owners or claim.uid == host.uid)
+    if not isinstance(claim, Claim) or not claim.holds or owned or now < claim.expires:
         return host
     return replace(host, claim=Unreadable(f"its maintenance {claim.maintenance} is gone"))
 

@@ -28,6 +28,7 @@ from nodemanager.api.maintenance.nodetask import (
     NODE_TASKS,
     NOT_DONE,
     RUN,
+    UPGRADES,
     NodeTask,
 )
 from nodemanager.api.maintenance.task_steps import TaskStep
@@ -44,9 +45,11 @@ from nodemanager.fleet.maintenance.previews import KEPT, Request
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.tasks import fencing
 from nodemanager.kube import errors, times
-from nodemanager.kube.objects import ObjectKey, key_of
+from nodemanager.kube.objects import ObjectKey, Resource, key_of
 
 log = logging.getLogger("nodemanager.operator")
+Owner = NodeMaintenance | ManagedNode
+"""For what a host is visited: a maintenance, or its own spec.upgrade."""
 _LABEL_MAX: Final = 63
 
 
@@ -59,6 +62,8 @@ class Work:
     plan_hash: str = ""
     not_after: datetime | None = None
     """When the window closes in which it has to begin."""
+    not_before: datetime | None = None
+    """The slot that it is for; None = none, and it may begin at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +100,11 @@ class Orders:
         """Take the record of a visit off a host; its last fencing token stays."""
         return await self._note(host, {ANNOTATION_VISIT: None}, host.metadata.resource_version)
 
+    async def mark(self, host: ManagedNode, until: datetime | None) -> ManagedNode:
+        """Write on a host until when we begin its upgrades; None = we do not."""
+        notes = {UPGRADES: None if until is None else times.rfc3339(until)}
+        return await self._note(host, notes, host.metadata.resource_version)
+
     async def _note(self, host: ManagedNode, notes: dict[str, Any], version: str) -> ManagedNode:
         meta = host.metadata
         body = MergePatch({"metadata": {"resourceVersion": version, "uid": meta.uid, "annotations": notes}})
@@ -103,7 +113,7 @@ class Orders:
         return after
 
     async def create_task(
-        self, owner: NodeMaintenance, host: ManagedNode, claim: Claim, work: Work, now: datetime
+        self, owner: Owner, host: ManagedNode, claim: Claim, work: Work, now: datetime
     ) -> NodeTask | None:
         """Create the task of a visit, once: one of this name that is there is the one we made before."""
         name = task_of(claim)
@@ -154,11 +164,11 @@ class Orders:
             await self.client.delete(NODE_TASKS, meta.name, meta.namespace, options=options)
         self.tasks.gone(key_of(task))
 
-    def hold(self, owner: NodeMaintenance, host: str, claim: Claim) -> NodeHold:
-        """Return the Node of a host, as this maintenance holds it."""
+    def hold(self, owner: Owner, host: str, claim: Claim) -> NodeHold:
+        """Return the Node of a host, as it is held for this visit."""
         meta = owner.metadata
         since = times.rfc3339(claim.begun)
-        holder = CordonHolder(meta.namespace, meta.name, meta.uid, claim.generation, since)
+        holder = CordonHolder(meta.namespace, claim.maintenance, meta.uid, claim.generation, since)
         return NodeHold(self.client, host, holder, self.unanswered)
 
 
@@ -172,18 +182,18 @@ def label(name: str) -> str:
     return name[:_LABEL_MAX].rstrip("-._")
 
 
-def _task(owner: NodeMaintenance, host: ManagedNode, claim: Claim, work: Work, token: int) -> dict[str, Any]:
+def _task(owner: Owner, host: ManagedNode, claim: Claim, work: Work, token: int) -> dict[str, Any]:
     meta = owner.metadata
     about = {
-        "kind": NODE_MAINTENANCES.kind, "name": meta.name, "uid": meta.uid, "generation": claim.generation,
+        "kind": _resource(owner).kind, "name": meta.name, "uid": meta.uid, "generation": claim.generation,
         "planHash": work.plan_hash,
     }  # fmt: skip
     return {
         "metadata": {
             "name": task_of(claim),
             "labels": {
-                NODE: label(host.metadata.name), MAINTENANCE: label(meta.name), RUN: claim.run,
-                LABEL_ATTEMPT: str(claim.attempt),
+                NODE: label(host.metadata.name), RUN: claim.run, LABEL_ATTEMPT: str(claim.attempt),
+                **({} if claim.is_upgrade else {MAINTENANCE: label(meta.name)}),
             },
             "ownerReferences": [_owned_by(owner)],
         },
@@ -191,11 +201,12 @@ def _task(owner: NodeMaintenance, host: ManagedNode, claim: Claim, work: Work, t
             "nodeName": host.metadata.name,
             "steps": msgspec.to_builtins(list(work.steps)),
             "deadline": times.rfc3339(work.deadline),
-            "notBefore": times.rfc3339(claim.begun),
+            "notBefore": times.rfc3339(work.not_before or claim.begun),
             **({"notAfter": times.rfc3339(work.not_after)} if work.not_after is not None else {}),
             "fencingToken": token,
             "reason": about,
-            "ttlSecondsAfterFinished": MAX_TTL,  # until its run has ended, which only we know
+            # Until its run has ended, which only we know.
+            **({} if claim.is_upgrade else {"ttlSecondsAfterFinished": MAX_TTL}),
         },
     }  # fmt: skip
 
@@ -223,9 +234,13 @@ def _preview(owner: NodeMaintenance, host: ManagedNode, name: str, asking: Askin
     }  # fmt: skip
 
 
-def _owned_by(owner: NodeMaintenance) -> dict[str, Any]:
-    meta = owner.metadata
+def _owned_by(owner: Owner) -> dict[str, Any]:
+    meta, resource = owner.metadata, _resource(owner)
     return {
-        "apiVersion": NODE_MAINTENANCES.api_version, "kind": NODE_MAINTENANCES.kind, "name": meta.name,
+        "apiVersion": resource.api_version, "kind": resource.kind, "name": meta.name,
         "uid": meta.uid, "controller": True, "blockOwnerDeletion": False,
     }  # fmt: skip
+
+
+def _resource(owner: Owner) -> Resource[Any]:
+    return NODE_MAINTENANCES if isinstance(owner, NodeMaintenance) else MANAGED_NODES

@@ -39,10 +39,10 @@ class ProtectedHosts:
 
     async def refresh(self, about: Undertaking) -> None:
         """Ask the pods of hosts again that were asked a while ago, before it is decided whose turn it is."""
-        uid = about.maintenance.metadata.uid
+        uid = about.owner.metadata.uid
         known = [(until, host) for (owner, host), (_, until) in self._found.items() if owner == uid]
         for until, host in sorted(known)[:AT_ONCE]:
-            if about.maintenance.status.run is None or not _asks(about):
+            if not _asks(about):  # there is no run, or it drains nothing
                 del self._found[uid, host]
             elif until <= about.now:
                 await self._ask(about, host)
@@ -52,7 +52,7 @@ class ProtectedHosts:
         return host.node is not None and _asks(about) and await self._ask(about, host.name)
 
     async def _ask(self, about: Undertaking, host: str) -> bool:
-        key = about.maintenance.metadata.uid, host
+        key = about.owner.metadata.uid, host
         try:
             found = await node_draining.pods_of(self.client, host)
         except errors.Forbidden:  # the drain will say so

@@ -32,10 +32,12 @@ from nodemanager.controllers.node_maintenances import (
     remembering,
     undertaking,
     upcoming,
+    waking,
 )
-from nodemanager.controllers.node_maintenances.ahead import HostsAhead, TasksAhead
+from nodemanager.controllers.node_maintenances.ahead import UPGRADING, HostsAhead, TasksAhead
 from nodemanager.controllers.node_maintenances.asking import Asker
 from nodemanager.controllers.node_maintenances.gates import Gates, gates_of
+from nodemanager.controllers.node_maintenances.group_locks import GroupLocks
 from nodemanager.controllers.node_maintenances.inputs import InputReader, Problem
 from nodemanager.controllers.node_maintenances.maintenance_writer import MaintenanceWriter
 from nodemanager.controllers.node_maintenances.observing import HostsKnown, SignsOfLife
@@ -45,10 +47,12 @@ from nodemanager.controllers.node_maintenances.protecting import ProtectedHosts
 from nodemanager.controllers.node_maintenances.realtime_sets import RealtimeSets
 from nodemanager.controllers.node_maintenances.recording import News, Record
 from nodemanager.controllers.node_maintenances.undertaking import Seen
+from nodemanager.controllers.node_maintenances.upgrade_visits import Sight, UpgradeVisits
 from nodemanager.controllers.node_maintenances.visiting import Undertaking, VisitDriver, Visited
 from nodemanager.controllers.registration import ControllerContext
-from nodemanager.fleet.maintenance import beginning, openings, passes, questions
+from nodemanager.fleet.maintenance import beginning, budget, openings, passes, questions
 from nodemanager.fleet.maintenance.beginning import Owner
+from nodemanager.fleet.maintenance.budget import Room
 from nodemanager.fleet.maintenance.claims import Claim, State
 from nodemanager.fleet.maintenance.decide import Start
 from nodemanager.fleet.maintenance.facts import Facts, HostFacts
@@ -96,6 +100,10 @@ class Maintainer:
         self._known_hosts = HostsKnown()
         caches.of(MANAGED_NODES).subscribe(self._known_hosts.forget)
         self._writer = MaintenanceWriter(context)
+        self._upgrades = UpgradeVisits(
+            self._orders, self._driver, self._hosts, self._tasks, GroupLocks(context.client, context.now),
+            Sight(self._facts_of, self._rooms, lambda: not caches.of(NODES).refused), context.events,
+        )  # fmt: skip
         self._took = context.metrics.histogram(
             "nodemanager_maintenance_decision_seconds",
             "How long one decision took.",
@@ -103,7 +111,9 @@ class Maintainer:
         ).labels()
 
     async def reconcile(self, key: ObjectKey) -> ReconcileResult | None:
-        """Look at a maintenance, and say when to look again."""
+        """Look at a maintenance, or at all upgrades of a namespace, and say when to look again."""
+        if key.name == waking.UPGRADES:
+            return await self._upgrade(key.namespace)
         maintenance = self._maintenances.get(key)
         if maintenance is None:
             self._writer.forget(key)
@@ -132,6 +142,11 @@ class Maintainer:
         if ANNOTATION_PREVIEW in maintenance.metadata.annotations:
             return await self._preview(seen, problem)
         return await self._decide(seen, about, problem, soon)
+
+    async def _upgrade(self, namespace: str) -> ReconcileResult | None:
+        if await self._upgrades.look(namespace, self._now()):
+            return ReconcileResult(BUSY_SECONDS)
+        return ReconcileResult(LOOK_SECONDS) if self._hosts.visited_by(UPGRADING) else None
 
     # Seeing
 
@@ -165,6 +180,24 @@ class Maintainer:
             facts = observing.with_gates(self._known_hosts.facts(host, node), gates.failing(host, node))
             facts = observing.with_owner(facts, owners, seen.now)
             found[name] = self._protected.on(seen.maintenance.metadata.uid, facts)
+        return found
+
+    def _facts_of(self, host: ManagedNode) -> HostFacts:
+        """Return what is known of one host, whoever works on it."""
+        known = self._caches.of(NODES)
+        node = known.get(ObjectKey("", host.metadata.name)) if not known.refused else None
+        facts = self._known_hosts.facts(host, node)
+        return replace(facts, health=replace(facts.health, heard=self._signs.heard(key_of(host))))
+
+    async def _rooms(self, namespace: str) -> list[tuple[str, Room]]:
+        """Return what the budgets of all maintenances leave that have a run."""
+        found: list[tuple[str, Room]] = []
+        for one in self._maintenances.values():
+            if one.metadata.namespace != namespace or one.status.run is None:
+                continue
+            seen = await self._look_around(one)
+            if (known := self._known(seen, None)) is not None:
+                found.append((one.metadata.name, budget.room(known)))
         return found
 
     def _undertaking(self, seen: Seen) -> tuple[Undertaking, Problem | None]:

@@ -90,7 +90,7 @@ def of_run(seen: Seen, reader: InputReader) -> tuple[Undertaking, Problem | None
         return orders.Work(work.steps, deadline, hashed, inputs.view.last_start)
 
     about = Undertaking(
-        maintenance=maintenance,
+        owner=maintenance,
         rules=rules,
         work=task,
         drain=_drain_rules(spec.disruption.drain if spec.disruption is not None else None, seen.now),

@@ -15,7 +15,6 @@ from typing import Final
 import msgspec
 
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
-from nodemanager.api.maintenance.nodemaintenance import NodeMaintenance
 from nodemanager.api.maintenance.nodetask import NodeTask
 from nodemanager.controllers.disruption.holding import DrainRules
 from nodemanager.controllers.disruption.nodes import (
@@ -25,7 +24,7 @@ from nodemanager.controllers.disruption.nodes import (
     Node,
 )
 from nodemanager.controllers.node_maintenances import observing
-from nodemanager.controllers.node_maintenances.orders import Orders, Work
+from nodemanager.controllers.node_maintenances.orders import Orders, Owner, Work
 from nodemanager.fleet.maintenance import undoing, visits
 from nodemanager.fleet.maintenance.claims import Claim, State, undo_name
 from nodemanager.fleet.maintenance.facts import HALTED, SUCCEEDED, GateFinding, HostFacts, NodeFacts
@@ -47,9 +46,9 @@ _HELD: Final = (State.CORDONING, State.DRAINING, State.RETURNING)
 
 @dataclass(frozen=True, slots=True)
 class Undertaking:
-    """What a maintenance says about its visits now."""
+    """What a maintenance, or a host that is upgraded, says about its visits now."""
 
-    maintenance: NodeMaintenance
+    owner: Owner
     rules: VisitRules
     work: Callable[[Claim], Work]
     """What the task of a visit is made of."""
@@ -122,13 +121,14 @@ class VisitDriver:
         if before is not None and before.state is claim.state:
             return
         self._moves.labels(claim.state.value).inc()
-        log.info("host %s: %s for maintenance %s", host.metadata.name, claim.state, claim.maintenance)
+        log.info("host %s: %s for %s", host.metadata.name, claim.state, claim.object)
         self._tell(host, claim)
 
     def _tell(self, host: ManagedNode, claim: Claim) -> None:
         why = f": {claim.reason}" if claim.reason is not None else ""
         why += f": {claim.missing}" if claim.missing else ""
-        said = f"{claim.state} for maintenance {claim.maintenance}, run {claim.run}{why}"
+        owner = "its spec.upgrade" if claim.is_upgrade else f"maintenance {claim.maintenance}"
+        said = f"{claim.state} for {owner}, run {claim.run}{why}"
         bad = claim.state in (State.UNDONE, State.HALTED, State.UNDOING)
         tell = self._events.warning if bad else self._events.normal
         if claim.state in (State.CORDONING, State.WORKING) or claim.state.is_end or bad:
@@ -150,7 +150,7 @@ class VisitDriver:
         claim = seen.claim
         order = STATES[claim.state].order if claim.state in STATES else Order.NOTHING
         if claim.cordoned and order is Order.CREATE_TASK and not claim.seen:
-            hold = self._orders.hold(about.maintenance, seen.host.metadata.name, claim)
+            hold = self._orders.hold(about.owner, seen.host.metadata.name, claim)
             await hold.say({DRAINED: "", MAINTENANCE_IN_PROGRESS: f"task {claim.task}"})
         task, undo = await self._tasks(about, seen, order)
         facts = seen.facts
@@ -195,7 +195,7 @@ class VisitDriver:
         """Create a task; None: the API does not take it, as it is made of what a host said, say."""
         try:
             return await self._orders.create_task(
-                about.maintenance, seen.host, seen.claim, work, about.now
+                about.owner, seen.host, seen.claim, work, about.now
             )  # fmt: skip
         except errors.Invalid as error:
             log.warning("cannot make a task for host %s: %s", seen.host.metadata.name, error)
@@ -203,7 +203,7 @@ class VisitDriver:
 
     async def _held(self, about: Undertaking, seen: Visited, order: Order) -> NodeFacts | None:
         """Cordon, drain or give back the Node of a host; return how it is then."""
-        hold = self._orders.hold(about.maintenance, seen.host.metadata.name, seen.claim)
+        hold = self._orders.hold(about.owner, seen.host.metadata.name, seen.claim)
         left, blocked = 0, ""
         if order is Order.GIVE_BACK:
             await hold.release()
@@ -222,7 +222,7 @@ class VisitDriver:
         if not name or seen.claim.state in _BEFORE_WORK:
             return None
         known = next((one for one in seen.tasks if one.metadata.name == name), None)
-        return known or await self._orders.task(ObjectKey(about.maintenance.metadata.namespace, name))
+        return known or await self._orders.task(ObjectKey(about.owner.metadata.namespace, name))
 
 
 def _cut_short(about: Undertaking, visit: Visit) -> Move | None:

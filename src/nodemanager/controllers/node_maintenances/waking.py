@@ -6,7 +6,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from nodemanager.api.common.configset import ConfigSet
-from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode, is_held, upgrading_since
+from nodemanager.api.common.managednode import (
+    ANNOTATION_HOLD,
+    MANAGED_NODES,
+    ManagedNode,
+    is_held,
+    upgrading_since,
+)
+from nodemanager.api.maintenance import nodetask
 from nodemanager.api.maintenance.maintenanceapproval import MaintenanceApproval
 from nodemanager.api.maintenance.nodemaintenance import (
     ANNOTATION_VISIT,
@@ -21,9 +28,12 @@ from nodemanager.controllers.registration import Caches, Wake
 from nodemanager.fleet import series
 from nodemanager.fleet.maintenance.claims import Claim
 from nodemanager.fleet.maintenance.plan import series_of
+from nodemanager.fleet.upgrades import upgrade_tasks
 from nodemanager.kube.objects import ObjectKey, key_of
 from nodemanager.runtime.cache import Change
 
+UPGRADES: Final = "upgrades/"
+"""The name in the queue of all upgrades of a namespace; no object is called so."""
 SETTLE_SECONDS: Final = 1.0
 """Many hosts change at about the same time; who only waits for them looks once."""
 
@@ -89,6 +99,8 @@ def on_task(change: Change[NodeTask], _caches: Caches) -> Iterator[Wake]:
     reason = found.spec.reason if found is not None else None
     if reason is not None and reason.kind == NODE_MAINTENANCES.kind:
         yield Wake(ObjectKey(change.key.namespace, reason.name))
+    if reason is not None and reason.kind == MANAGED_NODES.kind:
+        yield Wake(ObjectKey(change.key.namespace, UPGRADES))
 
 
 def _got_to(task: NodeTask) -> tuple[object, ...]:
@@ -99,9 +111,11 @@ def _got_to(task: NodeTask) -> tuple[object, ...]:
 def on_host(change: Change[ManagedNode], caches: Caches) -> Iterator[Wake]:
     """Wake who works on a host that changed, and those that could begin with it, or another one, now."""
     old, new = change.old, change.new
+    namespace = change.key.namespace
+    if new is not None and (old is None or _upgraded_as(old) != _upgraded_as(new)) and any(_upgraded_as(new)):
+        yield Wake(ObjectKey(namespace, UPGRADES))
     if old is not None and new is not None and _counted_as(old) == _counted_as(new):
         return
-    namespace = change.key.namespace
     workers = {name for host in (old, new) if host is not None and (name := _worker(host))}
     for name in sorted(workers):
         yield Wake(ObjectKey(namespace, name))
@@ -174,9 +188,18 @@ def _counted_as(host: ManagedNode) -> tuple[object, ...]:
     return host.metadata.annotations.get(ANNOTATION_VISIT), *_judged(host)
 
 
+def _upgraded_as(host: ManagedNode) -> tuple[object, ...]:
+    """Return what decides about the upgrade of a host."""
+    notes, visit = host.metadata.annotations, upgrade_tasks.visit_of(host)
+    due = host.status.upgrade.due if host.status.upgrade is not None else None
+    return host.spec.upgrade, visit, due, notes.get(nodetask.UPGRADES), notes.get(ANNOTATION_HOLD)
+
+
 def _worker(host: ManagedNode) -> str:
     claim = observing.claim_of(host)
-    return claim.maintenance if isinstance(claim, Claim) else ""
+    if not isinstance(claim, Claim):
+        return ""
+    return UPGRADES if claim.is_upgrade else claim.maintenance
 
 
 def _taken_as(node: Node) -> tuple[object, ...]:

@@ -19,6 +19,8 @@ from nodemanager.fleet.maintenance.reasons import Reason
 MAX_TEXT: Final = 2048
 """Longer than every claim that we write: names are bounded."""
 _UNDO: Final = "-undo"
+_HOST: Final = "managednode/"
+"""How the name begins under which a host is visited to be upgraded: no maintenance is called so."""
 
 
 class State(StrEnum):
@@ -49,8 +51,9 @@ class Claim(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """One visit of one host."""
 
     maintenance: str
+    """Its name; of an upgrade that the host asked for, that of the host (`for_upgrade`)."""
     uid: str
-    """Of the maintenance: one of the same name that was made later is another."""
+    """Of the maintenance, or of the host: one of the same name that was made later is another."""
     host_uid: str
     """Of the ManagedNode: one of the same name that was made later was not visited."""
     run: str
@@ -76,11 +79,23 @@ class Claim(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """Why it ends so."""
     missing: str = ""
     """What did not hold when it had to be proven."""
+    group: str = ""
+    """The group whose Lease is held for the host, until it has been given back."""
+
+    @property
+    def is_upgrade(self) -> bool:
+        """Whether the host is visited for its own spec.upgrade."""
+        return self.maintenance.startswith(_HOST)
+
+    @property
+    def object(self) -> str:
+        """For which object the host is visited."""
+        return self.maintenance if self.is_upgrade else f"nodemaintenance/{self.maintenance}"
 
     @property
     def holds(self) -> bool:
-        """Whether the host is being worked on."""
-        return self.state not in ENDS
+        """Whether the host is being worked on, or the Lease of its group is yet to be given back."""
+        return self.state not in ENDS or bool(self.group)
 
 
 class Unreadable(msgspec.Struct, frozen=True):
@@ -116,6 +131,11 @@ def decode(text: str | None) -> Claim | Unreadable | None:
     if claim.state is State.RETURNING and claim.end is None:
         return Unreadable("it is Returning, and does not say how it ends")
     return claim
+
+
+def for_upgrade(host: str) -> str:
+    """Return under which name a host is visited to be upgraded."""
+    return f"{_HOST}{host}"
 
 
 def undo_name(task: str) -> str:

@@ -182,7 +182,7 @@ def unfit(host: HostFacts) -> tuple[Reason, str] | None:
         return Reason.HOST_WITHOUT_AGENT, f"managednode/{host.name}"
     reason = unavailable(host)
     if isinstance(host.claim, Claim) and reason is Reason.HOST_BUSY:
-        return reason, f"nodemaintenance/{host.claim.maintenance}"
+        return reason, host.claim.object
     if reason in (Reason.NODE_NOT_READY, Reason.NODE_CORDONED):
         return reason, f"node/{host.name}"
     if reason is not None:

@@ -56,6 +56,8 @@ class Reason(StrEnum):
     PARALLELISM = "Parallelism"
     CANARIES_FIRST = "CanariesFirst"
     EARLIER_GROUP = "EarlierGroup"
+    GROUP_BUSY = "GroupBusy"
+    CLOCK_DIFFERS = "ClockDiffers"
     # Where a host is that was begun with
     CORDONING = "Cordoning"
     DRAINING = "Draining"
@@ -151,6 +153,8 @@ REMEDIES: Final[dict[Reason, str]] = {
     Reason.PARALLELISM: "Nothing to do: as many hosts as spec.parallelism allows are in work.",
     Reason.CANARIES_FIRST: "Nothing to do, unless a canary cannot be begun with: see why it waits.",
     Reason.EARLIER_GROUP: "Nothing to do: hosts of an earlier group are not done.",
+    Reason.GROUP_BUSY: "Nothing to do: another host of the group of its spec.upgrade has its turn.",
+    Reason.CLOCK_DIFFERS: "Set the clock of the host: its slot has come by that, and not by the operator's.",
     Reason.CORDONING: "Nothing to do; if it lasts, see whether the operator may patch Nodes.",
     Reason.DRAINING: "See which pods are left, and which PodDisruptionBudget keeps them.",
     Reason.TASK_NOT_TAKEN: "See whether the agent of the host runs and may read NodeTasks.",

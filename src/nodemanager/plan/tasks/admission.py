@@ -15,6 +15,7 @@ from nodemanager.api.maintenance.nodetask import (
     NodeTaskStatus,
     TaskClaim,
     is_ended,
+    upgrade_slot,
 )
 from nodemanager.api.maintenance.task_steps import INVERTIBLE, TaskStep
 from nodemanager.kube import conditions
@@ -55,6 +56,8 @@ class Situation:
     """Whether nobody else can be at work under our name: what is claimed and unknown to us is forgotten."""
     doubt: timedelta = timedelta(minutes=2)
     """How old a claim has to be for that: until then it may be of somebody whom nobody noticed yet."""
+    used_slot: datetime | None = None
+    """The last slot in which the host was upgraded, whoever began that: no slot is used twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +138,10 @@ def _fresh(task: NodeTask, ledger: Ledger, here: Situation) -> Answer:
         return Refused(TaskPhase.REFUSED, INVALID, said)
     if spec.fencing_token <= ledger.fence:
         said = f"its fencing token {spec.fencing_token} is not above {ledger.fence}, which was seen before"
+        return Refused(TaskPhase.REFUSED, STALE, said)
+    slot = upgrade_slot(spec)
+    if slot is not None and here.used_slot is not None and slot <= here.used_slot:
+        said = f"it is for the slot {spec.not_before}, which was used: a host upgrades once per slot"
         return Refused(TaskPhase.REFUSED, STALE, said)
     if late := too_late(spec, here.now):
         return Refused(TaskPhase.EXPIRED, EXPIRED, late)

@@ -1,10 +1,11 @@
-"""A Lease that a host holds by its name: across crashes and reboots, and beside agents of the Go project.
+"""A Lease that is held for a host: across crashes and reboots, and beside agents of the Go project.
 
-    held        holderIdentity is the host's name; renewed long before leaseDurationSeconds are over
+    held        holderIdentity is the holder's name; renewed long before leaseDurationSeconds are over
     released    no holderIdentity, renewTime in the past (the object stays)
     run out     not changed for its whole duration, measured by whoever wants it
 
-The identity is the hostname, so an agent that was killed or rebooted finds its own lease and goes on.
+The identity is the same in every process: the hostname, or what the operator is called when it holds one for
+a host. So who was killed or rebooted finds its own lease and goes on.
 A lease of somebody else counts as run out when it was *seen* unchanged for its whole duration on our
 own clock. Only where its `renewTime` is older than that by more than `SKEW`, it is taken without
 watching it: so far apart no two clocks are supposed to be, and a host that died last week need not
@@ -41,8 +42,8 @@ class _Seen:
     since: float = 0.0
 
 
-class HostLease:
-    """One Lease that this host wants to hold."""
+class SharedLease:
+    """One Lease that somebody wants to hold."""
 
     def __init__(self, client: Client, key: tuple[str, str], identity: str, clocks: Clocks) -> None:
         self.name, self._namespace = key

@@ -1,0 +1,58 @@
+"""Steps that change packages, among them the upgrade of the whole system: at most once, whatever happens."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from nodemanager.agent.tasks.attempts import REBOOT_NEEDED, Attempt, AttemptResult, Performer
+from nodemanager.agent.tasks.packages import Packages
+from nodemanager.api.maintenance.task_steps import SYSTEM, PackagesAction
+from nodemanager.kube import wording
+
+MAX_REASON: Final = 256
+WENT_DOWN: Final = AttemptResult(
+    succeeded=False, message="the agent or the host went down during the upgrade of its packages"
+)
+"""What took the host down may do so again: it is not tried once more."""
+Base = Callable[[], Awaitable[bool]]
+"""Upgrades what is no package, such as FreeBSD's base system, and tells whether there was anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class SystemUpgrades(Performer):
+    """Changes packages for tasks; where the system is upgraded, what is no package as well."""
+
+    UNBROKEN = True
+    packages: Packages
+    needed: Callable[[], Awaitable[str]]
+    """Returns why a reboot is needed; empty = it is not."""
+    base: Base | None = None
+
+    async def prepare(self, action: PackagesAction) -> bytes:
+        """Return what is installed."""
+        return await self.packages.prepare(action)
+
+    async def perform(self, action: PackagesAction, attempt: Attempt) -> AttemptResult:
+        """Change the packages, then what is none."""
+        found = await self.packages.perform(action, attempt)
+        return await self.completed(found) if action.upgrade == SYSTEM and found.succeeded else found
+
+    async def completed(self, found: AttemptResult) -> AttemptResult:
+        """Upgrade what is no package, and note why the host has to reboot for all of it."""
+        reason = ""
+        if self.base is not None:
+            async with self.packages.exclusive():
+                reason = "the base system was upgraded" if await self.base() else ""
+        reason = wording.flat(reason or await self.needed(), MAX_REASON)
+        told = {**found.evidence, REBOOT_NEEDED: reason} if reason else found.evidence
+        return replace(found, evidence=told)
+
+    async def settle(self, action: PackagesAction, attempt: Attempt) -> AttemptResult:
+        """Begin no upgrade of the system twice; all else leads to a state."""
+        return WENT_DOWN if action.upgrade == SYSTEM else await self.packages.settle(action, attempt)
+
+    async def take_back(self, action: PackagesAction, attempt: Attempt) -> AttemptResult:
+        """Bring back the packages as they were; what is no package stays."""
+        return await self.packages.take_back(action, attempt)

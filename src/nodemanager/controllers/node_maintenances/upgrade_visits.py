@@ -1,0 +1,248 @@
+"""Upgrades of spec.upgrade: hosts ask when a slot has come, and are visited as for a maintenance.
+
+    marked -> asks in its status -> its turn: Lease, claim -> cordoned, drained -> NodeTask -> given back
+
+Its agent knows the slots: schedule, time zone, delay and holds are there. Here it is decided whose turn it
+is, together with all maintenances: this is a name in their queue, so that no two decisions spend one budget.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from nodemanager.api.common.managednode import (
+    ANNOTATION_HOLD,
+    MANAGED_NODES,
+    DueUpgrade,
+    ManagedNode,
+    UpcomingUpgrades,
+    is_held,
+)
+from nodemanager.api.maintenance.nodemaintenance import DEFAULT_DEADLINE
+from nodemanager.api.maintenance.nodetask import RUN, UPGRADES
+from nodemanager.controllers.disruption.holding import DrainRules
+from nodemanager.controllers.node_maintenances.ahead import UPGRADING, HostsAhead, TasksAhead
+from nodemanager.controllers.node_maintenances.group_locks import GroupLocks
+from nodemanager.controllers.node_maintenances.orders import Orders, Work
+from nodemanager.controllers.node_maintenances.visiting import Undertaking, VisitDriver, Visited
+from nodemanager.fleet.maintenance import claims, reasons, visits
+from nodemanager.fleet.maintenance.budget import Room
+from nodemanager.fleet.maintenance.claims import Claim, State
+from nodemanager.fleet.maintenance.decide import Wait
+from nodemanager.fleet.maintenance.facts import HostFacts
+from nodemanager.fleet.maintenance.reasons import Reason
+from nodemanager.fleet.maintenance.states import Move, VisitRules
+from nodemanager.fleet.upgrades import deciding, upgrade_tasks
+from nodemanager.fleet.upgrades.deciding import AskingHost
+from nodemanager.kube import errors, times
+from nodemanager.kube.go import durations
+from nodemanager.kube.objects import ObjectKey, key_of
+from nodemanager.runtime.events import EventRecorder
+
+log = logging.getLogger("nodemanager.operator")
+LONGEST: Final = timedelta(seconds=DEFAULT_DEADLINE)
+"""How long the visit of a host may take."""
+TO_BEGIN: Final = timedelta(minutes=10)
+"""How long an agent has to take its task: one that comes back later waits for its next slot."""
+DRAIN: Final = timedelta(minutes=5)
+MAX_DRAIN: Final = timedelta(hours=1)
+PROOF: Final = timedelta(minutes=15)
+MARKS: Final = 100
+"""Hosts that are marked at one look: others wait for it."""
+_BEFORE_TASK: Final = (State.CORDONING, State.DRAINING, State.WORKING)
+_TOLD_OF: Final = (State.WORKING, State.REBOOTING)
+"""States whose end a NodeTask tells of: nobody needs to look for it."""
+_UNHEARD: Final = (Reason.HOST_SILENT, Reason.HOST_WITHOUT_AGENT, Reason.CLOCK_DIFFERS)
+"""What may last: others are not looked at more often for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What is known of hosts besides their own objects."""
+
+    facts: Callable[[ManagedNode], HostFacts]
+    rooms: Callable[[str], Awaitable[list[tuple[str, Room]]]]
+    """Returns what the budgets of maintenances that run in a namespace leave, with their names."""
+    may_drain: Callable[[], bool]
+    """Tells whether we may: else hosts that can drain themselves would not be drained any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradeVisits:
+    """Sees to all upgrades of a namespace."""
+
+    orders: Orders
+    driver: VisitDriver
+    hosts: HostsAhead
+    tasks: TasksAhead
+    locks: GroupLocks
+    sight: Sight
+    events: EventRecorder
+    _told: dict[str, tuple[datetime, Reason]] = field(default_factory=dict)
+    """Why hosts were told to wait, by uid."""
+
+    async def look(self, namespace: str, now: datetime) -> bool:
+        """Go on with upgrades by one transition each, and begin others; tell whether to look again soon."""
+        marks, known = 0, self._known(namespace)
+        for host in known:
+            try:
+                marks += await self._mark(host, now) if marks < MARKS else 0
+                await self._go_on(self._newest(host), now)
+            except (errors.Conflict, errors.NotFound):  # somebody else was faster: the next look
+                continue
+            except (errors.KubeError, ValueError) as error:  # of this host: the others go on
+                log.warning("cannot see to the upgrade of host %s: %s", host.metadata.name, error)
+        asking = [one for host in known if (one := self._asking(self._newest(host))) is not None]
+        busy = bool(asking) and await self._begin(namespace, asking, now)
+        found = [claim for host in known if (claim := upgrade_tasks.visit_of(self._newest(host)))]
+        return busy or any(claim.holds and claim.state not in _TOLD_OF for claim in found)
+
+    def _known(self, namespace: str) -> list[ManagedNode]:
+        return [one for one in self.hosts.visited_by(UPGRADING) if one.metadata.namespace == namespace]
+
+    def _newest(self, host: ManagedNode) -> ManagedNode:
+        return self.hosts.get(key_of(host)) or host
+
+    async def _mark(self, host: ManagedNode, now: datetime) -> bool:
+        """Have a host know whether we begin its upgrades; tell whether that was news."""
+        notes, upgrade = host.metadata.annotations, host.spec.upgrade
+        wanted = upgrade is not None and bool(upgrade.schedule) and self.sight.may_drain()
+        until = upgrade_tasks.marked_until(notes)
+        if wanted and (until is None or until - now < upgrade_tasks.MARKED / 2):
+            await self.orders.mark(host, now + upgrade_tasks.MARKED)
+            return True
+        if not wanted and UPGRADES in notes:
+            await self.orders.mark(host, None)
+            return True
+        return False
+
+    # Hosts in work
+
+    async def _go_on(self, host: ManagedNode, now: datetime) -> None:
+        claim = upgrade_tasks.visit_of(host)
+        if claim is None:
+            return
+        if claim.host_uid != host.metadata.uid:  # written back from a backup: that host is gone
+            await self.orders.forget(host)
+            return
+        if claim.state.is_end and claim.group:
+            await self.locks.give_back(host, claim.group)
+            await self.orders.write_claim(host, msgspec.structs.replace(claim, group=""), now)
+            return
+        if not (claim.holds or (claim.state is State.HALTED and claim.reason is Reason.HOST_LOST)):
+            return
+        tasks = self.tasks.of(host.metadata.uid)
+        about = await self._undertaking(host, claim, now)
+        found = await self.driver.drive(about, Visited(host, self.sight.facts(host), claim, tasks))
+        if isinstance(found, Move) and found.claim.state.is_end and found.claim.group:
+            await self._go_on(self._newest(host), now)
+
+    async def _undertaking(self, host: ManagedNode, claim: Claim, now: datetime) -> Undertaking:
+        """Return what holds for the visit of a host now."""
+        early = claim.state in _BEFORE_TASK
+        ending = Reason.HOST_HELD if early and _is_held(host) else None
+        if early and claim.group and not await self.locks.keep(host, claim, now):
+            ending = Reason.GROUP_BUSY
+        reboots = upgrade_tasks.reboots_always(host.metadata.annotations)
+        steps = tuple(upgrade_tasks.steps(reboots=reboots))
+
+        def work(made: Claim) -> Work:
+            slot = upgrade_tasks.slot_of_run(made.run)
+            return Work(steps, made.expires, not_after=made.since + TO_BEGIN, not_before=slot)
+
+        return Undertaking(host, _rules(host), work, DrainRules(), now, ending=ending)
+
+    # Beginning
+
+    def _asking(self, host: ManagedNode) -> AskingHost | None:
+        due, upgrade = _due(host), host.spec.upgrade
+        slot, until = (times.parse(due.slot), times.parse(due.until)) if due is not None else (None, None)
+        if slot is None or until is None or upgrade is None or not self.sight.may_drain():
+            return None
+        runs = {task.metadata.labels.get(RUN) for task in self.tasks.of(host.metadata.uid)}
+        used = upgrade_tasks.run_of(slot) in runs
+        return AskingHost(self.sight.facts(host), slot, until, upgrade.group, _is_held(host), used)
+
+    async def _begin(self, namespace: str, asking: Iterable[AskingHost], now: datetime) -> bool:
+        """Take the Lease of each host whose turn it is, and write a claim on it; tell whether some wait."""
+        turns = deciding.decide(asking, await self.sight.rooms(namespace), now)
+        for wait in turns.waits:
+            self._tell(namespace, wait)
+        for one in turns.starts:
+            host = self.hosts.get(ObjectKey(namespace, one.facts.name))
+            if host is None or host.metadata.uid != one.facts.uid:
+                continue
+            try:
+                other = await self.locks.take(host, one.group) if one.group else ""
+                if other:
+                    said = f"lease/{one.group}, held by {other}"
+                    self._tell(namespace, Wait(one.facts.name, Reason.GROUP_BUSY, said, one.slot))
+                    continue
+                await self._visit(host, one, now)
+            except (errors.Conflict, errors.NotFound):
+                continue
+            except errors.KubeError as error:
+                log.warning("cannot begin the upgrade of host %s: %s", one.facts.name, error)
+        return bool(turns.starts) or any(wait.reason not in _UNHEARD for wait in turns.waits)
+
+    async def _visit(self, host: ManagedNode, one: AskingHost, now: datetime) -> None:
+        facts, run = one.facts, upgrade_tasks.run_of(one.slot)
+        rules = _rules(host)
+        state = visits.first_state(facts, rules)
+        claim = Claim(
+            maintenance=claims.for_upgrade(facts.name),
+            uid=facts.uid,
+            host_uid=facts.uid,
+            run=run,
+            attempt=0,
+            state=state,
+            since=now,
+            begun=now,
+            expires=now + LONGEST,
+            generation=host.metadata.generation,
+            task=claims.task_name(facts.name, facts.uid, run, facts.uid, 0),
+            cordoned=state is State.CORDONING and facts.node is not None and not facts.node.cordoned,
+            boot_id=facts.health.boot_id,
+            group=one.group,
+        )
+        await self.driver.write(Undertaking(host, rules, _nothing, DrainRules(), now), host, claim)
+        if facts.node is None:
+            said = "nothing is cordoned and drained: no Kubernetes Node has the name of this host"
+            self.events.normal(MANAGED_NODES, host, "UpgradeNotDrained", said)
+
+    def _tell(self, namespace: str, wait: Wait) -> None:
+        """Tell why a host waits, when it is news."""
+        host = self.hosts.get(ObjectKey(namespace, wait.host))
+        known = self._told.get(host.metadata.uid) if host is not None else None
+        if host is None or wait.since is None or known == (wait.since, wait.reason):
+            return
+        self._told[host.metadata.uid] = wait.since, wait.reason
+        remedy = reasons.remedy(wait.reason, host=wait.host)
+        said = f"the slot {times.rfc3339(wait.since)} waits: {wait.reason}: {wait.object}. {remedy}"
+        self.events.normal(MANAGED_NODES, host, "UpgradeWaiting", said)
+
+
+def _due(host: ManagedNode) -> DueUpgrade | None:
+    return (host.status.upgrade or UpcomingUpgrades()).due
+
+
+def _is_held(host: ManagedNode) -> bool:
+    return host.spec.upgrade is None or ANNOTATION_HOLD in host.metadata.annotations or is_held(host)
+
+
+def _rules(host: ManagedNode) -> VisitRules:
+    due, timeout = _due(host), DRAIN
+    if due is not None and due.drain_timeout:
+        timeout = min(timedelta(seconds=durations.parse(due.drain_timeout)), MAX_DRAIN)
+    return VisitRules(cordons=True, drains=True, drain_timeout=timeout, proof_timeout=PROOF)
+
+
+def _nothing(claim: Claim) -> Work:
+    """Make no task: it is only written down that a host is begun with."""
+    return Work((), claim.expires)

@@ -1,0 +1,101 @@
+"""Whose turn it is of the hosts that ask to be upgraded, and why the others wait.
+
+Nothing is remembered from one call to the next. What a host asks for ends with its window, so that a slot
+which it had to wait through is missed, as it is on a host that nobody decides for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from nodemanager.fleet.maintenance import facts
+from nodemanager.fleet.maintenance.budget import Room
+from nodemanager.fleet.maintenance.claims import Claim
+from nodemanager.fleet.maintenance.decide import Wait
+from nodemanager.fleet.maintenance.facts import HostFacts
+from nodemanager.fleet.maintenance.reasons import Reason
+from nodemanager.fleet.upgrades.upgrade_tasks import run_of
+
+SKEW: Final = timedelta(minutes=5)
+"""How far the clock of a host may be from ours."""
+_ENDS_BY_ITSELF: Final = frozenset((Reason.NODE_NOT_READY, Reason.NODE_CORDONED))
+"""What keeps no upgrade from beginning: it may repair the one, and leaves the other as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskingHost:
+    """A host whose slot has come."""
+
+    facts: HostFacts
+    slot: datetime
+    until: datetime
+    group: str = ""
+    held: bool = False
+    """Whether somebody keeps it from being upgraded, and its agent has not heard of it yet."""
+    used: bool = False
+    """Whether there is a task for its slot, and its status has yet to say so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """Who begins now, in this order, and who waits."""
+
+    starts: tuple[AskingHost, ...] = ()
+    waits: tuple[Wait, ...] = ()
+
+
+def decide(asking: Iterable[AskingHost], rooms: Sequence[tuple[str, Room]], now: datetime) -> Turns:
+    """Return whose turn it is. `rooms` are what the budgets of maintenances leave, with their names."""
+    starts: list[AskingHost] = []
+    waits: list[Wait] = []
+    groups: set[str] = set()
+    for one in sorted(asking, key=lambda one: (one.slot, one.facts.name)):
+        if _is_used(one):
+            continue
+        name, wait = one.facts.name, _own(one, now)
+        if wait is None and one.group in groups:
+            wait = Reason.GROUP_BUSY, f"lease/{one.group}"
+        wait = wait or _refused(one.facts, rooms)
+        if wait is not None:
+            waits.append(Wait(name, *wait, since=one.slot, next_check=one.until))
+            continue
+        starts.append(one)
+        groups |= {one.group} - {""}
+        for _, room in rooms:
+            if name in room.places and facts.unavailable(one.facts) is None:
+                room.take(name)
+    return Turns(tuple(starts), tuple(waits))
+
+
+def _is_used(one: AskingHost) -> bool:
+    """Tell whether its slot was begun with before: it is tried once."""
+    claim = one.facts.claim
+    begun = isinstance(claim, Claim) and claim.is_upgrade and claim.run == run_of(one.slot)
+    return one.used or begun
+
+
+def _own(one: AskingHost, now: datetime) -> tuple[Reason, str] | None:
+    """Return why this host cannot begin, whatever the others do."""
+    host, name = one.facts, f"managednode/{one.facts.name}"
+    if host.health.alive is None:
+        return Reason.HOST_WITHOUT_AGENT, name
+    if not one.slot - SKEW <= now <= one.until + SKEW:
+        return Reason.CLOCK_DIFFERS, name
+    reason = facts.unavailable(host)
+    if reason is not None and reason not in _ENDS_BY_ITSELF:
+        return reason, host.claim.object if host.works and isinstance(host.claim, Claim) else name
+    return (Reason.HOST_HELD, name) if host.health.held or one.held else None
+
+
+def _refused(host: HostFacts, rooms: Sequence[tuple[str, Room]]) -> tuple[Reason, str] | None:
+    """Return which budget has no room for a host; one that is away already takes none."""
+    if facts.unavailable(host) is not None:
+        return None
+    for name, room in rooms:
+        reason = room.refusal(host.name) if host.name in room.places else None
+        if reason is not None:
+            return reason, f"nodemaintenance/{name}"
+    return None
