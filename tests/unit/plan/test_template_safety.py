@@ -164,7 +164,7 @@ def test_the_data_is_the_same_after_any_template() -> None:
     mine = data()
     for text in ("{{ set `role` `x` .Node.Labels }}{{ merge .Node.Labels (dict `y` 1) }}{{ sort .Nodes }}",):
         render(text, mine)
-    fresh = Data(node=mine.node, nodes=mine.nodes)
+    fresh = Data(node=mine.node, nodes=mine.nodes, values=mine.values)
     assert fresh.digest() == before
 
 
