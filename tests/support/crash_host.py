@@ -135,10 +135,7 @@ class DiskTools:
         self._did("install", " ".join(one.name for one in wanted), state)
 
     async def remove(self, names: Sequence[str]) -> None:
-        state = self._load()
-        for name in names:
-            state["packages"].pop(name, None)
-        self._did("remove", " ".join(names), state)
+        raise NotImplementedError
 
     async def upgrade_all(self, hold: Sequence[Wanted] = ()) -> None:
         raise NotImplementedError
@@ -165,9 +162,7 @@ class DiskTools:
         self._did("start", key.name, state)
 
     async def stop(self, key: ServiceKey) -> None:
-        state = self._load()
-        state["running"].remove(key.name)
-        self._did("stop", key.name, state)
+        raise NotImplementedError
 
     async def restart(self, key: ServiceKey) -> None:
         self._did("restart", key.name, self._load())

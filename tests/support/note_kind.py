@@ -89,7 +89,6 @@ NOTES: HostKind[Note, list[str], Texts] = HostKind(
     plan=_plan,
     count=Metric("nodemanager_note_operations_total", "Notes written.", by="operation"),
     drift=DriftRule(),
-    owning=None,
 )
 
 # The half in host and cli

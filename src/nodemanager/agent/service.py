@@ -16,7 +16,6 @@ from nodemanager.agent.declared.changes import DeclaredChanges
 from nodemanager.agent.declared.contents import Contenter
 from nodemanager.agent.declared.declarations import Declarations
 from nodemanager.agent.declared.desired_state import DesiredStateCache
-from nodemanager.agent.declared.known_sets import KnownSets, names_of
 from nodemanager.agent.declared.memory import Memory
 from nodemanager.agent.declared.references import ReferenceWatch
 from nodemanager.agent.declared.sources import OptionalCache, Sources
@@ -39,7 +38,6 @@ from nodemanager.agent.passes.host_state import HostState, nobody
 from nodemanager.agent.passes.housekeeping import Housekeeper
 from nodemanager.agent.passes.notifies import Notifier
 from nodemanager.agent.passes.pass_schedule import PassSchedule
-from nodemanager.agent.passes.pruning import Pruner
 from nodemanager.agent.passes.underway import LONG_SECONDS
 from nodemanager.agent.report import contributions, host_inspector, status_sources
 from nodemanager.agent.report.contributions import DuplicateHost
@@ -231,11 +229,9 @@ def _declarations(base: _Base) -> Declarations:
         lambda: link.reachability.offline,
         base.requests.pass_soon,
     )
-    names = partial(names_of, link.client, link.key.namespace)
-    known_sets = KnownSets(sources, managed_host.ledger, names, base.requests.pass_soon)
     return Declarations(
         node, managed_host.identity, sources, staged, desired_states, first_look, base.holds.look,
-        base.windows.heard, known_sets,
+        base.windows.heard,
     )  # fmt: skip
 
 
@@ -248,7 +244,6 @@ def _contributions(base: _Base, declared: Declarations, own: OwnCredential) -> l
     base.manager.add_server(*servers)
     found = [contributions.of_servers(servers), _token_contribution(base, own)]
     found.append(contributions.of_labels(lambda: declared.node.refusal))
-    found.append(contributions.of_orphans(managed_host.ledger, base.registry, link.key.name))
     return found
 
 
@@ -314,8 +309,7 @@ def _host_pass(
     housekeeper = Housekeeper(base.managed_host.bucket, time.monotonic, base.holds.may_act)
     schedule = PassSchedule(housekeeper, base.options.period)
     reports = PassReports(writer, reporter, Notifier(base.link.client))
-    pruner = Pruner(converger, base.managed_host.ledger)
-    return HostPass(declared, converger, host_state, schedule, base.requests, reports, follow, pruner)
+    return HostPass(declared, converger, host_state, schedule, base.requests, reports, follow)
 
 
 def _add_loop(base: _Base, host_pass: HostPass) -> LastPass:

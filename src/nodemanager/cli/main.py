@@ -67,7 +67,6 @@ COMMANDS: Final = {
     "apply": Entry("nodemanager.cli.commands.apply", "Make this host what manifests say, without an API."),
     "backups": Entry("nodemanager.cli.commands.backups", "List what files contained before."),
     "restore": Entry("nodemanager.cli.commands.restore", "Put back what a file contained."),
-    "orphans": Entry("nodemanager.cli.commands.orphans", "List what is left behind of ConfigSets."),
     "server": Entry("nodemanager.cli.commands.server", "Serve a Kubernetes API without a cluster."),
     "up": Entry("nodemanager.cli.commands.up", "Run everything in one process, with a cluster or without."),
     "demo": Entry("nodemanager.cli.commands.demo", "See in a few seconds what this is about."),
@@ -87,19 +86,7 @@ COMMANDS: Final = {
 GROUPS: Final = {
     "Run": ("demo", "up", "agent", "operator", "install-service"),
     "Join": ("rbac", "token", "bootstrap"),
-    "Look": (
-        "get",
-        "describe",
-        "status",
-        "why",
-        "data",
-        "plan",
-        "lint",
-        "simulate",
-        "schemas",
-        "backups",
-        "orphans",
-    ),
+    "Look": ("get", "describe", "status", "why", "data", "plan", "lint", "simulate", "schemas", "backups"),
     "Change": ("apply", "run", "maintenance", "rollout", "hold", "unhold", "restore"),
     "Serve": ("server", "crds"),
 }

@@ -34,7 +34,6 @@ from nodemanager.controllers import (
     node_tasks,
     notifications,
     previews,
-    pruning,
     registration,
     rollouts,
 )
@@ -62,7 +61,6 @@ ENTRIES: Final[tuple[Entry, ...]] = (
     configsets.REGISTRATION,
     rollouts.REGISTRATION,
     previews.REGISTRATION,
-    pruning.REGISTRATION,
     host_roles.REGISTRATION,
     maintenance_windows.REGISTRATION,
     node_series.REGISTRATION,

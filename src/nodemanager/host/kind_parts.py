@@ -53,8 +53,6 @@ class HostPart(Generic[N, F]):
     """Carries out the steps of that plan and returns what became of each; one failure stops no other."""
     rehearse: Callable[[Sequence[Step], Work], Awaitable[list[Step]]] = _as_planned
     """In a preview: returns the steps, with those held back that its tool would refuse; changes nothing."""
-    complete: Callable[[Sequence[Step], Work], Awaitable[list[Step]]] = _as_planned
-    """Returns the steps with all that has to be known of what they replace; without that, held back."""
 
 
 HostParts = Mapping[str, HostPart[Any, Any]]

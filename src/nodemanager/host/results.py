@@ -57,8 +57,6 @@ class Result:
     """Who changed it, of drifts, where the host can tell."""
     mark: str = field(default="", repr=False)
     """Tells one observed difference from another; may be made of secrets, so it is never published."""
-    pruned: bool = False
-    """Nobody declares it any more: it was, or is to be, put back to what was there before."""
     awaits: str = ""
     """What others are to bring before it can be tried, such as `Secret db`."""
 

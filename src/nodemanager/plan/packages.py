@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 from nodemanager.api.common.declarations import Package
 from nodemanager.plan import resources
 from nodemanager.plan.desired import Desired, Item
 from nodemanager.plan.facts import Facts, PackageFacts
-from nodemanager.plan.host_kinds import Declaring, DriftRule, HostKind, Metric, Owning
+from nodemanager.plan.host_kinds import Declaring, DriftRule, HostKind, Metric
 from nodemanager.plan.needs import PackageNeeds, package_needs
-from nodemanager.plan.ownership import Owned, Prune, PutBack, State
-from nodemanager.plan.resources import ResourceId
 from nodemanager.plan.steps import Blocked, InstallPackage, Noop, RemovePackage, Step
 
 
@@ -56,25 +54,6 @@ def _lack(wanted: Package, have: str | None, facts: PackageFacts) -> str:
     return ""
 
 
-def _seen(item: Item[Package], step: Step, facts: Facts) -> tuple[State, State] | None:
-    """Return whether it is installed; what we removed is not installed again when nobody declares that."""
-    if not isinstance(step, InstallPackage | Noop) or item.declaration.ensure == "absent":
-        return None
-    now = "true" if item.declaration.name in facts.packages.installed else "false"
-    return {"installed": now}, {"installed": "true"}
-
-
-def _put_back(owned: Mapping[ResourceId, Owned], facts: Facts) -> dict[ResourceId, PutBack]:
-    found = {}
-    for one, entry in owned.items():
-        found[one] = PutBack()
-        if facts.packages.error:
-            found[one] = PutBack(left=facts.packages.error)
-        elif not entry.untouched and one.name in facts.packages.installed:
-            found[one] = PutBack(Package(name=one.name, ensure="absent"), "it was not installed before")
-    return found
-
-
 KIND: Final[HostKind[Package, PackageNeeds, Facts]] = HostKind(
     name=resources.PACKAGE,
     words=("package", "packages"),
@@ -83,6 +62,5 @@ KIND: Final[HostKind[Package, PackageNeeds, Facts]] = HostKind(
     plan=lambda given, facts: list(plan_packages(given.desired, facts)),
     count=Metric("nodemanager_package_operations_total", "Packages changed.", by="operation"),
     drift=DriftRule(),
-    owning=Owning(_seen, lambda _ids: PackageNeeds(any=True, latest=()), _put_back, rank=Prune.PACKAGES),
     slow=True,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -11,11 +11,10 @@ from nodemanager.api.common.declarations import Service
 from nodemanager.plan import resources
 from nodemanager.plan.desired import Desired, Item
 from nodemanager.plan.facts import Facts, ServiceFact
-from nodemanager.plan.host_kinds import Declaring, DriftRule, HostKind, Metric, Owning, PlanInput
+from nodemanager.plan.host_kinds import Declaring, DriftRule, HostKind, Metric, PlanInput
 from nodemanager.plan.needs import ServiceNeeds
-from nodemanager.plan.ownership import Owned, PutBack, State
 from nodemanager.plan.resources import ResourceId
-from nodemanager.plan.steps import Blocked, ChangeService, Lack, Noop, Observed, RestartService, Step
+from nodemanager.plan.steps import Blocked, ChangeService, Lack, Noop, RestartService, Step
 from nodemanager.plan.subscribers import because, held_cause
 
 MASKED = "masked"
@@ -136,56 +135,6 @@ def _united(chosen: Service, said: Sequence[Service]) -> Service:
     return msgspec.structs.replace(chosen, subscribe_files=[path.rstrip("/") or "/" for path in paths])
 
 
-def _seen(item: Item[Service], step: Step, facts: Facts) -> tuple[State, State] | None:
-    """Return whether a service runs and starts at boot; what is not declared stays as it is."""
-    fact, wanted = facts.services.get(item.id, ServiceFact()), item.declaration
-    if isinstance(step, Blocked | Observed) or not fact.known or fact.error:
-        return None
-    running = fact.running or fact.unsettled
-    now = {"running": _text(running)}
-    then = {"running": _text(wanted.ensure == "running" if wanted.ensure else running)}
-    if fact.enabled is not None:
-        now["enabled"] = _text(fact.enabled)
-        then["enabled"] = _text(fact.enabled if wanted.enable is None else wanted.enable)
-    return now, then
-
-
-def _text(value: bool) -> str:
-    return "true" if value else "false"
-
-
-def _named(one: ResourceId) -> Service:
-    user, _, name = one.name.rpartition("/")
-    return Service(name=name, user=user)
-
-
-def _service_needs(ids: Iterable[ResourceId]) -> ServiceNeeds:
-    return tuple(Item(one, _named(one), ()) for one in ids)
-
-
-def _put_back(owned: Mapping[ResourceId, Owned], facts: Facts) -> dict[ResourceId, PutBack]:
-    return {one: _one_back(one, entry, facts.services.get(one)) for one, entry in owned.items()}
-
-
-def _one_back(one: ResourceId, entry: Owned, fact: ServiceFact | None) -> PutBack:
-    """Return those parts that are as we left them and were otherwise before; the others are not ours."""
-    if fact is None or fact.error:
-        return PutBack(left=fact.error if fact else "was not observed")
-    if not fact.known:
-        return PutBack()
-    wanted, why = _named(one), list[str]()
-    before, ours = entry.before or {}, entry.ours[-1] if entry.ours else {}
-    enabled, running = before.get("enabled", ""), before.get("running", "")
-    runs = fact.running or fact.unsettled
-    if enabled and ours.get("enabled") != enabled and fact.enabled is (enabled == "false"):
-        wanted = msgspec.structs.replace(wanted, enable=enabled == "true")
-        why.append("it was enabled before" if wanted.enable else "it was not enabled before")
-    if running and ours.get("running") != running and runs is (running == "false"):
-        wanted = msgspec.structs.replace(wanted, ensure="running" if running == "true" else "stopped")
-        why.append("it ran before" if running == "true" else "it did not run before")
-    return PutBack(wanted, ", ".join(why)) if why else PutBack()
-
-
 KIND: Final[HostKind[Service, ServiceNeeds, Facts]] = HostKind(
     name=resources.SERVICE,
     words=("service", "services"),
@@ -200,5 +149,4 @@ KIND: Final[HostKind[Service, ServiceNeeds, Facts]] = HostKind(
     plan=_plan_input,
     count=Metric("nodemanager_service_operations_total", "Services changed.", by="operation"),
     drift=DriftRule(),
-    owning=Owning(_seen, _service_needs, _put_back),
 )

@@ -11,7 +11,7 @@ from nodemanager.agent.declared.desired_state import visible
 from nodemanager.agent.requests import SETTLE_SECONDS, Requests
 from nodemanager.api.common import choosing, matching
 from nodemanager.api.common.choosing import Content
-from nodemanager.api.common.configset import ConfigSet, is_leaving
+from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.api.common.node_conditions import AGENT_SILENT
 from nodemanager.api.common.rollout import SCALE, is_staged
@@ -54,7 +54,7 @@ class DeclaredChanges:
         if any(one is not None and is_staged(one.spec.rollout) for one in (old, new)):
             self._on_staged_set(old, new, host)
             return
-        if old and new and _says(old) == _says(new):
+        if old and new and old.spec == new.spec and old.metadata.labels == new.metadata.labels:
             return  # only its status: that is the operator's
         if any(one is not None and matching.matches(one, host.labels) for one in (old, new)):
             self.requests.pass_soon()
@@ -98,7 +98,7 @@ _HELD: Final = object()
 
 def _wanted(config_set: ConfigSet | None, kept: ConfigSet | None, host: ObjectMeta) -> object:
     """Return what of a set is for a host that has `kept` of it; None = nothing."""
-    if config_set is None or is_leaving(config_set):
+    if config_set is None:
         return None
     choice = choosing.for_host(config_set, kept, host)
     if choice.content is Content.HELD:
@@ -120,11 +120,6 @@ def _spread(config_set: ConfigSet | None, host: ObjectMeta) -> float:
     if choosing.is_canary(status, host.labels):
         return 0.0
     return SPREAD_SECONDS * choosing.position(host.uid, status.next.digest) / SCALE
-
-
-def _says(config_set: ConfigSet) -> tuple[object, ...]:
-    """Return what of a set is not the operator's."""
-    return config_set.spec, config_set.metadata.labels, is_leaving(config_set)
 
 
 def _called_silent(node: ManagedNode) -> bool:

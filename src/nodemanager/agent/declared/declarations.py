@@ -8,18 +8,16 @@ from dataclasses import dataclass, field, replace
 
 from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.agent.declared.desired_state import DesiredState, DesiredStateCache
-from nodemanager.agent.declared.known_sets import KnownSets
 from nodemanager.agent.declared.sources import Sources
 from nodemanager.agent.declared.staged_sets import StagedSets
 from nodemanager.agent.report.node_object import NodeObject
 from nodemanager.api.common.choosing import Wait
-from nodemanager.api.common.configset import ConfigSet, is_leaving
+from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.host.inventory.identity import Identity
 from nodemanager.host.process.threads import in_thread
 from nodemanager.kube import errors
 from nodemanager.kube.objects import ObjectMeta
-from nodemanager.plan.ownership import SetsTold
 
 log = logging.getLogger(__name__)
 
@@ -32,8 +30,6 @@ class Declared:
     desired_state: DesiredState
     waits: Mapping[str, Wait] = field(default_factory=dict)
     """Why sets have another revision than they shall have, by name."""
-    told: SetsTold | None = None
-    """What the API says of all sets; None = it is not there to say anything."""
 
 
 @dataclass(slots=True)
@@ -51,8 +47,6 @@ class Declarations:
     """Told of our ManagedNode before anything is done about it."""
     chose: Callable[[Sequence[ConfigSet]], None] = lambda _sets: None
     """Told which sets are for this host, before anything is done about them."""
-    known_sets: KnownSets | None = None
-    """Tells which sets there are no longer; None = nobody wants to know."""
     own: ObjectMeta | None = None
     """Who the host was in the last pass; None before the first."""
 
@@ -79,19 +73,15 @@ class Declarations:
         self.heard(node)
         self.own = node.metadata
         inputs = self.sources.inputs()
-        everything = inputs.config_sets
-        staying = [one for one in everything if not is_leaving(one)]
-        chosen = await self.staged.choose(staying, node.metadata)
+        chosen = await self.staged.choose(inputs.config_sets, node.metadata)
         sets = replace(inputs, config_sets=tuple(chosen)).matching(node)
-        self.chose([*sets, *filter(is_leaving, everything)])
-        known = self.known_sets
-        told = await known.ask(everything, sets, node.metadata) if known is not None else None
+        self.chose(sets)
         await self.sources.follow(await self.desired_states.references(sets, node))
         # Once more: what was referred to for the first time is there only now.
         inputs = self.sources.inputs().knowing(node)
         desired_state = await self.desired_states.make(sets, inputs, node)
         await self._remember(sets, inputs, node)
-        return Declared(sets, desired_state, self.staged.waits, told)
+        return Declared(sets, desired_state, self.staged.waits)
 
     async def _remember(self, sets: Sequence[ConfigSet], inputs: DeclaredInputs, node: ManagedNode) -> None:
         """Keep what this pass is made of for a start without the API."""

@@ -12,7 +12,6 @@ from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.host.inventory.identity import Identity
 from nodemanager.kube.objects import ObjectMeta
-from nodemanager.plan.ownership import SetsTold
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +24,6 @@ class DeclaredInputs:
     """By name of the Secret; one that is missing does not exist or may not be read."""
     config_maps: Mapping[str, Mapping[str, str | bytes]] = field(default_factory=dict)
     """By name of the ConfigMap; what is bytes was in its binaryData."""
-    told: SetsTold | None = None
-    """What an API says of all sets, also of those that are not for this host; None = none was asked."""
     withheld: str = ""
     """Why no Secret is here although some are known; empty = all are here."""
 

@@ -168,7 +168,7 @@ def visible(node: ManagedNode, *, own: bool = False) -> tuple[object, ...]:
     """
     status = msgspec.structs.replace(
         node.status, observed_generation=0, conditions=[], configsets=[], drift=None, file_backups={},
-        last_file_bucket_gc=None, heartbeat=None, upgrade=None, orphans=None,
+        last_file_bucket_gc=None, heartbeat=None, upgrade=None,
     )  # fmt: skip
     passing = {PROGRESSING, conditions.READY} if own else {PROGRESSING}
     states = [(one.type, one.status) for one in node.status.conditions if one.type not in passing]

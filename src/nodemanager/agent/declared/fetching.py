@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nodemanager.agent.declared import known_sets
 from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.agent.declared.staged_sets import StagedSets
-from nodemanager.api.common.configset import CONFIG_SETS, is_leaving
+from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.configsetrevision import CONFIG_SET_REVISIONS
 from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.client.calls import Selection
@@ -29,9 +28,7 @@ async def fetch(client: Client, namespace: str, identity: Identity, renderer: Re
     inputs = DeclaredInputs(tuple(config_sets), tuple(nodes))
     node = inputs.node(identity)
     staged = StagedSets(lambda name: client.get(CONFIG_SET_REVISIONS, name, namespace))
-    staying = [one for one in config_sets if not is_leaving(one)]
-    inputs = replace(inputs, config_sets=tuple(await staged.choose(staying, node.metadata)))
-    told = known_sets.told(config_sets, inputs.matching(node), node.metadata)
+    inputs = replace(inputs, config_sets=tuple(await staged.choose(config_sets, node.metadata)))
     needed = await referring.referenced(renderer, inputs.matching(node), node)
     secrets, config_maps = {}, {}
     for name in needed.secrets:
@@ -44,4 +41,4 @@ async def fetch(client: Client, namespace: str, identity: Identity, renderer: Re
             config_maps[name] = (await client.get(CONFIG_MAPS, name, namespace)).values
         except UNREADABLE:
             continue
-    return DeclaredInputs(inputs.config_sets, inputs.nodes, secrets, config_maps, told)
+    return DeclaredInputs(inputs.config_sets, inputs.nodes, secrets, config_maps)

@@ -50,11 +50,6 @@ class DriftWatch:
         self._saved = _digest_of(self._document())
         """Digest of what is on disk."""
 
-    @property
-    def known(self) -> frozenset[ResourceId]:
-        """What held, or was left alone, when it was last looked at."""
-        return frozenset((*self._held, *self._seen))
-
     def begin(self) -> None:
         """Take note that a pass begins: its results are judged by what held now, whatever repairs find."""
         self._before = dict(self._held)

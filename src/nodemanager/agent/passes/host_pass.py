@@ -14,7 +14,6 @@ from nodemanager.agent.passes.converge import Converger
 from nodemanager.agent.passes.host_state import HostState
 from nodemanager.agent.passes.notifies import Notifier
 from nodemanager.agent.passes.pass_schedule import PassSchedule
-from nodemanager.agent.passes.pruning import Pruner
 from nodemanager.agent.report.reporting import Reporter
 from nodemanager.agent.report.status import Collection, Pass
 from nodemanager.agent.report.status_writer import StatusWriter
@@ -70,7 +69,6 @@ class HostPass:
     reports: PassReports
     follow: Callable[[], Awaitable[None]]
     """Has what the pass was about watched on the host."""
-    pruner: Pruner
 
     async def run(self) -> controller.ReconcileResult:
         """Do one pass, and return when the next one is due."""
@@ -93,16 +91,10 @@ class HostPass:
         async with self.converger.host_lock:  # what a repair under way finds is about what was wanted before
             collection = await self.schedule.housekeeper.collect_if_due()
             observe_only = self.host_state.begin(desired_state)
-            self.converger.take_state(desired_state.desired)
-            known = self.host_state.watch.known
-            await in_thread(lambda: self.pruner.begin(known, declared.told))
         done = await self.converger.run(
             desired_state.desired, desired_state.contents, observe_only, self.host_state.held
         )
-        pruned: list[Result] = []
-        if declared.told is not None:
-            pruned = await self.pruner.run(desired_state.desired, declared.told)
-        results = self.host_state.passed(done + _held(desired_state.desired), pruned)
+        results = self.host_state.passed(done + _held(desired_state.desired))
         await in_thread(self.host_state.watch.save)
         failed, clock = any(one.failed for one in results), self.host_state.clock()
         self.schedule.passed(failed=failed, again_in=self.host_state.patience.due_in(clock))

@@ -74,9 +74,9 @@ class HostState:
         """Tell whether a resource held before, as it is declared now."""
         return self.desired_state is not None and self.watch.held(one, self.desired_state.declared)
 
-    def passed(self, results: Sequence[Result], pruned: Sequence[Result] = ()) -> list[Result]:
-        """Take the results of a pass, and what it took back; return those worth telling, drifts marked."""
-        judged = [*self._judge(results, None), *pruned]
+    def passed(self, results: Sequence[Result]) -> list[Result]:
+        """Take the results of a pass; return those worth telling, with drifts marked."""
+        judged = self._judge(results, None)
         told = [one for one in judged if one.outcome is not Outcome.UNCHANGED]
         told = self.patience.judged(told, self.clock(), whole=True)
         self.results = {one.id: one for one in told}

@@ -6,18 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-import msgspec
-
-from nodemanager.agent.report import orphan_report, status
+from nodemanager.agent.report import status
 from nodemanager.agent.report.status_writer import Contribution
 from nodemanager.agent.requests import Requests
 from nodemanager.agent.upgrades.upgrade_part import UpgradePart
 from nodemanager.api.common import node_conditions
 from nodemanager.api.common.managednode import ManagedNodeStatus
-from nodemanager.host.state.ownership_ledger import LedgerError, OwnershipLedger
 from nodemanager.kube import conditions
 from nodemanager.kube.conditions import Condition
-from nodemanager.runtime.metrics import Registry
 from nodemanager.runtime.probes import ProbeServer
 
 
@@ -76,23 +72,6 @@ def of_labels(refusal: Callable[[], str]) -> Contribution:
                 reason=node_conditions.LABELS_REFUSED,
             )  # fmt: skip
         return status.of_condition(found, said, now, generation) if known or why else found
-
-    return contribute
-
-
-def of_orphans(ledger: OwnershipLedger, registry: Registry, node: str) -> Contribution:
-    """Return what says which resources nobody declares any more and are still there."""
-    gauge = registry.gauge(
-        "nodemanager_orphans", "Resources that nobody declares any more and that are still there.", ("node",)
-    )
-
-    def contribute(found: ManagedNodeStatus, _now: datetime, _generation: int) -> ManagedNodeStatus:
-        try:
-            left = orphan_report.orphans(ledger.owned)
-        except LedgerError:
-            return found
-        gauge.labels(node).set(left.count if left else 0)
-        return msgspec.structs.replace(found, orphans=left)
 
     return contribute
 

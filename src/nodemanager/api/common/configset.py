@@ -9,13 +9,9 @@ from nodemanager.api.common.declarations import Execution, File, Notify, Package
 from nodemanager.api.common.enforcement import Enforcement
 from nodemanager.api.common.rollout import HISTORY_LIMIT, Rollout, RolloutStatus
 from nodemanager.kube.conditions import Condition
-from nodemanager.kube.hints import DURATION, DURATION_MAX, meta
+from nodemanager.kube.hints import meta
 from nodemanager.kube.objects import ObjectMeta, Resource, Struct
 from nodemanager.kube.selectors import LabelSelector
-
-PRUNE_TIMEOUT: Final = "10m"
-FINALIZER: Final = "common.nodemanager/prune"
-"""Keeps a set that prunes until its hosts have taken back what they have because of it."""
 
 
 class Templating(Struct):
@@ -86,31 +82,6 @@ class ConfigSetSpec(host_data.HasData):
             format="int32",
         ),
     ] = HISTORY_LIMIT
-    prune: Annotated[
-        bool,
-        meta(
-            "Whether hosts take back what they have because of this set once it declares that no longer, is "
-            "not for them any more, or is deleted: files get what was there before or go, services are "
-            "stopped and disabled again. What somebody changed since, or another set declares, stays. "
-            "Default false: all of it is left behind; see nodemanager orphans."
-        ),
-    ] = False
-    prune_packages: Annotated[
-        bool,
-        meta(
-            "With prune: whether hosts also remove packages that they installed for this set and that "
-            "nothing else needs. Default false."
-        ),
-    ] = False
-    prune_timeout: Annotated[
-        str,
-        meta(
-            "With prune: how long the deletion of this set waits for its hosts; 0 = not at all. Then it is "
-            f"gone, and hosts that were silent take back theirs when they return. Default {PRUNE_TIMEOUT}.",
-            DURATION,
-            max_length=DURATION_MAX,
-        ),
-    ] = PRUNE_TIMEOUT
     templating: Annotated[Templating | None, meta("How the templates of this set are rendered.")] = None
     data: host_data.OfSet = {}
     data_from: host_data.Layers = []
@@ -141,8 +112,8 @@ class ConfigSetSpec(host_data.HasData):
 
 
 SETTINGS: Final = frozenset((
-    "node_selector", "priority", "drift", "enforcement", "rollout", "revision_history_limit", "prune",
-    "prune_packages", "prune_timeout", "templating", "notifies", "data", "data_from",
+    "node_selector", "priority", "drift", "enforcement", "rollout", "revision_history_limit", "templating",
+    "notifies", "data", "data_from",
 ))  # fmt: skip
 """Fields of the spec that say whom it is for and how; every other one is a list of host resources."""
 
@@ -196,12 +167,4 @@ class ConfigSet(Struct):
 
 GROUP: Final = "common.nodemanager"
 VERSION: Final = "v1"
-
-
-def is_leaving(config_set: ConfigSet) -> bool:
-    """Tell whether a set waits for its end until hosts have taken back what they have because of it."""
-    meta = config_set.metadata
-    return bool(meta.deletion_timestamp) and FINALIZER in meta.finalizers
-
-
 CONFIG_SETS: Final = Resource(GROUP, VERSION, "ConfigSet", "configsets", ConfigSet)

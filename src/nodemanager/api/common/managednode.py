@@ -12,7 +12,6 @@ import msgspec
 from nodemanager.api.common import host_data, node_conditions
 from nodemanager.api.common.acting import Hold
 from nodemanager.api.common.configset import GROUP, VERSION
-from nodemanager.api.common.orphans import Orphans
 from nodemanager.api.schedule_rules import SCHEDULE
 from nodemanager.kube import conditions as conditions_
 from nodemanager.kube.conditions import Condition
@@ -354,7 +353,6 @@ class ManagedNodeStatus(Struct):
             "Every ConfigSet that matches the host, with its result.", list_map_keys=("name",), max_items=4096
         ),
     ] = []
-    orphans: Annotated[Orphans | None, meta("What is there although no set declares it any more.")] = None
     interfaces: Annotated[
         dict[str, Interface],
         meta("Network interfaces that are up and have addresses, by name.", max_properties=4096),

@@ -6,7 +6,6 @@ import asyncio
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,6 @@ from click.core import ParameterSource
 from nodemanager.agent.assembly import HostSetup, ManagedHost, NoLocks, assemble
 from nodemanager.agent.declared import fetching
 from nodemanager.agent.declared.declared_inputs import DeclaredInputs
-from nodemanager.agent.declared.known_sets import CONFIRM_SECONDS
-from nodemanager.agent.passes.pruning import Pruner
 from nodemanager.api.common import node_conditions
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.configsetpreview import MAX_HOSTS
@@ -32,9 +29,6 @@ from nodemanager.cli.views.maintenance import preview_view
 from nodemanager.fleet.previews.proposing import SAMPLE
 from nodemanager.host.process import runner
 from nodemanager.kube import conditions
-from nodemanager.plan import ownership
-from nodemanager.plan.desired import Desired
-from nodemanager.plan.ownership import SetsTold
 from nodemanager.plan.steps import Blocked, Step, changes
 from nodemanager.rendering.renderer import Renderer
 
@@ -149,18 +143,7 @@ async def _plan(settings: connect.Settings, paths: tuple[Path, ...], managed_hos
         inputs = manifest_folder.load(paths) if paths else await _fetch(settings, managed_host, renderer)
         desired, made = await apply.wanted(inputs, managed_host, renderer)
     held = [Blocked(id=one, sources=(), reason=why) for one, why in desired.held.items()]
-    steps = await managed_host.converger.preview(desired, made)
-    if inputs.told is not None:
-        steps += await _prune(managed_host, desired, inputs.told)
-    return [*steps, *held]
-
-
-async def _prune(managed_host: ManagedHost, desired: Desired, told: SetsTold) -> list[Step]:
-    """Return what would be put back because nobody declares it any more."""
-    ledger = managed_host.ledger
-    if doubt := ownership.suspicion(ledger.owned, ledger.sets, ledger.node, told):
-        told = replace(told, doubt=f"{doubt}; the agent waits {CONFIRM_SECONDS / 60:g} minutes to be sure")
-    return await Pruner(managed_host.converger, ledger).preview(desired, told)
+    return [*await managed_host.converger.preview(desired, made), *held]
 
 
 async def _fetch(settings: connect.Settings, managed_host: ManagedHost, renderer: Renderer) -> DeclaredInputs:

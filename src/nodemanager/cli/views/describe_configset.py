@@ -51,9 +51,6 @@ def render(
     describing.add_head(report, config.metadata, now)
     report.field("Priority", str(config.spec.priority))
     report.field("For hosts with", *_chosen(config))
-    if config.spec.prune:
-        what = "everything, packages too" if config.spec.prune_packages else "everything but packages"
-        report.field("Prunes", f"{what}; its deletion waits {config.spec.prune_timeout} for hosts")
     _add_counts(report, config)
     if is_staged(config.spec.rollout):
         report.field("Rollout", output.one_line(rollout_view.words(config), describing.MESSAGE_LIMIT))

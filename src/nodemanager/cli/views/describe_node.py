@@ -53,8 +53,6 @@ def _add_host(report: output.Report, node: ManagedNode, now: datetime) -> None:
         report.field("Jailed", describing.yes_no(status.jailed))
     if status.kubernetes_node_cordoned:
         report.field("Cordoned", f"since {output.ago(status.kubernetes_node_cordoned, now)}")
-    if status.orphans is not None:
-        report.field("Left behind", f"{plural(status.orphans.count, 'resource')}; see nodemanager orphans")
     if status.file_backups:
         report.field("Backups", f"{plural(len(status.file_backups), 'file')} can be restored")
 

@@ -12,7 +12,6 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, NamedTuple
@@ -94,11 +93,9 @@ class Bucket:
 
     def __init__(
         self, tree: Tree, folder: str = FOLDER, limits: BucketLimits | None = None,
-        clock: Callable[[], float] = time.time, pinned: Callable[[], AbstractSet[str]] = frozenset,
+        clock: Callable[[], float] = time.time,
     ) -> None:  # fmt: skip
         self._tree = tree
-        self._pinned = pinned
-        """Returns the digests of what is kept however old it is: something may have to be put back to it."""
         self.folder = folder
         self._limits = limits or BucketLimits()
         self._clock = clock
@@ -108,11 +105,6 @@ class Bucket:
     def forgets(self) -> bool:
         """Whether backups go when they are old."""
         return self._limits.age > 0
-
-    @property
-    def largest(self) -> int:
-        """How large a file may be that is kept; 0 = of any size."""
-        return self._limits.size
 
     def keep(self, place: Place, unsynced: Unsynced) -> KeptBackup | None:
         """Copy a file into the bucket; None if it is larger than what is kept, which the log says.
@@ -151,8 +143,7 @@ class Bucket:
         if self._limits.caps.refuses(owner, needed):
             log.warning("no backup of %s: it takes %d bytes, more than all may have", path, needed)
             return False
-        pinned = self._pinned()
-        going = [one for one in self._room.make(owner, needed, self._holdings) if one.name[0] not in pinned]
+        going = self._room.make(owner, needed, self._holdings)
         for one in going:
             self._remove(*one.name)
             self._room.add(one.owner, -one.size)
@@ -231,9 +222,9 @@ class Bucket:
         """Remove what is older than it has to be; return how many backups that were."""
         if not self._limits.age:
             return 0
-        now, old, kept, pinned = self._clock(), [], set(), self._pinned()
+        now, old, kept = self._clock(), [], set()
         for one in self.backups():
-            if now - _time(one) > self._limits.age and one.digest not in pinned:
+            if now - _time(one) > self._limits.age:
                 old.append(one)
             else:
                 kept.add(one.digest)
