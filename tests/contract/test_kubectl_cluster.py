@@ -137,6 +137,24 @@ def test_what_is_served(place: Place) -> None:
     ours = place.kubectl("api-resources", "--api-group=common.nodemanager", "-o", "wide", "--no-headers")
     verbs = "delete,deletecollection,get,list,patch,create,update,watch"
     assert [row for row in rows(ours) if row[0] != NEWER] == [
+        [
+            "configsetpreviews",
+            "cspreview",
+            "common.nodemanager/v1",
+            "true",
+            "ConfigSetPreview",
+            verbs,
+            "nodemanager",
+        ],
+        [
+            "configsetrevisions",
+            "csrev",
+            "common.nodemanager/v1",
+            "true",
+            "ConfigSetRevision",
+            verbs,
+            "nodemanager",
+        ],
         ["configsets", "cs,cset", "common.nodemanager/v1", "true", "ConfigSet", verbs, "nodemanager"],
         ["managednodes", "mn", "common.nodemanager/v1", "true", "ManagedNode", verbs, "nodemanager"],
     ]

@@ -17,8 +17,13 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1"
 POLICIES = "/apis/admissionregistration.k8s.io/v1"
 VERBS = ("get", "list", "watch", "create", "update", "patch", "apply", "delete", "deletecollection")
 READS = ("get", "list", "watch")
-DOCUMENTED = {(kind, verb) for kind in ("ManagedNode", "ConfigSet", "NodeTask") for verb in READS}
-"""All that a host may do with what is not its own: read what is declared, and what hosts tell of it."""
+DOCUMENTED = {(kind, verb) for kind in ("ManagedNode", "ConfigSet", "NodeTask") for verb in READS} | {
+    (kind, "get") for kind in ("ConfigSetRevision", "ConfigSetPreview")
+}
+"""All that a host may do with what is not its own: read what is declared, and what hosts tell of it.
+
+Revisions and proposals it may read whose names it knows, but not list.
+"""
 REFUSED = 403
 
 
