@@ -225,6 +225,7 @@ def test_what_is_in_the_way_where_nobody_may_look_is_not_told(tree: Tree) -> Non
 
     assert blocked("/etc/app.d") == "it is a link to /secret/target"
     assert blocked("/root/app.d") == UNSEEN
+    assert blocked("/etc/new.d/x") != UNSEEN, "nothing is there that could be hidden"
     broken = state({"path": "/root/x", "template": "{{"}, made={"/root/x": Failure("a mistake")})
     assert blocked("/root/x", broken) == "it is a link to /secret/target", "a mistake of the proposal is told"
 

@@ -31,7 +31,7 @@ from nodemanager.api.common.configsetpreview import (
     ProposedSet,
     digest_of,
 )
-from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.api.common.managednode import ManagedNode, ManagedNodeStatus
 from nodemanager.api.maintenance.task_previews import ProposalRef, TaskPreview
 from nodemanager.host.inventory.identity import Identity
 from nodemanager.kube.core import Secret
@@ -160,6 +160,7 @@ class Api:
     meanwhile: Callable[[], None] = lambda: None
     renderer: Inline = field(default_factory=Inline)
     patience: list[float] = field(default_factory=list)
+    peers: tuple[ManagedNode, ...] = ()
 
     async def find(self, resource: Any, name: str, seconds: float) -> Any:
         self.patience.append(seconds)
@@ -175,7 +176,7 @@ class Api:
         return ManagedNode(metadata=ObjectMeta(name="a"))
 
     def proposals(self, host: Host) -> Proposals:
-        inputs = DeclaredInputs(config_sets=self.states.sets)
+        inputs = DeclaredInputs(config_sets=self.states.sets, nodes=self.peers)
         reach = SimpleNamespace(withheld=lambda: "")
         sources = SimpleNamespace(inputs=lambda: inputs, reachability=reach)
         identity = Identity("a", "debian", (), "linux", "x86_64", "6")
@@ -188,9 +189,9 @@ class Api:
         return await self.proposals(host).answer(ProposalRef("p", digest_of(content, [])))
 
 
-async def declared_now(*sets: ConfigSet) -> DesiredStateCache:
+async def declared_now(*sets: ConfigSet, peers: tuple[ManagedNode, ...] = ()) -> DesiredStateCache:
     states = DesiredStateCache(Contenter(Inline()))
-    await states.make(sets, DeclaredInputs(), ManagedNode())
+    await states.make(sets, DeclaredInputs(nodes=peers), ManagedNode())
     return states
 
 
@@ -236,3 +237,17 @@ async def test_all_that_is_read_has_one_patience(tmp_path: Path, monkeypatch: py
     waited = api.patience[1:]
     assert waited[0] <= proposals.READ_SECONDS
     assert waited[-1] < 0, "the last ones are not waited for"
+
+
+async def test_news_of_other_hosts_are_no_change_of_a_proposal(tmp_path: Path) -> None:
+    def peer(release: str) -> tuple[ManagedNode, ...]:
+        return (ManagedNode(ObjectMeta(name="b"), status=ManagedNodeStatus(release=release)),)
+
+    template = '{{ range (ds "data").Nodes }}{{ .Status.Release }}{{ end }}'
+    reads = config_set(nodeSelector={}, files=[owned(str(tmp_path / "peers"), template=template)])
+    states = await declared_now(
+        msgspec.structs.replace(reads, metadata=ObjectMeta(name="peers")), peers=peer("12")
+    )
+    proposed = config_set(nodeSelector={}, files=[owned(str(tmp_path / "f"), content="x")])
+    said = await Api({}, states, [proposed], peers=peer("13")).answer(Host(tmp_path))
+    assert [one.resource for one in said.changes] == [f"file:{tmp_path}/f"]

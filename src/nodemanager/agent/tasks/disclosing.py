@@ -95,7 +95,7 @@ class Disclosure:
         """Return why, without names that only root could know."""
         if isinstance(step, RestartService | RunCommand) and step.causes:
             return because([one if self._may_name(one) else f"a path {HIDDEN}" for one in step.causes])
-        if step.id.kind != FILE or self._is_open(_above(step.id.name)):
+        if step.id.kind != FILE or self._is_open(_above(step.id.name), then=True):
             return step.reason
         if isinstance(step, FileStep) and step.before.target:
             return step.reason.replace(shown(step.before.target), HIDDEN)
