@@ -9,20 +9,17 @@ No program of a proposal is run, not even those that only ask whether another on
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, NoReturn
 
-from nodemanager.agent.declared import known_sets
 from nodemanager.agent.declared.contents import Contenter
 from nodemanager.agent.declared.declarations import Declarations
 from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.agent.declared.desired_state import DesiredState
 from nodemanager.agent.drift import drift
 from nodemanager.agent.passes.converge import Converger
-from nodemanager.agent.passes.pruning import Pruner
 from nodemanager.agent.tasks.attempts import Exclusive
 from nodemanager.agent.tasks.disclosing import Disclosure
 from nodemanager.agent.tasks.references import TaskReferences
@@ -30,34 +27,29 @@ from nodemanager.api.common import configsetpreview, matching
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.configsetpreview import CONFIG_SET_PREVIEWS, BadProposal
 from nodemanager.api.common.managednode import ManagedNode
-from nodemanager.api.maintenance.task_previews import PreviewedChange, ProposalRef, TaskPreview
+from nodemanager.api.maintenance.task_previews import ProposalRef, TaskPreview
 from nodemanager.host.base import HostError
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.process.runner import RunError
 from nodemanager.host.process.threads import in_thread
-from nodemanager.host.state.ownership_ledger import LedgerError
 from nodemanager.kube.core import CONFIG_MAPS, SECRETS
 from nodemanager.plan import merge, templates
 from nodemanager.plan.data import layers
 from nodemanager.plan.desired import Content
-from nodemanager.plan.ownership import SetsTold
 from nodemanager.plan.resources import ResourceId
-from nodemanager.plan.steps import Step, changes
+from nodemanager.plan.steps import Step
 from nodemanager.plan.tasks import previewed
 from nodemanager.rendering import referring
 
-log = logging.getLogger(__name__)
 READ_SECONDS: Final = 10.0
 """How long an API may be away, in all: who asks does not wait for long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the host would be, or shall be now."""
+    """What the host would be."""
 
     state: DesiredState
-    told: SetsTold | None = None
-    """What the API says of sets then; None = nothing is taken back."""
     keys: Mapping[str, bytes] = field(default_factory=dict)
     """By path of what is made of Secrets: what only those know who may read them."""
 
@@ -68,14 +60,8 @@ class Basis(NamedTuple):
     state: DesiredState
     sets: Sequence[ConfigSet]
     """Those of this host, each in the revision that it has."""
-    everything: Sequence[ConfigSet]
-    """All that the API has."""
     inputs: DeclaredInputs
     node: ManagedNode
-
-    def told(self, everything: Iterable[ConfigSet], chosen: Sequence[ConfigSet]) -> SetsTold:
-        """Return what follows for this host if the API has these sets."""
-        return known_sets.told(tuple(everything), chosen, self.node.metadata)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,46 +94,26 @@ class Proposals:
         instead = {*preview.spec.removed, *(one.metadata.name for one in sets)}
         others = [one for one in basis.sets if one.metadata.name not in instead]
         chosen = [*others, *_meant(sets, basis.node)]
-        staying = [one for one in basis.everything if one.metadata.name not in instead]
-        wanted = await self._wanted(chosen, basis)
-        return await self.compared(
-            replace(wanted, told=basis.told([*staying, *sets], chosen)),
-            Wanted(basis.state, basis.told(basis.everything, basis.sets)),
-        )
+        return await self.compared(await self._wanted(chosen, basis), basis.state)
 
-    async def compared(self, wanted: Wanted, now: Wanted) -> TaskPreview:
+    async def compared(self, wanted: Wanted, now: DesiredState) -> TaskPreview:
         """Return what would be done beyond what is to be done now."""
-        then, today = wanted.state.desired, now.state.desired
+        then = wanted.state.desired
         async with self.exclusive():
-            proposed, anyway = await self._plan(wanted.state), await self._plan(now.state)
-            going, gone = await self._taken_back(wanted), await self._taken_back(now)
-        steps = previewed.steps(proposed, anyway, previewed.redeclared(then, today))
-        before = {one.id for one in gone}
-        released = previewed.released(then, today, [one for one in going if one.id not in before])
-        return await in_thread(lambda: self._told(steps, released, wanted, now))
+            proposed, anyway = await self._plan(wanted.state), await self._plan(now)
+        steps = previewed.steps(proposed, anyway, previewed.redeclared(then, now.desired))
+        return await in_thread(lambda: self._told(steps, wanted, now))
 
     async def _plan(self, state: DesiredState) -> list[Step]:
         looking = replace(self.converger.observer, run=_run_nothing)
         steps = await self.converger.preview(state.desired, state.contents, looking, self.observe_only(state))
         return [*steps, *previewed.held(state.desired)]
 
-    async def _taken_back(self, wanted: Wanted) -> list[Step]:
-        """Return what is done about what no set declares any more."""
-        ledger = self.converger.ledger
-        if ledger is None or wanted.told is None:
-            return []
-        try:
-            return changes(await Pruner(self.converger, ledger).preview(wanted.state.desired, wanted.told))
-        except LedgerError as error:
-            log.warning("cannot tell what would be taken back: %s", error)
-            return []
-
-    def _told(
-        self, steps: Sequence[Step], released: Sequence[PreviewedChange], wanted: Wanted, now: Wanted
-    ) -> TaskPreview:
+    def _told(self, steps: Sequence[Step], wanted: Wanted, now: DesiredState) -> TaskPreview:
         tree = Tree(self.converger.observer.tree.root)
         try:
-            telling = Disclosure(tree, wanted.state, now.state, wanted.keys)
+            telling = Disclosure(tree, wanted.state, now, wanted.keys)
+            released = previewed.released(wanted.state.desired, now.desired)
             return previewed.summary([*map(telling.change, steps), *released])
         finally:
             tree.close()
@@ -165,7 +131,7 @@ class Proposals:
         known, seen = states.basis(DeclaredInputs(), node)
         node = seen if states.templated else node
         inputs = replace(inputs, nodes=known.nodes or inputs.nodes).knowing(node)
-        return Basis(state, states.sets, inputs.config_sets, inputs, node)
+        return Basis(state, states.sets, inputs, node)
 
     async def _wanted(self, sets: Sequence[ConfigSet], basis: Basis) -> Wanted:
         renderer, kinds, node = self.references.renderer, self.declared.desired_states.kinds, basis.node

@@ -26,8 +26,6 @@ from nodemanager.plan.steps import Blocked, Noop, Observed, Step
 MAX_ROOM: Final = 16 * 1024
 """Characters of one answer."""
 RELEASE: Final = "release"
-LEFT: Final = "no ConfigSet declares it then"
-PUT_BACK: Final = f"{LEFT}, and its set has it put back as it was before"
 
 
 def steps(
@@ -60,17 +58,17 @@ def held(desired: Desired) -> list[Step]:
     return [Blocked(id=one, sources=(), reason=why) for one, why in desired.held.items()]
 
 
-def released(proposed: Desired, now: Desired, taken_back: Iterable[Step] = ()) -> list[PreviewedChange]:
-    """Return what would not be declared any more; of what is `taken_back` then, what is done to it.
-
-    How it was before is known to root only, so it is not told.
-    """
+def released(proposed: Desired, now: Desired) -> list[PreviewedChange]:
+    """Return what would not be declared any more."""
     kept = _ids(proposed)
-    found = {one: (RELEASE, LEFT) for one in _ids(now) if one not in kept}
-    found |= {step.id: (step.words.verb, PUT_BACK) for step in taken_back}
     return [
-        PreviewedChange(resource=wording.flat(str(one), MAX_RESOURCE), verb=verb, reason=reason)
-        for one, (verb, reason) in found.items()
+        PreviewedChange(
+            resource=wording.flat(str(one), MAX_RESOURCE),
+            verb=RELEASE,
+            reason="no ConfigSet declares it then",
+        )
+        for one in _ids(now)
+        if one not in kept
     ]
 
 
