@@ -15,6 +15,7 @@ import yaml
 from nodemanager.api.common import configsetpreview
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.configsetpreview import CONFIG_SET_PREVIEWS, ConfigSetPreview, ProposedSet
+from nodemanager.api.common.managednode import MANAGED_NODES
 from nodemanager.cli import fleet_preview
 from nodemanager.client.calls import Selection
 from nodemanager.controllers import previews
@@ -35,6 +36,8 @@ MOTD = {
     "metadata": {"name": "motd"},
     "spec": {"nodeSelector": {}, "files": [{"path": "/etc/motd", "content": "hello\n"}]},
 }
+
+SAME = "No ConfigSet differs from what the API has; rollout and enforcement do not count.\n"
 
 
 @pytest.fixture(name="folder")
@@ -77,7 +80,8 @@ async def test_hosts_that_say_nothing_are_named_with_the_reason(
     }  # fmt: skip
     assert all(message for _, message in said.values()), said
     assert (site.agents.refused, await site.visits(), await left(site)) == ([], {}, [])
-    assert (sampled.code, "No host has one of them" in sampled.stdout) == (0, True), sampled
+    assert sampled.code == 1, "nobody was asked, so nobody can say no"
+    assert "has no ManagedNode with labels none=such; see" in " ".join(sampled.stderr.split())
 
 
 async def test_without_an_operator_it_says_so_within_seconds_and_leaves_nothing(
@@ -90,11 +94,12 @@ async def test_without_an_operator_it_says_so_within_seconds_and_leaves_nothing(
     assert await left(site) == []
 
 
-async def test_an_operator_that_may_make_no_tasks_says_so(
-    site: Site, place: Place, folder: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("refusal", [errors.Forbidden, errors.Invalid])
+async def test_an_operator_that_can_make_no_tasks_says_so(
+    site: Site, place: Place, folder: Path, monkeypatch: pytest.MonkeyPatch, refusal: type[errors.KubeError]
 ) -> None:
     async def full(*_args: object) -> None:
-        raise errors.Forbidden("exceeded quota: tasks")
+        raise refusal("exceeded quota: tasks")
 
     monkeypatch.setattr(reconciling.Previews, "_ask_one", full)
     await site.host("a")
@@ -108,7 +113,11 @@ async def test_what_is_as_it_is_asks_nobody(site: Site, place: Place, folder: Pa
     await site.host("a")
     await site.client.create(CONFIG_SETS, {key: MOTD[key] for key in ("metadata", "spec")}, site.namespace)
     ran = await plan(place, folder)
-    assert (ran.code, ran.stdout) == (0, "No ConfigSet differs from what the API has.\n"), ran
+    assert (ran.code, ran.stdout) == (0, SAME), ran
+    node = {"apiVersion": MANAGED_NODES.api_version, "kind": MANAGED_NODES.kind, "metadata": {"name": "a"}}
+    await asyncio.to_thread(folder.write_text, manifests.dump([MOTD, node]))
+    ran = await plan(place, folder)
+    assert (ran.code, "ManagedNode a of the manifests: hosts use what the API has" in ran.stderr) == (0, True)
 
 
 async def test_only_who_may_write_config_sets_may_ask(site: Site, place: Place, folder: Path) -> None:

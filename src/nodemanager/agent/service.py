@@ -159,7 +159,7 @@ def build(
     )
     duplicate = DuplicateHost(base.requests, base.link.warn)
     others = [duplicate.contribute, base.holds.contribute, *_contributions(base, declared, own)]
-    others += _add_work(base, declared, duplicate)
+    others += _add_work(base, declared, duplicate, host_state.watch)
     host = HostReport(host_state, drifts, base.managed_host.converger, memory)
     writer = _status_writer(base, declared, host, others)
     host_pass = _host_pass(base, declared, writer, watch)
@@ -247,7 +247,9 @@ def _contributions(base: _Base, declared: Declarations, own: OwnCredential) -> l
     return found
 
 
-def _add_work(base: _Base, declared: Declarations, duplicate: DuplicateHost) -> list[Contribution]:
+def _add_work(
+    base: _Base, declared: Declarations, duplicate: DuplicateHost, drift: DriftWatch
+) -> list[Contribution]:
     """Add what upgrades the host and what does tasks; one of them at a time."""
     link, managed_host, requests, turn = base.link, base.managed_host, base.requests, Turn()
     part: UpgradePart | None = None
@@ -261,6 +263,7 @@ def _add_work(base: _Base, declared: Declarations, duplicate: DuplicateHost) -> 
     setup = TaskSetup(
         managed_host, link, requests, declared, base.holds, lambda: duplicate.duplicated,
         lambda: part is not None and part.status.busy,
+        drift,
         lambda: part.used_slot() if part is not None else None,
     )  # fmt: skip
     add_tasks(base.manager, base.registry, setup, turn, base.board)

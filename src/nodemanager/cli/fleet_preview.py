@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 import click
 import msgspec
 
+from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.api.common import configsetpreview
 from nodemanager.api.common.configset import CONFIG_SETS
 from nodemanager.api.common.configsetpreview import (
@@ -46,6 +47,8 @@ POLL_SECONDS: Final = 0.5
 TAKEN_SECONDS: Final = 10.0
 """An operator that is there says so within a moment."""
 NAMES: Final = 5
+ANSWERS: Final = 100
+"""Of more hosts than this, answers are read less often: all of them are, each time."""
 
 Show = Callable[[int, int], None]
 """Told how many hosts have answered, of how many."""
@@ -101,15 +104,16 @@ async def look(client: Client, namespace: str, question: Question, show: Show) -
     if question.sample is None or not names:
         names, answers, unfit = [*names, *unfit], {**answers, **unfit}, {}
     result = grouping.result(names, answers)
-    return Outcome(
-        proposal, len(concerned), result, unfit, tuple(_unsent(inputs.secrets, inputs.config_maps))
-    )
+    return Outcome(proposal, len(concerned), result, unfit, tuple(_unsent(inputs)))
 
 
-def _unsent(secret: Mapping[str, Any], config_maps: Mapping[str, Any]) -> list[str]:
+def _unsent(inputs: DeclaredInputs) -> list[str]:
+    """Return what of the manifests matters to hosts, and is not proposed."""
+    nodes = [one.metadata.name for one in inputs.nodes]
+    unsent = (("Secret", inputs.secrets), ("ConfigMap", inputs.config_maps), ("ManagedNode", nodes))
     return [
         f"{kind} {listed(sorted(names), NAMES)} of the manifests: hosts use what the API has"
-        for kind, names in (("Secret", secret), ("ConfigMap", config_maps))
+        for kind, names in unsent
         if names
     ]
 
@@ -120,7 +124,13 @@ async def _hosts(client: Client, namespace: str, selector: str) -> list[ManagedN
     except ValueError as error:  # exit code 1: that of wrong usage means something else here
         raise click.ClickException(f"cannot use --selector: {error}") from None
     with kinds.installed(MANAGED_NODES):
-        return (await client.list(MANAGED_NODES, Selection(namespace, selector))).items
+        found = (await client.list(MANAGED_NODES, Selection(namespace, selector))).items
+    if not found:
+        which = f" with labels {selector}" if selector else ""
+        raise click.ClickException(
+            f"cannot ask hosts: namespace {namespace} has no ManagedNode{which}; see `nodemanager get mn`"
+        )
+    return found
 
 
 async def _answers(
@@ -173,10 +183,11 @@ async def _follow(
     loop = asyncio.get_running_loop()
     began, tasks, answers = loop.time(), dict[str, NodeTask](), dict[str, Answer]()
     of_ours = Selection(namespace, f"{ANNOTATION_PREVIEW}={name}")
-    taken, patience = False, min(TAKEN_SECONDS, timeout)
+    taken, patience, trouble = False, min(TAKEN_SECONDS, timeout), ""
+    pause = POLL_SECONDS * max(1.0, len(hosts) / ANSWERS)
     show(0, len(hosts))
     while len(answers) < len(hosts) and loop.time() - began < (timeout if taken else patience):
-        await asyncio.sleep(POLL_SECONDS)
+        await asyncio.sleep(pause)
         try:
             found = await client.get(CONFIG_SET_PREVIEWS, name, namespace)
             tasks = {one.spec.node_name: one for one in (await client.list(NODE_TASKS, of_ours)).items}
@@ -187,7 +198,9 @@ async def _follow(
         except errors.KubeError as error:
             if not may_pass(error):
                 raise
+            trouble = str(error)
             continue
+        trouble = ""
         taken, known = _is_taken(found), len(answers)
         answers = {
             one.name: Silence(one.reason, one.message) for one in found.status.unasked if one.name in hosts
@@ -199,6 +212,8 @@ async def _follow(
         }
         if len(answers) != known:
             show(len(answers), len(hosts))
+    if not taken and trouble:
+        raise click.ClickException(f"cannot ask hosts: the API does not answer: {trouble}; ask again")
     if not taken:
         raise click.ClickException(
             f"cannot ask hosts: no operator took the request within {patience:g} s; it does not run, or"

@@ -43,11 +43,12 @@ def declared(declaration: File, facts: Facts) -> FileAttributes:
     gid = _number("group", "group", declaration.group, facts.groups)
     if declaration.ensure == "file":
         uid, gid = uid or 0, gid or 0
-    return FileAttributes(_mode(declaration.mode) if declaration.mode else None, uid, gid)
+    return FileAttributes(mode_of(declaration.mode) if declaration.mode else None, uid, gid)
 
 
 @lru_cache(maxsize=64)
-def _mode(text: str) -> int:
+def mode_of(text: str) -> int:
+    """Return the mode that a declaration names, such as 0644 or 0o644."""
     return int(text.lower().replace("o", "", 1), 8)
 
 

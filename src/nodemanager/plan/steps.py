@@ -378,8 +378,13 @@ class RunCommand(Step):
     @property
     def details(self) -> tuple[str, ...]:
         """The command line, or its beginning."""
-        line = " ".join(" ".join([self.execution.command, *self.execution.args]).split())
-        return (line if len(line) <= LINE_MAX else f"{line[: LINE_MAX - 3]}...",)
+        return (command_line(self.execution),)
+
+
+def command_line(execution: Execution) -> str:
+    """Return what would be run, or its beginning."""
+    line = " ".join(" ".join([execution.command, *execution.args]).split())
+    return line if len(line) <= LINE_MAX else f"{line[: LINE_MAX - 3]}..."
 
 
 def changes(steps: Sequence[Step]) -> list[Step]:

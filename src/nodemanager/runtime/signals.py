@@ -1,4 +1,4 @@
-"""Signals of a long-running process: the first asks it to stop, the second does not ask."""
+"""Signals: the first asks a process to stop, the second does not ask."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
 
@@ -49,3 +50,16 @@ def handled(
             loop.remove_signal_handler(number)
             if handler is not None:  # None: installed by C code, and not ours to name
                 signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def terminable() -> Iterator[None]:
+    """Have SIGTERM, which cancelled jobs get, end a command as Ctrl-C does, so that it tidies up."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)

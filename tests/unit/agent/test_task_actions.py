@@ -25,6 +25,7 @@ from nodemanager.agent.tasks.programs import masked
 from nodemanager.agent.tasks.reboots import Reboots
 from nodemanager.agent.tasks.services import Services
 from nodemanager.api.maintenance.nodetask import NodeTaskSpec
+from nodemanager.api.maintenance.task_previews import ProposalRef, TaskPreview
 from nodemanager.api.maintenance.task_steps import (
     HttpProbe,
     PackagesAction,
@@ -205,6 +206,17 @@ async def test_a_preview_tells_and_changes_nothing(host: TaskHost) -> None:
     assert result.output == "2 packages would be upgraded\n0 resources would be changed\n"
     assert result.evidence == {"app": "1 -> 2", "lib": "1 -> 2"}
     assert host.packages() == OLD
+
+
+async def test_a_proposal_is_not_waited_for_beyond_the_timeout_of_its_step(host: TaskHost) -> None:
+    async def hang(_ref: ProposalRef) -> TaskPreview:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    steps = Previews(PlannedPackages(host), tuple, nothing, alone, hang)
+    action = PreviewAction(proposal=ProposalRef("p", "d"))
+    with pytest.raises(HostError, match=r"cannot preview within 0.01 s"):
+        await steps.perform(action, attempt(timeout=0.01))
 
 
 async def test_services_come_to_a_state_again_and_are_not_restarted_twice() -> None:

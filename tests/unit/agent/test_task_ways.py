@@ -354,6 +354,36 @@ async def test_who_is_told_to_stop_waits_for_what_must_not_be_broken_off(
     assert site.ledger.entries["uid"].record.steps[0].phase == phase
 
 
+async def test_what_changes_nothing_is_broken_off_when_its_task_is_deleted(site: Site) -> None:
+    """Other tasks wait behind it, and nobody waits for its answer."""
+    harmless = Stopped(unbroken=False)
+    harmless.DROPPED = True  # type: ignore[misc]
+    site.engine.performers = {"execution": harmless}
+    running = asyncio.create_task(site.engine.run(task(step("a"))))
+    await harmless.begun.wait()
+    site.engine.wake.set()  # something else is new
+    await asyncio.sleep(0)
+    site.engine.withdrawn.add("uid")
+    site.engine.wake.set()
+    async with asyncio.timeout(5):
+        ended = (await running).record
+    assert (ended.phase, ended.steps[0].message) == (TaskPhase.FAILED, "the task was deleted")
+    assert harmless.asked == ["prepare", "clean"], "it did not come to its end"
+
+
+async def test_what_changes_nothing_comes_to_its_end_or_stops_with_the_agent(site: Site) -> None:
+    harmless = Stopped(unbroken=False)
+    harmless.DROPPED = True  # type: ignore[misc]
+    site.engine.performers = {"execution": harmless}
+    running = asyncio.create_task(site.engine.run(task(step("a"))))
+    await harmless.begun.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    harmless.goes_on.set()
+    assert (await site.run(task(step("a")))).phase == TaskPhase.SUCCEEDED
+
+
 async def test_how_packages_were_before_is_kept_of_what_may_be_taken_back_later(site: Site) -> None:
     packages = TaskStep(name="p", packages=PackagesAction(upgrade="all"))
     site.engine.performers = {"execution": site.told, "packages": site.told}

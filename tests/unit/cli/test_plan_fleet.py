@@ -1,4 +1,4 @@
-"""What does not go together in `plan --fleet` is refused, with an exit code that means nothing else there."""
+"""Wrong usage of `plan` is refused, with an exit code that means nothing else there."""
 
 from __future__ import annotations
 
@@ -18,6 +18,10 @@ from support import cli
         (("--prune", "-f", "."), "--prune is about hosts of the API"),
         (("--fleet", "-f", ".", "--all", "--sample", "3"), "give --sample or --all"),
         (("--fleet", "-f", ".", "--hostname", "web1"), "--root and --hostname are about this host"),
+        (("--fleet", "-f", ".", "--sample", "0"), "Invalid value for '--sample'"),
+        (("--fleet", "-f", ".", "--timeout", "x"), "Invalid value for '--timeout'"),
+        (("--flet",), "No such option '--flet'"),
+        (("web1",), "unexpected extra argument"),
     ],
 )
 def test_what_does_not_go_together(args: tuple[str, ...], said: str) -> None:

@@ -41,6 +41,32 @@ def test_answers_are_told_together(case: dict[str, Any]) -> None:
     assert sorted([*told, *(host for one in plain["groups"] for host in one["hosts"])]) == sorted(answers)
 
 
+def test_programs_find_every_field() -> None:
+    said = msgspec.convert({"digest": "aa", "blocked": 1, "changes": [{"resource": "x"}]}, TaskPreview)
+    result = grouping.result(["a", "b"], {"a": said, "b": Silence("HostSilent")})
+    plain = fleet_preview_view.plain(Outcome(Proposal((), {}, ()), 3, result, {}))
+    change = {"resource": "x", "verb": "", "reason": "", "details": "", "blocked": False}
+    group = {"hosts": ["a"], "digest": "aa", "changed": 0, "blocked": 1, "more": 0, "changes": [change]}
+    assert plain == {
+        "configSets": [], "hosts": 3, "asked": 2, "changed": False, "exitCode": 1, "groups": [group],
+        "unchanged": [], "silent": [{"host": "b", "state": "HostSilent", "message": ""}], "leftOut": [],
+        "warnings": [],
+    }  # fmt: skip
+
+
+def test_labels_of_gitops_tools_are_no_change_and_stay() -> None:
+    def labelled(content: str, **labels: str) -> ConfigSet:
+        one = config_set("a", "web", content)
+        return msgspec.structs.replace(one, metadata=ObjectMeta(name="a", labels=labels))
+
+    gitops = {"argocd.argoproj.io/instance": "x"}
+    known = labelled("1", role="web", **gitops)
+    assert proposing.propose([labelled("1", role="web")], [known]).fates == {}
+    assert proposing.propose([labelled("1")], [known]).fates == {"a": Fate.CHANGED}
+    (sent,) = proposing.propose([labelled("2", role="web")], [known]).contents()
+    assert sent.labels == {"role": "web", **gitops}
+
+
 def config_set(name: str, role: str, content: str = "", owner: str = "") -> ConfigSet:
     owners = [OwnerReference("v1", owner, "o", "u")] if owner else []
     spec = {"nodeSelector": {"matchLabels": {"role": role}}, "files": [{"path": "/x", "content": content}]}

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
+
 import msgspec
+import pytest
 
 from nodemanager.api.maintenance.task_previews import MAX_CHANGES, MAX_DETAILS, PreviewedChange
 from nodemanager.plan.desired import Desired, Item
 from nodemanager.plan.resources import ResourceId
-from nodemanager.plan.steps import Blocked, InstallPackage, Noop, Step
+from nodemanager.plan.steps import Blocked, InstallPackage, Noop, Observed, Step
 from nodemanager.plan.tasks import previewed
 
 X, Y = ResourceId("package", "x"), ResourceId("package", "y")
@@ -53,3 +57,35 @@ def test_an_answer_is_bounded_and_its_digest_is_of_all_of_it() -> None:
     assert previewed.summary(later).digest != said.digest
     assert previewed.summary(list(long)).digest == said.digest
     assert previewed.summary([]).changed == 0
+
+
+def test_another_set_that_says_the_same_is_no_change() -> None:
+    two = replace(install("x"), sources=("a", "b"))
+    assert previewed.steps([two], [install("x")]) == []
+
+
+def test_what_is_left_alone_is_not_told() -> None:
+    left = Observed(id=X, sources=("a",), reason="observed", would=install("x"))
+    assert previewed.steps([left], []) == []
+    assert previewed.steps([install("x")], [left]) == [install("x")], "now it would be put back"
+
+
+def test_the_longest_text_is_cut_at_once() -> None:
+    began = time.process_time()
+    said = previewed.cut("\n" * 262_144, MAX_DETAILS)
+    assert time.process_time() - began < 0.5
+    assert (len(said) <= MAX_DETAILS, said.endswith("more lines")) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "cut"),
+    [
+        ("a\nb", 3, "a\nb"),
+        ("aaaa\nbbbb\ncccc\n" + "d" * 40, 34, "aaaa\nbbbb\n... and 2 more lines"),
+        ("aaaa\nbbbb\ncccc\n" + "d" * 40, 35, "aaaa\nbbbb\ncccc\n... and 1 more line"),
+        ("x" * 50, 20, "xxxxxx ... xxxxxxxxx"),
+        ("x\n" * 50, 4, ""),
+    ],
+)
+def test_where_a_text_is_cut(text: str, limit: int, cut: str) -> None:
+    assert previewed.cut(text, limit) == cut

@@ -98,3 +98,20 @@ async def test_hangup_keeps_its_meaning_without_a_hook() -> None:
     before = signal.getsignal(signal.SIGHUP)
     with signals.handled(lambda reason: None):
         assert signal.getsignal(signal.SIGHUP) is before
+
+
+def test_a_command_that_is_terminated_tidies_up_as_after_ctrl_c() -> None:
+    done: list[str] = []
+
+    async def work() -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            await asyncio.sleep(20)
+        finally:
+            await asyncio.sleep(0)
+            done.append("tidied up")
+
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt), signals.terminable():
+        asyncio.run(work())
+    assert (done, signal.getsignal(signal.SIGTERM)) == (["tidied up"], before)

@@ -99,7 +99,11 @@ class Converger:
         self.parts = self.kinds.each("host part", self.parts)
 
     async def preview(
-        self, desired: Desired, contents: Contents, observer: Observer | None = None
+        self,
+        desired: Desired,
+        contents: Contents,
+        observer: Observer | None = None,
+        observe_only: AbstractSet[ResourceId] = _NOTHING,
     ) -> list[Step]:
         """Return what a pass would do, as things are now; another `observer` may see less."""
         pending = self.tools.journal.pending()
@@ -108,7 +112,8 @@ class Converger:
         for kind in self.kinds:
             given = PlanInput(desired, contents, pending, changing)
             work = Work(given, observer or self.observer, self.tools)
-            found = kind.plan(work.given, await self._look(kind, work))
+            facts = await self._look(kind, work)
+            found = drift_policies.leave_alone(kind.plan(work.given, facts), observe_only)
             found = unmade.without(found, unmade.held_back(desired, contents, _never))
             found = preview.expect(await self.parts[kind.name].rehearse(found, work), steps)
             changing = {**changing, **subscribers.owed(found)}

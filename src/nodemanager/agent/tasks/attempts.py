@@ -56,6 +56,8 @@ class Performer:
 
     UNBROKEN: ClassVar[bool] = False
     """Whether a try is waited for, and its success written down, also when we are to stop meanwhile."""
+    DROPPED: ClassVar[bool] = False
+    """Whether a try is broken off when its task is deleted: it changes nothing, and nobody waits for it."""
 
     async def prepare(self, action: Any) -> bytes:
         """Return how it is now, to be written down before anything changes; empty = nothing to take back.

@@ -1,59 +1,82 @@
 """What of a plan may leave the host. Everybody who looks at NodeTasks reads it, and hosts look as root.
 
-made of Secrets                       digests, which only those can compare who may read the Secrets
-not readable by everybody on the host  that it would be written, and no byte of what is there
+made of Secrets                       a digest of what would be, for those who may read the Secrets
+not readable by everybody on the host  that it would be written, and nothing of what is there
 everything else                       a diff, as `nodemanager plan` shows it
+
+What nobody could look at but root is not even named: what is in a directory, where a link points to.
 """
 
 from __future__ import annotations
 
 import difflib
+import functools
 import hashlib
 import hmac
 import os
 import stat
 from collections.abc import Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Final
 
+from nodemanager.agent.declared.desired_state import DesiredState
 from nodemanager.api.common import reported
 from nodemanager.api.maintenance.task_previews import PreviewedChange
 from nodemanager.host.files import file_facts
-from nodemanager.host.files.tree import Tree, TreeError
+from nodemanager.host.files.tree import NEW_PARENT, Tree, TreeError
+from nodemanager.plan import attributes
+from nodemanager.plan.desired import Content, Desired, Failure
 from nodemanager.plan.facts import Kind
-from nodemanager.plan.resources import EXEC, file_id
-from nodemanager.plan.steps import Blocked, RemovePath, Step, Waiting, WriteFile
+from nodemanager.plan.resources import EXEC, FILE, file_id, shown
+from nodemanager.plan.steps import (
+    Blocked,
+    FileStep,
+    RemovePath,
+    RestartService,
+    RunCommand,
+    Step,
+    Waiting,
+    WriteFile,
+    command_line,
+)
+from nodemanager.plan.subscribers import because
+from nodemanager.plan.templates import references
 
 MAX_READ: Final = 256 * 1024
 """Files beyond this are compared by size only."""
+MAX_LINES: Final = 1000
+"""Longer texts are compared by the number of their lines: a diff takes the square of that."""
 DIGITS: Final = 16
+PSEUDO: Final = ("/proc/", "/sys/", "/dev/")
+"""Modes say little of who may read what there, and reading may take something away."""
+HIDDEN: Final = "(not shown)"
 UNTOLD: Final = "its conditions are programs, and a preview runs none"
+UNSEEN: Final = "why is not shown, as not everybody may look there: see `nodemanager plan` on the host"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Disclosure:
     """Tells steps, on one host. It reads files, so it is not for the event loop."""
 
     tree: Tree
-    literal: AbstractSet[str] = frozenset()
-    """Paths whose proposed content is in the proposal itself, which others may read, too."""
-    secret: AbstractSet[str] = frozenset()
-    """Paths whose content is made of Secrets now."""
-    known: Mapping[str, str] = field(default_factory=dict)
-    """SHA-256 of what ConfigSets say now, word for word, by path: others may read that, too."""
+    proposed: DesiredState
+    now: DesiredState
     keys: Mapping[str, bytes] = field(default_factory=dict)
-    """For digests of what is made of Secrets, by path: what only their readers know. A bare digest would let
-    everybody try out passwords."""
+    """For digests of what would be made of Secrets, by path: what only their readers know. A bare digest
+    would let everybody try out passwords."""
 
     def change(self, step: Step) -> PreviewedChange:
         """Return what would become of a resource, as others may know it."""
         # What only waits for a Secret may well be there once the host may read that.
         blocked = isinstance(step, Blocked) and not isinstance(step, Waiting)
-        verb, reason = step.words.verb, step.reason
+        verb, reason, said = step.words.verb, self._reason(step), "\n".join(step.details)
         if isinstance(step, Blocked) and step.id.kind == EXEC and step.lack is not None:
             verb, reason, blocked = step.lack.then, UNTOLD, False
-        said = self._written(step) if isinstance(step, WriteFile) else "\n".join(step.details)
+            said = "\n".join(
+                command_line(one.declaration) for one in self.proposed.desired.executions if one.id == step.id
+            )
+        if isinstance(step, WriteFile):
+            said = self._written(step)
         return PreviewedChange(
             resource=reported.line(self._name(step)),
             verb=reported.line(verb),
@@ -64,86 +87,155 @@ class Disclosure:
 
     def _name(self, step: Step) -> str:
         """Return what a step is about; what is in a directory is nobody's business that not all may list."""
-        if isinstance(step, RemovePath) and step.purged:
-            folder = step.path.rpartition("/")[0] or "/"
-            if not self._is_open(folder, stat.S_IROTH | stat.S_IXOTH):
-                return f"{file_id(folder)}/(not shown)"
+        if isinstance(step, RemovePath) and step.purged and not self._is_listed(step.path):
+            return f"{file_id(_above(step.path))}/{HIDDEN}"
         return str(step.id)
+
+    def _reason(self, step: Step) -> str:
+        """Return why, without names that only root could know."""
+        if isinstance(step, RestartService | RunCommand) and step.causes:
+            return because([one if self._may_name(one) else f"a path {HIDDEN}" for one in step.causes])
+        if step.id.kind != FILE or self._is_open(_above(step.id.name), then=True):
+            return step.reason
+        if isinstance(step, FileStep) and step.before.target:
+            return step.reason.replace(shown(step.before.target), HIDDEN)
+        if isinstance(step, Blocked) and not isinstance(step, Waiting) and not self._is_declared(step):
+            return UNSEEN
+        return step.reason
+
+    def _may_name(self, path: str) -> bool:
+        return path in self._declared or self._is_listed(path)
+
+    def _is_declared(self, step: Blocked) -> bool:
+        """Tell whether what is in the way follows from declarations, and from nothing on the host."""
+        made = self.proposed.contents.get(step.id.name)
+        return step.id in self.proposed.desired.held or isinstance(made, Failure)
+
+    @functools.cached_property
+    def _declared(self) -> frozenset[str]:
+        return self.proposed.paths | self.now.paths
+
+    @functools.cached_property
+    def _literal(self) -> frozenset[str]:
+        """Paths whose proposed content is in the proposal itself, which others may read, too."""
+        return literal(self.proposed.desired)
+
+    @functools.cached_property
+    def _known(self) -> Mapping[str, str]:
+        """SHA-256 of what ConfigSets say now, word for word, by path: others may read that, too."""
+        contents = self.now.contents
+        made = ((path, contents.get(path)) for path in literal(self.now.desired))
+        return {path: one.digest for path, one in made if isinstance(one, Content)}
+
+    @functools.cached_property
+    def _modes(self) -> Mapping[str, int]:
+        """Modes that directories would have, by path; nobody gets into one that is in conflict."""
+        desired = self.proposed.desired
+        files = (item.declaration for item in desired.files)
+        modes = {
+            one.path: attributes.mode_of(one.mode) for one in files if one.ensure == "directory" and one.mode
+        }
+        return modes | {one.name: 0 for one in desired.held if one.kind == FILE}
+
+    def _may_be_secret(self, path: str) -> bool:
+        """Tell whether what is at a path may be made of Secrets: also if these are not to be had just now."""
+        made = self.now.contents.get(path)
+        if isinstance(made, Content):
+            return made.secret
+        return isinstance(made, Failure) or file_id(path) in self.now.desired.held
 
     def _written(self, step: WriteFile) -> str:
         new, mode = step.content, f"mode {step.mode:04o}"
         if new.secret:
-            return f"(made of Secrets, not shown: {self._keyed(step)}{mode})"
-        if step.path not in self.literal and not step.mode & stat.S_IROTH:
+            key = self.keys.get(step.path)
+            digest = f"digest {_digest(key, new.data)}, " if key else ""
+            return f"(made of Secrets, not shown: {digest}{mode})"
+        if step.path not in self._literal and not (
+            step.mode & stat.S_IROTH and self._is_open(_above(step.path), then=True)
+        ):
             return f"(not shown, as not everybody may read it: {mode})"
         wanted = f"{new.size} bytes, SHA-256 {new.digest[:DIGITS]}, {mode}"
         there = self._there(step)
         if there is None:
             return f"(what is there is not shown, as not everybody may read it; to be {wanted})"
-        old, text = _text(there), _text(new.data)
+        old, text = _lines(there), _lines(new.data)
         if old is None or text is None:
             return f"(binary or large: {wanted})"
+        if max(len(old), len(text)) > MAX_LINES:
+            return f"({len(old)} lines become {len(text)}: {wanted})"
         before = step.path if step.before.kind is Kind.FILE else "/dev/null"
-        lines = difflib.unified_diff(old.splitlines(), text.splitlines(), before, step.path, lineterm="")
-        return "\n".join(lines)
-
-    def _keyed(self, step: WriteFile) -> str:
-        """Return digests of what is there and of what would be."""
-        key = self.keys.get(step.path)
-        if not key:
-            return ""
-        there, _ = self._read(step) if step.before.kind is Kind.FILE else (None, False)
-        now = "nothing" if there is None else _digest(key, there)
-        return f"digest {now} -> {_digest(key, step.content.data)}, "
+        return "\n".join(difflib.unified_diff(old, text, before, step.path, lineterm=""))
 
     def _there(self, step: WriteFile) -> bytes | None:
-        """Return what is at a path; None = not for others."""
+        """Return what is at a path, or its beginning; None = not for others. What is not is not read."""
+        path = step.path
         if step.before.kind is not Kind.FILE:
             return b""
-        if step.path in self.secret:
+        if self._may_be_secret(path) or path.startswith(PSEUDO):
             return None
-        data, is_open = self._read(step)
-        if data is None:
-            return None
-        declared = self.known.get(step.path) == hashlib.sha256(data).hexdigest()
-        return data if is_open or declared else None
-
-    def _read(self, step: WriteFile) -> tuple[bytes | None, bool]:
-        """Return the beginning of a file, and whether everybody may read it."""
         try:
-            descriptor = file_facts.open_file(self.tree.place(step.path))
+            descriptor = file_facts.open_file(self.tree.place(path))
             try:
-                public = bool(os.fstat(descriptor).st_mode & stat.S_IROTH)
-                data = os.read(descriptor, MAX_READ + 1)
+                about = os.fstat(descriptor)
+                is_open = about.st_mode & stat.S_IROTH and self._is_open(_above(path))
+                if not is_open and path not in self._known:
+                    return None
+                data = os.read(descriptor, min(about.st_size, MAX_READ + 1))
             finally:
                 os.close(descriptor)
         except (OSError, TreeError):
-            return None, False
-        return data, public and self._is_open(step.path.rpartition("/")[0] or "/")
+            return None
+        declared = self._known.get(path) == hashlib.sha256(data).hexdigest()
+        return data if is_open or declared else None
 
-    def _is_open(self, folder: str, wanted: int = stat.S_IXOTH) -> bool:
-        """Tell whether everybody gets into a directory; behind a link, nobody does as far as we know."""
+    def _is_listed(self, path: str) -> bool:
+        """Tell whether everybody may list the directory that a path is in."""
+        return self._is_open(_above(path), stat.S_IROTH | stat.S_IXOTH)
+
+    def _is_open(self, folder: str, wanted: int = stat.S_IXOTH, *, then: bool = False) -> bool:
+        """Tell whether everybody gets into a directory, and `then` still does.
+
+        Behind a link, nobody does as far as we know.
+        """
         names = [name for name in folder.split("/") if name]
         for length in range(1, len(names) + 1):
-            try:
-                place = self.tree.place("/" + "/".join(names[:length]))
-                found = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False).st_mode
-            except (OSError, TreeError):
-                return False
+            modes = self._modes_of("/" + "/".join(names[:length]), then=then)
             needed = wanted if length == len(names) else stat.S_IXOTH
-            if not stat.S_ISDIR(found) or found & needed != needed:
+            if not modes or any(mode & needed != needed for mode in modes):
                 return False
         return True
+
+    def _modes_of(self, path: str, *, then: bool) -> list[int]:
+        """Return the modes that a directory has, and would have; none = it is not known."""
+        told = [self._modes[path]] if then and path in self._modes else []
+        try:
+            place = self.tree.place(path)
+            there = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False).st_mode
+        except FileNotFoundError:
+            return (told or [NEW_PARENT]) if then else []
+        except (OSError, TreeError):
+            return []
+        return [*told, there] if stat.S_ISDIR(there) else []
+
+
+def literal(desired: Desired) -> frozenset[str]:
+    """Return the files whose content is in their declaration."""
+    files = (item.declaration for item in desired.files)
+    return frozenset(one.path for one in files if not references.refers(one))
+
+
+def _above(path: str) -> str:
+    return path.rpartition("/")[0] or "/"
 
 
 def _digest(key: bytes, data: bytes) -> str:
     return hmac.new(key, data, hashlib.sha256).hexdigest()[:DIGITS]
 
 
-def _text(data: bytes) -> str | None:
+def _lines(data: bytes) -> list[str] | None:
     if len(data) > MAX_READ or b"\0" in data:
         return None
     try:
-        return data.decode()
+        return data.decode().splitlines()
     except UnicodeDecodeError:
         return None

@@ -164,6 +164,8 @@ class TaskEngine:
     ) -> Entry:  # fmt: skip
         """Wait for a try, and write down its end; though we are to stop, if it is not to be broken off."""
         doing, ended = asyncio.ensure_future(_foreseen(work)), self._undone if undoing else self._ended
+        if performer.DROPPED:
+            return ended(entry, place, await self._unless_withdrawn(entry, doing))
         try:
             await (asyncio.shield(doing) if performer.UNBROKEN else doing)
         except asyncio.CancelledError:
@@ -172,6 +174,23 @@ class TaskEngine:
                 ended(entry, place, result)
             raise
         return ended(entry, place, doing.result())
+
+    async def _unless_withdrawn(self, entry: Entry, doing: asyncio.Task[AttemptResult]) -> AttemptResult:
+        """Wait for a try, unless its task is deleted meanwhile."""
+        try:
+            while not doing.done() and entry.record.uid not in self.withdrawn:
+                self.wake.clear()
+                news = asyncio.ensure_future(self.wake.wait())
+                try:
+                    await asyncio.wait({doing, news}, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    news.cancel()
+            if doing.done():
+                return doing.result()
+            return AttemptResult(succeeded=False, message="the task was deleted")
+        finally:
+            doing.cancel()
+            await asyncio.wait({doing})
 
     def _ended(self, entry: Entry, place: int, result: AttemptResult) -> Entry:
         known = entry.record.steps[place]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from nodemanager.agent.tasks.packages import MAX_EVIDENCE, planner
 from nodemanager.api.maintenance.nodetask import OUTPUT_MAX
 from nodemanager.api.maintenance.task_previews import ProposalRef, TaskPreview
 from nodemanager.api.maintenance.task_steps import PreviewAction
-from nodemanager.host.base import PackageManager, Wanted
+from nodemanager.host.base import HostError, PackageManager, Wanted
 from nodemanager.kube import wording
 from nodemanager.plan.steps import Blocked, Step
 
@@ -20,6 +21,7 @@ from nodemanager.plan.steps import Blocked, Step
 class Previews(Performer):
     """Makes plans for tasks."""
 
+    DROPPED = True
     manager: PackageManager | None
     pins: Callable[[], Sequence[Wanted]]
     plan: Callable[[], Awaitable[Sequence[Step]]]
@@ -30,7 +32,6 @@ class Previews(Performer):
 
     async def perform(self, action: PreviewAction, attempt: Attempt) -> AttemptResult:
         """Ask the package manager, and look at everything that is declared."""
-        del attempt
         evidence: dict[str, str] = {}
         lines: list[str] = []
         async with self.exclusive() if action.packages or action.config_sets else contextlib.nullcontext():
@@ -46,7 +47,18 @@ class Previews(Performer):
                 lines += [f"{one.words.verb} {one.id}: {one.reason}" for one in steps]
         preview = None
         if action.proposal is not None and self.propose is not None:
-            preview = await self.propose(action.proposal)
+            preview = await _in_time(self.propose(action.proposal), attempt.timeout)
             lines.append(f"{wording.plural(preview.changed, 'resource')} would be changed by the proposal")
         output = wording.shorten("\n".join(lines), OUTPUT_MAX - 1)
         return AttemptResult(succeeded=True, output=f"{output}\n", evidence=evidence, preview=preview)
+
+
+async def _in_time(work: Awaitable[TaskPreview], seconds: float) -> TaskPreview:
+    """Wait for an answer, but not for ever: other tasks wait behind it."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await work
+    except TimeoutError:
+        raise HostError(
+            f"cannot preview within {seconds:g} s; see what this host is at, or propose less at once"
+        ) from None

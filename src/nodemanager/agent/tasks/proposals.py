@@ -8,14 +8,17 @@ No program of a proposal is run, not even those that only ask whether another on
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final, NoReturn
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple, NoReturn
 
 from nodemanager.agent.declared.contents import Contenter
 from nodemanager.agent.declared.declarations import Declarations
 from nodemanager.agent.declared.declared_inputs import DeclaredInputs
 from nodemanager.agent.declared.desired_state import DesiredState
+from nodemanager.agent.drift import drift
 from nodemanager.agent.passes.converge import Converger
 from nodemanager.agent.tasks.attempts import Exclusive
 from nodemanager.agent.tasks.disclosing import Disclosure
@@ -24,31 +27,41 @@ from nodemanager.api.common import configsetpreview, matching
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.configsetpreview import CONFIG_SET_PREVIEWS, BadProposal
 from nodemanager.api.common.managednode import ManagedNode
-from nodemanager.api.maintenance.task_previews import PreviewedChange, ProposalRef, TaskPreview
+from nodemanager.api.maintenance.task_previews import ProposalRef, TaskPreview
 from nodemanager.host.base import HostError
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.process.runner import RunError
 from nodemanager.host.process.threads import in_thread
 from nodemanager.kube.core import CONFIG_MAPS, SECRETS
-from nodemanager.plan import merge
-from nodemanager.plan.desired import Content, Contents, Desired
+from nodemanager.plan import merge, templates
+from nodemanager.plan.data import layers
+from nodemanager.plan.desired import Content
+from nodemanager.plan.resources import ResourceId
 from nodemanager.plan.steps import Step
 from nodemanager.plan.tasks import previewed
-from nodemanager.plan.templates import references
 from nodemanager.rendering import referring
 
 READ_SECONDS: Final = 10.0
-"""How long an API may be away: who asks does not wait for long."""
+"""How long an API may be away, in all: who asks does not wait for long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """What the host would be."""
 
-    desired: Desired
-    contents: Contents
-    keys: Mapping[str, bytes]
+    state: DesiredState
+    keys: Mapping[str, bytes] = field(default_factory=dict)
     """By path of what is made of Secrets: what only those know who may read them."""
+
+
+class Basis(NamedTuple):
+    """What is declared at one moment: while a proposal is read and rendered, passes go on."""
+
+    state: DesiredState
+    sets: Sequence[ConfigSet]
+    """Those of this host, each in the revision that it has."""
+    inputs: DeclaredInputs
+    node: ManagedNode
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,98 +74,104 @@ class Proposals:
     exclusive: Exclusive
     first_pass: Callable[[], Awaitable[None]]
     """Waits until what is declared now is known."""
+    observe_only: Callable[[DesiredState], AbstractSet[ResourceId]]
+    """Tells what a pass would leave alone if somebody else changed it."""
 
     async def answer(self, ref: ProposalRef) -> TaskPreview:
         """Return what a proposal would do here."""
         preview = await self.references.find(CONFIG_SET_PREVIEWS, ref.name, READ_SECONDS)
         if preview is None:
-            raise HostError(f"cannot preview {ref.name}: it is gone, as nobody waits for the answer any more")
+            raise HostError(
+                f"cannot preview {ref.name}: it is gone, as nobody waits for the answer any more, or this"
+                " host may not read it, as its Role is older than previews; ask again, upgrade the operator"
+            )
         try:
             sets = configsetpreview.sets_of(preview, ref.digest)
         except BadProposal as error:
             raise HostError(str(error)) from None
         await self.first_pass()
-        states = self.declared.desired_states
-        if states.last is None:
-            raise HostError("cannot preview: what is declared now is not known yet; ask again")
-        node = self._node()
+        basis = self._basis()
         instead = {*preview.spec.removed, *(one.metadata.name for one in sets)}
-        others = [one for one in states.sets if one.metadata.name not in instead]
-        wanted = await self._wanted([*others, *_meant(sets, node)], node)
-        return await self.compared(wanted, states.last)
+        others = [one for one in basis.sets if one.metadata.name not in instead]
+        chosen = [*others, *_meant(sets, basis.node)]
+        return await self.compared(await self._wanted(chosen, basis), basis.state)
 
     async def compared(self, wanted: Wanted, now: DesiredState) -> TaskPreview:
         """Return what would be done beyond what is to be done now."""
+        then = wanted.state.desired
         async with self.exclusive():
-            proposed = await self._plan(wanted.desired, wanted.contents)
-            anyway = await self._plan(now.desired, now.contents)
-        found = await self._told(previewed.steps(proposed, anyway), wanted, now)
-        return previewed.summary([*found, *previewed.released(wanted.desired, now.desired)])
+            proposed, anyway = await self._plan(wanted.state), await self._plan(now)
+        steps = previewed.steps(proposed, anyway, previewed.redeclared(then, now.desired))
+        return await in_thread(lambda: self._told(steps, wanted, now))
 
-    async def _plan(self, desired: Desired, contents: Contents) -> list[Step]:
+    async def _plan(self, state: DesiredState) -> list[Step]:
         looking = replace(self.converger.observer, run=_run_nothing)
-        steps = await self.converger.preview(desired, contents, looking)
-        return [*steps, *previewed.held(desired)]
+        steps = await self.converger.preview(state.desired, state.contents, looking, self.observe_only(state))
+        return [*steps, *previewed.held(state.desired)]
 
-    async def _told(self, steps: Sequence[Step], wanted: Wanted, now: DesiredState) -> list[PreviewedChange]:
+    def _told(self, steps: Sequence[Step], wanted: Wanted, now: DesiredState) -> TaskPreview:
         tree = Tree(self.converger.observer.tree.root)
-        telling = Disclosure(
-            tree,
-            _literal(wanted.desired),
-            frozenset(path for path, one in now.contents.items() if isinstance(one, Content) and one.secret),
-            {
-                path: one.digest
-                for path in _literal(now.desired)
-                if isinstance(one := now.contents.get(path), Content)
-            },
-            wanted.keys,
-        )
         try:
-            return await in_thread(lambda: [telling.change(step) for step in steps])
+            telling = Disclosure(tree, wanted.state, now, wanted.keys)
+            released = previewed.released(wanted.state.desired, now.desired)
+            return previewed.summary([*map(telling.change, steps), *released])
         finally:
             tree.close()
 
-    async def _wanted(self, sets: Sequence[ConfigSet], node: ManagedNode) -> Wanted:
-        renderer, sources = self.references.renderer, self.declared.sources
+    def _basis(self) -> Basis:
+        """Return what is declared now; to templates, we and others are as in the last pass.
+
+        Otherwise news of hosts would look like changes.
+        """
+        states, inputs = self.declared.desired_states, self.declared.sources.inputs()
+        state = states.last
+        if state is None:
+            raise HostError("cannot preview: what is declared now is not known yet; ask again")
+        node = DeclaredInputs(nodes=(self.references.node(),)).node(self.declared.identity)
+        known, seen = states.basis(DeclaredInputs(), node)
+        node = seen if states.templated else node
+        inputs = replace(inputs, nodes=known.nodes or inputs.nodes).knowing(node)
+        return Basis(state, states.sets, inputs, node)
+
+    async def _wanted(self, sets: Sequence[ConfigSet], basis: Basis) -> Wanted:
+        renderer, kinds, node = self.references.renderer, self.declared.desired_states.kinds, basis.node
         needed = await referring.referenced(renderer, sets, node)
-        secrets = {} if sources.reachability.withheld() else await self._found(SECRETS, needed.secrets)
-        config_maps = await self._found(CONFIG_MAPS, needed.config_maps)
+        until = asyncio.get_running_loop().time() + READ_SECONDS
+        withheld = self.declared.sources.reachability.withheld()
+        secrets = {} if withheld else await self._found(SECRETS, needed.secrets, until)
+        config_maps = await self._found(CONFIG_MAPS, needed.config_maps, until)
         inputs = replace(
-            sources.inputs().knowing(node),
+            basis.inputs,
             config_sets=tuple(sets),
             secrets={name: one.values for name, one in secrets.items()},
             config_maps={name: one.values for name, one in config_maps.items()},
         )
-        desired = merge.merge(sets, self.declared.desired_states.kinds)
+        desired = merge.merge(sets, kinds)
         contents = await Contenter(renderer).make(desired, inputs, node)
         keys: dict[str, bytes] = {}
         for item in desired.files:
-            made = contents.get(item.id.name)
+            file = item.declaration
+            made = contents.get(file.path)
             if isinstance(made, Content) and made.secret:
-                names = (await referring.referenced(renderer, (), node, (item.declaration,))).secrets
-                uids = [secrets[name].metadata.uid for name in names if name in secrets]
-                keys[item.id.name] = "".join(uids).encode()
-        return Wanted(desired, contents, keys)
+                names = dict.fromkeys((await referring.referenced(renderer, (), node, (file,))).secrets)
+                if templates.reads_data(file):
+                    names |= dict.fromkeys(layers.names(layers.layers(sets, node), SECRETS.kind))
+                if secrets.keys() >= names.keys():
+                    keys[file.path] = "".join(secrets[one].metadata.uid for one in names).encode()
+        declared = drift.declarations(desired, contents, kinds)
+        return Wanted(DesiredState(desired, contents, declared, kinds), keys=keys)
 
-    async def _found(self, resource: Any, names: Sequence[str]) -> dict[str, Any]:
-        """Return those objects that this host may read."""
-        found = {name: await self.references.find(resource, name, READ_SECONDS) for name in names}
+    async def _found(self, resource: Any, names: Sequence[str], until: float) -> dict[str, Any]:
+        """Return those objects that this host may read; all of them together are not waited for long."""
+        found: dict[str, Any] = {}
+        for name in names:
+            left = until - asyncio.get_running_loop().time()
+            found[name] = await self.references.find(resource, name, left)
         return {name: one for name, one in found.items() if one is not None}
-
-    def _node(self) -> ManagedNode:
-        """Return who we are to templates: as in the last pass, lest news of our own look like a change."""
-        states = self.declared.desired_states
-        node = DeclaredInputs(nodes=(self.references.node(),)).node(self.declared.identity)
-        return states.basis(DeclaredInputs(), node)[1] if states.templated else node
 
 
 def _meant(sets: Sequence[ConfigSet], node: ManagedNode) -> list[ConfigSet]:
     return [one for one in sets if matching.matches(one, node.metadata.labels)]
-
-
-def _literal(desired: Desired) -> frozenset[str]:
-    """Return the files whose content is in their declaration."""
-    return frozenset(item.id.name for item in desired.files if not references.refers(item.declaration))
 
 
 async def _run_nothing(*_args: Any, **_options: Any) -> NoReturn:

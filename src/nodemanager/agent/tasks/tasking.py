@@ -13,7 +13,8 @@ from typing import Final
 
 from nodemanager.agent.assembly import ManagedHost
 from nodemanager.agent.declared.declarations import Declarations
-from nodemanager.agent.declared.desired_state import DesiredStateCache
+from nodemanager.agent.declared.desired_state import DesiredState, DesiredStateCache
+from nodemanager.agent.drift.drift import DriftWatch
 from nodemanager.agent.holds.keeping import HoldKeeper
 from nodemanager.agent.link.api_link import ApiLink
 from nodemanager.agent.report.local_status import Board
@@ -42,6 +43,7 @@ from nodemanager.host.files.tree import Tree
 from nodemanager.host.inventory import freebsd_update
 from nodemanager.host.inventory.boot import Boot, HostBoot, current_boot
 from nodemanager.host.process.runs import Runs
+from nodemanager.plan.resources import ResourceId
 from nodemanager.plan.steps import Step
 from nodemanager.plan.tasks import reports
 from nodemanager.plan.tasks.admission import Situation
@@ -73,6 +75,7 @@ class TaskSetup:
     """Tells whether another machine reports under our name."""
     upgrading: Callable[[], bool]
     """Tells whether the host upgrades itself, as its ManagedNode says."""
+    drift: DriftWatch
     used_slot: Callable[[], datetime | None] = lambda: None
     """Returns the last slot in which it was upgraded, whoever began that."""
 
@@ -235,7 +238,11 @@ def _performers(setup: TaskSetup, boot_id: str, runs: Runs, ledger: LedgerFolder
             raise HostError("cannot tell what a pass would do: what is declared is not known yet; try again")
         return await converger.preview(state.desired, state.contents)
 
-    proposals = Proposals(converger, declared, references, exclusive, partial(_first_pass, states))
+    def observe_only(state: DesiredState) -> frozenset[ResourceId]:
+        return setup.drift.observe_only(state.declared, state.observed)
+
+    first_pass = partial(_first_pass, states)
+    proposals = Proposals(converger, declared, references, exclusive, first_pass, observe_only)
     return {
         "packages": SystemUpgrades(
             replace(packages, earlier=lambda one: ledger.inverse(one.task, one.step)),

@@ -31,11 +31,40 @@ from nodemanager.host.process import runner
 from nodemanager.kube import conditions
 from nodemanager.plan.steps import Blocked, Step, changes
 from nodemanager.rendering.renderer import Renderer
+from nodemanager.runtime import signals
 
+EXIT_ERROR = 1
 EXIT_CHANGES = 2
 
 
+class WrongUsage(click.UsageError):
+    """Wrong usage of a command whose exit code 2 means something else."""
+
+    exit_code = EXIT_ERROR
+
+
+class PlanCommand(click.Command):
+    """A command of which wrong usage is an error like others: a typo is no change."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Read the command line."""
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except click.UsageError as error:
+            raise WrongUsage(error.format_message(), error.ctx) from None
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            raise WrongUsage(error.format_message(), error.ctx) from None
+
+
 @click.command(
+    cls=PlanCommand,
     epilog="""\b
 Examples:
   nodemanager plan                         what the API's ConfigSets would change here
@@ -46,8 +75,8 @@ Examples:
   nodemanager plan --fleet -f . -l role=web --all -o json
 
 \b
-Exit codes: 0 all is as declared, 2 something would change, 1 an error, or nothing but what cannot be;
-with --fleet also 1 if a host that was asked says nothing, and no other would change.
+Exit codes: 0 all is as declared, 2 something would change, 1 an error (also of usage), or nothing but what
+cannot be; with --fleet also 1 if a host that was asked says nothing, and no other would change.
 """,
 )
 @host_options.manifests("File or folder with manifests, in place of the API.", required=False)
@@ -87,7 +116,9 @@ def command(
     if options["fleet"]:
         sample = None if everything else options["sample"] or SAMPLE
         question = Question(paths, options["selector"], sample, options["prune"], options["timeout"])
-        raise click.exceptions.Exit(asyncio.run(_fleet(settings, question, form)))
+        with signals.terminable():  # what was asked is removed again
+            code = asyncio.run(_fleet(settings, question, form))
+        raise click.exceptions.Exit(code)
     managed_host = assemble(HostSetup(root=root, hostname=hostname), NoLocks(apply.NO_API))
     try:
         found = asyncio.run(_plan(settings, paths, managed_host))
@@ -106,7 +137,7 @@ def command(
 
 
 def _check(paths: tuple[Path, ...], everything: bool, options: dict[str, Any]) -> None:
-    """Refuse what does not go together; not as wrong usage, whose exit code means something else here."""
+    """Refuse what does not go together."""
     given = [f"--{name}" for name in ("selector", "sample", "prune") if options[name]]
     if not options["fleet"]:
         if given:

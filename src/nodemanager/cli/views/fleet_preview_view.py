@@ -23,7 +23,7 @@ _COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}
 def lines(outcome: Outcome, style: Style) -> Iterator[str]:
     """Yield the outcome line by line."""
     if not outcome.proposal.fates:
-        yield "No ConfigSet differs from what the API has."
+        yield "No ConfigSet differs from what the API has; rollout and enforcement do not count."
         return
     fates = (f"{name} ({fate})" for name, fate in outcome.proposal.fates.items())
     yield output.one_line(f"ConfigSets: {', '.join(fates)}")
@@ -37,21 +37,21 @@ def lines(outcome: Outcome, style: Style) -> Iterator[str]:
         yield from _named(result.unchanged, "nothing would change")
     yield from _silent(result.silent, "did not say")
     yield from _silent(outcome.left_out, "could not be chosen")
-    asked = len(result.unchanged) + sum(len(one.hosts) for one in result.groups) + len(result.silent)
-    if asked < outcome.concerned:
+    if result.asked < outcome.concerned:
         hosts = plural(outcome.concerned, "host")
-        yield f"It is about {hosts}, of which {asked} were asked; --all asks all of them."
+        yield f"It is about {hosts}, of which {result.asked} were asked; --all asks all of them."
 
 
 def _group(group: Group, style: Style, told: set[tuple[str, str]]) -> Iterator[str]:
     preview = group.preview
-    said = [f"{plural(preview.changed, 'resource')} to change"] if preview.changed else []
-    said += [f"{preview.blocked} that cannot be"] if preview.blocked else []
+    said = [f"{preview.blocked} that cannot be"] if preview.blocked else []
+    if preview.changed or not said:
+        said.insert(0, f"{plural(preview.changed, 'resource')} to change")
     yield from _named(group.hosts, ", ".join(said))
     for change in preview.changes:
         yield from (f"    {line}" for line in _change(change, style, told))
-    if more := preview.changed + preview.blocked - len(preview.changes):
-        yield f"    ... and {plural(more, 'resource')} more"
+    if group.more:
+        yield f"    ... and {plural(group.more, 'resource')} more"
 
 
 def _named(hosts: tuple[str, ...], said: str) -> Iterator[str]:
@@ -87,19 +87,31 @@ def _silent(silent: Mapping[str, Silence], said: str) -> Iterator[str]:
 
 
 def plain(outcome: Outcome) -> dict[str, Any]:
-    """Return the outcome for programs."""
+    """Return the outcome for programs; every field is there, whatever its value."""
     result = outcome.result
     return {
         "configSets": [{"name": name, "fate": fate.value} for name, fate in outcome.proposal.fates.items()],
         "hosts": outcome.concerned,
+        "asked": result.asked,
         "changed": result.changed,
-        "groups": [
-            {"hosts": list(group.hosts), **msgspec.to_builtins(group.preview)} for group in result.groups
-        ],
+        "exitCode": result.code,
+        "groups": [_plain_group(group) for group in result.groups],
         "unchanged": list(result.unchanged),
         "silent": _plain(result.silent),
         "leftOut": _plain(outcome.left_out),
         "warnings": list(outcome.warnings),
+    }
+
+
+def _plain_group(group: Group) -> dict[str, Any]:
+    said = group.preview
+    return {
+        "hosts": list(group.hosts),
+        "digest": said.digest,
+        "changed": said.changed,
+        "blocked": said.blocked,
+        "more": group.more,
+        "changes": [msgspec.structs.asdict(one) for one in said.changes],
     }
 
 

@@ -49,6 +49,8 @@ SETTLE_SECONDS: Final = 0.1
 AGAIN_SECONDS: Final = 0.2
 TRIES: Final = 3
 MAX_MESSAGE: Final = 1024
+_REFUSALS: Final = (errors.Forbidden, errors.Invalid, errors.BadRequest)
+"""Of tasks: for a quota, an older definition of the kind, or the name of a proposal that fits in no label."""
 _BROKEN: Final = "its digest is not that of its sets; ask again"
 
 
@@ -88,7 +90,7 @@ class Previews:
         else:
             try:
                 await self._ask(preview)
-            except errors.Forbidden as error:  # such as by a quota: whoever asked is told
+            except _REFUSALS as error:  # whoever asked is told
                 said = wording.flat(f"cannot make tasks: {error}", MAX_MESSAGE)
                 await self._write(preview, ConfigSetPreviewStatus(phase=REFUSED), said)
         return ReconcileResult(left)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+import msgspec
+
 from nodemanager.api.maintenance.nodetask import NodeTask, is_ended
 from nodemanager.api.maintenance.task_previews import TaskPreview
 from nodemanager.fleet.previews.asking import STEP
@@ -34,6 +36,11 @@ class Group(NamedTuple):
     hosts: tuple[str, ...]
     preview: TaskPreview
 
+    @property
+    def more(self) -> int:
+        """How many resources there are that are not told one by one."""
+        return max(0, self.preview.changed + self.preview.blocked - len(self.preview.changes))
+
 
 class Result(NamedTuple):
     """What there is to tell."""
@@ -43,6 +50,11 @@ class Result(NamedTuple):
     unchanged: tuple[str, ...]
     silent: Mapping[str, Silence]
     """Hosts that were to be asked, and said nothing."""
+
+    @property
+    def asked(self) -> int:
+        """How many hosts were to be asked."""
+        return len(self.unchanged) + sum(len(one.hosts) for one in self.groups) + len(self.silent)
 
     @property
     def changed(self) -> bool:
@@ -80,17 +92,18 @@ def late(task: NodeTask | None) -> Silence:
 
 def result(hosts: Sequence[str], answers: Mapping[str, Answer]) -> Result:
     """Return what is to be told of hosts, each of which has an answer."""
-    alike: dict[tuple[str, int, int], Group] = {}
+    alike: dict[bytes, Group] = {}
     unchanged: list[str] = []
     silent: dict[str, Silence] = {}
     for host in sorted(hosts):
         one = answers[host]
         if isinstance(one, Silence):
             silent[host] = one
-        elif not (one.changed or one.blocked):
+        elif not (one.changed or one.blocked or one.changes):
             unchanged.append(host)
         else:
-            key = one.digest, one.changed, one.blocked
+            # All of it: a digest is what a host claims, and may be copied from others.
+            key = msgspec.json.encode(one)
             same = alike.get(key, Group((), one))
             alike[key] = Group((*same.hosts, host), same.preview)
     groups = sorted(alike.values(), key=lambda group: (-len(group.hosts), group.hosts))

@@ -60,7 +60,7 @@ def propose(wanted: Iterable[ConfigSet], known: Iterable[ConfigSet], *, prune: b
     What others have made, such as the operator of a maintenance, stays.
     """
     there = {one.metadata.name: one for one in known}
-    named = {one.metadata.name: one for one in wanted}
+    named = {one.metadata.name: _labelled(one, there.get(one.metadata.name)) for one in wanted}
     fates: dict[str, Fate] = {}
     for name, one in named.items():
         if name not in there:
@@ -72,6 +72,14 @@ def propose(wanted: Iterable[ConfigSet], known: Iterable[ConfigSet], *, prune: b
         fates |= {name: Fate.REMOVED for name in own if name not in named}
     sets = tuple(one for name, one in named.items() if name in fates)
     return Proposal(sets, fates, tuple(there[name] for name in fates if name in there))
+
+
+def _labelled(wanted: ConfigSet, known: ConfigSet | None) -> ConfigSet:
+    """Return a set with the labels that GitOps tools put on it, as they will again."""
+    theirs = known.metadata.labels if known is not None else {}
+    added = {label: value for label, value in theirs.items() if matching.is_of_gitops(label)}
+    meta = msgspec.structs.replace(wanted.metadata, labels={**added, **wanted.metadata.labels})
+    return msgspec.structs.replace(wanted, metadata=meta)
 
 
 def _said(config_set: ConfigSet) -> tuple[object, ...]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from typing import Any, Final
 
 import msgspec
 
@@ -19,19 +21,36 @@ from nodemanager.api.maintenance.task_previews import (
 from nodemanager.kube import wording
 from nodemanager.plan.desired import Desired
 from nodemanager.plan.resources import ResourceId
-from nodemanager.plan.steps import Blocked, Noop, Step
+from nodemanager.plan.steps import Blocked, Noop, Observed, Step
 
 MAX_ROOM: Final = 16 * 1024
 """Characters of one answer."""
 RELEASE: Final = "release"
 
 
-def steps(proposed: Sequence[Step], now: Sequence[Step]) -> list[Step]:
-    """Return what is to be done because of a proposal, and not already because of what is declared now."""
+def steps(
+    proposed: Sequence[Step], now: Sequence[Step], redeclared: AbstractSet[ResourceId] = frozenset()
+) -> list[Step]:
+    """Return what is to be done because of a proposal, and not already because of what is declared now.
+
+    Which sets say so does not matter. What is in the way before and after is told of what is `redeclared`.
+    """
     anyway: dict[ResourceId, list[Step]] = {}
     for one in now:
-        anyway.setdefault(one.id, []).append(one)
-    return [one for one in proposed if not isinstance(one, Noop) and one not in anyway.get(one.id, ())]
+        if not (isinstance(one, Blocked) and one.id in redeclared):
+            anyway.setdefault(one.id, []).append(replace(one, sources=()))
+    told = (one for one in proposed if not isinstance(one, Noop | Observed))
+    return [one for one in told if replace(one, sources=()) not in anyway.get(one.id, ())]
+
+
+def redeclared(proposed: Desired, now: Desired) -> frozenset[ResourceId]:
+    """Return what would be declared in another way."""
+    before, then = _declared(now), _declared(proposed)
+    return frozenset(one for one, said in then.items() if one in before and before[one] != said)
+
+
+def _declared(desired: Desired) -> dict[ResourceId, Any]:
+    return {item.id: item.declaration for group in desired.items.values() for item in group}
 
 
 def held(desired: Desired) -> list[Step]:
@@ -87,9 +106,12 @@ def cut(text: str, limit: int) -> str:
     """Return the first lines of a text, and how many more there are."""
     if len(text) <= limit:
         return text
-    lines = text.split("\n")
-    for number in range(len(lines) - 1, 0, -1):
-        said = "\n".join((*lines[:number], f"... and {len(lines) - number} more lines"))
-        if len(said) <= limit:
-            return said
+    room = limit - len(_more(text.count("\n")))
+    end = text.rfind("\n", 0, room + 1) if room > 0 else -1
+    if end > 0:
+        return text[:end] + _more(text.count("\n", end))
     return wording.shorten(text, limit) if limit > len(wording.GAP) else ""
+
+
+def _more(lines: int) -> str:
+    return f"\n... and {wording.plural(lines, 'more line')}"
