@@ -76,7 +76,9 @@ class Rollouts:
             decision = decide(config_set, ref, nodes, look, others)
             self.seen[key] = decision.witness
             if (left := self._quiet_for(config_set, decision.status)) > 0:
-                return ReconcileResult(left if decision.again is None else min(left, decision.again))
+                return ReconcileResult(
+                    left if decision.again is None else max(0.0, min(left, decision.again))
+                )
             status = msgspec.structs.replace(config_set.status, rollout=decision.status)
             await write_status(self.client, CONFIG_SETS, config_set, config_set.status, status)
             self.written[key] = asyncio.get_running_loop().time()
