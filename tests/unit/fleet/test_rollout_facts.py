@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -34,7 +35,8 @@ from nodemanager.api.common.rollout import (
     Turn,
 )
 from nodemanager.api.maintenance.nodemaintenance import ANNOTATION_VISIT
-from nodemanager.controllers.rollouts import revisions
+from nodemanager.controllers.registration import Caches
+from nodemanager.controllers.rollouts import revisions, waking
 from nodemanager.controllers.rollouts.reconciling import decide, is_only_told
 from nodemanager.controllers.rollouts.steady_clock import JUMP_SECONDS, SteadyClock
 from nodemanager.fleet.maintenance import claims
@@ -45,7 +47,8 @@ from nodemanager.fleet.rollout.reasons import RolloutReason
 from nodemanager.fleet.rollout.witness import Witness
 from nodemanager.kube import conditions, times
 from nodemanager.kube.conditions import Condition
-from nodemanager.kube.objects import ObjectMeta
+from nodemanager.kube.objects import ObjectKey, ObjectMeta
+from nodemanager.runtime.cache import Change
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 LABELS = {"role": "web"}
@@ -184,6 +187,18 @@ def test_whose_silence_is_no_loss() -> None:
     for state, progress in ((claims.State.REBOOTING, "absent"), (claims.State.DONE, "lost")):
         meta = msgspec.structs.replace(gone.metadata, annotations={ANNOTATION_VISIT: visited(state)})
         assert judged(msgspec.structs.replace(gone, metadata=meta))[0] == progress
+
+
+def test_who_holds_or_visits_a_silent_host_has_the_rollout_looked_at() -> None:
+    sets = SimpleNamespace(of=lambda _kind: SimpleNamespace(values=lambda: [config_set(ROLLOUT)]))
+    old = node(report(), conditions=[SILENT])
+    held = msgspec.structs.replace(old, spec=ManagedNodeSpec(hold=Hold(reason="disk", until=SINCE)))
+    meta = msgspec.structs.replace(
+        old.metadata, annotations={ANNOTATION_VISIT: visited(claims.State.WORKING)}
+    )
+    for new, woken in ((old, 0), (held, 1), (msgspec.structs.replace(old, metadata=meta), 1)):
+        change = Change(ObjectKey("x", "h"), old, new)
+        assert len(list(waking.on_node(change, cast("Caches", sets)))) == woken
 
 
 def test_the_clock_of_a_host_is_not_asked_by_whom_has_seen_it() -> None:
