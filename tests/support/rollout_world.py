@@ -21,6 +21,7 @@ from nodemanager.api.common.node_conditions import ALIVE
 from nodemanager.api.common.rollout import RevisionRef, Rollout, RolloutStatus
 from nodemanager.controllers.rollouts.reconciling import decide
 from nodemanager.fleet.rollout.looking import Look
+from nodemanager.fleet.rollout.witness import Witness
 from nodemanager.kube import conditions, times
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.objects import ObjectMeta
@@ -39,7 +40,7 @@ STAGES: tuple[list[str], ...] = (
     ["2", "3", "4"],
 )
 GOOD = ("good", "slow", "brief")
-BAD = ("bad", "late", "hung", "flaps")
+BAD = ("bad", "late", "hung", "flaps", "dies")
 
 
 class Kept(NamedTuple):
@@ -59,6 +60,8 @@ class Host:
     knows: bool = True
     """Its agent knows about stages."""
     silent: bool = False
+    dead: bool = False
+    """What it took killed it: it says nothing any more, and is called silent a moment later."""
     alive_since: datetime = BEGIN
     kept: Kept | None = None
     since: datetime = BEGIN
@@ -101,6 +104,8 @@ class World:
     watched_since: datetime = BEGIN
     """Since when the operator has missed nothing."""
     status: RolloutStatus | None = None
+    witness: Witness = field(default_factory=Witness)
+    """What the operator that runs has seen."""
     again: float | None = None
     """When the operator wants to look again by itself."""
     current: RevisionRef = field(default_factory=RevisionRef)
@@ -185,8 +190,10 @@ class World:
         """Have the operator look once, knowing nothing but what is published."""
         nodes = [one.node() for one in self.hosts]
         edited = self.status is not None and self.status.observed_generation != self.generation
-        look = Look(self.now, (self.now - self.watched_since).total_seconds(), edited)
-        self.status, self.again = decide(self.config_set(), self.current, nodes, look)
+        watched = self.now - self.watched_since
+        known = self.witness if watched > timedelta() else Witness()
+        look = Look(self.now, watched.total_seconds(), edited, known)
+        self.status, self.again, self.witness = decide(self.config_set(), self.current, nodes, look)
         return self.status
 
     def tick(self, *, lazy: bool = True) -> None:
@@ -194,12 +201,14 @@ class World:
         self.now += TICK
         seen = self.config_set()
         for host in self.hosts:
+            if host.dead and not host.silent:
+                self.hush(host)
             if not lazy or self.random.random() < 0.7 or self.now - host.acted >= 2 * TICK:
                 self.act(host, seen)
 
     def act(self, host: Host, seen: ConfigSet) -> None:
         """Have a host take what is its own now, and say so; as `agent.declared.staged_sets` does."""
-        if host.silent:
+        if host.silent or host.dead:
             return
         host.acted = self.now
         if not host.knows:
@@ -231,6 +240,7 @@ class World:
         host.kept = new
         if new is not None:
             host.had.add(new.digest)
+            host.dead = self.behaves(host, new.digest) == "dies"
 
     def behaves(self, host: Host, digest: str) -> str:
         """Return how a host behaves with what it has."""
@@ -242,6 +252,7 @@ class World:
         kept = host.kept
         if kept is None:
             host.report = None
+        if kept is None or host.dead:
             return
         how, age = self.behaves(host, kept.digest), self.now - host.since
         bad = (
@@ -279,6 +290,7 @@ def world(seed: int) -> World:
         "soak": draw.choice(["0", "1m", "5m"]),
         "stopAfter": draw.choice([1, 1, 2]),
         "onFailure": draw.choice(["undo", "undo", "pause"]),
+        "onSilence": draw.choice(["fail", "fail", "ignore"]),
         **draw.choice([{}, {"maxUnavailable": 1}, {"maxUnavailable": "50%"}]),
         **draw.choice([{}, {"canary": CANARY}]),
     }

@@ -24,11 +24,12 @@ from nodemanager.api.common.rollout import (
     RolloutCounts,
     RolloutStatus,
 )
-from nodemanager.fleet.rollout import stages
+from nodemanager.fleet.rollout import stages, turns
 from nodemanager.fleet.rollout.deciding import MAX_MESSAGE, Decision, decide
 from nodemanager.fleet.rollout.facts import UNAWARE, Progress, RolloutHost
 from nodemanager.fleet.rollout.looking import Look
 from nodemanager.fleet.rollout.reasons import RolloutReason
+from nodemanager.fleet.rollout.witness import Witness
 from nodemanager.kube import times
 from nodemanager.kube.selectors import LabelSelector
 
@@ -72,7 +73,7 @@ def host(name: str, position: int, progress: Progress = U, **of: Any) -> Rollout
 
 def fleet(moved: str, total: int) -> list[RolloutHost]:
     """Return hosts in the order of their positions: the first ones as told, the others as they were."""
-    words = {"h": H, "u": U, "f": F, "a": Progress.ABSENT, "p": Progress.PUT_OFF}
+    words = {"h": H, "u": U, "f": F, "a": Progress.ABSENT, "p": Progress.PUT_OFF, "l": Progress.LOST}
     found = [words[one] for one in moved] + [U] * (total - len(moved))
     return [host(f"h{number}", number * STEP, one) for number, one in enumerate(found)]
 
@@ -94,12 +95,14 @@ def test_one_bad_host_and_max_unavailable_bring_it_to_nobody_unproven() -> None:
     given = rollout(stages=["5", "50%", "100%"], soak="1m", max_unavailable=1, stop_after=2)
     now, here, most, have = NOW, status(WAITING, moved=0, stage=0), 0, set()
     for _ in range(3000):
+        known = turns.of(here)
         hosts = [
-            RolloutHost(
-                f"h{one}", one * STEP, canary=False, progress=U if one not in have else F if one == 1 else H
+            host(
+                f"h{one}", one * STEP, U if one not in have else F if one == 1 else H,
+                turn=known.latest(one * STEP, canary=False),
             )
             for one in range(100)
-        ]
+        ]  # fmt: skip
         most = max(most, sum(one.position < here.threshold and one.progress is U for one in hosts))
         decision = decide(given, here, hosts, Look(now))
         have = {one for one in range(100) if one * STEP < here.threshold}
@@ -165,11 +168,12 @@ def test_it_is_over_when_all_hosts_have_it_whatever_the_number_of_the_stage() ->
     ("sizes", "stage", "size"),
     [
         (["1", "30%"], 1, 25),
-        (["50%"], 1, 50),  # that is what a rollout begins with now
+        (["50%"], 0, 25),
+        (["50%", "10%"], 2, 25),
         (["1", "100%"], 1, 25),
         (["1", "5%", "10%", "25%", "50%"], 3, 25),
         ([], 3, 25),
-        (["100"], 1, 100),
+        (["100"], 0, 25),
     ],
 )
 def test_other_stages_bring_it_to_nobody_before_the_soak(sizes: list[str], stage: int, size: int) -> None:
@@ -177,6 +181,17 @@ def test_other_stages_bring_it_to_nobody_before_the_soak(sizes: list[str], stage
     here = status(SOAKING, since=60, moved=25, stage=3)
     decision = decide(rollout(stages=sizes), here, hosts, Look(NOW, edited=True))
     assert (decision.status.stage, moved(decision, hosts)) == (stage, size)
+    soaked = msgspec.structs.replace(decision.status, since=times.rfc3339(ago(300)))
+    after = decide(rollout(stages=sizes), soaked, hosts, Look(NOW))
+    assert (after.status.stage > stage, moved(after, hosts) > size) == (True, True)
+
+
+def test_a_first_stage_that_grows_is_not_waited_for_if_nobody_can_prove_it() -> None:
+    here = status(SOAKING, since=60, moved=1)
+    for hosts, stage, size in (("h", 0, 1), ("u", 0, 1), ("p", 0, 1), ("l", 0, 1), ("a", 1, 10)):
+        given = fleet(hosts, 20)
+        found = decide(rollout(stages=["50%"]), here, given, Look(NOW, edited=True))
+        assert (found.status.stage, moved(found, given)) == (stage, size), hosts
 
 
 def test_a_stage_in_parts() -> None:
@@ -208,37 +223,91 @@ def test_hosts_at_one_place_go_together_also_in_parts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("back", "told", "watched", "failed"),
+    ("back", "turn", "relapsed", "watched", "failed"),
     [
-        (None, None, 9e9, True),
-        (599.0, None, 9e9, False),  # heard again since
-        (600.0, None, 9e9, True),
-        (None, 599.0, 9e9, False),  # said something new
-        (None, 600.0, 9e9, True),
-        (None, -60.0, 9e9, True),  # its clock is ahead
-        (None, None, 599.0, False),  # nobody could hear it
-        (None, None, 600.0, True),
+        (None, None, None, 9e9, True),
+        (599, None, None, 9e9, False),  # heard again since
+        (600, None, None, 9e9, True),
+        (None, 599, None, 9e9, False),  # its turn came later
+        (None, 600, None, 9e9, True),
+        (None, -60, None, 9e9, True),  # somebody set the clock
+        (None, None, 599, 9e9, False),  # it was healthy until then
+        (None, None, 600, 9e9, True),
+        (None, None, None, 599.0, False),  # nobody could hear it
+        (None, None, None, 600.0, True),
     ],
-)
+)  # fmt: skip
 def test_each_host_has_a_time_of_its_own(
-    back: float | None, told: float | None, watched: float, failed: bool
+    back: float | None, turn: float | None, relapsed: float | None, watched: float, failed: bool
 ) -> None:
-    hosts = fleet("h" * 9, 20)
-    late = RolloutHost(
-        "late", 1, canary=False, progress=U,
-        back=None if back is None else ago(back), told=None if told is None else ago(told),
-    )  # fmt: skip
-    here = status(PROGRESSING, since=700, moved=9)
-    decision = decide(rollout(), here, [*hosts, late], Look(NOW, watched))
-    assert (decision.status.phase == UNDOING) == failed
-    assert not failed or decision.status.message == "revision 2 failed on late, and is undone"
+    when = [None if one is None else ago(one) for one in (back, turn)]
+    seen = Witness(relapsed={} if relapsed is None else {"late": ago(relapsed)})
+    hosts = [*fleet("h" * 9, 20), host("late", 1, back=when[0], turn=when[1])]
+    for since in (700, 7000):  # however long the stage lasts
+        here = status(PROGRESSING, since=since, moved=9)
+        decision = decide(rollout(), here, hosts, Look(NOW, watched, witness=seen))
+        assert (decision.status.phase == UNDOING) == failed
+        assert not failed or decision.status.message == "revision 2 failed on late, and is undone"
 
 
-def test_who_says_something_new_for_ever_gets_its_time_twice() -> None:
-    for since, phase in ((1199, PROGRESSING), (1200, UNDOING)):
-        late = RolloutHost("late", 1, canary=False, progress=U, told=ago(1), back=ago(2))
-        here = status(PROGRESSING, since=since, moved=2)
-        assert decide(rollout(), here, [*fleet("hh", 20), late], Look(NOW)).status.phase == phase
+def test_a_part_does_not_begin_the_clocks_of_those_before_it_anew() -> None:
+    given = rollout(stages=["100%"], max_unavailable=2)
+    now, here = NOW, status(WAITING, moved=0, stage=0)
+    for minute in range(30):
+        known = turns.of(here)
+        hosts = [
+            host(f"h{one}", one * STEP, U if one in (1, 59 - minute) else H,
+                 turn=known.latest(one * STEP, canary=False))
+            for one in range(60)
+        ]  # fmt: skip
+        here = decide(given, here, hosts, Look(now)).status
+        if here.phase == UNDOING:
+            break
+        now += timedelta(minutes=1)
+    assert 10 <= minute <= 13, (minute, here)
+    assert here.message.startswith("revision 2 failed on h1,")
+
+
+# Who falls silent
+
+
+@pytest.mark.parametrize("phase", [PROGRESSING, SOAKING, WAITING])
+def test_a_host_that_falls_silent_with_the_change_fails_when_it_was_so_for_its_time(phase: str) -> None:
+    for since, failed in ((599, False), (600, True)):
+        hosts = [*fleet("h", 20), host("gone", 0, Progress.LOST, why="silent", back=ago(since))]
+        found = decide(rollout(), status(phase, since=30), hosts, Look(NOW))
+        assert (found.status.phase == UNDOING) == failed
+        assert failed or (moved(found, hosts), found.again) == (2, 1)
+    assert found.status.message == (
+        "revision 2 failed on gone (silent), and is undone; gone (silent) did not say that they returned"
+    )
+
+
+def test_a_host_that_is_lost_takes_room_and_holds_up_its_stage() -> None:
+    parts = rollout(stages=["10"], max_unavailable=2)
+    for hosts, more in (("hhll", 4), ("hhhl", 5)):
+        given = [one._replace(back=ago(60)) for one in fleet(hosts, 20)]
+        assert moved(decide(parts, status(PROGRESSING, moved=4), given, Look(NOW)), given) == more
+    for phase, message in ((PROGRESSING, "waits for h0"), (SOAKING, "waits for h0")):
+        one = [one._replace(back=ago(60)) for one in fleet("l", 20)]  # nobody else takes its place
+        found = decide(rollout(), status(phase, since=9999), one, Look(NOW))
+        assert (moved(found, one), message in found.status.message) == (1, True)
+
+
+def test_a_host_that_falls_silent_in_a_soak_does_not_begin_it_anew_but_holds_up_the_next_stage() -> None:
+    hosts = [*fleet("hh", 20), host("gone", 1, Progress.LOST, back=ago(50))]
+    for since, again in ((100, 200), (400, 550)):
+        found = decide(rollout(), status(SOAKING, since=since, moved=2), hosts, Look(NOW))
+        assert (said(found), found.again) == ((SOAKING, "Soaking", 1), again)
+    assert "waits for gone, which fell silent" in found.status.message
+
+
+def test_what_is_left_behind_is_told_at_the_end() -> None:
+    given = rollout(stages=["100%"], stop_after=2)
+    gone = host("gone", 1, Progress.LOST, why="silent", back=ago(600))
+    for hosts in ([*fleet("hh", 2), gone], [*fleet("hh", 2), host("gone", 1, F, why="silent")]):
+        done = decide(given, status(SOAKING, since=9999, moved=3), hosts, Look(NOW)).status
+        assert (done.phase, done.message) == (STABLE, "gone (silent) failed, fewer than stopAfter")
 
 
 def test_after_an_outage_nobody_waits_longer_than_ten_minutes_for_a_long_deadline() -> None:
@@ -469,7 +538,22 @@ def test_they_return_until_the_last_one_has() -> None:
     for hosts, phase in (("u", UNDOING), ("h", UNDONE), ("a", UNDONE), ("hu", UNDOING)):
         assert decide(rollout(), undoing, fleet(hosts, len(hosts)), Look(NOW)).status.phase == phase
     nothing = status(STABLE, next=None)
-    assert decide(rollout(), nothing, fleet("u", 1), Look(NOW)) == (nothing, None)
+    assert decide(rollout(), nothing, fleet("u", 1), Look(NOW)) == Decision(nothing)
+
+
+@pytest.mark.parametrize("reason", [RolloutReason.HOSTS_RETURNING, RolloutReason.REVERTED])
+def test_those_that_do_not_return_in_time_are_named(reason: RolloutReason) -> None:
+    undoing = status(UNDOING, since=599, moved=0, next=None, refused=NEW, reason=reason, message="no")
+    waits = [host("h1", 1, why="waits for its window")]
+    found = decide(rollout(), undoing, waits, Look(NOW))
+    assert (found.status, found.again) == (undoing, 1)
+    for seconds in (1, 2, 3000):
+        found = decide(rollout(), found.status, waits, Look(NOW + timedelta(seconds=seconds)))
+        late = reason if reason == RolloutReason.REVERTED else RolloutReason.HOSTS_NOT_RETURNED
+        assert (found.status.phase, found.status.reason, found.again) == (UNDOING, late, None)
+        assert found.status.message == "no; still have it: h1 (waits for its window)"
+    over = decide(rollout(), found.status, fleet("h", 1), Look(NOW)).status
+    assert (over.phase, over.message) in ((UNDONE, "no"), (STABLE, ""))
 
 
 def test_a_stage_in_parts_goes_on_if_nobody_edits_it() -> None:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import msgspec
 import pytest
 
 from nodemanager.api.common import configsetrevision, enforcement, node_conditions, set_reports
+from nodemanager.api.common.acting import Hold
 from nodemanager.api.common.configset import ConfigSet, ConfigSetSpec, ConfigSetStatus
 from nodemanager.api.common.configsetrevision import RESTART, ConfigSetRevision, ConfigSetRevisionSpec
-from nodemanager.api.common.managednode import AppliedConfigSet, ManagedNode, ManagedNodeStatus
+from nodemanager.api.common.managednode import (
+    AppliedConfigSet,
+    ManagedNode,
+    ManagedNodeSpec,
+    ManagedNodeStatus,
+)
 from nodemanager.api.common.rollout import (
     ALL_AT_ONCE,
     PAUSED,
@@ -25,17 +32,23 @@ from nodemanager.api.common.rollout import (
     Rollout,
     RolloutCounts,
     RolloutStatus,
+    Turn,
 )
-from nodemanager.controllers.rollouts import revisions
-from nodemanager.controllers.rollouts.reconciling import decide
+from nodemanager.api.maintenance.nodemaintenance import ANNOTATION_VISIT
+from nodemanager.controllers.registration import Caches
+from nodemanager.controllers.rollouts import revisions, waking
+from nodemanager.controllers.rollouts.reconciling import decide, is_only_told
 from nodemanager.controllers.rollouts.steady_clock import JUMP_SECONDS, SteadyClock
-from nodemanager.fleet.rollout import beginning, facts
+from nodemanager.fleet.maintenance import claims
+from nodemanager.fleet.rollout import beginning, facts, witness
 from nodemanager.fleet.rollout.facts import Progress
 from nodemanager.fleet.rollout.looking import Look
 from nodemanager.fleet.rollout.reasons import RolloutReason
+from nodemanager.fleet.rollout.witness import Witness
 from nodemanager.kube import conditions, times
 from nodemanager.kube.conditions import Condition
-from nodemanager.kube.objects import ObjectMeta
+from nodemanager.kube.objects import ObjectKey, ObjectMeta
+from nodemanager.runtime.cache import Change
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 LABELS = {"role": "web"}
@@ -101,7 +114,9 @@ def test_what_a_report_proves(given: dict[str, Any], wanted: tuple[str, str]) ->
 @pytest.mark.parametrize(
     ("given", "wanted"),
     [
-        ((node_conditions.ALIVE, "False", "LeaseExpired", SINCE), ("absent", "silent")),
+        ((node_conditions.ALIVE, "False", "LeaseExpired", SINCE), ("lost", "silent")),
+        ((node_conditions.ALIVE, "False", "LeaseExpired", STARTED), ("lost", "silent")),
+        ((node_conditions.ALIVE, "False", "LeaseExpired", BEFORE), ("absent", "silent")),
         ((node_conditions.HELD, "True", "Told", SINCE), ("absent", "held")),
         ((node_conditions.CONTESTED, "True", "Contested", SINCE), ("unproven", "something is contested")),
         ((node_conditions.CONTESTED, "True", "Contested", STARTED), ("unproven", "something is contested")),
@@ -141,9 +156,107 @@ def test_hosts_that_say_nothing() -> None:
 def test_who_takes_part_and_since_when() -> None:
     alive = [condition(node_conditions.ALIVE, "True", "LeaseRenewed", SINCE)]
     (one,) = facts.of_hosts("web", ROLLOUT, [node(report(), conditions=alive), node(made=SINCE)])
-    assert (one.back, one.told) == (times.parse(SINCE), times.parse(SINCE))
-    (one,) = facts.of_hosts("web", ROLLOUT, [node(report(digest=OLD.digest))])
-    assert (one.back, one.told) == (None, None)
+    assert (one.back, one.turn) == (times.parse(SINCE), None)
+    turned = msgspec.structs.replace(ROLLOUT, turns=[Turn(threshold=10**9, at=SINCE)])
+    (one,) = facts.of_hosts("web", turned, [node(report(digest=OLD.digest))])
+    assert (one.back, one.turn) == (None, times.parse(SINCE))
+
+
+SILENT = condition(node_conditions.ALIVE, "False", "LeaseExpired", SINCE)
+
+
+def visited(state: claims.State) -> str:
+    moment = datetime(2026, 1, 1, 11, tzinfo=UTC)
+    return claims.encode(claims.Claim("m", "u", "h", "r", 1, state, moment, moment, moment))
+
+
+def test_whose_silence_is_no_loss() -> None:
+    gone = node(report(), conditions=[SILENT])
+    assert judged(gone)[0] == Progress.LOST
+    ignored = facts.of_hosts("web", ROLLOUT, [gone], on_silence="ignore")
+    assert [one.progress for one in ignored] == [Progress.ABSENT]
+    assert judged(gone, msgspec.structs.replace(ROLLOUT, threshold=0))[0] == Progress.ABSENT  # not its turn
+    late = msgspec.structs.replace(ROLLOUT, turns=[Turn(threshold=10**9, at="2026-01-01T11:30:01Z")])
+    assert judged(gone, late)[0] == Progress.ABSENT  # it was silent when its turn came
+    held = condition(node_conditions.HELD, "True", "Told", SINCE)
+    assert judged(node(report(), conditions=[SILENT, held])) == ("absent", "held")
+    for until, progress in (("2026-01-01T12:00:01Z", "absent"), ("2026-01-01T12:00:00Z", "lost")):
+        spec = ManagedNodeSpec(hold=Hold(reason="disk", until=until))
+        (one,) = facts.of_hosts("web", ROLLOUT, [msgspec.structs.replace(gone, spec=spec)], now=NOW)
+        assert one.progress == progress
+    for state, progress in ((claims.State.REBOOTING, "absent"), (claims.State.DONE, "lost")):
+        meta = msgspec.structs.replace(gone.metadata, annotations={ANNOTATION_VISIT: visited(state)})
+        assert judged(msgspec.structs.replace(gone, metadata=meta))[0] == progress
+
+
+def test_who_holds_or_visits_a_silent_host_has_the_rollout_looked_at() -> None:
+    sets = SimpleNamespace(of=lambda _kind: SimpleNamespace(values=lambda: [config_set(ROLLOUT)]))
+    old = node(report(), conditions=[SILENT])
+    held = msgspec.structs.replace(old, spec=ManagedNodeSpec(hold=Hold(reason="disk", until=SINCE)))
+    meta = msgspec.structs.replace(
+        old.metadata, annotations={ANNOTATION_VISIT: visited(claims.State.WORKING)}
+    )
+    for new, woken in ((old, 0), (held, 1), (msgspec.structs.replace(old, metadata=meta), 1)):
+        change = Change(ObjectKey("x", "h"), old, new)
+        assert len(list(waking.on_node(change, cast("Caches", sets)))) == woken
+
+
+def test_the_clock_of_a_host_is_not_asked_by_whom_has_seen_it() -> None:
+    """One that was in trouble when the rollout began may say that it came later, and the other way round."""
+    rollout = ("b" * 64, STARTED)
+    for since in (BEFORE, SINCE):
+        drifted = node(
+            report(), conditions=[condition(node_conditions.DRIFTED, "True", "NotRepaired", since)]
+        )
+        assert facts.calm([drifted, node(report())]) == ["h"]
+        for known, wanted in (
+            (Witness(rollout, whole=True), "healthy"),
+            (Witness(rollout, whole=True, calm=frozenset({"h"})), "unproven"),
+            (Witness(rollout, calm=frozenset({"h"})), "unproven"),
+            (Witness(rollout), "healthy" if since == BEFORE else "unproven"),  # it was started since
+        ):
+            (one,) = facts.of_hosts("web", ROLLOUT, [drifted], witness=known)
+            assert one.progress == wanted
+
+
+def test_what_a_process_has_seen() -> None:
+    first = msgspec.structs.replace(ROLLOUT, stage=0, threshold=0)
+    known = witness.of(Witness(calm=frozenset({"x"})), first)
+    assert known == Witness(("b" * 64, STARTED), whole=True)
+    assert witness.of(known, ROLLOUT) is known
+    assert not witness.of(Witness(), ROLLOUT).whole
+    later = NOW + timedelta(seconds=60)
+    known = witness.after(known, ["a"], ["b"], ["c"], NOW)
+    known = witness.after(known, [], ["a", "b"], [], NOW)
+    assert known.relapsed == {"a": NOW}
+    assert known.calm == {"c"}
+    known = witness.after(known, [], ["a"], [], later)
+    assert known.relapsed == {"a": NOW}
+    assert witness.after(known, ["a"], [], [], later).relapsed == {}
+
+
+def test_a_status_that_is_lost_is_made_again_from_what_most_hosts_have() -> None:
+    third = RevisionRef(name="web-3", revision=3, digest="c" * 64, labels=LABELS)
+    for digests, wanted in (("aab", OLD), ("abb", NEW), ("ab", OLD), ("cc", None)):
+        nodes = [node(report(digest=one * 64), name=f"h{at}") for at, one in enumerate(digests)]
+        found = decide(config_set(None), third, nodes, Look(NOW), [OLD, NEW]).status
+        assert found.stable == (third if digests == "cc" else wanted)
+        assert found.phase == (STABLE if digests == "cc" else found.phase)
+
+
+def test_only_counts_and_words_are_not_worth_a_write_each() -> None:
+    def counted(**counts: int) -> RolloutStatus:
+        return msgspec.structs.replace(ROLLOUT, counts=RolloutCounts(**counts), message=str(counts))
+
+    assert is_only_told(counted(healthy=1), counted(healthy=2))
+    assert not is_only_told(counted(healthy=1), counted(failed=1))
+    assert not is_only_told(counted(), msgspec.structs.replace(counted(), threshold=1))
+
+
+def test_what_stopped_does_not_go_to_hosts_that_are_made_again() -> None:
+    stopped = msgspec.structs.replace(ROLLOUT, phase=PAUSED, reason=RolloutReason.STOPPED)
+    found = published([node(made=SINCE)], stopped)
+    assert (found.phase, found.started_at) == (PAUSED, STARTED)
 
 
 def test_who_has_yet_to_leave_what_was_undone() -> None:

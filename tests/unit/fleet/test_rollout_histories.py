@@ -7,6 +7,7 @@ them: `ROLLOUT_HISTORIES=100000`.
 from __future__ import annotations
 
 import os
+import random
 from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
@@ -25,6 +26,7 @@ from nodemanager.api.common.rollout import (
     STAGED,
     UNDONE,
     RevisionRef,
+    Rollout,
     RolloutStatus,
 )
 from nodemanager.fleet.rollout import facts, stages
@@ -183,6 +185,86 @@ EVENTS: tuple[Callable[[World], None], ...] = (
     annotation_removed, silence, blip, joined, left, made_again, paused, configured, configured, switched,
     switched_there_and_back, operator_away, api_away, clock_jumps, window,
 )  # fmt: skip
+
+
+def grown(hosts: int, **rollout: Any) -> World:
+    """Return many hosts that all have what is stable."""
+    raw = {"strategy": STAGED, "soak": "1m", **rollout}
+    here = World(msgspec.convert(raw, Rollout), [], random.Random(1))
+    for _ in range(hosts):
+        here.join()
+    here.edit()
+    while here.look().phase != STABLE:
+        here.tick(lazy=False)
+    here.tick()
+    return here
+
+
+def settled(here: World, ends: tuple[str, ...] = (STABLE, UNDONE), minutes: int = 90) -> RolloutStatus:
+    """Let time pass until it ends."""
+    for _ in range(minutes):
+        while here.look() != here.look():
+            pass
+        assert here.status is not None
+        if here.status.phase in ends:
+            break
+        here.tick(lazy=False)
+    assert here.status is not None
+    return here.status
+
+
+@pytest.mark.parametrize(
+    ("rollout", "killed"),
+    [
+        ({"stages": ["1", "25%", "100%"]}, 1),
+        ({"stages": ["100%"], "maxUnavailable": 2}, 2),
+        ({"stages": ["100%"], "maxUnavailable": 2, "stopAfter": 3}, 4),
+        ({"stages": ["5", "100%"]}, 5),
+    ],
+)
+def test_a_change_that_kills_its_hosts_does_not_go_through_the_fleet(
+    rollout: dict[str, Any], killed: int
+) -> None:
+    here = grown(20, **rollout)
+    here.edit("dies")
+    found = settled(here)
+    assert (found.phase, sum(one.dead for one in here.hosts) <= killed) == (UNDONE, True)
+    assert "did not say that they returned" in found.message
+
+
+def test_who_kills_some_hosts_only_is_stopped_too_and_those_that_come_and_go_may_be_ignored() -> None:
+    for silence, phase in (("fail", UNDONE), ("ignore", STABLE)):
+        here = grown(20, stages=["100%"], maxUnavailable=1, onSilence=silence)
+        here.edit("good", **{one.name: "dies" for one in here.hosts[::2]})
+        assert settled(here).phase == phase
+        assert (sum(one.dead for one in here.hosts) == 1) == (silence == "fail")
+
+
+def test_hosts_that_wake_up_one_after_the_other_have_their_time() -> None:
+    here = grown(60, stages=["100%"])
+    away = here.hosts[:40]
+    for host in away:
+        here.hush(host)
+    here.tick()
+    here.edit("slow")
+    for minute in range(90):
+        if minute % 2 == 0 and away:
+            here.hush(away.pop())
+        assert here.look().phase != "Undoing", (minute, here.status)
+        here.tick(lazy=False)
+    assert settled(here).phase == STABLE
+
+
+def test_a_hung_host_is_late_although_parts_follow() -> None:
+    here = grown(60, stages=["1", "100%"])
+    here.configure(maxUnavailable=2)
+    here.look()
+    here.edit("slow")
+    order = sorted(here.hosts, key=lambda one: choosing.position(one.meta.uid, here.current.digest))
+    here.behaviour[here.current.digest][order[1].name] = "hung"
+    digest = here.current.digest
+    assert settled(here).phase == UNDONE
+    assert sum(digest in one.had for one in here.hosts) < 10
 
 
 def test_hosts_are_spread_evenly_and_anew_for_every_change() -> None:

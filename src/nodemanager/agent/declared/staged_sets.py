@@ -85,26 +85,27 @@ class StagedSets:
             return config_set
         if choice.content is Content.HELD:
             if kept is None:
-                why = "no operator has said yet what of it is for this host; see whether one runs"
+                why = "no operator has said yet what of it is for this host; see whether a new one runs"
                 self.waits[name] = Wait(node_conditions.REVISION_UNDECIDED, why, bare=True)
             return kept
         if (revision := choice.revision) is None:
             return None
         has_it = kept is not None and choosing.applied(kept).digest == revision.digest
-        found = await self._content(revision)
+        found = await self._content(revision, needed=not has_it)
         if isinstance(found, _Read):
             if kept is not None and _is_older(found, revision, config_set, kept, choice):
                 return kept
             written = kept.metadata if kept is not None and has_it else found.written
             return choosing.in_force(config_set, revision, found.spec, written)
         if kept is not None and has_it:
+            log.info("ConfigSet %s is as it was read before: %s", name, found)
             return choosing.in_force(config_set, revision, kept.spec, kept.metadata)
         why = f"revision {revision.revision} is not there yet: {found}"
         self.waits[name] = Wait(node_conditions.REVISION_MISSING, why, bare=kept is None)
         return kept
 
-    async def _content(self, revision: RevisionRef) -> _Read | str:
-        """Return what a revision says, or why it cannot be had."""
+    async def _content(self, revision: RevisionRef, *, needed: bool) -> _Read | str:
+        """Return what a revision says, or why it cannot be had; only who needs it asks again soon."""
         if (known := self._read.get(revision.digest)) is not None:
             return known
         if self.offline():
@@ -113,7 +114,7 @@ class StagedSets:
             found = await self.get(revision.name)
             spec = configsetrevision.spec_of(found, revision.digest)
         except (errors.KubeError, BadRevision) as error:
-            self._lacking = True
+            self._lacking |= needed
             return str(error)
         written = msgspec.structs.replace(found.metadata, generation=found.spec.generation)
         self._read[revision.digest] = read = _Read(spec, written)

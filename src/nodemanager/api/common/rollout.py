@@ -22,11 +22,14 @@ ALL_AT_ONCE: Final = "AllAtOnce"
 STAGED: Final = "Staged"
 UNDO: Final = "undo"
 PAUSE: Final = "pause"
+FAIL: Final = "fail"
+IGNORE: Final = "ignore"
 STAGES: Final = ("1", "5%", "25%", "100%")
 SOAK: Final = "5m"
 PROGRESS_DEADLINE: Final = "10m"
 STOP_AFTER: Final = 1
 HISTORY_LIMIT: Final = 10
+MAX_TURNS: Final = 24
 SCALE: Final = 1_000_000_000
 """Where positions of hosts end: a threshold of so much is all of them."""
 
@@ -95,8 +98,9 @@ class Rollout(Struct):
     progress_deadline: Annotated[
         str,
         meta(
-            "A host that is alive, and has not become healthy with the change for so long, has failed; it "
-            "begins anew for a host that was silent, and after nobody could hear of hosts. Default "
+            "A host that has not become healthy with the change for so long has failed; it begins with the "
+            "turn of the host, and anew when it is heard again, is not healthy any more, or when nobody "
+            "could hear of hosts. Default "
             f"{PROGRESS_DEADLINE}.",
             POSITIVE_DURATION,
             max_length=DURATION_MAX,
@@ -131,6 +135,15 @@ class Rollout(Struct):
             enum=(UNDO, PAUSE),
         ),
     ] = UNDO
+    on_silence: Annotated[
+        str,
+        meta(
+            "What a host is that has its turn and falls silent: fail (default) waits for it, and it has "
+            "failed when it was silent for progressDeadline; ignore neither waits for it nor counts it, for "
+            "hosts that come and go. One that was silent before its turn is ignored anyway.",
+            enum=(FAIL, IGNORE),
+        ),
+    ] = FAIL
     paused: Annotated[
         bool, meta("No further host takes the change while this is true. See nodemanager rollout pause.")
     ] = False
@@ -166,6 +179,13 @@ class RolloutCounts(Struct, omit_defaults=False):
     ] = 0
 
 
+class Turn(Struct):
+    """Since when a threshold is so."""
+
+    threshold: Annotated[int, meta("Hosts whose position is below have their turn.", minimum=0)] = 0
+    at: Annotated[str | None, meta("Since when.", format="date-time")] = None
+
+
 class RolloutStatus(Struct):
     """How far the newest change is. Hosts read it to know which revision is theirs; its size is constant."""
 
@@ -198,7 +218,21 @@ class RolloutStatus(Struct):
             maximum=SCALE,
         ),
     ] = 0
-    stage: Annotated[int, meta("Which stage, from 1; 0 = it has not begun.", minimum=0, format="int32")] = 0
+    turns: Annotated[
+        list[Turn],
+        meta(
+            "When it became so; several steps may be told as one, the oldest ones first.", max_items=MAX_TURNS
+        ),
+    ] = []
+    stage: Annotated[
+        int,
+        meta(
+            "Which stage, from 1. 0 = none has begun; or spec.rollout.stages says now that the first one has "
+            "more hosts than have the change, and these prove it before.",
+            minimum=0,
+            format="int32",
+        ),
+    ] = 0
     restarted: Annotated[
         str, meta("The last value of the annotation common.nodemanager/restart seen.", max_length=64)
     ] = ""

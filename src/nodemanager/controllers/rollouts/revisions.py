@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -11,10 +12,11 @@ from nodemanager.api.common.configsetrevision import (
     CHANGE,
     CHANGE_MAX,
     CONFIG_SET_REVISIONS,
+    BadRevision,
     ConfigSetRevision,
 )
 from nodemanager.api.common.managednode import ManagedNode
-from nodemanager.api.common.rollout import RolloutStatus
+from nodemanager.api.common.rollout import RevisionRef, RolloutStatus
 from nodemanager.client.verbs import Client
 from nodemanager.kube.objects import Untyped
 
@@ -33,6 +35,15 @@ def current(config_set: ConfigSet, known: Sequence[ConfigSetRevision]) -> Config
     newest = max(known, key=_number, default=None)
     # Compared at each look: what an older version made of the same generation may lack what it did not know.
     return newest if newest and configsetrevision.says_the_same(newest, config_set) else None
+
+
+def readable(known: Iterable[ConfigSetRevision]) -> list[RevisionRef]:
+    """Return what hosts have to know of revisions, without those that they would refuse."""
+    found = []
+    for one in known:
+        with contextlib.suppress(BadRevision):
+            found.append(configsetrevision.reference(one))
+    return found
 
 
 async def create(

@@ -10,6 +10,7 @@ from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet
 from nodemanager.api.common.configsetrevision import RESTART, ConfigSetRevision
 from nodemanager.api.common.managednode import ManagedNode, is_held, is_silent
 from nodemanager.api.common.rollout import is_staged
+from nodemanager.api.maintenance.nodemaintenance import ANNOTATION_VISIT
 from nodemanager.controllers.registration import Caches, Wake
 from nodemanager.fleet.rollout import facts
 from nodemanager.kube import conditions
@@ -57,4 +58,5 @@ def _news(node: ManagedNode, config_set: str) -> tuple[object, ...]:
     heard = bool(node.status.release or node.status.agent_version)
     report = set_reports.report_of(node, config_set)
     troubles = [(one.type, one.status, one.reason) for one in node.status.conditions if one.type in TROUBLES]
-    return node.metadata.labels, is_silent(node), is_held(node), heard, report, troubles
+    kept = is_held(node), node.spec.hold, node.metadata.annotations.get(ANNOTATION_VISIT)
+    return node.metadata.labels, is_silent(node), kept, heard, report, troubles

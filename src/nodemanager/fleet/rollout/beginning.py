@@ -87,13 +87,16 @@ def is_stopped(status: RolloutStatus) -> bool:
     return status.reason == RolloutReason.STOPPED
 
 
-def stable(base: RolloutStatus, revision: RevisionRef | None, reason: str, now: datetime) -> RolloutStatus:
+def stable(
+    base: RolloutStatus, revision: RevisionRef | None, reason: str, now: datetime, message: str = ""
+) -> RolloutStatus:
     """Return the status of a set whose hosts all may have one revision."""
     same = base.phase == STABLE and base.stable == revision and base.since
     return RolloutStatus(
         observed_generation=base.observed_generation,
         phase=STABLE,
         reason=reason,
+        message=base.message if same else message,
         since=base.since if same else times.rfc3339(now),
         current=base.current,
         stable=revision,

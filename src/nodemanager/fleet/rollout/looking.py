@@ -1,19 +1,21 @@
 """What one look at the hosts of a rollout finds: who has the change, who proved it, and who had their time.
 
-Each host has a clock of its own. It begins with the stage, or when the host is heard again, or when it says
-something new of the change. Time in which nobody could have heard it does not count.
+Each host has a clock of its own. It begins with its turn, or when the host is heard again, or when it is not
+healthy any more. Time in which nobody could have heard it does not count. The clock of one that is lost is
+how long it is silent, in every phase.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final, NamedTuple
 
 from nodemanager.api.common.rollout import PROGRESSING, SOAKING, Rollout, RolloutCounts, RolloutStatus
 from nodemanager.fleet.rollout import stages
 from nodemanager.fleet.rollout.facts import Progress, RolloutHost
+from nodemanager.fleet.rollout.witness import Witness
 from nodemanager.kube import times
 from nodemanager.kube.go import durations
 
@@ -29,6 +31,7 @@ class Look(NamedTuple):
     """Seconds for which nothing that hosts say has gone unseen."""
     edited: bool = False
     """The spec has changed since the last look."""
+    witness: Witness = Witness()
 
 
 class Seen(NamedTuple):
@@ -37,7 +40,7 @@ class Seen(NamedTuple):
     hosts: Sequence[RolloutHost]
     moved: Sequence[RolloutHost]
     awake: Sequence[RolloutHost]
-    """Those that moved, can be asked, and are not put off."""
+    """Those that moved, can be asked or are lost, and are not put off."""
     put_off: Sequence[RolloutHost]
     failed: Sequence[RolloutHost]
     """Those of the awake that say so, or had their time."""
@@ -75,21 +78,23 @@ def of(rollout: Rollout, status: RolloutStatus, hosts: Sequence[RolloutHost], lo
     moved = stages.moved(status, hosts)
     awake = [one for one in moved if one.progress not in (Progress.ABSENT, Progress.PUT_OFF)]
     bad = [one for one in awake if one.progress is not Progress.HEALTHY]
-    left = {one.name: _left(rollout, status, one, look) for one in bad}
+    clock = _Clock(seconds(rollout.progress_deadline), times.parse(status.since), status.phase, look)
+    left = {one.name: clock.left(one) for one in bad}
     failed = [one for one in bad if one.progress is Progress.FAILED or left[one.name] <= 0]
-    others = [one for one in bad if one not in failed]
+    gone = {one.name for one in failed}
+    others = [one for one in bad if one.name not in gone]
     known = status.counts.failed if status.counts else 0
     given_up = max(0, min(known, len(bad)) - len(failed))
     unproven = others[given_up:]
-    holding = [one for one in unproven if not _is_back(status, one)]
+    holding = [one for one in unproven if not clock.is_back(one)]
     again = min((left[one.name] for one in others), default=math.inf)
     put_off = [one for one in moved if one.progress is Progress.PUT_OFF]
     return Seen(hosts, moved, awake, put_off, failed, unproven, holding, again if again < math.inf else None)
 
 
-def returning(hosts: Sequence[RolloutHost]) -> bool:
-    """Tell whether some host still has what was undone."""
-    return any(one.progress is Progress.UNPROVEN for one in hosts)
+def returning(hosts: Sequence[RolloutHost]) -> list[RolloutHost]:
+    """Return the hosts that still have what was undone."""
+    return [one for one in hosts if one.progress is Progress.UNPROVEN]
 
 
 def elapsed(status: RolloutStatus, now: datetime) -> float:
@@ -103,21 +108,27 @@ def seconds(text: str) -> float:
     return durations.parse(text) if text else 0.0
 
 
-def _is_back(status: RolloutStatus, host: RolloutHost) -> bool:
-    """Tell whether a host is heard again since a soak began."""
-    since = times.parse(status.since)
-    return status.phase == SOAKING and host.back is not None and since is not None and host.back > since
+class _Clock(NamedTuple):
+    """Tells how much time hosts have."""
 
+    deadline: float
+    since: datetime | None
+    """Of the phase."""
+    phase: str
+    look: Look
 
-def _left(rollout: Rollout, status: RolloutStatus, host: RolloutHost, look: Look) -> float:
-    """Return how many seconds a host has left to become healthy."""
-    began = times.parse(status.since)
-    if began is None or (status.phase != PROGRESSING and not _is_back(status, host)):
-        return math.inf
-    deadline = seconds(rollout.progress_deadline)
-    # Who says something new again and again, or comes and goes, gets its time twice, and not for ever.
-    most = began + timedelta(seconds=deadline)
-    news = [one for one in (host.back, host.told) if one is not None and one <= look.now]
-    start = max([began, *(one if _is_back(status, host) else min(one, most) for one in news)])
-    ends = (start - look.now).total_seconds() + deadline
-    return max(ends, min(deadline, PATIENCE_SECONDS) - look.watched)
+    def is_back(self, host: RolloutHost) -> bool:
+        """Tell whether a host is heard again, or not any more, since a soak began."""
+        since = self.since
+        return self.phase == SOAKING and host.back is not None and since is not None and host.back > since
+
+    def left(self, host: RolloutHost) -> float:
+        """Return how many seconds a host has left to become healthy."""
+        now, starts = self.look.now, [host.back]
+        if host.progress is not Progress.LOST:
+            if self.since is None or (self.phase != PROGRESSING and not self.is_back(host)):
+                return math.inf
+            starts += [self.since, host.turn, self.look.witness.relapsed.get(host.name)]
+        start = max((one for one in starts if one is not None and one <= now), default=now)
+        ends = (start - now).total_seconds() + self.deadline
+        return max(ends, min(self.deadline, PATIENCE_SECONDS) - self.look.watched)

@@ -22,6 +22,7 @@ class RolloutReason(StrEnum):
     PAUSED = "Paused"
     STOPPED = "Stopped"
     HOSTS_RETURNING = "HostsReturning"
+    HOSTS_NOT_RETURNED = "HostsNotReturned"
     REVERTED = "Reverted"
     HOSTS_FAILED = "HostsFailed"
 
@@ -50,6 +51,10 @@ REMEDIES: Final[dict[RolloutReason, str]] = {
         "Look at the hosts that failed. Then change the set, or run `nodemanager rollout restart NAME`."
     ),
     RolloutReason.HOSTS_RETURNING: "Nothing to do: hosts that took the change return to what they had.",
+    RolloutReason.HOSTS_NOT_RETURNED: (
+        "Look at the hosts that the message names: they wait for the window of the set, cannot read the "
+        "stable revision, or their pass breaks off. Hold or remove those that will not return."
+    ),
     RolloutReason.REVERTED: (
         "Nothing to do: the set says again what is stable, and hosts that took the change return to it."
     ),

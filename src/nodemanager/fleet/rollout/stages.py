@@ -34,14 +34,15 @@ def refitted(
 ) -> RolloutStatus:
     """Return the status in the stage that it is in by other sizes: the last one that so many hosts have done.
 
-    Nobody takes the change because of it: that stage still has to be proven before the next one.
+    Nobody takes the change because of it: that stage still has to be proven before the next one. If the first
+    one has more hosts now, that is stage 0, of those that have it.
     """
     found = sizes(rollout, len(hosts), canaries=status.canary is not None)
     if status.stage == 0 or not (edited or status.stage > len(found)):
         return status
     have = len(moved(status, hosts))
-    done = [number for number, size in enumerate(found, 1) if size <= have]
-    return msgspec.structs.replace(status, stage=min(status.stage, max(done, default=1)))
+    done = [number for number, size in enumerate(found[: status.stage], 1) if size <= have]
+    return msgspec.structs.replace(status, stage=max(done, default=0 if have else 1))
 
 
 def threshold(hosts: Sequence[RolloutHost], size: int, old: int = 0) -> int:

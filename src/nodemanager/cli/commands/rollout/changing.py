@@ -66,7 +66,10 @@ async def _undone(client: Client, name: str, number: int | None, settings: conne
     found = await rollout_objects.known(client, settings, name, "undo")
     target = found.numbered(number, "undo") if number is not None else found.previous
     if target is None:
-        raise click.ClickException(f"cannot undo {name}: it has no revision before the newest one")
+        raise click.ClickException(
+            f"cannot undo {name}: it has no revision before the newest one; declare what it shall say, and if"
+            " it has none at all, see whether an operator of this version or newer runs"
+        )
     if found.says(target):
         return f"{name} says already what revision {target.spec.revision} said"
     raw = await client.get(CONFIG_SETS.untyped(), name, settings.namespace)

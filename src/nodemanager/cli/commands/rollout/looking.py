@@ -148,7 +148,7 @@ async def _status(name: str, watch: bool, timeout: float, settings: connect.Sett
                 if (news := rollout_view.words(found)) != said:
                     click.echo(output.one_line(news))
                     said = news
-                if not watch or _is_over(found):
+                if not watch or is_over(found):
                     return int(failed(found.status.rollout))
                 await asyncio.sleep(LOOK_SECONDS)
     except TimeoutError:
@@ -161,11 +161,17 @@ def failed(status: RolloutStatus | None) -> bool:
     """Tell whether a rollout ended otherwise than it should."""
     if status is None:
         return False
-    return status.phase == UNDONE or (status.phase == PAUSED and status.reason == RolloutReason.STOPPED)
+    ended = status.phase == UNDONE or (status.phase == PAUSED and status.reason == RolloutReason.STOPPED)
+    return ended or status.reason == RolloutReason.HOSTS_NOT_RETURNED
 
 
-def _is_over(config_set: ConfigSet) -> bool:
+def is_over(config_set: ConfigSet) -> bool:
+    """Tell whether nothing more happens by itself."""
     status = config_set.status.rollout
     if status is None or status.observed_generation < config_set.metadata.generation:
         return False
+    refs = (status.stable, status.next, status.refused)
+    current = next((one for one in refs if one is not None and one.name == status.current), None)
+    if current is not None and current.labels != config_set.metadata.labels:
+        return False  # other labels are a change, too, and make no generation
     return status.phase == STABLE or failed(status)

@@ -1,0 +1,74 @@
+"""When it was whose turn. What is published of it has the same size for any number of hosts and of parts.
+
+Parts that follow each other within a quarter of the deadline are noted as one, with the time of the last:
+so a host has its deadline, and at most that quarter more. Old ones are noted ever more coarsely.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+import msgspec
+
+from nodemanager.api.common.rollout import MAX_TURNS, RolloutStatus, Turn
+from nodemanager.kube import times
+
+PARTS: Final = 4
+"""Into so many a deadline is divided."""
+
+
+class Turns(NamedTuple):
+    """When hosts had their turn, for many questions."""
+
+    thresholds: Sequence[int]
+    moments: Sequence[datetime]
+    began: datetime | None
+
+    def earliest(self, position: int, *, canary: bool) -> datetime | None:
+        """Return a moment before which it was not the turn of a host; None = nobody knows."""
+        at = 0 if canary else bisect_right(self.thresholds, position)
+        return self.moments[max(0, at - 1)] if at < len(self.moments) else self.began
+
+    def latest(self, position: int, *, canary: bool) -> datetime | None:
+        """Return the moment since which it has certainly been the turn of a host."""
+        at = 0 if canary else bisect_right(self.thresholds, position)
+        return self.moments[at] if at < len(self.moments) else None
+
+
+def of(status: RolloutStatus) -> Turns:
+    """Return what a status says of turns."""
+    known = [(one.threshold, moment) for one in status.turns if (moment := times.parse(one.at)) is not None]
+    return Turns([one for one, _ in known], [one for _, one in known], times.parse(status.started_at))
+
+
+def noted(status: RolloutStatus, threshold: int, now: datetime, deadline: float) -> RolloutStatus:
+    """Return the status with another threshold, and since when it is so."""
+    known = of(status)
+    marks = [one for one in zip(known.thresholds, known.moments, strict=True) if one[1] <= now]
+    begun = status.threshold > 0 or (status.canary is not None and status.stage > 1)
+    if not marks and begun and known.began is not None:
+        marks = [(status.threshold, min(now, known.began))]  # by a version that did not note it
+    if not marks or threshold > marks[-1][0]:
+        span = timedelta(seconds=deadline / PARTS)
+        if len(marks) > 1 and now - marks[-2][1] <= span:
+            marks.pop()
+        marks.append((threshold, now))
+    while len(marks) > MAX_TURNS:
+        del marks[_needless(marks, now - timedelta(seconds=deadline))]
+    told = [Turn(threshold=one, at=times.rfc3339(moment)) for one, moment in marks]
+    return msgspec.structs.replace(status, threshold=threshold, turns=told)
+
+
+def _needless(marks: Sequence[tuple[int, datetime]], late: datetime) -> int:
+    """Return which one to forget: hosts of it had their time, and its neighbours are near, for their age."""
+    old = [number for number in range(1, len(marks) - 1) if marks[number + 1][1] <= late] or [1]
+    now = marks[-1][1]
+
+    def gap(number: int) -> float:
+        before, after = marks[number - 1][1], marks[number + 1][1]
+        return (after - before).total_seconds() / (1.0 + (now - before).total_seconds())
+
+    return min(old, key=gap)
