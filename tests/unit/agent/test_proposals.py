@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+import tempfile
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
+import pytest
 
 from nodemanager.agent.declared.desired_state import DesiredState
 from nodemanager.agent.tasks.proposals import Proposals, Wanted
@@ -15,6 +17,7 @@ from nodemanager.api.common.configset import ConfigSet, ConfigSetSpec
 from nodemanager.api.maintenance.task_previews import TaskPreview
 from nodemanager.kube.objects import ObjectMeta
 from nodemanager.plan import merge
+from nodemanager.plan.desired import Failure
 from support.agent_process import owned
 from support.memory_host import Host
 from support.root_tree import literal_contents
@@ -33,11 +36,11 @@ def config_set(**spec: Any) -> ConfigSet:
     return ConfigSet(metadata=ObjectMeta(name="web"), spec=msgspec.convert(spec, ConfigSetSpec))
 
 
-async def ask(host: Host, proposed: ConfigSet, now: ConfigSet) -> TaskPreview:
+async def ask(host: Host, proposed: ConfigSet, now: ConfigSet, **failed: Failure) -> TaskPreview:
     then, today = merge.merge([proposed]), merge.merge([now])
     unused = cast("Any", None)
     proposals = Proposals(host.converger, unused, unused, alone, nothing)
-    state = DesiredState(today, literal_contents(today), {})
+    state = DesiredState(today, {**literal_contents(today), **failed}, {})
     return await proposals.compared(Wanted(then, literal_contents(then), {}), state)
 
 
@@ -62,3 +65,25 @@ async def test_a_service_would_be_restarted_and_no_program_runs(tmp_path: Path) 
     assert (left, ran.exists(), host.services.calls) == ("one\n", False, calls)
     same = await ask(host, now, now)
     assert (same.changed, same.blocked, same.changes) == (0, 0, [])
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A directory that everybody gets into, as nobody does into those of pytest."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
+
+
+async def test_what_cannot_be_made_now_may_be_made_of_a_secret(tmp_path: Path, open_folder: Path) -> None:
+    """A layer of data is missing, and the file from before is still there."""
+    host, config = Host(tmp_path), str(open_folder / "app.conf")
+    await host.converge(config_set(files=[owned(config, content="password geheim\n", mode="0644")]))
+    now = config_set(files=[owned(config, template="{{ .Data.password }}", mode="0644")])
+    proposed = config_set(files=[owned(config, content="password none\n", mode="0644")])
+    failed = {config: Failure("cannot render it: ConfigMap web is no YAML")}
+    said = await ask(host, proposed, now, **failed)
+    assert [one.verb for one in said.changes] == ["write"]
+    assert "what is there is not shown" in said.changes[0].details
+    assert "geheim" not in str(said)

@@ -39,7 +39,7 @@ class Disclosure:
     literal: AbstractSet[str] = frozenset()
     """Paths whose proposed content is in the proposal itself, which others may read, too."""
     secret: AbstractSet[str] = frozenset()
-    """Paths whose content is made of Secrets now."""
+    """Paths whose content is made of Secrets now, or may have been."""
     known: Mapping[str, str] = field(default_factory=dict)
     """SHA-256 of what ConfigSets say now, word for word, by path: others may read that, too."""
     keys: Mapping[str, bytes] = field(default_factory=dict)

@@ -31,7 +31,7 @@ from nodemanager.host.process.runner import RunError
 from nodemanager.host.process.threads import in_thread
 from nodemanager.kube.core import CONFIG_MAPS, SECRETS
 from nodemanager.plan import merge
-from nodemanager.plan.desired import Content, Contents, Desired
+from nodemanager.plan.desired import Content, Contents, Desired, Failure
 from nodemanager.plan.steps import Step
 from nodemanager.plan.tasks import previewed
 from nodemanager.plan.templates import references
@@ -99,7 +99,8 @@ class Proposals:
         telling = Disclosure(
             tree,
             _literal(wanted.desired),
-            frozenset(path for path, one in now.contents.items() if isinstance(one, Content) and one.secret),
+            # What cannot be made now may have been made of a Secret before, and still be there.
+            frozenset(path for path, one in now.contents.items() if isinstance(one, Failure) or one.secret),
             {
                 path: one.digest
                 for path in _literal(now.desired)
