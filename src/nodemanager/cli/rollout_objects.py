@@ -60,7 +60,7 @@ class KnownSet(NamedTuple):
             said = configsetrevision.spec_of(revision, revision.spec.digest)
         except BadRevision:
             return False
-        same = configsetrevision.content_of(said) == configsetrevision.content_of(self.config_set.spec)
+        same = configsetrevision.same_content(said, self.config_set.spec)
         return same and self.labels_of(revision) == self.config_set.metadata.labels
 
     def labels_of(self, revision: ConfigSetRevision) -> dict[str, str]:

@@ -59,3 +59,34 @@ def test_what_an_older_operator_did_not_know_makes_a_revision_once_one_knows_it(
     assert revisions.current(seen, [one]) is one
     # The same generation, of which now more is known than when it was compared.
     assert revisions.current(saying(seen, "two"), [one]) is None
+
+
+def decoded(**spec: object) -> ConfigSet:
+    """As it comes from an API."""
+    body = {"metadata": {"labels": LABELS}, "spec": spec}
+    return msgspec.json.decode(msgspec.json.encode(body), type=ConfigSet)
+
+
+def revision_of(**content: object) -> ConfigSetRevision:
+    one = revision(1, "one")
+    digest = configsetrevision.digest_of(LABELS, content)
+    spec = msgspec.structs.replace(one.spec, content=content, digest=digest)
+    return msgspec.structs.replace(one, spec=spec)
+
+
+def test_defaults_that_an_api_fills_in_are_no_change_of_a_set() -> None:
+    """A newer definition of the kind may have more of them, and no host shall hear of that."""
+    plain = {"files": [{"path": "/motd"}]}
+    full = {"drift": "repair", "priority": 0, "files": [{"path": "/motd", "ensure": "file"}]}
+    for before in (plain, full):
+        for now in (plain, full):
+            assert configsetrevision.says_the_same(revision_of(**before), decoded(**now))
+    assert not configsetrevision.says_the_same(revision_of(**full), decoded(**full | {"drift": "observe"}))
+
+
+@pytest.mark.parametrize("now", [True, 1.0, "1"])
+def test_another_type_of_value_is_a_change_of_data(now: object) -> None:
+    """Templates write 1, 1.0 and true."""
+    one = revision_of(data={"a": [{"b": 1}]})
+    assert configsetrevision.says_the_same(one, decoded(data={"a": [{"b": 1}]}))
+    assert not configsetrevision.says_the_same(one, decoded(data={"a": [{"b": now}]}))

@@ -73,6 +73,10 @@ def test_layers_become_one(case: dict[str, Any]) -> None:
             assert ".".join(path) == key
             said = [f"{one.layer} {one.effect}" for one in explaining.explain(data, path)]
             assert said == expected, key
+    for key, losers in case.get("over", {}).items():
+        path = explaining.find(data, key)
+        assert path is not None
+        assert [str(one) for one in explaining.beaten(data, path)] == losers, key
 
 
 @pytest.mark.parametrize("case", cases("refused"))

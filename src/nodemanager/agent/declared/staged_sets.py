@@ -135,5 +135,5 @@ def _is_older(
         return False
     if found.written.generation > kept.metadata.generation:
         return False  # the host was away when that was rolled out
-    has = configsetrevision.digest_of(kept.metadata.labels, configsetrevision.content_of(kept.spec))
-    return has != revision.digest
+    same = configsetrevision.same_content(kept.spec, found.spec)
+    return not same or kept.metadata.labels != revision.labels

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from nodemanager.agent.declared.contents import Contenter
 from nodemanager.agent.declared.declared_inputs import DeclaredInputs
@@ -19,6 +21,7 @@ from nodemanager.host.base import HostError
 from nodemanager.kube import errors
 from nodemanager.kube.core import CONFIG_MAPS, SECRETS
 from nodemanager.kube.objects import ObjectMeta, Resource
+from nodemanager.plan import templates
 from nodemanager.plan.desired import Contents, Desired
 from nodemanager.rendering import referring
 from nodemanager.rendering.renderer import Rendering
@@ -37,6 +40,8 @@ class TaskReferences:
     link: ApiLink
     sources: Sources
     renderer: Rendering
+    config_sets: Callable[[], Awaitable[Sequence[ConfigSet]]]
+    """Returns the sets of this host: what they say as data is for files of tasks, too."""
 
     async def secrets(self, wanted: Sequence[SecretVariable], seconds: float) -> Values:
         """Return values by the names of their variables."""
@@ -60,12 +65,15 @@ class TaskReferences:
     async def contents(self, desired: Desired) -> Contents:
         """Return what files contain, made as for a pass."""
         files = [item.declaration for item in desired.files]
-        sets = [ConfigSet(metadata=ObjectMeta(name="task"), spec=ConfigSetSpec(files=files))]
+        reads_data = any(map(templates.reads_data, files))
+        layered = tuple(map(_data_of, await self.config_sets())) if reads_data else ()
+        sets = [*layered, ConfigSet(metadata=ObjectMeta(name="task"), spec=ConfigSetSpec(files=files))]
         node = self.node()
         needed = await referring.referenced(self.renderer, sets, node)
         secrets = {name: await self._read(SECRETS, name, PATIENCE) for name in needed.secrets}
         maps = {name: await self._read(CONFIG_MAPS, name, PATIENCE) for name in needed.config_maps}
         inputs = DeclaredInputs(
+            layered,
             nodes=tuple(self.link.nodes.values()),
             secrets={name: values for name, values in secrets.items() if values is not None},
             config_maps={name: values for name, values in maps.items() if values is not None},
@@ -96,3 +104,12 @@ class TaskReferences:
                 if isinstance(error, _WRONG) or loop.time() > until:
                     raise HostError(f"cannot read {resource.kind} {name}: {error}") from error
             await asyncio.sleep(PAUSE)
+
+
+def _data_of(one: ConfigSet) -> ConfigSet:
+    """Return the same set with its data and nothing else."""
+    said = one.spec
+    spec = ConfigSetSpec(
+        node_selector=said.node_selector, priority=said.priority, data=said.data, data_from=said.data_from
+    )
+    return msgspec.structs.replace(one, spec=spec)

@@ -36,6 +36,7 @@ from nodemanager.agent.tasks.services import Services
 from nodemanager.agent.tasks.system_upgrades import Base, SystemUpgrades
 from nodemanager.agent.tasks.task_part import TaskGates, TaskPart, Turn
 from nodemanager.agent.tasks.telling import TaskNews
+from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.maintenance.nodetask import NODE, NODE_TASKS, NodeTask, node_label
 from nodemanager.client.calls import Selection
 from nodemanager.host.base import HostError, NotSupported
@@ -228,7 +229,8 @@ def _performers(setup: TaskSetup, boot_id: str, runs: Runs, ledger: LedgerFolder
     host, declared = setup.managed_host, setup.declared
     converger, tools = host.converger, host.converger.tools
     states = declared.desired_states
-    references = TaskReferences(setup.link, declared.sources, states.contenter.renderer)
+    sets = partial(_sets, states)
+    references = TaskReferences(setup.link, declared.sources, states.contenter.renderer, sets)
     packages, reboots, probes = performers_of(host, states, setup.requests, setup.holds.may_act)
     exclusive = packages.exclusive
 
@@ -256,6 +258,13 @@ def _performers(setup: TaskSetup, boot_id: str, runs: Runs, ledger: LedgerFolder
         "file": Files(converger, references.contents, exclusive, lambda: _paths(declared)),
         "preview": Previews(tools.packages, lambda: states.pins, plan, exclusive, proposals.answer),
     }
+
+
+async def _sets(states: DesiredStateCache) -> Sequence[ConfigSet]:
+    await _first_pass(states)
+    if states.last is None:
+        raise HostError("cannot read the data of this host: its ConfigSets are not known yet; try again")
+    return states.sets
 
 
 def _paths(declared: Declarations) -> frozenset[str]:

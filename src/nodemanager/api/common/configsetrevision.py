@@ -98,12 +98,20 @@ def name_of(config_set: ObjectMeta, number: int) -> str:
 def content_of(spec: ConfigSetSpec) -> dict[str, Any]:
     """Return what of a spec is in its revision; how and when it is brought about is not.
 
-    Defaults are left out, so that it is the same whether or not an API has filled them in.
+    It may have defaults in it, as somebody wrote them or an API filled them in: equal specs may have several
+    contents, and digests. To compare, there is `same_content`.
     """
-    found: dict[str, Any] = msgspec.to_builtins(
-        msgspec.structs.replace(spec, rollout=None, enforcement=None, revision_history_limit=HISTORY_LIMIT)
-    )
+    found: dict[str, Any] = msgspec.to_builtins(_content(spec))
     return found
+
+
+def same_content(one: ConfigSetSpec, other: ConfigSetSpec) -> bool:
+    """Tell whether two specs say the same, whether or not defaults are written out."""
+    return _content(one) == _content(other)
+
+
+def _content(spec: ConfigSetSpec) -> ConfigSetSpec:
+    return msgspec.structs.replace(spec, rollout=None, enforcement=None, revision_history_limit=HISTORY_LIMIT)
 
 
 def digest_of(labels: dict[str, str], content: dict[str, Any]) -> str:
@@ -120,7 +128,7 @@ def says_the_same(revision: ConfigSetRevision, config_set: ConfigSet) -> bool:
     if revision.spec.labels != config_set.metadata.labels:
         return False
     try:
-        return content_of(spec_of(revision, revision.spec.digest)) == content_of(config_set.spec)
+        return same_content(spec_of(revision, revision.spec.digest), config_set.spec)
     except BadRevision:
         return False
 

@@ -47,7 +47,7 @@ class DataView:
         return {
             "data": self._tree(self.data.tree),
             "values": values,
-            "layers": [_layer(layer) for layer, _ in self.data.said],
+            "layers": [_layer(one) for one in dict.fromkeys(layer for layer, _ in self.data.said)],
             "clashes": [str(one) for one in self.data.clashes],
         }
 

@@ -23,7 +23,7 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What one layer says of a key."""
+    """What one layer, or one document of it, says of a key."""
 
     layer: Layer
     path: Path
@@ -58,7 +58,9 @@ def explain(data: HostData, path: Path) -> list[Statement]:
 
 def beaten(data: HostData, path: Path) -> list[Layer]:
     """Return the layers that say something else of a key than the one that won, the strongest first."""
-    return [one.layer for one in explain(data, path) if one.effect is Effect.LOSES]
+    said = explain(data, path)
+    losers = dict.fromkeys(one.layer for one in said if one.effect is Effect.LOSES)
+    return [one for one in losers if one != said[0].layer]
 
 
 def _find(maps: Sequence[Mapping[str, Any]], key: str) -> Path | None:

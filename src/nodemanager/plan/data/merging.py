@@ -25,7 +25,7 @@ class MissingLayer(DataError):
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A value that is no map, and the layer that it is from."""
+    """A value that is no map, or an empty one, and the layer that it is from."""
 
     value: Any
     layer: Layer
@@ -52,7 +52,7 @@ class HostData:
     """The data of a host, value by value with its layer."""
 
     said: Sequence[tuple[Layer, Mapping[str, Any]]] = ()
-    """What each layer says, the first yields to all others."""
+    """What each layer says, document by document; the first yields to all others."""
     tree: Tree = field(default_factory=dict)
     clashes: Sequence[Clash] = ()
 
@@ -76,7 +76,7 @@ class HostData:
 
 def host_data(found: Sequence[Layer], secrets: Stored, config_maps: Stored) -> HostData:
     """Return what layers are together; raise DataError for one that is missing or of no use."""
-    said = []
+    said: list[tuple[Layer, Mapping[str, Any]]] = []
     for layer in found:
         stored: Mapping[str, str | bytes] = {}
         if layer.own is None:
@@ -85,7 +85,7 @@ def host_data(found: Sequence[Layer], secrets: Stored, config_maps: Stored) -> H
                 why = "it does not exist, or may not be read; create it, or remove the layer"
                 raise MissingLayer(layer, why)
             stored = known[layer.name]
-        said.append((layer, read(layer, stored)))
+        said += [(layer, each) for each in read(layer, stored)]
     return merged(said)
 
 
@@ -116,8 +116,8 @@ def _lay(tree: Tree, values: Mapping[str, Any], layer: Layer, path: Path, clashe
             clashes += [Clash(where, layer, losers[0].layer)] if losers else []
         if isinstance(value, Mapping):
             inner = old if isinstance(old, dict) else {}
-            tree[key] = inner
             _lay(inner, value, layer, where, clashes)
+            tree[key] = inner or Leaf({}, layer)  # its name alone may be secret
         else:
             tree[key] = Leaf(value, layer)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -29,37 +30,30 @@ class DataError(ValueError):
         self.why = why
 
 
-def read(layer: Layer, stored: Mapping[str, str | bytes]) -> Mapping[str, Any]:
-    """Return what a layer says; `stored` is what is in its ConfigMap or Secret, and else not looked at."""
+def read(layer: Layer, stored: Mapping[str, str | bytes]) -> Sequence[Mapping[str, Any]]:
+    """Return what a layer says, document by document; each wins over those before it.
+
+    `stored` is what is in its ConfigMap or Secret, and else not looked at.
+    """
     if layer.own is not None:
         _check_depth(layer, layer.own)  # first: what is deep enough cannot even be encoded
         _check_size(layer, len(msgspec.json.encode(layer.own)))
-        return layer.own
+        return [layer.own]
     _check_size(layer, sum(len(_bytes(key)) + len(_bytes(value)) for key, value in stored.items()))
-    said = _stored(layer, stored)
-    _check_depth(layer, said)
-    return said
-
-
-def overlaid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Return one map over another: maps in both are merged, anything else of the upper one replaces."""
-    found = dict(below)
-    for key, value in above.items():
-        old = found.get(key)
-        both = isinstance(old, Mapping) and isinstance(value, Mapping)
-        found[key] = overlaid(old, value) if both else value  # type: ignore[arg-type] # both are maps
+    found = list(_stored(layer, stored))
+    for each in found:
+        _check_depth(layer, each)
     return found
 
 
-def _stored(layer: Layer, stored: Mapping[str, str | bytes]) -> Mapping[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in sorted(stored.items()):
-        text = _text(layer, key, value)
-        if key.endswith(DOCUMENTS):
-            found = overlaid(found, _document(layer, key, text))
+def _stored(layer: Layer, stored: Mapping[str, str | bytes]) -> Iterator[Mapping[str, Any]]:
+    """Yield the documents by name of their keys; texts between two of them are one."""
+    items = [(key, _text(layer, key, value)) for key, value in sorted(stored.items())]
+    for is_document, group in itertools.groupby(items, lambda item: item[0].endswith(DOCUMENTS)):
+        if is_document:
+            yield from (_document(layer, key, text) for key, text in group)
         else:
-            found[key] = text
-    return found
+            yield dict(group)
 
 
 def _text(layer: Layer, key: str, value: str | bytes) -> str:
