@@ -9,10 +9,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from nodemanager.api.common.managednode import ANNOTATION_HOLD, ANNOTATION_REBOOT, MANAGED_NODES
-from nodemanager.api.maintenance.nodetask import UPGRADES, VISIT
+from nodemanager.api.maintenance.nodetask import UPGRADES, VISIT, NodeTask
 from nodemanager.client.patches import MergePatch
 from nodemanager.controllers import disruption, host_roles, node_maintenances
+from nodemanager.controllers.disruption.holding import CordonHolder, NodeHold
 from nodemanager.controllers.node_maintenances import reconciling
+from nodemanager.controllers.node_maintenances.orders import Orders
 from nodemanager.fleet.maintenance import claims
 from nodemanager.fleet.maintenance.claims import Claim, State
 from nodemanager.fleet.maintenance.reasons import Reason
@@ -102,12 +104,47 @@ async def test_hosts_of_a_group_go_one_after_the_other(site: Site) -> None:
 
 
 async def test_a_cordon_of_somebody_else_stays(site: Site) -> None:
+    """The host is drained all the same: pods stay where a Node is only cordoned."""
     host = await scheduled(site, "a", node=True, group="")
     await site.cordon(host)
+    await site.pod("web", host)
     async with site.operator():
-        ended = await until_over(site, host, await ask(site, host, now()))
+        run = await ask(site, host, now())
+        await until_state(site, host, State.DRAINING)
+        await site.bury()
+        ended = await until_over(site, host, run)
     assert ended.state is State.DONE
+    assert await site.pods() == []
     await site.nothing_is_left(host)
+
+
+async def test_a_host_that_a_maintenance_left_halted_is_not_upgraded(site: Site) -> None:
+    host = await scheduled(site, "a", node=True, group="")
+    begun = now()
+    left = Claim("monday", "m", (await site.managed(host)).metadata.uid, "r1", 0, State.HALTED, begun, begun,
+                 begun + timedelta(hours=2), cordoned=True, reason=Reason.TASK_HALTED)  # fmt: skip
+    await annotate(site, host, VISIT, claims.encode(left))
+    await NodeHold(site.client, host, CordonHolder(site.namespace, "monday", "m")).cordon()
+    async with site.operator():
+        await ask(site, host, now())
+        assert "NodeCordoned: nodemaintenance/monday" in await told(site, host, "UpgradeWaiting")
+        assert claims.decode((await site.managed(host)).metadata.annotations[VISIT]) == left
+        assert await site.is_cordoned(host)
+
+
+@pytest.mark.parametrize(
+    ("slot", "until_when"),
+    [("2026-01-01T00:00:00Z", "9999-12-31T23:59:59Z"), ("0001-01-01T00:00:00+01:00", "2026-01-01T00:00:00Z")],
+)
+async def test_a_host_that_asks_for_an_impossible_time_stops_nobody_else(
+    site: Site, slot: str, until_when: str
+) -> None:
+    bad, good = [await scheduled(site, name, group="") for name in "ab"]
+    async with site.operator():
+        await until(site, bad, lambda one: UPGRADES in one.metadata.annotations)
+        await tell(site, bad, {"asks": True, "due": {"slot": slot, "until": until_when}})
+        assert "ClockDiffers" in await told(site, bad, "UpgradeWaiting")
+        assert (await until_over(site, good, await ask(site, good, now()))).state is State.DONE
 
 
 async def test_a_drain_that_takes_too_long_is_given_up_until_the_next_slot(site: Site) -> None:
@@ -120,6 +157,23 @@ async def test_a_drain_that_takes_too_long_is_given_up_until_the_next_slot(site:
         assert await holder(site) == ""
         await site.nothing_is_left()
     assert site.agents.taken == []
+
+
+async def test_a_task_that_the_api_does_not_take_ends_the_visit(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as one that its CustomResourceDefinition, of before, does not know: nobody waits for two hours."""
+
+    async def invalid(*_: object) -> NodeTask | None:
+        raise errors.Invalid("spec.steps[0].packages.upgrade: Unsupported value")
+
+    monkeypatch.setattr(Orders, "create_task", invalid)
+    host = await scheduled(site, "a", node=True)
+    async with site.operator():
+        ended = await until_over(site, host, await ask(site, host, now()))
+        assert (ended.state, ended.reason) == (State.UNDONE, Reason.TASK_REFUSED)
+        assert await holder(site) == ""
+        await site.nothing_is_left()
 
 
 @pytest.mark.parametrize("how", ["annotation", "hold"])
@@ -188,8 +242,8 @@ async def test_nobody_is_taken_from_whoever_could_drain_himself(place: Place) ->
         assert await visit(site, host) is None
 
 
-async def test_a_host_that_asks_has_no_right_to_the_lease_of_its_group(site: Site) -> None:
-    """It keeps the right until it knows that it is the operator who takes it; and gets it back."""
+async def test_a_host_that_asks_keeps_the_right_to_the_lease_of_its_group(site: Site) -> None:
+    """It needs it when its operator is gone, or its agent an older one: nobody could give it back then."""
     host = await scheduled(site, "a")
 
     async def may_lock(*expected: str) -> None:
@@ -205,10 +259,8 @@ async def test_a_host_that_asks_has_no_right_to_the_lease_of_its_group(site: Sit
     entries = (node_maintenances.REGISTRATION, disruption.REGISTRATION, host_roles.REGISTRATION)
     async with site.operator(entries=entries):
         await until(site, host, lambda one: UPGRADES in one.metadata.annotations)
-        await may_lock("web")
         await tell(site, host, {"asks": True})
-        await may_lock()
-        await tell(site, host, {"asks": False})
+        await annotate(site, host, "example.com/touched", "")
         await may_lock("web")
 
 
@@ -219,6 +271,10 @@ async def test_a_claim_that_came_back_with_a_backup_is_nobodys(site: Site) -> No
     stale = Claim(f"managednode/{host}", "other", "other", run, 0, State.WORKING, begun,
                   begun, begun + timedelta(hours=2), task="gone", group="web")  # fmt: skip
     await annotate(site, host, VISIT, claims.encode(stale))
+    lease = {"holderIdentity": f"nodemanager-operator:{host}", "leaseDurationSeconds": 9000,
+             "renewTime": times.rfc3339_micro(datetime.now(UTC))}  # fmt: skip
+    await site.client.create(core.LEASES, {"metadata": {"name": "web"}, "spec": lease}, site.namespace)
     async with site.operator():
         await until(site, host, lambda one: VISIT not in one.metadata.annotations)
+        assert await holder(site) == ""
         assert (await until_over(site, host, await ask(site, host, now()))).state is State.DONE

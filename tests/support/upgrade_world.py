@@ -26,6 +26,7 @@ from nodemanager.agent.upgrades.upgrade_reporter import UpgradeReporter, Upgrade
 from nodemanager.api.common.managednode import ManagedNode, ManagedNodeSpec, Upgrade
 from nodemanager.client.http.transport import Request
 from nodemanager.client.verbs import Client
+from nodemanager.fleet.upgrades import upgrade_tasks
 from nodemanager.host.base import HostError
 from nodemanager.kube.objects import ObjectMeta
 from nodemanager.kube.patching.merge_patch import apply_merge_patch
@@ -248,10 +249,14 @@ class Process:
         world = machine.world
         client = Client(Link(world.cluster, life))
         clocks = Clocks(steady=lambda: asyncio.get_running_loop().time(), wall=world.now)
+
+        def was_drained() -> bool:
+            return upgrade_tasks.was_drained(machine.managed_node().metadata.annotations)
+
         means = UpgradeDependencies(
             tools=tools_of(self, self._prove, lambda: not machine.held),
             locks=SharedLocks(client, "test", machine.name, clocks=clocks),
-            node=KubernetesNode(client, machine.name, f"test/{machine.name}"),
+            node=KubernetesNode(client, machine.name, f"test/{machine.name}", was_drained),
             ledger=MemoryLedger(machine.files, life.before, life.after),
             clocks=clocks,
             may_act=lambda: not machine.held,

@@ -14,7 +14,13 @@ import pytest
 from nodemanager.agent.report import status
 from nodemanager.agent.tasks.ledger import Entry
 from nodemanager.agent.upgrades.own_task import Stage, UpgradeResult
-from nodemanager.api.common.managednode import ANNOTATION_HOLD, ManagedNode, ManagedNodeStatus
+from nodemanager.agent.upgrades.upgrade import UpgradeSettings
+from nodemanager.api.common.managednode import (
+    ANNOTATION_HOLD,
+    ManagedNode,
+    ManagedNodeStatus,
+    UpcomingUpgrades,
+)
 from nodemanager.api.maintenance.nodetask import UPGRADES, VISIT, NodeTask, NodeTaskSpec, TaskReason
 from nodemanager.fleet.maintenance import claims
 from nodemanager.fleet.maintenance.claims import Claim, State
@@ -26,7 +32,7 @@ from nodemanager.plan.tasks import admission
 from nodemanager.plan.tasks.admission import Ledger, Refused, Situation, Taken
 from nodemanager.plan.tasks.record import StepPhase, StepRecord, TaskPhase, TaskRecord
 from support import virtual_time
-from support.upgrade_world import Machine, World
+from support.upgrade_world import LEASE, Machine, World
 
 HOUR = 3600.0
 SLOT = datetime(2026, 6, 1, 3, tzinfo=UTC)
@@ -38,11 +44,15 @@ class Asked(Machine):
     """A host on which the operator, and people, write annotations."""
 
     notes: dict[str, str] = {}
+    drops = False
+    """Whether the API has CustomResourceDefinitions of before: it drops what they do not know."""
 
     def managed_node(self) -> ManagedNode:
         node = super().managed_node()
         meta = msgspec.structs.replace(node.metadata, annotations=self.notes, uid="u")
-        return msgspec.structs.replace(node, metadata=meta)
+        asks = self.status is not None and self.status.asks and not self.drops
+        said = msgspec.structs.replace(node.status, upgrade=UpcomingUpgrades(asks=asks))
+        return msgspec.structs.replace(node, metadata=meta, status=said)
 
     def note(self, **notes: str | None) -> None:
         keys = {"mark": UPGRADES, "visit": VISIT, "hold": ANNOTATION_HOLD}
@@ -293,3 +303,90 @@ async def test_what_was_asked_for_stays_while_other_slots_come() -> None:
     assert (host.due, len(host.files)) == (first, 1)
     assert "2026-06-01T02:59:30Z" <= first <= "2026-06-01T02:59:32Z", "the newest: its window is the longest"
     await living
+
+
+@virtual_time.test
+async def test_other_slots_that_come_while_the_operator_drains_stop_nothing_else() -> None:
+    world = World()
+    world.settings = UpgradeSettings(forgiveness=timedelta(minutes=1))
+    host = asked_host(world, mark=FOREVER)
+    host.schedule = "* * * * *"
+    living = asyncio.create_task(world.run(HOUR))
+    await asyncio.sleep(40)
+    host.note(visit=visit(State.DRAINING, upgrade_tasks.run_of(SLOT)))
+    await asyncio.sleep(600)  # an agent that never waits would not let us come back from here
+    assert host.due == times.rfc3339(SLOT)
+    host.note(visit=visit(State.UNDONE, upgrade_tasks.run_of(SLOT), Reason.DRAIN_TIMED_OUT))
+    await asyncio.sleep(1)
+    assert (host.count("error"), host.due > times.rfc3339(SLOT)) == (1, True)
+    await living
+
+
+@pytest.mark.parametrize(
+    ("mark", "deeds"),
+    [
+        pytest.param("2026-06-01T02:00:00Z drained", [], id="its Node was drained, and would not be now"),
+        pytest.param("2026-06-01T02:00:00Z", ["upgrade", "reboot"], id="it had no Node"),
+        pytest.param(None, ["upgrade", "reboot"], id="people say so: they removed the mark"),
+    ],
+)
+@virtual_time.test
+async def test_a_host_whose_operator_is_gone_does_not_reboot_undrained(
+    mark: str | None, deeds: list[str]
+) -> None:
+    world = World()
+    world.cluster.forbidden = "/api/v1/nodes"
+    host = asked_host(world)
+    host.note(mark=mark)
+    await world.run(HOUR)
+    assert [what for what, _ in host.deeds] == deeds
+    if not deeds:
+        assert world.cluster.holder() is None
+        assert host.disk.result is UpgradeResult.ERROR
+        assert "nodemanager rbac --kubernetes-node" in host.disk.message
+
+
+@virtual_time.test
+async def test_a_host_without_a_right_to_its_lease_says_what_to_do() -> None:
+    world = World()
+    world.cluster.forbidden = LEASE
+    host = asked_host(world, mark="2026-06-01T02:00:00Z")
+    await world.run(3 * HOUR)
+    assert (host.deeds, host.count("skipped")) == ([], 1)
+    assert "nodemanager rbac --lock-group web" in host.disk.message
+
+
+@virtual_time.test
+async def test_a_host_whose_operator_is_gone_drains_itself_if_it_may() -> None:
+    world = World()
+    host = asked_host(world, mark="2026-06-01T02:00:00Z drained")
+    await world.run(HOUR)
+    assert [what for what, _ in host.deeds] == ["upgrade", "reboot"]
+    world.assert_nothing_is_stranded()
+
+
+@virtual_time.test
+async def test_a_host_that_nobody_can_hear_ask_upgrades_itself() -> None:
+    world = World()
+    host = asked_host(world, mark=FOREVER)
+    host.drops = True
+    await world.run(HOUR)
+    assert [what for what, _ in host.deeds] == ["upgrade", "reboot"]
+
+
+@pytest.mark.parametrize(
+    ("state", "after", "group"),
+    [
+        pytest.param(State.WORKING, timedelta(), "web", id="at work"),
+        pytest.param(State.WORKING, timedelta(hours=3), "web", id="it takes longer than it may"),
+        pytest.param(State.WORKING, timedelta(hours=5), "", id="nobody goes on, the Lease has run out"),
+        pytest.param(State.UNDONE, timedelta(), "", id="the Lease is being given back"),
+    ],
+)
+def test_a_lock_is_lent_for_as_long_as_the_operator_holds_it(
+    state: State, after: timedelta, group: str
+) -> None:
+    run, expires = upgrade_tasks.run_of(SLOT), SLOT + timedelta(hours=2)
+    made = Claim("managednode/h0", "u", "u", run, 0, state, SLOT, SLOT, expires, group="web")
+    node = ManagedNode(ObjectMeta(name="h0", annotations={VISIT: claims.encode(made)}))
+    assert upgrade_tasks.lent(node, SLOT + after) == group

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from nodemanager.api.maintenance.disruption import Budget
@@ -15,7 +17,7 @@ from nodemanager.fleet.maintenance.claims import Claim, State, Unreadable
 from nodemanager.fleet.maintenance.facts import HostFacts, HostHealth, NodeFacts
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.upgrades import upgrade_tasks
-from nodemanager.fleet.upgrades.deciding import SKEW, AskingHost, decide
+from nodemanager.fleet.upgrades.deciding import SKEW, AskingHost, decide, is_plausible
 
 NOW = datetime(2026, 11, 16, 3, 0, 30, tzinfo=UTC)
 SLOT = datetime(2026, 11, 16, 3, tzinfo=UTC)
@@ -45,6 +47,11 @@ def turns(*hosts: AskingHost, rooms: Any = (), now: datetime = NOW) -> tuple[lis
 
 
 OTHER = claim("r1", maintenance="tuesday")
+HALTED = claim("r1", State.HALTED, maintenance="tuesday")
+
+
+def replace_uid(one: Claim) -> Claim:
+    return msgspec.structs.replace(one, uid="uid-a", maintenance="managednode/a")
 
 
 @pytest.mark.parametrize(
@@ -67,6 +74,27 @@ OTHER = claim("r1", maintenance="tuesday")
         pytest.param(asking("a", claim=OTHER), NOW, Reason.HOST_BUSY, id="in maintenance"),
         pytest.param(asking("a", claim=Unreadable("?")), NOW, Reason.CLAIM_UNREADABLE, id="unknown claim"),
         pytest.param(asking("a", node=NodeFacts(cordoned=True)), NOW, None, id="cordoned by others"),
+        pytest.param(
+            asking("a", claim=HALTED, node=NodeFacts(cordoned=True, ours=True)),
+            NOW,
+            Reason.NODE_CORDONED,
+            id="a maintenance ended there, nobody knows how",
+        ),
+        pytest.param(
+            asking("a", node=NodeFacts(cordoned=True, ours=True)),
+            NOW,
+            Reason.NODE_CORDONED,
+            id="its cordon is about to be given back",
+        ),
+        pytest.param(
+            asking("a", claim=HALTED, node=NodeFacts()), NOW, None, id="somebody looked, and uncordoned it"
+        ),
+        pytest.param(
+            asking("a", claim=replace_uid(HALTED), node=NodeFacts(cordoned=True, ours=True)),
+            NOW,
+            None,
+            id="its own last upgrade ended there",
+        ),
         pytest.param(asking("a", node=NodeFacts(ready=False)), NOW, None, id="not ready"),
     ],
 )
@@ -106,6 +134,31 @@ def test_a_mark_runs_out() -> None:
     assert not upgrade_tasks.is_marked(notes, NOW + SECOND)
     for wrong in ("", "soon", "2026-11-16T03:00:31"):
         assert not upgrade_tasks.is_marked({UPGRADES: wrong}, NOW)
+    drained = {UPGRADES: upgrade_tasks.mark(NOW + SECOND, drains=True)}
+    assert (upgrade_tasks.is_marked(drained, NOW), upgrade_tasks.was_drained(drained)) == (True, True)
+    assert not upgrade_tasks.was_drained(notes)
+
+
+def test_marks_are_not_renewed_all_at_once() -> None:
+    found = sorted(upgrade_tasks.renewed_before(f"uid-{number}") for number in range(1000))
+    hours = [one.total_seconds() / 3600 for one in found]
+    assert 12 <= hours[0] < 13
+    assert 35 < hours[-1] <= 36
+    assert max(later - before for before, later in itertools.pairwise(hours)) < 0.5
+
+
+@pytest.mark.parametrize(
+    ("slot", "until", "plausible"),
+    [
+        pytest.param("2026-11-16T03:00:00Z", "2026-11-20T03:00:00Z", True, id="a window of days"),
+        pytest.param("2026-11-16T03:00:00Z", "9999-12-31T23:59:59Z", False, id="without an end"),
+        pytest.param("0001-01-01T00:00:00+01:00", "2026-11-16T03:00:00Z", False, id="before all times"),
+        pytest.param("9999-12-31T23:59:59-01:00", "9999-12-31T23:59:59-01:00", False, id="after all times"),
+    ],
+)
+def test_times_that_nobody_can_reckon_with(slot: str, until: str, plausible: bool) -> None:
+    moments = datetime.fromisoformat(slot), datetime.fromisoformat(until)
+    assert is_plausible(*moments, NOW) == plausible
 
 
 def test_a_run_is_called_after_its_slot() -> None:

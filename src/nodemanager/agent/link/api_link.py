@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from nodemanager.agent.link.api_reachability import ApiReachability
 from nodemanager.agent.report import heartbeat
@@ -58,7 +59,7 @@ def link(client: Client, reachability: ApiReachability, key: ObjectKey) -> ApiLi
 
     def lent() -> str:
         own = nodes.get(key)
-        return upgrade_tasks.lent(own) if own is not None else ""
+        return upgrade_tasks.lent(own, datetime.now(UTC)) if own is not None else ""
 
     return ApiLink(
         key,

@@ -45,10 +45,19 @@ class Asking:
         self._settings = settings
         self._node = node
 
-    def is_meant(self) -> bool:
-        """Tell whether it is the operator who begins upgrades of this host."""
+    def is_marked(self) -> bool:
+        """Tell whether an operator says that it begins upgrades of this host."""
         node = self._node()
         return node is not None and upgrade_tasks.is_marked(node.metadata.annotations, self._now())
+
+    def is_meant(self) -> bool:
+        """Tell whether it is the operator who begins upgrades of this host, and can hear us ask for them.
+
+        An API with CustomResourceDefinitions of before drops what we ask: then nobody would ever begin.
+        """
+        node = self._node()
+        known = node.status.upgrade if node is not None else None
+        return known is not None and known.asks and self.is_marked()
 
     def ask(self, order: Order) -> datetime:
         """Ask the operator to begin, once; return when that is over.
@@ -57,7 +66,8 @@ class Asking:
         """
         asked = self._memory.asked
         if asked is not None and asked.slot is not None and self._is_open(asked.slot):
-            return asked.slot + self._settings.forgiveness + _MOMENT
+            visit = self._begun(asked.slot)
+            return visit.expires if visit is not None else asked.slot + self._settings.forgiveness + _MOMENT
         self._upgrader.ask(order)
         return order.slot + self._settings.forgiveness + _MOMENT
 
@@ -80,7 +90,7 @@ class Asking:
         if asked.slot == self._memory.used_slot():
             self._upgrader.answered(TaskPhase.EXPIRED, "the operator ordered it by a task")
             return None
-        if self._is_begun(asked.slot):
+        if self._begun(asked.slot) is not None:
             return None
         if (visit := self._visit(asked.slot)) is not None:
             why = f"the operator gave it up: {visit.reason or visit.state}"
@@ -93,12 +103,12 @@ class Asking:
 
     def _is_open(self, slot: datetime) -> bool:
         """Tell whether a slot has come and may yet be begun with, or is."""
-        return slot <= self._now() <= slot + self._settings.forgiveness or self._is_begun(slot)
+        return slot <= self._now() <= slot + self._settings.forgiveness or self._begun(slot) is not None
 
-    def _is_begun(self, slot: datetime) -> bool:
-        """Tell whether the operator has begun with a slot, and has not ended that."""
+    def _begun(self, slot: datetime) -> Claim | None:
+        """Return the visit by which the operator has begun with a slot, if it has not ended that."""
         visit = self._visit(slot)
-        return visit is not None and visit.holds and self._now() < visit.expires
+        return visit if visit is not None and visit.holds and self._now() < visit.expires else None
 
     def _visit(self, slot: datetime) -> Claim | None:
         node = self._node()

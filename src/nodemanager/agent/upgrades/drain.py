@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
+from nodemanager.api.maintenance.nodetask import UPGRADES
 from nodemanager.api.rights import host_bounds
 from nodemanager.client import node_draining
 from nodemanager.client.node_draining import CordonMark, Eviction
@@ -34,16 +35,29 @@ class DrainFailed(errors.KubeError):
 class KubernetesNode:
     """The Node of a host, if it has one and we may look at it."""
 
-    def __init__(self, client: Client, name: str, owner: str) -> None:
+    def __init__(
+        self, client: Client, name: str, owner: str, was_drained: Callable[[], bool] = lambda: False
+    ) -> None:
+        """`was_drained` tells whether an operator has drained it until now, so that there is a Node."""
         self.name = name
+        self._was_drained = was_drained
         self._client = client
         self._mark = CordonMark(ANNOTATION_CORDONED, owner, lambda value: value == owner)
         """It says namespace and name of our ManagedNode."""
         self._warned = False
+        self._forbidden = ""
+        """Why we may not look at it, as far as is known."""
 
     async def cordon(self) -> bool:
         """Keep new pods away; tell whether that is our doing. False: no Node, or cordoned by others."""
         if await self._get() is None:
+            if self._forbidden and self._was_drained():
+                raise DrainFailed(
+                    f"cannot drain Node {self.name}, as the operator did until now: {self._forbidden};"
+                    " have the operator run again, or allow the host to do it (`nodemanager rbac"
+                    f" --kubernetes-node`), or remove the annotation {UPGRADES} of its ManagedNode to upgrade"
+                    " without a drain"
+                )
             return False
         try:
             return await node_draining.cordon(self._client, self.name, self._mark)
@@ -111,11 +125,13 @@ class KubernetesNode:
                 log.warning("pod %s has no controller and stays: it restarts together with the host", name)
 
     async def _get(self) -> Untyped | None:
+        self._forbidden = ""
         try:
             return await self._client.get(core.NODES, self.name)
         except errors.NotFound:
             return None
         except errors.Forbidden as error:
+            self._forbidden = str(error)
             if not self._warned:
                 self._warned = True
                 log.warning("going on as if this host were no Kubernetes Node: %s", error)

@@ -220,6 +220,8 @@ class Upgrader:
         try:
             if await self._deps.locks.claim(group, self._settings.lease):
                 return ""
+        except errors.Forbidden as error:
+            return f"{error}; allow the host to take that Lease: `nodemanager rbac --lock-group {group}`"
         except errors.KubeError as error:
             return str(error)
         return f"it is the turn of {self._deps.locks.holder(group)}"
@@ -299,7 +301,11 @@ class Upgrader:
         self.entry = msgspec.structs.replace(self.entry, cordoned=None)
 
     async def _release(self) -> None:
-        await self._deps.locks.release(self.entry.group)
+        group = self.entry.group
+        try:
+            await self._deps.locks.release(group)
+        except errors.Forbidden as error:  # to try until we may would keep us from all that comes later
+            log.warning("lock %s: cannot give it back, if it is ours it runs out by itself: %s", group, error)
 
     # What is remembered
 

@@ -95,7 +95,7 @@ class UpgradePart:
             self._complaint or failed,
             tuple(times.rfc3339(slot) for slot in self._slots()),
             _text(entry.record.claimed_at) if entry.is_under_way else None,
-            self._asking.is_meant() and not busy,
+            self._asking.is_marked() and not busy,
             self._asking.due(),
         )
 
@@ -142,7 +142,7 @@ class UpgradePart:
 
     def _tell_operator(self) -> None:
         """Report when we leave other things to the operator, or ask it for something else, than before."""
-        said = self._asking.is_meant(), self._asking.due()
+        said = self._asking.is_marked(), self._asking.due()
         if said != self._said:
             self._said = said
             self._report(self.status)
@@ -210,6 +210,7 @@ class UpgradePart:
         clocks = self._deps.clocks
         lag = clocks.wall().timestamp() - clocks.steady()
         longest = min(MAX_NAP, self._settings.forgiveness.total_seconds() / 2)
+        await asyncio.sleep(0)  # the other parts get their turn also if that moment has passed
         while not self._wake.is_set():
             seconds: float | None = None
             if wake is not None:

@@ -24,6 +24,7 @@ from nodemanager.agent.upgrades.upgrade import UpgradeDependencies, UpgradeSetti
 from nodemanager.agent.upgrades.upgrade_part import UpgradePart
 from nodemanager.agent.upgrades.upgrade_reporter import UpgradeReporter
 from nodemanager.api.maintenance.nodetask import NodeTaskSpec
+from nodemanager.fleet.upgrades import upgrade_tasks
 from nodemanager.host.files.tree import Tree
 from nodemanager.host.inventory.timezone import zone_of
 from nodemanager.host.state import state_files
@@ -57,10 +58,15 @@ def upgrades(
     tree = Tree(managed_host.tree.root)
     ledger = LedgerFolder(tree, f"{state}/upgrades", UpgradeEntry)
     adopt(tree, state, ledger)
+
+    def was_drained() -> bool:
+        own = link.nodes.get(key)
+        return own is not None and upgrade_tasks.was_drained(own.metadata.annotations)
+
     dependencies = UpgradeDependencies(
         tools,
         link.locks,
-        KubernetesNode(link.client, key.name, str(key)),
+        KubernetesNode(link.client, key.name, str(key), was_drained),
         ledger,
         clocks=Clocks(),
         may_act=holds.may_act,
@@ -73,7 +79,7 @@ def upgrades(
         reporter,
         settings=settings,
         zone=functools.partial(zone_of, Tree(managed_host.tree.root)),
-        report=lambda _status: requests.pass_soon(),
+        report=lambda _status: requests.status_soon(),  # a pass may take longer than the window of a slot
     )
     link.nodes.subscribe(lambda change: part.changed() if change.key == key else None)
     holds.subscribe(part.changed)

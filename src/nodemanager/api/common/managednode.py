@@ -304,10 +304,7 @@ class UpcomingUpgrades(Struct):
     started_at: Annotated[
         str | None, meta("Since when it is upgraded; absent: it is not.", format="date-time")
     ] = None
-    asks: Annotated[
-        bool,
-        meta("Whether it leaves to the operator to begin, and needs no right to the Lease of its group."),
-    ] = False
+    asks: Annotated[bool, meta("Whether it leaves to the operator to begin.")] = False
     due: Annotated[
         DueUpgrade | None, meta("What it asks the operator for; absent = nothing.", atomic=True)
     ] = None

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from nodemanager.api.common.configset import ConfigSet
 from nodemanager.api.common.managednode import ManagedNode
-from nodemanager.api.maintenance.nodetask import UPGRADES
 from nodemanager.api.rights.host_rights import account_name
 from nodemanager.api.rights.rbac_objects import RBAC
 from nodemanager.kube.object_names import is_object_name
@@ -41,7 +40,8 @@ def needs(
     groups = {
         service.lock_group for one in config_sets for service in one.spec.services if service.lock_group
     }
-    if node.spec.upgrade is not None and node.spec.upgrade.group and not _asks(node):
+    # Also where the operator takes that Lease: a host needs the right just when nobody could give it back.
+    if node.spec.upgrade is not None and node.spec.upgrade.group:
         groups.add(node.spec.upgrade.group)
     wire_guard = node.spec.wire_guard
     own = f"wg-{wire_guard.interface}-{node.metadata.name}" if wire_guard and wire_guard.enabled else ""
@@ -62,13 +62,6 @@ def with_granted(needed: Needs, granted: Sequence[Mapping[str, Any]]) -> Needs:
         secrets=joined("secrets", needed.secrets),
         config_maps=joined("configmaps", needed.config_maps),
         leases=joined("leases", needed.leases),
-    )
-
-
-def _asks(node: ManagedNode) -> bool:
-    """Tell whether the operator takes the Lease of its group for a host, and the host knows that."""
-    return (
-        UPGRADES in node.metadata.annotations and node.status.upgrade is not None and node.status.upgrade.asks
     )
 
 

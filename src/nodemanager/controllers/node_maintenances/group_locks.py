@@ -14,13 +14,12 @@ from nodemanager.api.common.managednode import ManagedNode
 from nodemanager.api.rights import host_rights, operator_rights
 from nodemanager.client.verbs import Client
 from nodemanager.fleet.maintenance.claims import Claim
+from nodemanager.fleet.upgrades import upgrade_tasks
 from nodemanager.runtime.lease import Clocks
 from nodemanager.runtime.shared_lease import SharedLease
 
 FIRST_SECONDS: Final = 60.0
 """How long a Lease lasts that was taken for a visit which is not written down yet."""
-AFTERWARDS: Final = timedelta(minutes=30)
-"""How much longer than its visit a host may be down: longer than any reboot takes."""
 
 
 class GroupLocks:
@@ -48,7 +47,7 @@ class GroupLocks:
         key, lease = _key(host, claim.group), self._lease(host, claim.group)
         if key in self._kept and lease.held:
             return True
-        longest = max(claim.expires + AFTERWARDS - now, AFTERWARDS)
+        longest = max(claim.expires - now, timedelta()) + upgrade_tasks.LEASE_AFTERWARDS
         if not await lease.claim(longest.total_seconds()):
             return False
         self._kept.add(key)

@@ -100,9 +100,9 @@ class Orders:
         """Take the record of a visit off a host; its last fencing token stays."""
         return await self._note(host, {ANNOTATION_VISIT: None}, host.metadata.resource_version)
 
-    async def mark(self, host: ManagedNode, until: datetime | None) -> ManagedNode:
-        """Write on a host until when we begin its upgrades; None = we do not."""
-        notes = {UPGRADES: None if until is None else times.rfc3339(until)}
+    async def mark(self, host: ManagedNode, mark: str) -> ManagedNode:
+        """Write on a host until when we begin its upgrades; empty = we do not."""
+        notes = {UPGRADES: mark or None}
         return await self._note(host, notes, host.metadata.resource_version)
 
     async def _note(self, host: ManagedNode, notes: dict[str, Any], version: str) -> ManagedNode:

@@ -47,6 +47,7 @@ from nodemanager.controllers.node_maintenances.protecting import ProtectedHosts
 from nodemanager.controllers.node_maintenances.realtime_sets import RealtimeSets
 from nodemanager.controllers.node_maintenances.recording import News, Record
 from nodemanager.controllers.node_maintenances.undertaking import Seen
+from nodemanager.controllers.node_maintenances.upgrade_marks import UpgradeMarks
 from nodemanager.controllers.node_maintenances.upgrade_visits import Sight, UpgradeVisits
 from nodemanager.controllers.node_maintenances.visiting import Undertaking, VisitDriver, Visited
 from nodemanager.controllers.registration import ControllerContext
@@ -102,7 +103,7 @@ class Maintainer:
         self._writer = MaintenanceWriter(context)
         self._upgrades = UpgradeVisits(
             self._orders, self._driver, self._hosts, self._tasks, GroupLocks(context.client, context.now),
-            Sight(self._facts_of, self._rooms, lambda: not caches.of(NODES).refused), context.events,
+            UpgradeMarks(self._orders, caches.of(NODES)), Sight(self._facts_of, self._rooms), context.events,
         )  # fmt: skip
         self._took = context.metrics.histogram(
             "nodemanager_maintenance_decision_seconds",

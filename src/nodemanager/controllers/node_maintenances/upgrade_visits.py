@@ -8,8 +8,10 @@ is, together with all maintenances: this is a name in their queue, so that no tw
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
@@ -25,11 +27,12 @@ from nodemanager.api.common.managednode import (
     is_held,
 )
 from nodemanager.api.maintenance.nodemaintenance import DEFAULT_DEADLINE
-from nodemanager.api.maintenance.nodetask import RUN, UPGRADES
+from nodemanager.api.maintenance.nodetask import RUN
 from nodemanager.controllers.disruption.holding import DrainRules
 from nodemanager.controllers.node_maintenances.ahead import UPGRADING, HostsAhead, TasksAhead
 from nodemanager.controllers.node_maintenances.group_locks import GroupLocks
 from nodemanager.controllers.node_maintenances.orders import Orders, Work
+from nodemanager.controllers.node_maintenances.upgrade_marks import UpgradeMarks
 from nodemanager.controllers.node_maintenances.visiting import Undertaking, VisitDriver, Visited
 from nodemanager.fleet.maintenance import claims, reasons, visits
 from nodemanager.fleet.maintenance.budget import Room
@@ -53,8 +56,8 @@ TO_BEGIN: Final = timedelta(minutes=10)
 DRAIN: Final = timedelta(minutes=5)
 MAX_DRAIN: Final = timedelta(hours=1)
 PROOF: Final = timedelta(minutes=15)
-MARKS: Final = 100
-"""Hosts that are marked at one look: others wait for it."""
+AT_ONCE: Final = 16
+"""Visits that are gone on with side by side: most of it is waiting for the API."""
 _BEFORE_TASK: Final = (State.CORDONING, State.DRAINING, State.WORKING)
 _TOLD_OF: Final = (State.WORKING, State.REBOOTING)
 """States whose end a NodeTask tells of: nobody needs to look for it."""
@@ -69,8 +72,6 @@ class Sight:
     facts: Callable[[ManagedNode], HostFacts]
     rooms: Callable[[str], Awaitable[list[tuple[str, Room]]]]
     """Returns what the budgets of maintenances that run in a namespace leave, with their names."""
-    may_drain: Callable[[], bool]
-    """Tells whether we may: else hosts that can drain themselves would not be drained any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,26 +83,24 @@ class UpgradeVisits:
     hosts: HostsAhead
     tasks: TasksAhead
     locks: GroupLocks
+    marks: UpgradeMarks
     sight: Sight
     events: EventRecorder
-    _told: dict[str, tuple[datetime, Reason]] = field(default_factory=dict)
-    """Why hosts were told to wait, by uid."""
+    _told: dict[str, tuple[str, Reason]] = field(default_factory=dict)
+    """Why hosts were told to wait for which slot, by uid."""
+    _had_turn: set[str] = field(default_factory=set)
+    """Hosts that looks which were cut off have come to, by uid: the next look begins with the others."""
 
     async def look(self, namespace: str, now: datetime) -> bool:
         """Go on with upgrades by one transition each, and begin others; tell whether to look again soon."""
-        marks, known = 0, self._known(namespace)
-        for host in known:
-            try:
-                marks += await self._mark(host, now) if marks < MARKS else 0
-                await self._go_on(self._newest(host), now)
-            except (errors.Conflict, errors.NotFound):  # somebody else was faster: the next look
-                continue
-            except (errors.KubeError, ValueError) as error:  # of this host: the others go on
-                log.warning("cannot see to the upgrade of host %s: %s", host.metadata.name, error)
-        asking = [one for host in known if (one := self._asking(self._newest(host))) is not None]
+        known = self._known(namespace)
+        # First: a slot has to be begun with within its window, which may be a minute.
+        asking = [one for host in known if (one := self._asking(host, now)) is not None]
         busy = bool(asking) and await self._begin(namespace, asking, now)
+        await self._go_on_with(map(self._newest, known), now)
+        more = await self.marks.renew(map(self._newest, known), now)
         found = [claim for host in known if (claim := upgrade_tasks.visit_of(self._newest(host)))]
-        return busy or any(claim.holds and claim.state not in _TOLD_OF for claim in found)
+        return busy or more or any(claim.holds and claim.state not in _TOLD_OF for claim in found)
 
     def _known(self, namespace: str) -> list[ManagedNode]:
         return [one for one in self.hosts.visited_by(UPGRADING) if one.metadata.namespace == namespace]
@@ -109,26 +108,45 @@ class UpgradeVisits:
     def _newest(self, host: ManagedNode) -> ManagedNode:
         return self.hosts.get(key_of(host)) or host
 
-    async def _mark(self, host: ManagedNode, now: datetime) -> bool:
-        """Have a host know whether we begin its upgrades; tell whether that was news."""
-        notes, upgrade = host.metadata.annotations, host.spec.upgrade
-        wanted = upgrade is not None and bool(upgrade.schedule) and self.sight.may_drain()
-        until = upgrade_tasks.marked_until(notes)
-        if wanted and (until is None or until - now < upgrade_tasks.MARKED / 2):
-            await self.orders.mark(host, now + upgrade_tasks.MARKED)
-            return True
-        if not wanted and UPGRADES in notes:
-            await self.orders.mark(host, None)
-            return True
-        return False
-
     # Hosts in work
+
+    async def _go_on_with(self, hosts: Iterable[ManagedNode], now: datetime) -> None:
+        """Go on with all visits, several at a time."""
+        visited = {host.metadata.uid: host for host in hosts if upgrade_tasks.visit_of(host) is not None}
+        if visited.keys() <= self._had_turn:
+            self._had_turn.difference_update(visited)
+        room = asyncio.Semaphore(AT_ONCE)
+
+        async def one(host: ManagedNode) -> None:
+            async with room:
+                self._had_turn.add(host.metadata.uid)
+                with self._alone(host):
+                    await self._go_on(host, now)
+
+        async with asyncio.TaskGroup() as group:
+            for uid in sorted(visited, key=self._had_turn.__contains__):
+                group.create_task(one(visited[uid]))
+        self._had_turn.difference_update(visited)
+
+    @contextlib.contextmanager
+    def _alone(self, host: ManagedNode) -> Iterator[None]:
+        """Keep what goes wrong with one host from all others, whatever it is: the next look tries again."""
+        try:
+            yield
+        except (errors.Conflict, errors.NotFound):  # somebody else was faster
+            return
+        except errors.KubeError as error:
+            log.warning("cannot see to the upgrade of host %s: %s", host.metadata.name, error)
+        except Exception:
+            log.exception("cannot see to the upgrade of host %s", host.metadata.name)
 
     async def _go_on(self, host: ManagedNode, now: datetime) -> None:
         claim = upgrade_tasks.visit_of(host)
         if claim is None:
             return
         if claim.host_uid != host.metadata.uid:  # written back from a backup: that host is gone
+            if claim.group:
+                await self.locks.give_back(host, claim.group)
             await self.orders.forget(host)
             return
         if claim.state.is_end and claim.group:
@@ -160,10 +178,14 @@ class UpgradeVisits:
 
     # Beginning
 
-    def _asking(self, host: ManagedNode) -> AskingHost | None:
+    def _asking(self, host: ManagedNode, now: datetime) -> AskingHost | None:
         due, upgrade = _due(host), host.spec.upgrade
         slot, until = (times.parse(due.slot), times.parse(due.until)) if due is not None else (None, None)
-        if slot is None or until is None or upgrade is None or not self.sight.may_drain():
+        if due is None or slot is None or until is None or upgrade is None or not self.marks.may_drain():
+            return None
+        if not deciding.is_plausible(slot, until, now):  # before anything is reckoned with it
+            name = host.metadata.name
+            self._tell(host, due.slot, Wait(name, Reason.CLOCK_DIFFERS, f"managednode/{name}"))
             return None
         runs = {task.metadata.labels.get(RUN) for task in self.tasks.of(host.metadata.uid)}
         used = upgrade_tasks.run_of(slot) in runs
@@ -173,22 +195,21 @@ class UpgradeVisits:
         """Take the Lease of each host whose turn it is, and write a claim on it; tell whether some wait."""
         turns = deciding.decide(asking, await self.sight.rooms(namespace), now)
         for wait in turns.waits:
-            self._tell(namespace, wait)
+            waiting = self.hosts.get(ObjectKey(namespace, wait.host))
+            if waiting is not None and wait.since is not None:
+                self._tell(waiting, times.rfc3339(wait.since), wait)
         for one in turns.starts:
             host = self.hosts.get(ObjectKey(namespace, one.facts.name))
             if host is None or host.metadata.uid != one.facts.uid:
                 continue
-            try:
+            with self._alone(host):
                 other = await self.locks.take(host, one.group) if one.group else ""
                 if other:
                     said = f"lease/{one.group}, held by {other}"
-                    self._tell(namespace, Wait(one.facts.name, Reason.GROUP_BUSY, said, one.slot))
+                    wait = Wait(one.facts.name, Reason.GROUP_BUSY, said)
+                    self._tell(host, times.rfc3339(one.slot), wait)
                     continue
                 await self._visit(host, one, now)
-            except (errors.Conflict, errors.NotFound):
-                continue
-            except errors.KubeError as error:
-                log.warning("cannot begin the upgrade of host %s: %s", one.facts.name, error)
         return bool(turns.starts) or any(wait.reason not in _UNHEARD for wait in turns.waits)
 
     async def _visit(self, host: ManagedNode, one: AskingHost, now: datetime) -> None:
@@ -207,7 +228,8 @@ class UpgradeVisits:
             expires=now + LONGEST,
             generation=host.metadata.generation,
             task=claims.task_name(facts.name, facts.uid, run, facts.uid, 0),
-            cordoned=state is State.CORDONING and facts.node is not None and not facts.node.cordoned,
+            # Also if others cordoned it: then it is drained all the same, and their cordon stays.
+            cordoned=state is State.CORDONING,
             boot_id=facts.health.boot_id,
             group=one.group,
         )
@@ -216,15 +238,13 @@ class UpgradeVisits:
             said = "nothing is cordoned and drained: no Kubernetes Node has the name of this host"
             self.events.normal(MANAGED_NODES, host, "UpgradeNotDrained", said)
 
-    def _tell(self, namespace: str, wait: Wait) -> None:
+    def _tell(self, host: ManagedNode, slot: str, wait: Wait) -> None:
         """Tell why a host waits, when it is news."""
-        host = self.hosts.get(ObjectKey(namespace, wait.host))
-        known = self._told.get(host.metadata.uid) if host is not None else None
-        if host is None or wait.since is None or known == (wait.since, wait.reason):
+        if self._told.get(host.metadata.uid) == (slot, wait.reason):
             return
-        self._told[host.metadata.uid] = wait.since, wait.reason
+        self._told[host.metadata.uid] = slot, wait.reason
         remedy = reasons.remedy(wait.reason, host=wait.host)
-        said = f"the slot {times.rfc3339(wait.since)} waits: {wait.reason}: {wait.object}. {remedy}"
+        said = f"the slot {slot} waits: {wait.reason}: {wait.object}. {remedy}"
         self.events.normal(MANAGED_NODES, host, "UpgradeWaiting", said)
 
 
@@ -239,7 +259,8 @@ def _is_held(host: ManagedNode) -> bool:
 def _rules(host: ManagedNode) -> VisitRules:
     due, timeout = _due(host), DRAIN
     if due is not None and due.drain_timeout:
-        timeout = min(timedelta(seconds=durations.parse(due.drain_timeout)), MAX_DRAIN)
+        with contextlib.suppress(ValueError, OverflowError):  # it does not keep its visit from ending
+            timeout = min(timedelta(seconds=durations.parse(due.drain_timeout)), MAX_DRAIN)
     return VisitRules(cordons=True, drains=True, drain_timeout=timeout, proof_timeout=PROOF)
 
 

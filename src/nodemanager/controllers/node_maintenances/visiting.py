@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
-from nodemanager.api.maintenance.nodetask import NodeTask
+from nodemanager.api.maintenance.nodetask import NodeTask, NodeTaskStatus
 from nodemanager.controllers.disruption.holding import DrainRules
 from nodemanager.controllers.disruption.nodes import (
     DRAIN_IN_PROGRESS,
@@ -24,14 +24,14 @@ from nodemanager.controllers.disruption.nodes import (
     Node,
 )
 from nodemanager.controllers.node_maintenances import observing
-from nodemanager.controllers.node_maintenances.orders import Orders, Owner, Work
+from nodemanager.controllers.node_maintenances.orders import Orders, Owner, Work, task_of
 from nodemanager.fleet.maintenance import undoing, visits
 from nodemanager.fleet.maintenance.claims import Claim, State, undo_name
-from nodemanager.fleet.maintenance.facts import HALTED, SUCCEEDED, GateFinding, HostFacts, NodeFacts
+from nodemanager.fleet.maintenance.facts import HALTED, REFUSED, SUCCEEDED, GateFinding, HostFacts, NodeFacts
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.maintenance.states import STATES, Hold, Move, Order, Visit, VisitRules
 from nodemanager.kube import errors
-from nodemanager.kube.objects import ObjectKey
+from nodemanager.kube.objects import ObjectKey, ObjectMeta
 from nodemanager.runtime.events import EventRecorder
 from nodemanager.runtime.metrics import Registry
 
@@ -127,6 +127,8 @@ class VisitDriver:
     def _tell(self, host: ManagedNode, claim: Claim) -> None:
         why = f": {claim.reason}" if claim.reason is not None else ""
         why += f": {claim.missing}" if claim.missing else ""
+        if claim.state is State.HALTED and claim.is_upgrade and claim.cordoned:
+            why += f"; its Node stays cordoned: see how it is, then `kubectl uncordon {host.metadata.name}`"
         owner = "its spec.upgrade" if claim.is_upgrade else f"maintenance {claim.maintenance}"
         said = f"{claim.state} for {owner}, run {claim.run}{why}"
         bad = claim.state in (State.UNDONE, State.HALTED, State.UNDOING)
@@ -192,14 +194,15 @@ class VisitDriver:
         return task, undo
 
     async def _created(self, about: Undertaking, seen: Visited, work: Work) -> NodeTask | None:
-        """Create a task; None: the API does not take it, as it is made of what a host said, say."""
+        """Create a task. One that the API does not take is as one that the host has refused."""
         try:
             return await self._orders.create_task(
                 about.owner, seen.host, seen.claim, work, about.now
             )  # fmt: skip
         except errors.Invalid as error:
             log.warning("cannot make a task for host %s: %s", seen.host.metadata.name, error)
-            return None
+            named = ObjectMeta(name=task_of(seen.claim), namespace=about.owner.metadata.namespace)
+            return NodeTask(named, status=NodeTaskStatus(phase=REFUSED))
 
     async def _held(self, about: Undertaking, seen: Visited, order: Order) -> NodeFacts | None:
         """Cordon, drain or give back the Node of a host; return how it is then."""

@@ -112,7 +112,7 @@ def on_host(change: Change[ManagedNode], caches: Caches) -> Iterator[Wake]:
     """Wake who works on a host that changed, and those that could begin with it, or another one, now."""
     old, new = change.old, change.new
     namespace = change.key.namespace
-    if new is not None and (old is None or _upgraded_as(old) != _upgraded_as(new)) and any(_upgraded_as(new)):
+    if new is not None and (old is None or _upgraded_as(old) != _upgraded_as(new)) and _is_upgraded(new):
         yield Wake(ObjectKey(namespace, UPGRADES))
     if old is not None and new is not None and _counted_as(old) == _counted_as(new):
         return
@@ -192,7 +192,12 @@ def _upgraded_as(host: ManagedNode) -> tuple[object, ...]:
     """Return what decides about the upgrade of a host."""
     notes, visit = host.metadata.annotations, upgrade_tasks.visit_of(host)
     due = host.status.upgrade.due if host.status.upgrade is not None else None
-    return host.spec.upgrade, visit, due, notes.get(nodetask.UPGRADES), notes.get(ANNOTATION_HOLD)
+    return host.spec.upgrade, visit, due, notes.get(ANNOTATION_HOLD)
+
+
+def _is_upgraded(host: ManagedNode) -> bool:
+    """Tell whether there may be something to do for the upgrade of a host; marks are looked at in time."""
+    return any(_upgraded_as(host)) or nodetask.UPGRADES in host.metadata.annotations
 
 
 def _worker(host: ManagedNode) -> str:

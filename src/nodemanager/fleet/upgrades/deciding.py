@@ -21,6 +21,8 @@ from nodemanager.fleet.upgrades.upgrade_tasks import run_of
 
 SKEW: Final = timedelta(minutes=5)
 """How far the clock of a host may be from ours."""
+PLAUSIBLE: Final = timedelta(days=366)
+"""How far a slot, or the end of its window, can be from now; all else is no time to reckon with."""
 _ENDS_BY_ITSELF: Final = frozenset((Reason.NODE_NOT_READY, Reason.NODE_CORDONED))
 """What keeps no upgrade from beginning: it may repair the one, and leaves the other as it is."""
 
@@ -70,6 +72,11 @@ def decide(asking: Iterable[AskingHost], rooms: Sequence[tuple[str, Room]], now:
     return Turns(tuple(starts), tuple(waits))
 
 
+def is_plausible(slot: datetime, until: datetime, now: datetime) -> bool:
+    """Tell whether what a host asks for can be meant: anybody may write any time into its status."""
+    return abs(slot - now) <= PLAUSIBLE and abs(until - now) <= PLAUSIBLE
+
+
 def _is_used(one: AskingHost) -> bool:
     """Tell whether its slot was begun with before: it is tried once."""
     claim = one.facts.claim
@@ -84,10 +91,23 @@ def _own(one: AskingHost, now: datetime) -> tuple[Reason, str] | None:
         return Reason.HOST_WITHOUT_AGENT, name
     if not one.slot - SKEW <= now <= one.until + SKEW:
         return Reason.CLOCK_DIFFERS, name
+    if _is_kept_cordoned(host):
+        claim = host.claim
+        return Reason.NODE_CORDONED, claim.object if isinstance(claim, Claim) else f"node/{host.name}"
     reason = facts.unavailable(host)
     if reason is not None and reason not in _ENDS_BY_ITSELF:
         return reason, host.claim.object if host.works and isinstance(host.claim, Claim) else name
     return (Reason.HOST_HELD, name) if host.health.held or one.held else None
+
+
+def _is_kept_cordoned(host: HostFacts) -> bool:
+    """Tell whether a Node stays cordoned for work of ours that ended, and was no upgrade of its host.
+
+    Nobody knows how such a host is. The claim is all that keeps the cordon, so that it must not be replaced.
+    """
+    ours = host.node is not None and host.node.cordoned and host.node.ours
+    claim = host.claim
+    return ours and not host.works and not (isinstance(claim, Claim) and claim.uid == host.uid)
 
 
 def _refused(host: HostFacts, rooms: Sequence[tuple[str, Room]]) -> tuple[Reason, str] | None:

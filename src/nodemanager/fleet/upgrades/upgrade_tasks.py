@@ -2,11 +2,13 @@
 
 Where an operator is, it marks hosts whose upgrades it begins. Such a host asks in its status when a slot has
 come, and gets a NodeTask; it begins nothing itself. The mark runs out: a host whose operator is gone for good
-upgrades by itself again.
+upgrades by itself again. A mark that has run out stays, and says whether the Node of the host was drained:
+then the host has to be able to do so, too.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -14,14 +16,17 @@ from typing import Final
 from nodemanager.api.common.managednode import ANNOTATION_REBOOT, ManagedNode
 from nodemanager.api.maintenance.nodetask import UPGRADES, VISIT
 from nodemanager.api.maintenance.task_steps import SYSTEM, PackagesAction, ProbeAction, RebootAction, TaskStep
-from nodemanager.fleet.maintenance import claims
+from nodemanager.fleet.maintenance import claims, visits
 from nodemanager.fleet.maintenance.claims import Claim
 from nodemanager.kube import times
 
 ALWAYS: Final = "always"
 MARKED: Final = timedelta(days=2)
 """For how long a host leaves its upgrades to an operator that it hears nothing of."""
+LEASE_AFTERWARDS: Final = 2 * visits.GRACE
+"""How much longer than its visit may take the Lease of the group lasts: so long it may take to end it."""
 
+_DRAINS: Final = " drained"
 _RUN: Final = "upgrade-%Y%m%dt%H%M%Sz"
 
 
@@ -53,9 +58,25 @@ def slot_of_run(run: str) -> datetime | None:
         return None
 
 
+def mark(until: datetime, *, drains: bool) -> str:
+    """Return how a host is marked: until when, and whether it has a Node that is drained."""
+    return f"{times.rfc3339(until)}{_DRAINS if drains else ''}"
+
+
+def renewed_before(uid: str) -> timedelta:
+    """Return how long before its end the mark of a host is renewed: not that of all hosts at once."""
+    spread = int.from_bytes(hashlib.sha256(uid.encode()).digest()[:4]) / 2**32
+    return MARKED * (0.25 + spread / 2)
+
+
 def marked_until(annotations: Mapping[str, str]) -> datetime | None:
     """Return until when the operator begins the upgrades of a host; None = it does not."""
-    return times.parse(annotations.get(UPGRADES))
+    return times.parse(annotations.get(UPGRADES, "").removesuffix(_DRAINS))
+
+
+def was_drained(annotations: Mapping[str, str]) -> bool:
+    """Tell whether an operator drains the Node of a host, or did so until it went away."""
+    return annotations.get(UPGRADES, "").endswith(_DRAINS)
 
 
 def is_marked(annotations: Mapping[str, str], now: datetime) -> bool:
@@ -70,7 +91,12 @@ def visit_of(node: ManagedNode) -> Claim | None:
     return claim if isinstance(claim, Claim) and claim.is_upgrade else None
 
 
-def lent(node: ManagedNode) -> str:
-    """Return the group whose Lease the operator holds for a host; empty = none."""
+def lent(node: ManagedNode, now: datetime) -> str:
+    """Return the group whose Lease the operator holds for a host; empty = none.
+
+    Of a visit that has ended, the Lease is being given back; of one whose operator is gone, it has run out.
+    """
     claim = visit_of(node)
-    return claim.group if claim is not None and claim.holds else ""
+    if claim is None or claim.state.is_end or now - claim.expires >= LEASE_AFTERWARDS:
+        return ""
+    return claim.group
