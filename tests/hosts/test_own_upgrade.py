@@ -51,7 +51,14 @@ def test_an_upgrade_whose_packages_restart_the_agent_and_need_a_reboot(fleet: Fl
     before = machine.read("/proc/sys/kernel/random/boot_id")
     switch = threading.Thread(target=machine.follow_reboot, args=(SECONDS,), daemon=True)
     switch.start()
-    host.join(spec={"upgrade": {"schedule": "* * * * * * *", "delay": "1h", "group": "web"}})
+    if begins == "operator":
+        # One whose first slot comes at once begins by itself, before any operator knows of it.
+        host.join(spec={"upgrade": {"schedule": "0 0 29 2 *", "delay": "1h", "group": "web"}})
+        until(lambda: host.status().get("upgrade", {}).get("asks"), "the host to ask its operator")
+        upgrade = {"schedule": "* * * * * * *", "delay": "1h", "group": "web"}
+        fleet.api.apply(fleet.api.managed_node(host.name, spec={"upgrade": upgrade}))
+    else:
+        host.join(spec={"upgrade": {"schedule": "* * * * * * *", "delay": "1h", "group": "web"}})
     until(lambda: host.status().get("lastUpgrade"), "the upgrade", SECONDS)
     switch.join()
     assert machine.read("/proc/sys/kernel/random/boot_id") != before
