@@ -37,10 +37,9 @@ from nodemanager.kube import core, errors
 from nodemanager.kube.objects import Resource, Untyped
 from nodemanager.kube.selectors import LabelSelector
 from nodemanager.runtime.metrics import Registry
-from support import whole_server
+from support import running, whole_server
 from support.clients import Tokens, connected
 from support.either import NAMESPACES, Place
-from support.scripted_server import until
 
 BUDGETS: Resource[Untyped] = Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", dict)
 ALL = DrainRules()
@@ -255,17 +254,12 @@ async def test_a_node_whose_host_is_gone_is_given_back(place: Place) -> None:
         assert await hold.cordon()
         given = Dependencies(client, place.namespace, Registry(), runner.companion, leader_elect=False)
         manager = assembly.assemble(given, [disruption.REGISTRATION]).manager
-        running = asyncio.create_task(manager.run())
-        try:
-            await until(lambda: running.done() or manager.not_ready() is None)
+        async with running.operator(manager):
             assert await _cordoned(client, name)
             await client.delete(MANAGED_NODES, name, place.namespace)
             async with asyncio.timeout(30):
                 while await _cordoned(client, name):  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
-        finally:
-            manager.stop("the test is over")
-            await running
         await client.delete(core.NODES, name)
 
 

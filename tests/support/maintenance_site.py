@@ -28,11 +28,10 @@ from nodemanager.host.process import runner
 from nodemanager.kube import core, errors
 from nodemanager.kube.objects import Resource, Untyped
 from nodemanager.runtime.metrics import Registry
-from support import whole_server
+from support import running, whole_server
 from support.clients import Tokens, connected
 from support.either import NAMESPACES, Place
 from support.pretend_agents import PretendAgents, join, say
-from support.scripted_server import until
 
 BUDGETS: Resource[Untyped] = Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", dict)
 PATIENCE = 40.0
@@ -238,15 +237,8 @@ class Site:
                 own.through(wrap), self.namespace, self.metrics, runner.companion, leader_elect, self.now
             )
             manager = assembly.assemble(given, entries or ENTRIES).manager
-            running = asyncio.create_task(manager.run())
-            try:
-                await until(lambda: running.done() or manager.not_ready() is None)
+            async with running.operator(manager, mortals[0].dead.is_set):
                 yield mortals[0]
-            finally:
-                manager.stop("the test is over")
-                await asyncio.wait({running})
-                if not mortals[0].dead.is_set():
-                    running.result()
 
 
 @contextlib.asynccontextmanager

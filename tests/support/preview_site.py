@@ -10,9 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nodemanager.agent import service
-from nodemanager.agent.assembly import HostSetup
-from nodemanager.agent.options import AgentOptions
 from nodemanager.api import kinds
 from nodemanager.api.common import node_conditions
 from nodemanager.api.common.configset import CONFIG_SETS
@@ -24,11 +21,10 @@ from nodemanager.controllers.assembly import Dependencies
 from nodemanager.host.process import runner
 from nodemanager.kube import conditions, core, manifests
 from nodemanager.runtime.metrics import Registry
-from support import cli, whole_server
+from support import cli, running, whole_server
 from support.accounts import operating
 from support.clients import connected
 from support.either import Place
-from support.scripted_server import until
 
 PATIENCE = 60.0
 STATE = "var/lib/nodemanager"
@@ -69,18 +65,11 @@ class PreviewSite:
 
     @contextlib.asynccontextmanager
     async def _agent(self, name: str, root: Path) -> AsyncIterator[None]:
-        async with connected(whole_server.load(self.place.kubeconfig)) as client:
-            setup = HostSetup(str(root), name)
-            options = AgentOptions(self.place.namespace, setup, "0", "0", realtime=False)
-            agent = service.build(client, options, Registry())
-            running = asyncio.create_task(agent.manager.run())
-            try:
-                yield
-            finally:
-                agent.manager.stop("the test is over")
-                await asyncio.wait({running})
-                agent.close()
-                running.result()
+        async with (
+            connected(whole_server.load(self.place.kubeconfig)) as client,
+            running.agent(client, self.place.namespace, root, name),
+        ):
+            yield
 
     async def _settled(self, names: Iterable[str]) -> None:
         async with asyncio.timeout(PATIENCE):
@@ -97,14 +86,8 @@ class PreviewSite:
         async with operating(self.place) as own:
             given = Dependencies(own, self.place.namespace, Registry(), runner.companion, leader_elect=False)
             manager = assembly.assemble(given, entries).manager
-            running = asyncio.create_task(manager.run())
-            try:
-                await until(lambda: running.done() or manager.not_ready() is None)
+            async with running.operator(manager):
                 yield
-            finally:
-                manager.stop("the test is over")
-                await asyncio.wait({running})
-                running.result()
 
     async def plan(self, proposed: list[dict[str, Any]], *args: str, kubeconfig: str = "") -> cli.Ran:
         """Run `plan --fleet` with manifests."""

@@ -14,9 +14,6 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from nodemanager.agent import service
-from nodemanager.agent.assembly import HostSetup
-from nodemanager.agent.options import AgentOptions
 from nodemanager.api.common import choosing
 from nodemanager.api.common.choosing import Content
 from nodemanager.api.common.configset import CONFIG_SETS, ConfigSet
@@ -35,12 +32,11 @@ from nodemanager.host.process import runner
 from nodemanager.kube import errors, times
 from nodemanager.kube.wording import plural
 from nodemanager.runtime.metrics import Registry
-from support import whole_server
+from support import running, whole_server
 from support.accounts import operator_of
 from support.clients import connected
 from support.either import NAMESPACES, Place
 from support.maintenance_site import Mortal, site_at
-from support.scripted_server import until
 from support.tcp_proxy import TcpProxy, proxy
 
 NAMESPACE = "nodemanager"
@@ -191,17 +187,8 @@ class RolloutSite:
     async def agent(self, root: Path, name: str, server: str = "") -> AsyncIterator[None]:
         """Run the agent of a folder."""
         config = ClientConfig(server) if server else self.config
-        async with connected(config) as client:
-            options = AgentOptions(self.namespace, HostSetup(str(root), name), "0", "0", realtime=False)
-            agent = service.build(client, options, Registry())
-            running = asyncio.create_task(agent.manager.run())
-            try:
-                yield
-            finally:
-                agent.manager.stop("the test is over")
-                await asyncio.wait({running})
-                agent.close()
-                running.result()
+        async with connected(config) as client, running.agent(client, self.namespace, root, name):
+            yield
 
     # The operator
 
@@ -222,15 +209,8 @@ class RolloutSite:
                 own.through(wrap), self.namespace, Registry(), runner.companion, leader_elect=False
             )
             manager = assembly.assemble(given, (rollouts.REGISTRATION,)).manager
-            running = asyncio.create_task(manager.run())
-            try:
-                await until(lambda: running.done() or manager.not_ready() is None)
+            async with running.operator(manager, mortals[0].dead.is_set):
                 yield mortals[0]
-            finally:
-                manager.stop("the test is over")
-                await asyncio.wait({running})
-                if not mortals[0].dead.is_set():
-                    running.result()
 
 
 @contextlib.asynccontextmanager

@@ -115,7 +115,7 @@ def test_what_a_report_proves(given: dict[str, Any], wanted: tuple[str, str]) ->
     ("given", "wanted"),
     [
         ((node_conditions.ALIVE, "False", "LeaseExpired", SINCE), ("lost", "silent")),
-        ((node_conditions.ALIVE, "False", "LeaseExpired", STARTED), ("lost", "silent")),
+        ((node_conditions.ALIVE, "False", "LeaseExpired", STARTED), ("absent", "silent")),
         ((node_conditions.ALIVE, "False", "LeaseExpired", BEFORE), ("absent", "silent")),
         ((node_conditions.HELD, "True", "Told", SINCE), ("absent", "held")),
         ((node_conditions.CONTESTED, "True", "Contested", SINCE), ("unproven", "something is contested")),

@@ -8,7 +8,7 @@ stays as the record of how, until the next one begins.
 from __future__ import annotations
 
 import hashlib
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
@@ -16,6 +16,8 @@ import msgspec
 
 from nodemanager.fleet.maintenance.reasons import Reason
 
+GRACE: Final = timedelta(hours=1)
+"""How much longer than it may take one waits for somebody who should have ended by himself."""
 MAX_TEXT: Final = 2048
 """Longer than every claim that we write: names are bounded."""
 _UNDO: Final = "-undo"

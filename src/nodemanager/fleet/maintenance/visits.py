@@ -11,22 +11,19 @@ did not cordon ends without Returning.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any, Final
 
 import msgspec
 
 from nodemanager.api.maintenance.disruption import STOP, WAIT
 from nodemanager.fleet.maintenance import facts
-from nodemanager.fleet.maintenance.claims import State, undo_name
+from nodemanager.fleet.maintenance.claims import GRACE, State, undo_name
 from nodemanager.fleet.maintenance.facts import HostFacts, TaskFacts
 from nodemanager.fleet.maintenance.reasons import Reason
 from nodemanager.fleet.maintenance.states import STATES, Hold, Move, Visit, VisitRules
 from nodemanager.kube import wording
 
 MISSING_MAX: Final = 256
-GRACE: Final = timedelta(hours=1)
-"""How much longer than it may take one waits for somebody who should have ended by himself."""
 
 
 def first_state(host: HostFacts, rules: VisitRules) -> State:

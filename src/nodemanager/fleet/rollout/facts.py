@@ -142,7 +142,8 @@ def _host(asking: Asking, node: ManagedNode) -> RolloutHost:
     moved = status.next is not None and (canary or position < status.threshold)
     if moved and judged.why == SILENT and asking.on_silence == FAIL:
         turn = asking.turns.earliest(position, canary=canary)
-        if since is not None and turn is not None and since >= turn and not _is_visited(node):
+        # Whoever is called silent in the second of its turn fell silent before.
+        if since is not None and turn is not None and since > turn and not _is_visited(node):
             judged = _Judged(Progress.LOST, SILENT)
     latest = asking.turns.latest(position, canary=canary)
     return RolloutHost(meta.name, position, canary, judged.progress, judged.why, since, latest)

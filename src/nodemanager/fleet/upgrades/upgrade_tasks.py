@@ -16,14 +16,14 @@ from typing import Final
 from nodemanager.api.common.managednode import ANNOTATION_REBOOT, ManagedNode
 from nodemanager.api.maintenance.nodetask import UPGRADES, VISIT
 from nodemanager.api.maintenance.task_steps import SYSTEM, PackagesAction, ProbeAction, RebootAction, TaskStep
-from nodemanager.fleet.maintenance import claims, visits
+from nodemanager.fleet.maintenance import claims
 from nodemanager.fleet.maintenance.claims import Claim
 from nodemanager.kube import times
 
 ALWAYS: Final = "always"
 MARKED: Final = timedelta(days=2)
 """For how long a host leaves its upgrades to an operator that it hears nothing of."""
-LEASE_AFTERWARDS: Final = 2 * visits.GRACE
+LEASE_AFTERWARDS: Final = 2 * claims.GRACE
 """How much longer than its visit may take the Lease of the group lasts: so long it may take to end it."""
 
 _DRAINS: Final = " drained"
