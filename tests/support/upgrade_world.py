@@ -23,7 +23,8 @@ from nodemanager.agent.upgrades.own_task import Stage, UpgradeEntry
 from nodemanager.agent.upgrades.upgrade import UpgradeDependencies, UpgradeSettings
 from nodemanager.agent.upgrades.upgrade_part import UpgradePart
 from nodemanager.agent.upgrades.upgrade_reporter import UpgradeReporter, UpgradeStatus
-from nodemanager.api.common.managednode import ManagedNode, ManagedNodeSpec, Upgrade
+from nodemanager.api.common.managednode import ManagedNode, ManagedNodeSpec
+from nodemanager.api.common.node_upgrades import Upgrade
 from nodemanager.client.http.transport import Request
 from nodemanager.client.verbs import Client
 from nodemanager.fleet.upgrades import upgrade_tasks

@@ -15,12 +15,8 @@ from nodemanager.agent.report import status
 from nodemanager.agent.tasks.ledger import Entry
 from nodemanager.agent.upgrades.own_task import Stage, UpgradeResult
 from nodemanager.agent.upgrades.upgrade import UpgradeSettings
-from nodemanager.api.common.managednode import (
-    ANNOTATION_HOLD,
-    ManagedNode,
-    ManagedNodeStatus,
-    UpcomingUpgrades,
-)
+from nodemanager.api.common.managednode import ANNOTATION_HOLD, ManagedNode, ManagedNodeStatus
+from nodemanager.api.common.node_upgrades import UpcomingUpgrades
 from nodemanager.api.maintenance.nodetask import UPGRADES, VISIT, NodeTask, NodeTaskSpec, TaskReason
 from nodemanager.fleet.maintenance import claims
 from nodemanager.fleet.maintenance.claims import Claim, State

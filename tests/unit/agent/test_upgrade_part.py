@@ -32,9 +32,9 @@ from nodemanager.api.common.managednode import (
     ANNOTATION_REBOOT,
     ManagedNode,
     ManagedNodeStatus,
-    Upgrade,
     upgrading_since,
 )
+from nodemanager.api.common.node_upgrades import Upgrade
 from nodemanager.api.maintenance.nodetask import VISIT
 from nodemanager.api.maintenance.task_steps import PackagesAction
 from nodemanager.fleet.maintenance import claims

@@ -22,9 +22,9 @@ from nodemanager.api.common.managednode import (
     ManagedNodeStatus,
     OperatingSystem,
     SSHHostKey,
-    UpcomingUpgrades,
     WireGuardStatus,
 )
+from nodemanager.api.common.node_upgrades import UpcomingUpgrades
 from nodemanager.kube import hints
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.objects import ObjectMeta

@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from nodemanager.api.common.managednode import ManagedNode, ManagedNodeStatus, UpcomingUpgrades
+from nodemanager.api.common.managednode import ManagedNode, ManagedNodeStatus
+from nodemanager.api.common.node_upgrades import UpcomingUpgrades
 from nodemanager.api.maintenance.nodemaintenance import Approval, NodeMaintenance, NodeMaintenanceSpec
 from nodemanager.api.maintenance.nodetask import NodeTask, NodeTaskSpec, NodeTaskStatus
 from nodemanager.controllers.node_maintenances import observing, undertaking

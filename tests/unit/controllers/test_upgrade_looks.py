@@ -9,13 +9,8 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from nodemanager.api.common.managednode import (
-    ManagedNode,
-    ManagedNodeSpec,
-    ManagedNodeStatus,
-    UpcomingUpgrades,
-    Upgrade,
-)
+from nodemanager.api.common.managednode import ManagedNode, ManagedNodeSpec, ManagedNodeStatus
+from nodemanager.api.common.node_upgrades import UpcomingUpgrades, Upgrade
 from nodemanager.api.maintenance.nodetask import UPGRADES, VISIT
 from nodemanager.api.rights import host_references
 from nodemanager.client.verbs import Client

@@ -25,9 +25,9 @@ from nodemanager.api.common.managednode import (
     ManagedNodeStatus,
     OperatingSystem,
     SSHHostKey,
-    UpcomingUpgrades,
     WireGuardStatus,
 )
+from nodemanager.api.common.node_upgrades import UpcomingUpgrades
 from nodemanager.host.results import Outcome, Result
 from nodemanager.kube import conditions, times, wording
 from nodemanager.kube.conditions import Condition

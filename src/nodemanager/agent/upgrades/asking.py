@@ -16,7 +16,8 @@ from typing import Final
 from nodemanager.agent.upgrades.own_task import Order, UpgradeEntry
 from nodemanager.agent.upgrades.upgrade import UpgradeDependencies, Upgrader, UpgradeSettings
 from nodemanager.agent.upgrades.upgrade_memory import UpgradeMemory
-from nodemanager.api.common.managednode import DueUpgrade, ManagedNode
+from nodemanager.api.common.managednode import ManagedNode
+from nodemanager.api.common.node_upgrades import DueUpgrade
 from nodemanager.fleet.maintenance.claims import Claim
 from nodemanager.fleet.upgrades import upgrade_tasks
 from nodemanager.kube import times

@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import Final
 
 from nodemanager.agent.upgrades.own_task import UpgradeEntry, UpgradeResult
-from nodemanager.api.common.managednode import MANAGED_NODES, DueUpgrade, ManagedNode
+from nodemanager.api.common.managednode import MANAGED_NODES, ManagedNode
+from nodemanager.api.common.node_upgrades import DueUpgrade
 from nodemanager.runtime.events import EventRecorder
 from nodemanager.runtime.metrics import Registry
 

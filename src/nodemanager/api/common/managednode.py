@@ -12,7 +12,7 @@ import msgspec
 from nodemanager.api.common import host_data, node_conditions
 from nodemanager.api.common.acting import Hold
 from nodemanager.api.common.configset import GROUP, VERSION
-from nodemanager.api.schedule_rules import SCHEDULE
+from nodemanager.api.common.node_upgrades import UpcomingUpgrades, Upgrade
 from nodemanager.kube import conditions as conditions_
 from nodemanager.kube.conditions import Condition
 from nodemanager.kube.hints import (
@@ -22,7 +22,6 @@ from nodemanager.kube.hints import (
     HEX,
     INTERFACE,
     NAME_MAX,
-    OBJECT_NAME,
     PATH_MAX,
     PRINTABLE,
     TEXT,
@@ -38,31 +37,6 @@ ANNOTATION_HOLD: Final = "upgrade.nodemanager/hold"
 
 ANNOTATION_REBOOT: Final = "upgrade.nodemanager/reboot"
 """Annotation that, with the value `always`, makes a host reboot after every upgrade, needed or not."""
-
-
-class Upgrade(Struct):
-    """When the host upgrades all its packages and reboots."""
-
-    group: Annotated[
-        str,
-        meta(
-            "Hosts of one group upgrade one at a time; it names a Lease. Omitted = on its own.",
-            OBJECT_NAME,
-            max_length=NAME_MAX,
-        ),
-    ] = ""
-    schedule: Annotated[
-        str,
-        meta('Cron schedule in the host\'s time zone, such as "30 3 * * 0".', *SCHEDULE, max_length=256),
-    ] = ""
-    delay: Annotated[
-        str,
-        meta(
-            'Shortest time between two upgrades of this host, such as "160h".',
-            DURATION,
-            max_length=DURATION_MAX,
-        ),
-    ] = ""
 
 
 class WireGuardSpec(Struct):
@@ -277,37 +251,6 @@ class OperatingSystem(Struct):
         str, meta("PRETTY_NAME, such as Debian GNU/Linux 12 (bookworm).", pattern=ASCII, max_length=256)
     ] = ""
     kernel: Annotated[str, meta("Kernel release, as in uname -r.", pattern=ASCII, max_length=256)] = ""
-
-
-class DueUpgrade(Struct):
-    """A slot of spec.upgrade that has come, for which the host asks the operator."""
-
-    slot: Annotated[str, meta("The slot.", format="date-time", required=True, max_length=64)] = ""
-    until: Annotated[
-        str, meta("When its window ends: from then on it is missed.", format="date-time", required=True,
-                  max_length=64),
-    ] = ""  # fmt: skip
-    drain_timeout: Annotated[
-        str,
-        meta("How long draining its Node may take, as its agent was started.", DURATION,
-             max_length=DURATION_MAX),
-    ] = ""  # fmt: skip
-
-
-class UpcomingUpgrades(Struct):
-    """When the host may upgrade next, and whether it does now."""
-
-    next_slots: Annotated[
-        list[Annotated[str, meta("A moment.", format="date-time")]],
-        meta("The next slots of spec.upgrade, if each of them is used.", max_items=16),
-    ] = []
-    started_at: Annotated[
-        str | None, meta("Since when it is upgraded; absent: it is not.", format="date-time")
-    ] = None
-    asks: Annotated[bool, meta("Whether it leaves to the operator to begin.")] = False
-    due: Annotated[
-        DueUpgrade | None, meta("What it asks the operator for; absent = nothing.", atomic=True)
-    ] = None
 
 
 class ManagedNodeStatus(Struct):

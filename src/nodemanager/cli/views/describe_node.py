@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
-from nodemanager.api.common import managednode, node_conditions
+from nodemanager.api.common import managednode, node_conditions, node_upgrades
 from nodemanager.api.common.managednode import ManagedNode, ManagedNodeStatus
 from nodemanager.cli.views import describing, output
 from nodemanager.kube import conditions, core
@@ -91,7 +91,7 @@ def _add_upgrade(report: output.Report, node: ManagedNode, now: datetime) -> Non
         plan = ", ".join(f"{name} {value}" for name, value in parts.items() if value) or "no schedule"
     last = node.status.last_upgrade
     lines = [plan, f"last {output.ago(last, now)}" if last else "not done yet"]
-    known = node.status.upgrade or managednode.UpcomingUpgrades()
+    known = node.status.upgrade or node_upgrades.UpcomingUpgrades()
     slots, started = known.next_slots, known.started_at
     lines += [f"under way since {output.ago(started, now)}"] if started else []
     lines += [f"waits for the operator since {output.ago(known.due.slot, now)}"] if known.due else []

@@ -18,14 +18,8 @@ from typing import Final
 
 import msgspec
 
-from nodemanager.api.common.managednode import (
-    ANNOTATION_HOLD,
-    MANAGED_NODES,
-    DueUpgrade,
-    ManagedNode,
-    UpcomingUpgrades,
-    is_held,
-)
+from nodemanager.api.common.managednode import ANNOTATION_HOLD, MANAGED_NODES, ManagedNode, is_held
+from nodemanager.api.common.node_upgrades import DueUpgrade, UpcomingUpgrades
 from nodemanager.api.maintenance.nodemaintenance import DEFAULT_DEADLINE
 from nodemanager.api.maintenance.nodetask import RUN
 from nodemanager.controllers.disruption.holding import DrainRules

@@ -26,10 +26,10 @@ from nodemanager.api.common.managednode import (
     ManagedNodeSpec,
     ManagedNodeStatus,
     SSHHostKey,
-    Upgrade,
     WireGuardSpec,
     WireGuardStatus,
 )
+from nodemanager.api.common.node_upgrades import Upgrade
 from nodemanager.kube.conditions import Condition
 from nodemanager.plan.templates.budget import DEPTH_MAX, Entries, Items, absent
 from nodemanager.plan.templates.errors import TooMuch
